@@ -1,0 +1,70 @@
+# Everything sets itself up: a bare machine needs make and Python 3.11 or newer.
+# `make` alone lists the targets.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+LIBRARIES := $(VENV)/.libraries
+STAMP := $(VENV)/.installed
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fmt bench rigs requirements build clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Rebuilt from scratch when the requirements change, so that nothing lingers.
+$(LIBRARIES): requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Redrive needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
+			"Name another one: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+# Without isolation, because an isolated build would fetch its own, unpinned backend.
+$(STAMP): $(LIBRARIES) pyproject.toml
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(STAMP) ## Watch jobs fail, wait, succeed and be redriven
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP) ## Run every test (more options: PYTEST_ARGS="-k name")
+	$(BIN)/python -m pytest -n 2 --durations=10 $(PYTEST_ARGS)
+
+check: $(STAMP) ## Lint, formatting, types (mypy and pyright) and layers
+	@failed=; \
+	run() { echo "== $$*"; "$(BIN)/$$@" || failed="$$failed $$1"; }; \
+	run ruff check; \
+	run ruff format --check; \
+	run mypy; \
+	run pyright; \
+	run lint-imports; \
+	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
+
+fmt: $(STAMP) ## Format the code and fix what can be fixed safely
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+bench: $(STAMP) ## Measure throughput and recovery
+	$(BIN)/python bench/run.py
+
+rigs: $(STAMP) ## Run the failure rigs: real processes, killed
+	$(BIN)/python rigs/run.py
+
+# Compiled with the default index only, so that the result names no registry and no local folder.
+requirements: $(STAMP) ## Recompile requirements/dev.txt from dev.in (needs the network)
+	CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/pip-compile --quiet --upgrade \
+		--generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+		--strip-extras --allow-unsafe --output-file requirements/dev.txt requirements/dev.in
+
+build: $(STAMP) ## Build the wheel and the source archive into dist/
+	$(BIN)/python -m build --no-isolation
+
+clean: ## Remove the environment, caches and built files
+	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis
+	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

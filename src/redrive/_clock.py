@@ -1,0 +1,53 @@
+"""What time it is, for those who may ask.
+
+Two clocks, because they answer different questions. The wall clock says when a job is due and
+what people read; it may jump. The boot clock runs on through suspend and never jumps, so leases on
+one host are measured with it; the boot's id tells whether two readings belong together.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import uuid
+from pathlib import Path
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where a store and a worker learn the time; tests pass one that stands still."""
+
+    def now(self) -> float:
+        """Give the wall time in seconds since 1970, UTC."""
+        ...
+
+    def boot(self) -> tuple[str, float]:
+        """Give this boot's id and the seconds since it began."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> float:
+        """Give the wall time in seconds since 1970, UTC."""
+        return time.time()
+
+    def boot(self) -> tuple[str, float]:
+        """Give this boot's id and the seconds since it began."""
+        return _boot_id(), _boot_seconds()
+
+
+@functools.cache
+def _boot_id() -> str:
+    """Read the kernel's boot id; elsewhere the boot's own second serves."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
+    except OSError:
+        return uuid.uuid5(uuid.NAMESPACE_OID, str(int(time.time() - _boot_seconds()) // 60)).hex[:8]
+
+
+def _boot_seconds() -> float:
+    """Read CLOCK_BOOTTIME (counts suspended time) where there is one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)

@@ -1,0 +1,110 @@
+"""The one place that decides what becomes of a job. Pure: time and chance come in as arguments.
+
+The story of a failure. The attempt was counted when the job was claimed. Its failure has a category;
+the policy has a rule for each. In this order:
+
+1. The handler gave up, or the policy calls the category hopeless: dead, permanent.
+2. It took its worker down for the third time: dead, crash.
+3. The category's attempts, or those of all categories together, are used up: dead, exhausted.
+4. Otherwise it waits: as the handler asked, as the server asked, or by the category's back-off.
+5. If that wait would end past the job's greatest age: dead, expired.
+
+A crash is a failure like any other and takes the same road.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from redrive import _duration
+from redrive.job import (
+    AlreadyDone,
+    Category,
+    Completed,
+    Dead,
+    Done,
+    Failed,
+    Failure,
+    Interrupted,
+    Job,
+    Outcome,
+    Reason,
+    Release,
+    Retry,
+    Skipped,
+    Verdict,
+)
+from redrive.policy import CRASH_LIMIT, DEFAULTS, Policy, Rule
+from redrive.strategy import Rand, delay_after
+
+LONGEST_HINT = 86400.0
+"""A hint beyond this is taken for a mistake and cut."""
+HANDLER = "RetryLater"
+"""The hint source of a handler that named its own delay; such a wait is kept to the second."""
+
+
+def decide(job: Job, outcome: Outcome, policy: Policy, now: float, rand: Rand) -> Verdict:
+    """Turn what happened and what happened before into what becomes of the job."""
+    match outcome:
+        case Done():
+            return Completed(Reason.DONE)
+        case Skipped(reason):
+            return Completed(Reason.SKIPPED, reason)
+        case AlreadyDone():
+            return Completed(Reason.ALREADY_DONE)
+        case Interrupted():
+            return Release()
+        case Failed(failure):
+            return _after_failure(job, failure, policy.limited(job.max_attempts), now, rand)
+        case _:
+            assert_never(outcome)
+
+
+def _after_failure(
+    job: Job, failure: Failure, policy: Policy, now: float, rand: Rand
+) -> Retry | Dead:
+    rule = policy.rule(failure.category)
+    if failure.final or rule.dead:
+        return Dead(Reason.PERMANENT, failure.why)
+    if failure.category is Category.CRASH and job.crashes + 1 >= CRASH_LIMIT:
+        return Dead(Reason.CRASH, failure.why)
+    failures = 1 + sum(job.spent.get(c, 0) for c in policy.pooled(failure.category))
+    if failures >= (rule.attempts or 1) or job.attempts >= policy.ceiling:
+        return Dead(Reason.EXHAUSTED, f"{job.attempts} attempts, last: {failure.why}")
+    delay, detail = _wait(failure, rule, failures - 1, policy, rand)
+    if policy.oldest is not None and now + delay > job.since + policy.oldest:
+        return Dead(
+            Reason.EXPIRED,
+            f"the next try would come after its greatest age, {_duration.words(policy.oldest)}",
+        )
+    return Retry(delay, detail)
+
+
+def _wait(
+    failure: Failure, rule: Rule, index: int, policy: Policy, rand: Rand
+) -> tuple[float, str]:
+    """Choose the delay, and say so where it is not simply the back-off."""
+    if failure.hint is not None and failure.hint_source == HANDLER:
+        return max(0.0, failure.hint), "the handler asked for it"
+    delay, detail = _backoff(rule, index, rand)
+    if failure.hint is None or policy.hints == "ignore":
+        return delay, detail
+    hint = min(max(0.0, failure.hint), LONGEST_HINT)
+    hint += rand() * min(hint * 0.1, 30.0)
+    said = f"{failure.hint_source or 'the server'} asked for {_duration.words(failure.hint)}"
+    if policy.hints == "floor":
+        return (hint, said) if hint > delay else (delay, detail)
+    return hint, said
+
+
+def _backoff(rule: Rule, index: int, rand: Rand) -> tuple[float, str]:
+    """Ask the rule's strategy; one of the user's own that raises is replaced by the default."""
+    usual = DEFAULTS[Category.TRANSIENT].wait
+    strategy = rule.wait or usual
+    assert strategy is not None  # noqa: S101 - the table always has one
+    try:
+        return delay_after(strategy, index, rand), ""
+    except Exception as error:  # noqa: BLE001 - user code; a job must never be lost to it
+        assert usual is not None  # noqa: S101
+        said = f"{type(strategy).__name__} raised {type(error).__name__}: default back-off used"
+        return delay_after(usual, index, rand), said

@@ -1,0 +1,210 @@
+"""How each verb changes a job's record. Pure: a job goes in, the next job comes out.
+
+Both engines of the stores write what these functions give, so a transition exists once. Each checks
+`TRANSITIONS`; each says in its first line what it promises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, assert_never
+
+from redrive.errors import Refused
+from redrive.job import (
+    TRANSITIONS,
+    Attempt,
+    Category,
+    Completed,
+    Dead,
+    Failure,
+    Job,
+    Reason,
+    Release,
+    Resolution,
+    Retry,
+    State,
+    Verdict,
+)
+
+Verb = Literal["retry", "resolve", "discard", "reopen"]
+"""What people do to jobs."""
+
+KEEP_FIRST, KEEP_LAST = 5, 20
+"""How many attempts of a job's history are kept at either end; the middle is folded."""
+
+
+def claimed(job: Job, *, holder: str, now: float, lease_end: float, boot: str | None) -> Job:
+    """Lease a pending job: the attempt is counted here, before the handler starts."""
+    return replace(
+        _ensure(job, State.RUNNING),
+        state=State.RUNNING,
+        attempts=job.attempts + 1,
+        lease=job.lease + 1,
+        holder=holder,
+        lease_end=lease_end,
+        boot=boot,
+        updated=now,
+    )
+
+
+def seized(job: Job, *, by: str, lease_end: float, boot: str | None) -> Job:
+    """Take a running job over from a holder that is gone; nothing is counted yet.
+
+    `updated` stays the time of the claim, so the attempt's record can say when it began.
+    """
+    return replace(job, lease=job.lease + 1, holder=by, lease_end=lease_end, boot=boot)
+
+
+def settled(  # noqa: PLR0913 - the parts of one settlement
+    job: Job,
+    verdict: Verdict,
+    failure: Failure | None,
+    *,
+    now: float,
+    group: int | None,
+    limit: int | None = None,
+) -> Job:
+    """End a claim: the lease goes, the failure is counted, the verdict becomes the state."""
+    base = replace(
+        job, holder=None, lease_end=None, boot=None, updated=now, limit=limit or job.limit
+    )
+    if failure is not None:
+        base = _with_failure(base, failure, group)
+    match verdict:
+        case Completed(reason, detail):
+            ended = State.COMPLETED
+            return replace(
+                _ensure(base, ended), state=ended, reason=reason, detail=detail, finished=now
+            )
+        case Dead(reason, detail):
+            ended = State.DEAD
+            return replace(
+                _ensure(base, ended), state=ended, reason=reason, detail=detail, finished=now
+            )
+        case Retry(delay, detail):
+            return replace(
+                _ensure(base, State.PENDING), state=State.PENDING, detail=detail, due=now + delay
+            )
+        case Release(delay):
+            due = job.due if delay is None else now + delay
+            return replace(
+                _ensure(base, State.PENDING),
+                state=State.PENDING,
+                attempts=max(0, job.attempts - 1),
+                due=due,
+            )
+        case _:
+            assert_never(verdict)
+
+
+def _with_failure(job: Job, failure: Failure, group: int | None) -> Job:
+    spent = {**job.spent, failure.category.value: job.spent.get(failure.category, 0) + 1}
+    return replace(
+        job,
+        spent=spent,
+        crashes=job.crashes + (failure.category is Category.CRASH),
+        first_failed=job.updated if job.first_failed is None else job.first_failed,
+        failure=replace(failure, traceback=""),
+        group=group,
+    )
+
+
+def moved(job: Job, verb: Verb, *, actor: str, reason: str, now: float, delay: float = 0.0) -> Job:
+    """Apply a person's deed, or raise Refused with the reason in words."""
+    match verb:
+        case "retry":
+            return _retried(job, now, delay)
+        case "resolve":
+            return _closed(job, Reason.RESOLVED, actor, reason, now)
+        case "discard":
+            return _closed(job, Reason.DISCARDED, actor, reason, now)
+        case "reopen":
+            return _reopened(job, now)
+        case _:
+            assert_never(verb)
+
+
+def _retried(job: Job, now: float, delay: float) -> Job:
+    """Start a fresh life for a dead or resolved job; a pending one only becomes due now."""
+    due = now + delay
+    if job.state is State.PENDING:
+        return replace(job, due=due)
+    if job.state is State.RUNNING:
+        msg = "is running now; wait for it to end"
+        raise Refused(msg)
+    return replace(
+        _ensure(job, State.PENDING),
+        state=State.PENDING,
+        reason=None,
+        detail="",
+        attempts=0,
+        spent={},
+        crashes=0,
+        redrives=job.redrives + 1,
+        due=due,
+        since=due,
+        updated=now,
+        finished=None,
+        resolution=None,
+    )
+
+
+def _closed(job: Job, how: Reason, actor: str, reason: str, now: float) -> Job:
+    was = job.reason if job.state is State.DEAD else None
+    return replace(
+        _ensure(job, State.RESOLVED),
+        state=State.RESOLVED,
+        reason=how,
+        detail=reason,
+        resolution=Resolution(actor=actor, reason=reason, at=now, was=was),
+        finished=now,
+        updated=now,
+        holder=None,
+        lease_end=None,
+        boot=None,
+    )
+
+
+def _reopened(job: Job, now: float) -> Job:
+    if job.state is not State.RESOLVED:
+        msg = f"is {job.state}; only a resolved job can be reopened"
+        raise Refused(msg)
+    was = job.resolution.was if job.resolution else None
+    return replace(
+        job,
+        state=State.DEAD,
+        reason=was or Reason.MANUAL,
+        detail="reopened",
+        finished=now,
+        updated=now,
+        resolution=None,
+    )
+
+
+def amended(job: Job, payload: str, *, now: float) -> Job:
+    """Give a job another payload; the first one is kept and the delivery key changes."""
+    if job.state in {State.RUNNING, State.COMPLETED}:
+        msg = f"is {job.state}; only a pending, dead or resolved job can be edited"
+        raise Refused(msg)
+    original = job.payload if job.original is None else job.original
+    return replace(job, payload=payload, original=original, edits=job.edits + 1, updated=now)
+
+
+def with_attempt(job: Job, attempt: Attempt) -> Job:
+    """Append to the history; when it grows too long the middle is folded and counted."""
+    history = (*job.history, attempt)
+    extra = len(history) - KEEP_FIRST - KEEP_LAST
+    if extra <= 0:
+        return replace(job, history=history)
+    return replace(
+        job,
+        history=history[:KEEP_FIRST] + history[KEEP_FIRST + extra :],
+        folded=job.folded + extra,
+    )
+
+
+def _ensure(job: Job, to: State) -> Job:
+    if to not in TRANSITIONS[job.state]:
+        msg = f"is {job.state} and cannot become {to}"
+        raise Refused(msg)
+    return job

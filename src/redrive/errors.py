@@ -1,0 +1,124 @@
+"""Every error Redrive raises, and the signals a handler may raise.
+
+    RedriveError
+    ├── UsageError (also a ValueError)    something in the call is wrong; the message says what to do
+    │   ├── BadPayload                    an argument cannot be kept as JSON; names the field
+    │   ├── KeyConflict                   an idempotency key already stands for another payload
+    │   └── UnknownHandler                a name that nobody registered here
+    ├── StoreError                        the store could not do it; nothing was half done
+    │   ├── StoreMissing                  there is no store at that place yet
+    │   ├── StoreForeign                  not a Redrive store, or one written by a newer version
+    │   ├── StoreReadOnly                 it may be read but not written
+    │   ├── StoreFull                     no space, quota or size limit; works again when there is room
+    │   ├── StoreBusy                     another process holds the lock; names it
+    │   ├── StoreDamaged                  bytes that were acknowledged are not what they were; has the offset
+    │   └── StoreLost                     the file was replaced or cut behind our back, or I/O failed
+    ├── JobNotFound                       no job of that id
+    ├── Refused                           the job is not in a state that allows this
+    └── Kept                              `Tried.value` of a call that failed and was kept
+
+    RetryLater, GiveUp, Skip              raised by handlers; plain Exceptions on purpose, so that an
+                                          `except RedriveError` in a handler cannot swallow them
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from redrive.job import Job
+
+
+class RedriveError(Exception):
+    """Anything Redrive itself has to say."""
+
+
+class UsageError(RedriveError, ValueError):
+    """Something in the call is wrong; the message says what was expected and what to do."""
+
+
+class BadPayload(UsageError):
+    """A value cannot be kept as JSON; `field` is the path to it."""
+
+    def __init__(self, message: str, *, field: str = "$") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class KeyConflict(UsageError):
+    """The idempotency key already stands for a job with another payload."""
+
+
+class UnknownHandler(UsageError):
+    """No handler of that name is registered in this program."""
+
+
+class StoreError(RedriveError):
+    """The store could not do it; nothing was half done."""
+
+
+class StoreMissing(StoreError):
+    """There is no store at that place yet."""
+
+
+class StoreForeign(StoreError):
+    """The file or database is not ours, or a newer Redrive wrote it."""
+
+
+class StoreReadOnly(StoreError):
+    """The store may be read but not written."""
+
+
+class StoreFull(StoreError):
+    """No space, quota or size limit. The store works again by itself when there is room."""
+
+
+class StoreBusy(StoreError):
+    """Another process holds the store's lock for too long."""
+
+
+class StoreDamaged(StoreError):
+    """Acknowledged bytes are not what they were; `offset` is where they begin."""
+
+    def __init__(self, message: str, *, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+class StoreLost(StoreError):
+    """The file was replaced or cut behind our back, or reading and writing it failed."""
+
+
+class JobNotFound(RedriveError, LookupError):
+    """There is no job of that id."""
+
+
+class Refused(RedriveError):
+    """The job is not in a state that allows this."""
+
+
+class Kept(RedriveError):
+    """The call failed and was kept for later; `job` is what was kept."""
+
+    def __init__(self, message: str, *, job: Job) -> None:
+        super().__init__(message)
+        self.job = job
+
+
+class RetryLater(Exception):  # noqa: N818 - a signal, not an error
+    """Raised by a handler: try again after so many seconds (or by the policy, if not given).
+
+    It counts as a failed attempt, so a handler that always says "later" still ends.
+    """
+
+    def __init__(self, message: str = "", *, after: object = None) -> None:
+        super().__init__(message or "the handler asked to be run later")
+        self.after = after
+
+
+class GiveUp(Exception):  # noqa: N818 - a signal, not an error
+    """Raised by a handler: retrying is pointless, make it a dead letter now."""
+
+
+class Skip(Exception):  # noqa: N818 - a signal, not an error
+    """Raised by a handler: nothing to do any more, complete the job and keep the reason."""

@@ -1,0 +1,362 @@
+"""The words of Redrive: a job, its states, and what can happen to it.
+
+Everything here is frozen data without behaviour that matters: no I/O, no clock, no policy. Times are
+seconds since 1970 (UTC); the `…_at` properties give them as aware datetimes for people.
+
+    pending ──claim──▶ running ──done, skipped──▶ completed
+       ▲  ◀─retry later──┘  └──pointless, exhausted──▶ dead ──resolve, discard──▶ resolved
+       └──────────────────────retry by a person─────────┴─────────────────────────────┘
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class State(StrEnum):
+    """Where a job stands. Each says how a job gets in, how it leaves, and who cleans it up."""
+
+    PENDING = "pending"
+    """Waits for its due time. In: submit, a retry, a given-back claim. Out: claim. Never purged."""
+    RUNNING = "running"
+    """Claimed under a lease. In: claim. Out: settle, or a sweep once the lease ended. Never purged."""
+    COMPLETED = "completed"
+    """Done, skipped or found already done. In: settle. Out: never. Purged after 24 h by default."""
+    DEAD = "dead"
+    """A dead letter. In: settle, reopen, capture. Out: retry, resolve. Kept for ever by default."""
+    RESOLVED = "resolved"
+    """Closed by a person. In: resolve, discard. Out: retry, reopen. Purged after 24 h by default."""
+
+
+TRANSITIONS: Mapping[State, frozenset[State]] = {
+    State.PENDING: frozenset({State.RUNNING, State.DEAD, State.RESOLVED}),
+    State.RUNNING: frozenset({State.COMPLETED, State.PENDING, State.DEAD, State.RESOLVED}),
+    State.DEAD: frozenset({State.PENDING, State.RESOLVED}),
+    State.RESOLVED: frozenset({State.PENDING, State.DEAD}),
+    State.COMPLETED: frozenset(),
+}
+"""Every change of state there is; nothing else can be written, on any store."""
+
+TERMINAL = frozenset({State.COMPLETED, State.DEAD, State.RESOLVED})
+
+
+class Reason(StrEnum):
+    """Why a job is in its state; pending and running jobs have none."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    ALREADY_DONE = "already_done"
+    EXHAUSTED = "exhausted"
+    PERMANENT = "permanent"
+    EXPIRED = "expired"
+    CRASH = "crash"
+    MANUAL = "manual"
+    CAPTURED = "captured"
+    RESOLVED = "resolved"
+    DISCARDED = "discarded"
+
+
+class Category(StrEnum):
+    """The kinds of failure; each has its own back-off."""
+
+    TRANSIENT = "transient"
+    RATE_LIMIT = "rate_limit"
+    QUOTA = "quota"
+    AUTH = "auth"
+    INVALID = "invalid"
+    PERMANENT = "permanent"
+    TIMEOUT = "timeout"
+    CRASH = "crash"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What a failed attempt means: its category, why we think so, and what to show people.
+
+    All text is masked and bounded before it gets here.
+    """
+
+    category: Category
+    why: str = ""
+    """The evidence in words: "status 503", "code insufficient_quota in response body"."""
+    type: str = ""
+    message: str = ""
+    code: str | None = None
+    status: int | None = None
+    traceback: str = ""
+    hint: float | None = None
+    """How many seconds the other side asked us to wait."""
+    hint_source: str | None = None
+    request_id: str | None = None
+    final: bool = False
+    """Retrying is pointless under every policy (GiveUp; sent, no answer)."""
+    fingerprint: str = ""
+    title: str = ""
+    """One line naming the cause; the group of this fingerprint carries it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """The record of one execution. Written once, when it ended; never rewritten."""
+
+    ordinal: int
+    """The job's lease number when it ended: unique and growing over all lives of the job."""
+    number: int
+    """Which attempt of its life it was, from 1."""
+    life: int
+    """0 before the first retry by a person."""
+    started: float
+    duration: float
+    worker: str
+    outcome: str
+    """done, skipped, already_done, failed, or crashed."""
+    failure: Failure | None = None
+    provider: str | None = None
+
+    @property
+    def started_at(self) -> datetime:
+        """When it started, as an aware datetime."""
+        return datetime.fromtimestamp(self.started, UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """Who closed a job, why and when; `was` is the reason it was dead for, if it was."""
+
+    actor: str
+    reason: str
+    at: float
+    was: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The durable record of one unit of work."""
+
+    id: str
+    handler: str
+    lane: str
+    payload: str
+    """The arguments: a JSON object as text, kept as it was given."""
+    created: float
+    due: float
+    since: float
+    """The later of the first due time and the start of this life; `max_age` counts from here."""
+    updated: float
+    key: str | None = None
+    state: State = State.PENDING
+    reason: Reason | None = None
+    detail: str = ""
+    """Words that go with the reason, such as why a job was skipped."""
+    attempts: int = 0
+    """Attempts of this life; counted at claim, before the handler starts."""
+    spent: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Failures of this life by category."""
+    crashes: int = 0
+    redrives: int = 0
+    """How often a person drove it again after it was dead or resolved."""
+    max_attempts: int | None = None
+    """The job's own limit; wins over the policy's."""
+    limit: int = 0
+    """The limit in force when it was last submitted or settled; for showing n/max."""
+    finished: float | None = None
+    first_failed: float | None = None
+    failure: Failure | None = None
+    """The last failure, without its traceback (that is in the attempt)."""
+    lease: int = 0
+    """How often it was leased; never goes back, so a late worker's number is always stale."""
+    holder: str | None = None
+    lease_end: float | None = None
+    """When the lease ends, on the store's lease clock (not the wall clock)."""
+    boot: str | None = None
+    """Which boot that clock belongs to."""
+    tags: tuple[str, ...] = ()
+    release: str | None = None
+    group: int | None = None
+    """The number of its group: jobs that failed of one cause."""
+    run: int | None = None
+    resolution: Resolution | None = None
+    edits: int = 0
+    original: str | None = None
+    """The payload before the first edit."""
+    folded: int = 0
+    """How many attempts of the middle are no longer in the history."""
+    origin: Mapping[str, object] | None = None
+    """For imported jobs: where it came from, and fields we do not know."""
+    history: tuple[Attempt, ...] = ()
+    """Its attempts, oldest first; only `get` fills it in."""
+    is_new: bool = True
+    """False when a submit found this job under its idempotency key; not stored."""
+
+    @property
+    def can_retry(self) -> bool:
+        """Whether attempts of this life are left."""
+        return self.attempts < self.limit
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing more happens to it by itself."""
+        return self.state in TERMINAL
+
+    @property
+    def delivery_key(self) -> str:
+        """The key to send downstream: stable over all attempts, new after an edit."""
+        key = self.key or self.id
+        return f"{key}.{self.edits}" if self.edits else key
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was submitted, as an aware datetime."""
+        return datetime.fromtimestamp(self.created, UTC)
+
+    @property
+    def due_at(self) -> datetime:
+        """When it may run, as an aware datetime."""
+        return datetime.fromtimestamp(self.due, UTC)
+
+    @property
+    def updated_at(self) -> datetime:
+        """When it last changed state, as an aware datetime."""
+        return datetime.fromtimestamp(self.updated, UTC)
+
+    @property
+    def finished_at(self) -> datetime | None:
+        """When it completed, died or was resolved, as an aware datetime."""
+        return None if self.finished is None else datetime.fromtimestamp(self.finished, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job and the lease to run it: the job's lease number and holder are the fence."""
+
+    job: Job
+    lost_by: str | None = None
+    """For a seized claim: the holder whose lease ended."""
+
+
+# What happened when a claimed job was run. One of these, never an exception.
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The handler returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The handler said there is nothing to do any more."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyDone:
+    """The handler's `already_done` says that the work was done before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The handler failed, or was never seen to end (then the category is crash)."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """It never started, or was stopped by a shutdown or a pause: nothing is spent."""
+
+
+Outcome = Done | Skipped | AlreadyDone | Failed | Interrupted
+
+
+# What becomes of the job.
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Run it again after so many seconds."""
+
+    delay: float
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """Make it a dead letter."""
+
+    reason: Reason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """It is done, skipped, or was already done."""
+
+    reason: Reason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Give the claim back unspent; without a delay it keeps its due time."""
+
+    delay: float | None = None
+
+
+Verdict = Retry | Dead | Completed | Release
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """One claim's end: the verdict, and the record of the attempt (none when released)."""
+
+    claim: Claim
+    verdict: Verdict
+    attempt: Attempt | None = None
+    limit: int | None = None
+    """The limit now in force, kept on the job for showing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """An audited deed of a person: who did what to which jobs, when, why, and what came of it."""
+
+    number: int = 0
+    """Given by the store."""
+    at: float = 0.0
+    """Given by the store."""
+    actor: str
+    verb: str
+    target: str = ""
+    """The selection as it was asked for: ids, a group, a filter."""
+    reason: str = ""
+    done: int = 0
+    skipped: int = 0
+    detail: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Jobs with one cause."""
+
+    number: int
+    fingerprint: str
+    title: str
+    jobs: int = 0
+    """How many jobs of the query are in it."""
+    handlers: tuple[str, ...] = ()
+    category: Category | None = None
+    first_seen: float | None = None
+    last_seen: float | None = None
+
+    @property
+    def name(self) -> str:
+        """G7, as people type it."""
+        return f"G{self.number}"

@@ -1,0 +1,232 @@
+"""What to do about each kind of failure: how often to try, how long to wait, when to stop.
+
+A `Policy` is a value. What it does not say comes from `DEFAULTS`, the table of categories. The same
+policy serves durable jobs and retries in place. Nothing here decides: `_decide` reads a policy and
+does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from redrive import _duration
+from redrive._duration import Duration
+from redrive.errors import UsageError
+from redrive.job import Category
+from redrive.strategy import RetryStrategy, constant, exponential
+
+CEILING = 25
+"""Attempts in all, over every category, where a policy names no number."""
+CRASH_LIMIT = 3
+"""A job that took its worker down this often is dead, under every policy."""
+
+
+def _first(*numbers: int | None) -> int:
+    return next(number for number in numbers if number is not None)
+
+
+def _total(attempts: int | None, retries: int | None) -> int | None:
+    """Turn attempts or retries into attempts; both at once is a mistake."""
+    if attempts is not None and retries is not None:
+        msg = (
+            f"give either attempts (the first included) or retries, not both; "
+            f"found attempts={attempts}, retries={retries}"
+        )
+        raise UsageError(msg)
+    total = attempts if retries is None else retries + 1
+    if total is not None and (isinstance(total, bool) or not isinstance(total, int) or total < 1):
+        msg = f"attempts must be a whole number, 1 or more; found {total!r}"
+        raise UsageError(msg)
+    return total
+
+
+def _category(value: Category | str) -> Category:
+    try:
+        return Category(value)
+    except ValueError:
+        msg = f"{value!r} is no category; use one of: {', '.join(Category)}"
+        raise UsageError(msg) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What one category may spend. What is left out comes from the policy, then from the table."""
+
+    attempts: int | None = None
+    retries: int | None = None
+    """The same number said the other way: attempts − 1. Never give both."""
+    wait: RetryStrategy | None = None
+    dead: bool = False
+    """Never retry: the first failure of this category makes a dead letter."""
+
+    def __post_init__(self) -> None:
+        total = _total(self.attempts, self.retries)
+        object.__setattr__(self, "attempts", total)
+        object.__setattr__(self, "retries", None)
+
+
+DEAD = Rule(dead=True)
+"""Never retry this category."""
+
+DEFAULTS: Mapping[Category, Rule] = {
+    Category.TRANSIENT: Rule(10, wait=exponential(1, cap=300)),
+    Category.RATE_LIMIT: Rule(4, wait=constant(10)),
+    Category.QUOTA: Rule(12, wait=exponential(300, cap=86400)),
+    Category.AUTH: DEAD,
+    Category.INVALID: DEAD,
+    Category.PERMANENT: DEAD,
+    Category.TIMEOUT: Rule(10, wait=exponential(1, cap=300)),
+    Category.CRASH: Rule(CRASH_LIMIT, wait=exponential(1, cap=300)),
+    Category.UNKNOWN: Rule(3, wait=exponential(5, cap=300)),
+}
+"""The table of categories: what holds where a policy says nothing."""
+
+Hints = Literal["replace", "floor", "ignore"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class When:
+    """One of the user's own rules: errors that match it are of this category. Made by `when`."""
+
+    then: Category
+    error: type[BaseException] | None = None
+    name: str | None = None
+    """A dotted class name, matched along the error's bases, so that nothing must be imported."""
+    status: int | None = None
+    code: str | None = None
+    test: Callable[[BaseException], bool] | None = None
+
+
+def when(  # noqa: PLR0913 - each is one kind of evidence
+    error: type[BaseException] | str | Callable[[BaseException], bool] | None = None,
+    category: Category | str | None = None,
+    *,
+    then: Category | str | None = None,
+    status: int | None = None,
+    code: str | None = None,
+) -> When:
+    """Say which category an error is: by type, dotted name, test function, status or code.
+
+    >>> when(ConnectionError, "transient").then
+    <Category.TRANSIENT: 'transient'>
+    >>> when(status=418, then="permanent").status
+    418
+    """
+    chosen = category if category is not None else then
+    if chosen is None:
+        msg = 'when() needs a category: when(MyError, "transient") or when(status=418, then=…)'
+        raise UsageError(msg)
+    if error is None and status is None and code is None:
+        msg = "when() needs something to match: a type, a dotted name, a function, status= or code="
+        raise UsageError(msg)
+    known = _category(chosen)
+    if isinstance(error, type):
+        return When(then=known, error=error, status=status, code=code)
+    if isinstance(error, str):
+        return When(then=known, name=error, status=status, code=code)
+    return When(then=known, test=error, status=status, code=code)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """When failures that are not the job's own fault stop a whole lane, and how it starts again."""
+
+    after: int = 10
+    """Different jobs failing in a row."""
+    probe: float = 60.0
+    """Seconds between the single jobs that try whether it works again."""
+    release: float = 100.0
+    """Jobs a second let go when it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """For how many seconds finished jobs stay; None is for ever."""
+
+    completed: float | None = 86400.0
+    resolved: float | None = 86400.0
+    dead: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How often to try, how long to wait, and what is hopeless.
+
+    `attempts` (the first included) and `wait` hold for every category not named, except that auth,
+    invalid and permanent stay dead at once. All categories together never exceed `attempts`.
+
+    >>> Policy(attempts=5, wait=constant(3)).rule(Category.TRANSIENT).attempts
+    5
+    """
+
+    attempts: int | None = None
+    retries: int | None = None
+    max_age: Duration | None = None
+    wait: RetryStrategy | None = None
+    transient: Rule | None = None
+    rate_limit: Rule | None = None
+    quota: Rule | None = None
+    auth: Rule | None = None
+    invalid: Rule | None = None
+    permanent: Rule | None = None
+    timeout: Rule | None = None
+    crash: Rule | None = None
+    unknown: Rule | None = None
+    alike: bool = False
+    """Every category not named is one and the same, with one count (and none dead at once)."""
+    hints: Hints = "replace"
+    """A server's hint replaces the wait, is a floor under it, or is ignored."""
+    on: Sequence[When] = ()
+    pause: Pause | None = None
+    keep: Keep = field(default_factory=Keep)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attempts", _total(self.attempts, self.retries))
+        object.__setattr__(self, "retries", None)
+        object.__setattr__(self, "on", tuple(self.on))
+        if self.max_age is not None:
+            object.__setattr__(self, "max_age", _duration.seconds(self.max_age, name="max_age"))
+        if self.wait is not None and not isinstance(self.wait, RetryStrategy):
+            msg = f"wait must be a strategy such as exponential(1, cap=300); found {self.wait!r}"
+            raise UsageError(msg)
+
+    @property
+    def ceiling(self) -> int:
+        """The attempts of all categories together."""
+        return CEILING if self.attempts is None else self.attempts
+
+    @property
+    def oldest(self) -> float | None:
+        """`max_age` in seconds."""
+        return None if self.max_age is None else _duration.seconds(self.max_age)
+
+    def limited(self, attempts: int | None) -> Policy:
+        """Give the same policy under a job's own limit of attempts."""
+        return self if attempts is None else replace(self, attempts=attempts)
+
+    def named(self, category: Category) -> Rule | None:
+        """Give the rule this policy states for a category, if it states one."""
+        rule: Rule | None = getattr(self, category.value)
+        return rule
+
+    def rule(self, category: Category) -> Rule:
+        """Give the whole rule for a category: stated here, or from the general part, or the table."""
+        stated, table = self.named(category), DEFAULTS[category]
+        if stated is None and table.dead and not self.alike:
+            return DEAD
+        if stated is not None and stated.dead:
+            return DEAD
+        fallback = DEFAULTS[Category.TRANSIENT] if table.dead else table
+        own = stated or Rule()
+        total = _first(own.attempts, self.attempts, fallback.attempts)
+        if category is Category.CRASH and not (self.alike and stated is None):
+            total = min(_first(own.attempts, CRASH_LIMIT), CRASH_LIMIT)
+        return Rule(total, wait=own.wait or self.wait or fallback.wait)
+
+    def pooled(self, category: Category) -> frozenset[Category]:
+        """Give the categories that share one count with this one."""
+        if not self.alike or self.named(category) is not None:
+            return frozenset({category})
+        return frozenset(c for c in Category if self.named(c) is None)

@@ -1,0 +1,124 @@
+"""Records as JSON and back: the shape of a job in the journal, of an attempt in a column.
+
+Fields at their default are left out, so that lines stay short and readable. Unknown fields are
+ignored on reading: a newer Redrive may add some.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from redrive.job import Act, Attempt, Category, Failure, Job, Reason, Resolution, State
+
+T = TypeVar("T")
+
+encode: Callable[[object], str] = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False
+).encode
+
+_TRANSIENT = {"is_new", "payload", "history"}
+"""Fields of a job that are not part of its head."""
+
+
+def head_to_dict(job: Job) -> dict[str, Any]:
+    """Give everything about a job but its payload and history."""
+    return _sparse(job, _TRANSIENT)
+
+
+def job_from_dict(data: dict[str, Any], payload: str) -> Job:
+    """Build a job from its head, its payload and, where there is one, its history."""
+    known = {k: v for k, v in data.items() if k in _JOB_FIELDS}
+    known["payload"] = payload
+    known["state"] = State(data.get("state", "pending"))
+    _convert(known, "reason", Reason)
+    _convert(known, "tags", tuple)
+    _convert(known, "failure", failure_from_dict)
+    _convert(known, "resolution", _resolution)
+    _convert(known, "history", lambda rows: tuple(attempt_from_dict(r) for r in rows))
+    return Job(**known)
+
+
+def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
+    """Give an attempt as a dict ready for JSON."""
+    return _sparse(attempt, set())
+
+
+def attempt_from_dict(data: dict[str, Any]) -> Attempt:
+    """Build an attempt from such a dict."""
+    known = {k: v for k, v in data.items() if k in _ATTEMPT_FIELDS}
+    _convert(known, "failure", failure_from_dict)
+    return Attempt(**known)
+
+
+def failure_from_dict(data: dict[str, Any]) -> Failure:
+    """Build a failure; a category of a newer version reads as unknown."""
+    known = {k: v for k, v in data.items() if k in _FAILURE_FIELDS}
+    known["category"] = (
+        Category(data["category"]) if data.get("category") in _CATEGORIES else Category.UNKNOWN
+    )
+    return Failure(**known)
+
+
+def failure_to_dict(failure: Failure) -> dict[str, Any]:
+    """Give a failure as a dict ready for JSON."""
+    return _sparse(failure, set())
+
+
+def act_to_dict(act: Act) -> dict[str, Any]:
+    """Give an act as a dict ready for JSON."""
+    return _sparse(act, set())
+
+
+def act_from_dict(data: dict[str, Any]) -> Act:
+    """Build an act from such a dict."""
+    return Act(**{k: v for k, v in data.items() if k in _ACT_FIELDS})
+
+
+def _resolution(data: dict[str, Any]) -> Resolution:
+    known = {k: v for k, v in data.items() if k in _RESOLUTION_FIELDS}
+    _convert(known, "was", Reason)
+    return Resolution(**known)
+
+
+def _convert(data: dict[str, Any], name: str, make: Callable[[Any], T]) -> None:
+    if data.get(name) is not None:
+        data[name] = make(data[name])
+
+
+def _sparse(record: object, leave_out: set[str]) -> dict[str, Any]:
+    """Give the fields that differ from their default; nested records too."""
+    out: dict[str, Any] = {}
+    for name, default in _DEFAULTS[type(record)]:
+        if name in leave_out:
+            continue
+        value = getattr(record, name)
+        if value is default or value == default:
+            continue
+        if type(value) in _DEFAULTS:
+            value = _sparse(value, set())
+        elif name == "history":
+            value = [_sparse(item, set()) for item in value]
+        out[name] = value
+    return out
+
+
+def _defaults(kind: type[Any]) -> list[tuple[str, object]]:
+    rows: list[tuple[str, object]] = []
+    for one in dataclasses.fields(kind):
+        default: object = one.default
+        if one.default_factory is not dataclasses.MISSING:
+            default = one.default_factory()
+        rows.append((one.name, default))
+    return rows
+
+
+_DEFAULTS = {kind: _defaults(kind) for kind in (Job, Attempt, Failure, Resolution, Act)}
+_JOB_FIELDS = {name for name, _ in _DEFAULTS[Job]} - {"is_new"}
+_ATTEMPT_FIELDS = {name for name, _ in _DEFAULTS[Attempt]}
+_FAILURE_FIELDS = {name for name, _ in _DEFAULTS[Failure]}
+_RESOLUTION_FIELDS = {name for name, _ in _DEFAULTS[Resolution]}
+_ACT_FIELDS = {name for name, _ in _DEFAULTS[Act]}
+_CATEGORIES = {category.value for category in Category}

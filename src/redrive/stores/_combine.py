@@ -1,0 +1,98 @@
+"""Group commit: whoever finds the store idle does everybody's work.
+
+Threads hand in operations. The first one there becomes the leader, takes all that wait, and commits
+them together; the others sleep until theirs is done, or until one of them is made the next leader.
+A lone caller pays no hand-over; many callers share one fsync. No thread of our own is needed.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+Tx = TypeVar("Tx")
+R = TypeVar("R")
+
+
+class Operation(Generic[Tx]):
+    """One thing to do inside a transaction, and later its result or error."""
+
+    __slots__ = ("done", "durable", "error", "leads", "result", "wake", "work")
+
+    def __init__(self, work: Callable[[Tx], object], *, durable: bool) -> None:
+        self.work = work
+        self.durable = durable
+        self.result: object = None
+        self.error: BaseException | None = None
+        self.done = False
+        self.leads = False
+        self.wake = allocate_lock()
+        self.wake.acquire()
+
+    def run(self, tx: Tx) -> None:
+        """Do the work and keep its result."""
+        self.result = self.work(tx)
+
+
+class Combiner(Generic[Tx]):
+    """Collects operations and gives them in batches to `commit`.
+
+    `commit(batch)` must run every operation, make the result durable, and set `error` on those that
+    failed. If it raises, the whole batch failed with that error.
+    """
+
+    def __init__(self, commit: Callable[[list[Operation[Tx]]], None], most: int = 256) -> None:
+        self._commit = commit
+        self._most = most
+        self._mutex = allocate_lock()
+        self._waiting: list[Operation[Tx]] = []
+        self._busy = False
+
+    def run(self, work: Callable[[Tx], R], *, durable: bool) -> R:
+        """Have `work` done in a transaction of its own or a shared one; gives its result."""
+        mine = Operation(work, durable=durable)
+        with self._mutex:
+            self._waiting.append(mine)
+            mine.leads = not self._busy
+            self._busy = True
+        if not mine.leads:
+            self._wait(mine)
+        if mine.leads:
+            self._lead()
+        if mine.error is not None:
+            raise mine.error
+        return cast("R", mine.result)
+
+    def _wait(self, mine: Operation[Tx]) -> None:
+        """Sleep until it is done, or until we lead; a Ctrl-C must not leave the others waiting."""
+        try:
+            mine.wake.acquire()
+        except BaseException:
+            with self._mutex:
+                leads = mine.leads
+                if not leads and mine in self._waiting:
+                    self._waiting.remove(mine)
+            if leads:
+                self._lead()
+            raise
+
+    def _lead(self) -> None:
+        with self._mutex:
+            batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+        try:
+            self._commit(batch)
+        except BaseException as error:  # noqa: BLE001 - handed to each caller, who raises it
+            for one in batch:
+                one.error = error
+        for one in batch:
+            one.done = True
+        with self._mutex:
+            following = self._waiting[0] if self._waiting else None
+            self._busy = following is not None
+            if following is not None:
+                following.leads = True
+        for one in batch:
+            one.wake.release()
+        if following is not None:
+            following.wake.release()

@@ -1,0 +1,193 @@
+"""What the file stores share: where a store may live, how its files are made, and the lock.
+
+The lock is a separate file that is never deleted: locking the data file itself would lose the lock
+when any other descriptor of it is closed, and would not survive a compaction's rename.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from redrive.errors import StoreBusy, StoreError, StoreFull, StoreLost, StoreMissing, StoreReadOnly
+
+log = logging.getLogger("redrive.store")
+
+PATIENCE = 30.0
+"""Seconds to wait for another process's lock before giving up."""
+
+_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ncpfs", "fuse.sshfs"})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+def prepare(path: Path, *, create: bool, allow_network: bool = False) -> Path:
+    """Check that a store may live at `path` and give its absolute place; makes the directory.
+
+    With `create=False` nothing is made and a missing file is StoreMissing.
+    """
+    place = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - must not follow links
+    try:
+        found = place.lstat()
+    except FileNotFoundError:
+        if not create:
+            msg = f"no store at {place}; `redrive init` makes one, or name another with --store"
+            raise StoreMissing(msg) from None
+        _make_directory(place)
+    except OSError as error:
+        raise failed(error, place) from error
+    else:
+        _check_regular(place, found)
+    _check_filesystem(place, allow_network=allow_network)
+    return place
+
+
+def _check_regular(place: Path, found: os.stat_result) -> None:
+    if stat.S_ISREG(found.st_mode):
+        if found.st_mode & 0o077:
+            log.warning("%s can be read by others (mode %o); chmod 600 it", place, found.st_mode & 0o777)
+        return
+    kinds = {stat.S_IFDIR: "a directory", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a pipe"}
+    kind = kinds.get(stat.S_IFMT(found.st_mode), "a device or socket")
+    msg = f"{place} is {kind}; a store needs a regular file: name a file in a directory you own"
+    raise StoreError(msg)
+
+
+def _make_directory(place: Path) -> None:
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise failed(error, place.parent) from error
+
+
+def _check_filesystem(place: Path, *, allow_network: bool) -> None:
+    kind = filesystem_of(place.parent)
+    if kind in _NETWORK and not allow_network:
+        msg = (
+            f"{place} is on a network file system ({kind}), where locks and syncs cannot be "
+            "trusted; use a local disk or PostgreSQL, or pass allow_network=True and lose the promise"
+        )
+        raise StoreError(msg)
+    if kind == "overlay":
+        log.warning("%s is on a container's own layer: ephemeral, gone with the container", place)
+
+
+def filesystem_of(directory: Path) -> str:
+    """Name the type of file system that holds a directory; empty where the system does not tell."""
+    best, kind = "", ""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return ""
+    where = str(directory)
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        mount = left.split()[4].replace("\\040", " ")
+        inside = mount == "/" or where == mount or where.startswith(mount + "/")
+        if inside and len(mount) >= len(best):
+            best, kind = mount, right.split()[0]
+    return kind
+
+
+def open_private(place: Path, flags: int) -> int:
+    """Open a file that only its owner may read, refusing links; a new file's directory is synced."""
+    existed = place.exists()
+    try:
+        descriptor = os.open(place, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise failed(error, place) from error
+    if not existed and flags & os.O_CREAT:
+        sync_directory(place.parent)
+    return descriptor
+
+
+def sync_directory(directory: Path) -> None:
+    """Make a new or renamed name in a directory survive a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def failed(error: OSError, place: Path) -> StoreError:
+    """Turn a system error into one of ours that says what to do."""
+    said = error.strerror or str(error)
+    if error.errno in _FULL:
+        return StoreFull(f"no room to write {place} ({said}); free space, then it works again")
+    if error.errno in _FORBIDDEN:
+        return StoreReadOnly(
+            f"not allowed to use {place} ({said}); its directory must be yours with mode 700, "
+            "the file with mode 600"
+        )
+    if error.errno == errno.ELOOP:
+        return StoreError(f"{place} is a symbolic link; name the file itself")
+    if error.errno in {errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}:
+        return StoreError(f"{place} cannot be a store ({said}); name a file in a directory you own")
+    return StoreLost(f"reading or writing {place} failed ({said}); check the disk, then open it again")
+
+
+class FileLock:
+    """An exclusive lock among processes. Not for threads: their turn is settled before."""
+
+    def __init__(self, place: Path, patience: float = PATIENCE) -> None:
+        self.place = place
+        self._patience = patience
+        self._descriptor = -1
+        self._pid = 0
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lock for a while; StoreBusy names who holds it too long."""
+        self._acquire()
+        try:
+            yield
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Let go of the file. It stays on disk: deleting it could split the lock in two."""
+        if self._descriptor >= 0 and self._pid == os.getpid():
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _acquire(self) -> None:
+        pid = os.getpid()
+        if self._pid != pid:
+            # A forked child shares the parent's lock: unlocking here would unlock there.
+            self._descriptor = open_private(self.place, os.O_RDWR | os.O_CREAT)
+            self._pid = pid
+        if not self._try():
+            self._wait()
+        with contextlib.suppress(OSError):  # for people only; a full disk must not stop us here
+            os.pwrite(self._descriptor, b"%-12d\n" % pid, 0)
+
+    def _try(self) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise failed(error, self.place) from error
+        return True
+
+    def _wait(self) -> None:
+        end = time.monotonic() + self._patience
+        pause = 0.0002
+        while not self._try():
+            if time.monotonic() > end:
+                holder = os.pread(self._descriptor, 12, 0).decode("ascii", "replace").strip()
+                msg = (
+                    f"process {holder or 'unknown'} has held {self.place} for over "
+                    f"{self._patience:g} s; it may be stopped: look at it, the lock is never broken"
+                )
+                raise StoreBusy(msg)
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.01)

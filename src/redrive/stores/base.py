@@ -1,0 +1,297 @@
+"""The store contract: what every store can do, and what it promises.
+
+Two engines obey it (`_engine` over a journal or over nothing, `_sql` over a database); one suite,
+`tests/contract`, proves it for all. The verbs are synchronous, take and give batches, and each is
+atomic: all of it happened, or none and an error says why. A caller may repeat any of them.
+
+**Fence.** A claimed job belongs to the pair (lease number, holder). `renew` and `settle` change only
+jobs that are still running under exactly that pair, and say which ones took. The lease number never
+goes back, also not after a retry by a person; the holder is random for every worker start. Both are
+needed: a number alone repeats after a restored backup, a holder alone after a second claim.
+
+**Time.** Delays cross this seam, instants do not: the store's clock decides what is due, and turns a
+delay into a due time. Stores of one host measure leases with the boot clock, so a wall clock that
+jumps neither ends a lease nor makes it immortal.
+
+**Durability.** `add`, `move`, `amend` and `note` with `durable=True` are synced before they return:
+they survive a power cut. `claim`, `renew`, `settle`, `seize` and `purge` survive kill -9; after a
+power cut the last of them may be undone, and the job runs again.
+
+**Text.** Stores keep what they are given; masking and validating happen above them.
+
+**Pauses.** A live note named `pause:<lane>` keeps the jobs of that lane from being claimed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from redrive._transitions import Verb
+from redrive.job import Act, Category, Claim, Group, Job, Settlement, State
+
+Durability = Literal["full", "relaxed", "memory"]
+"""full: acknowledged work survives a power cut. relaxed: kill -9 only. memory: nothing."""
+
+PAUSE = "pause:"
+"""Notes whose name starts so keep a lane from being claimed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Which jobs, and how many. Every part given must hold; an empty part asks nothing."""
+
+    states: frozenset[State] = frozenset()
+    ids: tuple[str, ...] = ()
+    prefix: str = ""
+    """The beginning of an id."""
+    handler: str = ""
+    """A name, or a pattern with `*`."""
+    lane: str = ""
+    category: Category | None = None
+    group: int | None = None
+    tag: str = ""
+    key: str = ""
+    run: int | None = None
+    older_than: float | None = None
+    """Seconds since it last changed state, at least."""
+    newer_than: float | None = None
+    """Seconds since it last changed state, at most."""
+    failed: bool = False
+    """Only jobs that have failed at least once in this life."""
+    text: str = ""
+    """Words to be found, letter case aside, in the error's type, message or title, or the payload."""
+    by_change: bool = False
+    """Newest change first instead of newest submit first."""
+    limit: int = 100
+    cursor: str | None = None
+    """Where the page before this one ended, as `Page.cursor` gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some jobs (without history), newest first, and where to go on; no cursor at the end."""
+
+    jobs: list[Job]
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many jobs of one state, lane and category there are, and the oldest of them."""
+
+    state: State
+    lane: str
+    category: Category | None
+    """Of the last failure in this life or, for a finished job, ever; None without one."""
+    jobs: int
+    oldest: float | None
+    """Pending: the earliest due time. Running: none. Others: the earliest finished time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a person's deed came to: which jobs it took, and why the others were left."""
+
+    done: list[Job]
+    skipped: list[tuple[str, str]]
+    act: Act
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgeRule:
+    """Remove jobs of this state finished more than so many seconds ago."""
+
+    state: State
+    older_than: float
+    handlers: frozenset[str] | None = None
+    """Only these; None is every handler…"""
+    but: frozenset[str] = frozenset()
+    """…but these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A small shared value: a pause, a heartbeat, whose turn it is."""
+
+    name: str
+    value: str
+    version: int
+    """Grows with every write; 0 stands for "there is none"."""
+    expires_in: float | None = None
+    """Seconds left, by the store's clock; None is for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong that `verify` found, where, and what to do."""
+
+    where: str
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `verify` looked at and found."""
+
+    jobs: int
+    problems: list[Problem]
+    facts: dict[str, str]
+    """Figures and settings for people: version, size, durability, path."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+class Store(ABC):
+    """Where jobs are kept. Safe to use from many threads; file stores also from many processes."""
+
+    url: str
+    """How to open it again, without secrets."""
+    durability: Durability
+
+    @abstractmethod
+    def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
+        """Keep jobs, whole: with state, counters and history as given (new ones are pending).
+
+        For each job the one that is now stored comes back, in order. A job whose id is stored
+        already comes back as stored, so a repeat changes nothing. A job whose key belongs to a
+        stored job (or to an earlier one of this call) gives that job with `is_new=False`, if the
+        payloads are equal as JSON; else KeyConflict, and nothing of the call is stored.
+
+        `group` numbers are given here: a job with a failure joins the group of its fingerprint.
+        `lease` is raised to at least the last ordinal of the history.
+        """
+
+    @abstractmethod
+    def claim(  # noqa: PLR0913
+        self,
+        handlers: Collection[str],
+        *,
+        limit: int,
+        holder: str,
+        lease_for: float,
+        lanes: Collection[str] | None = None,
+        suspects: bool = False,
+        ignore_waits: bool = False,
+    ) -> list[Claim]:
+        """Lease up to `limit` due jobs of these handlers, earliest due first.
+
+        Never more than `limit`; never one job to two callers. Lanes with a live pause are left out,
+        and with `lanes` all others too. `suspects` asks for jobs that crashed before (one at most
+        should be asked for); without it they are left out. `ignore_waits` takes pending jobs
+        whatever their due time, pauses too.
+        """
+
+    @abstractmethod
+    def renew(self, claims: Sequence[Claim], *, lease_for: float) -> list[bool]:
+        """Lengthen leases from now; False for each claim that is no longer ours."""
+
+    @abstractmethod
+    def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
+        """End claims: attempt record, counters and new state in one step.
+
+        Gives the job as it is now, or None where the fence refused (then nothing changed). Failures
+        with a fingerprint put the job in its group; a group is made the first time one is seen.
+        """
+
+    @abstractmethod
+    def seize(
+        self, *, by: str, lease_for: float, holder: str | None = None, limit: int = 100
+    ) -> list[Claim]:
+        """Take over running jobs whose lease has ended, or all those of one holder.
+
+        The lease number grows, so the old holder is fenced off; nothing is counted: the caller
+        decides and settles. Each claim says whom it was lost by.
+        """
+
+    @abstractmethod
+    def get(self, job_id: str) -> Job | None:
+        """Give one job with its history."""
+
+    @abstractmethod
+    def find(self, query: Query) -> Page:
+        """Give a page of jobs, newest first. Paging through is stable while jobs come and go."""
+
+    @abstractmethod
+    def counts(self) -> list[Count]:
+        """Count all jobs by state, lane and category."""
+
+    @abstractmethod
+    def groups(self, query: Query) -> list[Group]:
+        """Count the query's jobs by group, most jobs first (limit holds, the cursor does not).
+
+        Without states in the query only dead jobs count.
+        """
+
+    @abstractmethod
+    def move(
+        self,
+        ids: Sequence[str],
+        verb: Verb,
+        act: Act,
+        *,
+        delays: Sequence[float] | None = None,
+        run: int | None = None,
+    ) -> Moved:
+        """Apply a person's deed to exactly these jobs, each once, and record the act with it.
+
+        Jobs whose state does not allow it are skipped with the reason. `delays` (one a job) are
+        seconds until each retried job is due; `run` marks them as part of a bulk retry.
+        """
+
+    @abstractmethod
+    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
+        """Give a job another payload if its number of edits is still `expected`; else Refused."""
+
+    @abstractmethod
+    def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
+        """Remove finished jobs by rule, at most `limit`; gives handler and state of each."""
+
+    @abstractmethod
+    def notes(self, prefix: str = "") -> list[Note]:
+        """Give the live notes whose name starts so, by name."""
+
+    @abstractmethod
+    def note(
+        self,
+        name: str,
+        value: str | None,
+        *,
+        expected: int | None = None,
+        expires_in: float | None = None,
+        durable: bool = False,
+    ) -> Note | None:
+        """Write a note (None removes it), only if its version is still `expected` when given.
+
+        Gives the note as written (version 0 when removed), or None if the version had moved on.
+        """
+
+    @abstractmethod
+    def record(self, act: Act) -> Act:
+        """Keep an act that moved no job; gives it with its number and time."""
+
+    @abstractmethod
+    def acts(self, *, limit: int = 100, before: int | None = None) -> list[Act]:
+        """Give acts, newest first, from before that number."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """Give the store's wall time; on a database, the database's."""
+
+    @abstractmethod
+    def verify(self) -> Report:
+        """Look at everything that is stored and say what is wrong. Changes nothing."""
+
+    @abstractmethod
+    def migrate(self) -> list[str]:
+        """Bring an older store up to this version; gives the steps taken."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections. Twice is fine."""

@@ -1,0 +1,272 @@
+"""How long to wait before the next try: four curves, a cap that is a promise, and jitter.
+
+Strategies are values: immutable by convention, comparable, printable, without shared state, so one
+object serves any number of jobs and threads. `calculate_backoff` is the bare curve; the cap is
+applied to it first, then the delay is drawn from the jitter's window cut to [0, cap]. So no delay
+exceeds the cap, and delays still spread when they have reached it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import timedelta
+from typing import ClassVar
+
+from redrive import _duration
+from redrive._duration import Duration
+from redrive.errors import UsageError
+
+Rand = Callable[[], float]
+"""A source of random numbers in [0, 1)."""
+
+Jitter = float | timedelta | str | None
+"""0.2 is ± 20 %, a timedelta or "30s" is ± 30 s, "full", "equal", or "none"."""
+
+LONGEST = 315_360_000.0
+"""Ten years: the delay of a strategy without a cap, so that no due time overflows."""
+
+
+class RetryStrategy(ABC):
+    """How long to wait after the n-th failure. Subclass it and give `calculate_backoff`.
+
+    `jitter_factor` is a ± fraction; `jitter` names another kind and then wins.
+    """
+
+    jitter_factor: float = 0.2
+    max_backoff: float = 300.0
+    jitter: Jitter = None
+
+    def __init__(
+        self,
+        jitter_factor: float = 0.2,
+        max_backoff: Duration = 300.0,
+        *,
+        jitter: Jitter = None,
+    ) -> None:
+        self.jitter_factor = _finite("jitter_factor", jitter_factor)
+        self.max_backoff = math.inf if max_backoff == math.inf else _cap(max_backoff)
+        self.jitter = jitter
+        jitter_window(1.0, self)
+
+    @abstractmethod
+    def calculate_backoff(self, attempt: int) -> float:
+        """Give the bare delay after failure number `attempt` (0-based), before cap and jitter."""
+
+    def apply_jitter(self, seconds: float, rand: Rand = random.random) -> float:
+        """Draw a delay from the jitter's window around `seconds`, never above the cap."""
+        capped = _clean(seconds, self.max_backoff)
+        low, high = jitter_window(capped, self)
+        high = min(high, self.max_backoff, LONGEST)
+        low = min(max(0.0, low), high)
+        return low + (high - low) * rand()
+
+    def get_backoff_with_jitter(self, attempt: int, rand: Rand = random.random) -> float:
+        """Give the delay to wait after failure number `attempt` (0-based)."""
+        return self.apply_jitter(self.calculate_backoff(attempt), rand)
+
+    def should_retry(self, attempt: int, max_retries: int) -> bool:
+        """Whether another retry is within `max_retries`."""
+        return attempt < max_retries
+
+    def get_strategy_name(self) -> str:
+        """Give the class's name."""
+        return type(self).__name__
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(sorted((k, repr(v)) for k, v in vars(self).items()))))
+
+    def __repr__(self) -> str:
+        shown = {k: v for k, v in vars(self).items() if k != "jitter" or v is not None}
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+
+class ExponentialBackoffStrategy(RetryStrategy):
+    """initial, initial·base, initial·base² … (1, 2, 4, 8 s)."""
+
+    def __init__(
+        self,
+        base: float = 2.0,
+        initial: Duration = 1.0,
+        jitter_factor: float = 0.2,
+        max_backoff: Duration = 300.0,
+        *,
+        jitter: Jitter = None,
+    ) -> None:
+        super().__init__(jitter_factor, max_backoff, jitter=jitter)
+        self.base = _finite("base", base)
+        self.initial = _duration.seconds(initial, name="initial")
+
+    def calculate_backoff(self, attempt: int) -> float:
+        """Give initial·base^attempt, in the same time for attempt 3 and attempt 2^63."""
+        if self.initial == 0 or attempt <= 0:
+            return self.initial
+        try:
+            return self.initial * self.base ** float(attempt)
+        except OverflowError:
+            return math.inf
+
+
+class LinearBackoffStrategy(RetryStrategy):
+    """initial_delay, then `increment` more each time (1, 3, 5 s)."""
+
+    def __init__(
+        self,
+        initial_delay: Duration = 1.0,
+        increment: Duration = 2.0,
+        jitter_factor: float = 0.2,
+        max_backoff: Duration = 300.0,
+        *,
+        jitter: Jitter = None,
+    ) -> None:
+        super().__init__(jitter_factor, max_backoff, jitter=jitter)
+        self.initial_delay = _duration.seconds(initial_delay, name="initial_delay")
+        self.increment = _duration.seconds(increment, name="increment")
+
+    def calculate_backoff(self, attempt: int) -> float:
+        """Give initial_delay + increment·attempt."""
+        try:
+            return self.initial_delay + self.increment * float(max(0, attempt))
+        except OverflowError:
+            return math.inf
+
+
+class ConstantBackoffStrategy(RetryStrategy):
+    """The same delay every time."""
+
+    def __init__(
+        self,
+        delay: Duration = 5.0,
+        jitter_factor: float = 0.2,
+        max_backoff: Duration = 300.0,
+        *,
+        jitter: Jitter = None,
+    ) -> None:
+        super().__init__(jitter_factor, max_backoff, jitter=jitter)
+        self.delay = _duration.seconds(delay, name="delay")
+
+    def calculate_backoff(self, attempt: int) -> float:  # noqa: ARG002 - the same for all
+        """Give the delay."""
+        return self.delay
+
+
+class FibonacciBackoffStrategy(RetryStrategy):
+    """unit·1, unit·1, unit·2, unit·3, unit·5 …"""
+
+    # Beyond this index the value is past any cap a float can hold, so no sum is needed.
+    _LAST: ClassVar[int] = 1475
+
+    def __init__(
+        self,
+        unit: Duration = 1.0,
+        jitter_factor: float = 0.2,
+        max_backoff: Duration = 300.0,
+        *,
+        jitter: Jitter = None,
+    ) -> None:
+        super().__init__(jitter_factor, max_backoff, jitter=jitter)
+        self.unit = _duration.seconds(unit, name="unit")
+
+    def calculate_backoff(self, attempt: int) -> float:
+        """Give unit times the Fibonacci number, stopping early once the cap is passed."""
+        if self.unit == 0:
+            return 0.0
+        before, current = 0.0, self.unit
+        for _ in range(min(max(0, attempt), self._LAST)):
+            before, current = current, before + current
+            if before > self.max_backoff:
+                break
+        return current
+
+
+def exponential(
+    initial: Duration = 1.0,
+    *,
+    base: float = 2.0,
+    cap: Duration = 300.0,
+    jitter: Jitter = 0.2,
+) -> ExponentialBackoffStrategy:
+    """Wait initial, then twice as long each time, at most `cap`."""
+    return ExponentialBackoffStrategy(base, initial, 0.0, cap, jitter=jitter)
+
+
+def linear(
+    initial: Duration = 1.0,
+    increment: Duration = 2.0,
+    *,
+    cap: Duration = 300.0,
+    jitter: Jitter = 0.2,
+) -> LinearBackoffStrategy:
+    """Wait initial, then `increment` longer each time, at most `cap`."""
+    return LinearBackoffStrategy(initial, increment, 0.0, cap, jitter=jitter)
+
+
+def constant(
+    delay: Duration = 5.0, *, cap: Duration = 300.0, jitter: Jitter = 0.2
+) -> ConstantBackoffStrategy:
+    """Wait the same time every time (the cap grows with the delay)."""
+    ceiling = max(_duration.seconds(delay, name="delay"), _cap(cap))
+    return ConstantBackoffStrategy(delay, 0.0, ceiling, jitter=jitter)
+
+
+def fibonacci(
+    unit: Duration = 1.0, *, cap: Duration = 300.0, jitter: Jitter = 0.2
+) -> FibonacciBackoffStrategy:
+    """Wait unit times 1, 1, 2, 3, 5 …, at most `cap`."""
+    return FibonacciBackoffStrategy(unit, 0.0, cap, jitter=jitter)
+
+
+def jitter_window(seconds: float, strategy: RetryStrategy) -> tuple[float, float]:
+    """Give the lowest and highest delay the jitter allows around `seconds`, before the cap."""
+    jitter = strategy.jitter_factor if strategy.jitter is None else strategy.jitter
+    match jitter:
+        case "full":
+            return 0.0, seconds
+        case "equal":
+            return seconds / 2, seconds
+        case "none":
+            return seconds, seconds
+        case str() | timedelta():
+            spread = _duration.seconds(jitter, name="jitter")
+            return max(0.0, seconds - spread), seconds + spread
+        case _:
+            part = _finite("jitter", jitter)
+            return seconds * (1 - part), seconds * (1 + part)
+
+
+def delay_after(strategy: RetryStrategy, attempt: int, rand: Rand) -> float:
+    """Ask a strategy for a delay; whatever a user's subclass answers, the result is usable.
+
+    A subclass that draws its own jitter is called as it was written, without our random source.
+    """
+    own = type(strategy)
+    if (
+        own.apply_jitter is RetryStrategy.apply_jitter
+        and own.get_backoff_with_jitter is RetryStrategy.get_backoff_with_jitter
+    ):
+        delay = strategy.get_backoff_with_jitter(attempt, rand)
+    else:
+        delay = strategy.get_backoff_with_jitter(attempt)
+    return _clean(delay, strategy.max_backoff)
+
+
+def _clean(seconds: float, cap: float) -> float:
+    """Cut to [0, cap]; NaN becomes the cap, the careful end."""
+    highest = min(cap, LONGEST)
+    return highest if math.isnan(seconds) else min(max(0.0, seconds), highest)
+
+
+def _cap(value: Duration) -> float:
+    return _duration.seconds(value, name="max_backoff")
+
+
+def _finite(name: str, value: float) -> float:
+    if not math.isfinite(value) or value < 0:
+        msg = f"{name} must be a finite number, 0 or more; found {value!r}"
+        raise UsageError(msg)
+    return float(value)

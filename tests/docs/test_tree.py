@@ -1,0 +1,104 @@
+"""Rules about the files of the repository, whatever they hold."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LONGEST_MODULE = 400
+
+# Each pattern is put together from pieces, so that this file does not match itself.
+FORBIDDEN = {
+    "the host of a package registry": re.compile(
+        r"\b(?:"
+        + "|".join(
+            host + r"\." + domain
+            for host, domain in (
+                ("pypi", "org"),
+                ("pypi", "python"),
+                ("pythonhosted", "org"),
+                ("npmjs", "(?:org|com)"),
+                ("yarnpkg", "com"),
+                ("anaconda", "org"),
+                ("jfrog", "io"),
+                ("pkg", "dev"),
+            )
+        )
+        + r")\b"
+    ),
+    "an option that names a package index": re.compile(
+        "--(?:extra-)?" + "index-url[ =]|--" + "trusted-host[ =]|--" + "find-links[ =]"
+    ),
+    "a folder of one developer's machine": re.compile(
+        r"(?<![\w.$~}/-])/(?:"
+        + "|".join(("ho" + r"me/\w", "Use" + r"rs/\w", "ro" + "ot/", "wo" + "rk/", "o" + "pt/"))
+        + r")|\b[A-Z]:\\"
+        + "Use"
+        + r"rs\\"
+    ),
+}
+
+
+def tracked_files() -> list[Path]:
+    """Every file git knows; in an unpacked source archive, every file outside the environment."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        found = [path.relative_to(ROOT) for path in ROOT.rglob("*")]
+        paths = [ROOT / path for path in found if not path.parts[0].startswith(".venv")]
+    else:
+        paths = [ROOT / name for name in listed.split("\0") if name]
+    return [path for path in paths if path.is_file()]
+
+
+def text_of(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_tracked_file_names(what: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+        for path in tracked_files()
+        for number, line in enumerate((text_of(path) or "").splitlines(), start=1)
+        if FORBIDDEN[what].search(line)
+    ]
+    assert not found, f"{what} does not belong in the tree:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [
+        ("the host of a package registry", "url = https://files.python" + "hosted.org/x"),
+        ("the host of a package registry", "https://py" + "pi.org/simple"),
+        ("an option that names a package index", "--index" + "-url https://example.com"),
+        ("a folder of one developer's machine", "see /ro" + "ot/notes.txt"),
+        ("a folder of one developer's machine", "'/ho" + "me/ada/redrive'"),
+        ("a folder of one developer's machine", "C:\\Us" + "ers\\ada"),
+    ],
+)
+def test_the_patterns_find_what_they_are_for(what: str, line: str) -> None:
+    assert FORBIDDEN[what].search(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["https://example.com/wo" + "rk/1", "tests/wo" + "rk/x", "--no-emit-index" + "-url "]
+)
+def test_the_patterns_leave_other_text_alone(line: str) -> None:
+    assert not any(pattern.search(line) for pattern in FORBIDDEN.values())
+
+
+def test_modules_stay_short_enough_to_read_in_one_go() -> None:
+    long = [
+        f"{path.relative_to(ROOT)} has {lines} lines"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_MODULE
+    ]
+    assert not long, f"split by idea what is over {LONGEST_MODULE} lines:\n" + "\n".join(long)

@@ -8,6 +8,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LIBRARIES := $(VENV)/.libraries
 STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
+COMPILE_ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check fmt bench rigs requirements build clean
@@ -55,11 +56,12 @@ bench: $(STAMP) ## Measure throughput and recovery
 rigs: $(STAMP) ## Run the failure rigs: real processes, killed
 	$(BIN)/python rigs/run.py
 
-# Compiled with the default index only, so that the result names no registry and no local folder.
-requirements: $(STAMP) ## Recompile requirements/dev.txt from dev.in (needs the network)
-	CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/pip-compile --quiet --upgrade \
+# The options keep every registry and local folder out of the compiled file.
+requirements: $(STAMP) ## Recompile requirements/dev.txt (COMPILE_ARGS=--upgrade for newer versions)
+	CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/pip-compile --quiet \
 		--generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-		--strip-extras --allow-unsafe --output-file requirements/dev.txt requirements/dev.in
+		--strip-extras --allow-unsafe $(COMPILE_ARGS) \
+		--output-file requirements/dev.txt requirements/dev.in
 
 build: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation

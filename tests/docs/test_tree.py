@@ -33,7 +33,7 @@ FORBIDDEN = {
     ),
     "a folder of one developer's machine": re.compile(
         r"(?<![\w.$~}/-])/(?:"
-        + "|".join(("ho" + r"me/\w", "Use" + r"rs/\w", "ro" + "ot/", "wo" + "rk/", "o" + "pt/"))
+        + "|".join(("ho" + r"me/\w", "Use" + r"rs/\w", "ro" + "ot/", "wo" + "rk/"))
         + r")|\b[A-Z]:\\"
         + "Use"
         + r"rs\\"
@@ -42,14 +42,16 @@ FORBIDDEN = {
 
 
 def tracked_files() -> list[Path]:
-    """Every file git knows; in an unpacked source archive, every file outside the environment."""
+    """Every file git knows; in an unpacked source archive, every file but what tools left there."""
     try:
         listed = subprocess.run(
             ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
         ).stdout
     except (OSError, subprocess.CalledProcessError):
-        found = [path.relative_to(ROOT) for path in ROOT.rglob("*")]
-        paths = [ROOT / path for path in found if not path.parts[0].startswith(".venv")]
+        tops = [
+            top for top in ROOT.iterdir() if not top.name.startswith(".") and top.name != "dist"
+        ]
+        paths = [path for top in tops for path in (top, *top.rglob("*"))]
     else:
         paths = [ROOT / name for name in listed.split("\0") if name]
     return [path for path in paths if path.is_file()]

@@ -65,7 +65,11 @@ class RetryStrategy(ABC):
 
     def get_backoff_with_jitter(self, attempt: int, rand: Rand = random.random) -> float:
         """Give the delay to wait after failure number `attempt` (0-based)."""
-        return self.apply_jitter(self.calculate_backoff(attempt), rand)
+        bare = self.calculate_backoff(attempt)
+        if type(self).apply_jitter is RetryStrategy.apply_jitter:
+            return self.apply_jitter(bare, rand)
+        # A subclass's own jitter may know no random source: it is called as it was written.
+        return self.apply_jitter(bare)
 
     def should_retry(self, attempt: int, max_retries: int) -> bool:
         """Whether another retry is within `max_retries`."""
@@ -107,7 +111,7 @@ class ExponentialBackoffStrategy(RetryStrategy):
         if self.initial == 0 or attempt <= 0:
             return self.initial
         try:
-            return self.initial * self.base ** float(attempt)
+            return self.initial * math.pow(self.base, attempt)
         except OverflowError:
             return math.inf
 
@@ -155,11 +159,18 @@ class ConstantBackoffStrategy(RetryStrategy):
         return self.delay
 
 
-class FibonacciBackoffStrategy(RetryStrategy):
-    """unit·1, unit·1, unit·2, unit·3, unit·5 …"""
+def _fibonacci_numbers() -> tuple[float, ...]:
+    """Give every Fibonacci number that a float can hold, from 1, 1, 2."""
+    numbers = [1.0, 1.0]
+    while math.isfinite(following := numbers[-2] + numbers[-1]):
+        numbers.append(following)
+    return tuple(numbers)
 
-    # Beyond this index the value is past any cap a float can hold, so no sum is needed.
-    _LAST: ClassVar[int] = 1475
+
+class FibonacciBackoffStrategy(RetryStrategy):
+    """unit times 1, 1, 2, 3, 5 and so on."""
+
+    _NUMBERS: ClassVar[tuple[float, ...]] = _fibonacci_numbers()
 
     def __init__(
         self,
@@ -173,15 +184,12 @@ class FibonacciBackoffStrategy(RetryStrategy):
         self.unit = _duration.seconds(unit, name="unit")
 
     def calculate_backoff(self, attempt: int) -> float:
-        """Give unit times the Fibonacci number, stopping early once the cap is passed."""
+        """Give unit times the Fibonacci number, looked up; past the last one it is infinite."""
         if self.unit == 0:
             return 0.0
-        before, current = 0.0, self.unit
-        for _ in range(min(max(0, attempt), self._LAST)):
-            before, current = current, before + current
-            if before > self.max_backoff:
-                break
-        return current
+        if attempt >= len(self._NUMBERS):
+            return math.inf
+        return self.unit * self._NUMBERS[max(0, attempt)]
 
 
 def exponential(
@@ -244,11 +252,7 @@ def delay_after(strategy: RetryStrategy, attempt: int, rand: Rand) -> float:
 
     A subclass that draws its own jitter is called as it was written, without our random source.
     """
-    own = type(strategy)
-    if (
-        own.apply_jitter is RetryStrategy.apply_jitter
-        and own.get_backoff_with_jitter is RetryStrategy.get_backoff_with_jitter
-    ):
+    if type(strategy).get_backoff_with_jitter is RetryStrategy.get_backoff_with_jitter:
         delay = strategy.get_backoff_with_jitter(attempt, rand)
     else:
         delay = strategy.get_backoff_with_jitter(attempt)

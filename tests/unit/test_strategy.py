@@ -1,0 +1,367 @@
+"""Strategies: exact curves, a cap that is a promise, jitter that spreads, and users' own (P1-P3)."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redrive.errors import UsageError
+from redrive.strategy import (
+    LONGEST,
+    ConstantBackoffStrategy,
+    ExponentialBackoffStrategy,
+    FibonacciBackoffStrategy,
+    Jitter,
+    LinearBackoffStrategy,
+    Rand,
+    RetryStrategy,
+    constant,
+    delay_after,
+    exponential,
+    fibonacci,
+    linear,
+)
+
+HUGE = [10_000, 2**63, 2**63 + 1, 2**100]
+JITTERS: list[Jitter] = [0.0, 0.2, 1.0, 3.0, timedelta(seconds=30), "30s", "full", "equal", "none"]
+SPREADING: list[Jitter] = [0.2, 1.0, timedelta(seconds=30), "30s", "full", "equal"]
+
+
+def lowest() -> float:
+    return 0.0
+
+
+def highest() -> float:
+    return math.nextafter(1.0, 0.0)
+
+
+durations = st.floats(min_value=0, max_value=1e9)
+jitters = st.sampled_from(JITTERS) | st.floats(min_value=0, max_value=10)
+attempts = st.integers(min_value=0, max_value=60) | st.sampled_from(HUGE)
+randoms = st.floats(min_value=0, max_value=1, exclude_max=True)
+
+
+@st.composite
+def strategies(draw: st.DrawFn) -> RetryStrategy:
+    make: Callable[..., RetryStrategy] = draw(
+        st.sampled_from([exponential, linear, constant, fibonacci])
+    )
+    return make(draw(durations), cap=draw(durations), jitter=draw(jitters))
+
+
+# Names and values (P2).
+
+
+@pytest.mark.parametrize(
+    ("strategy", "curve"),
+    [
+        (ExponentialBackoffStrategy(), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]),
+        (ExponentialBackoffStrategy(base=3.0, initial=2.0), [2, 6, 18, 54]),
+        (LinearBackoffStrategy(), [1, 3, 5, 7, 9]),
+        (LinearBackoffStrategy(initial_delay=2.0, increment=0.5), [2, 2.5, 3, 3.5]),
+        (ConstantBackoffStrategy(), [5, 5, 5, 5]),
+        (ConstantBackoffStrategy(delay=0), [0, 0, 0]),
+        (FibonacciBackoffStrategy(), [1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233]),
+        (FibonacciBackoffStrategy(unit=10.0), [10, 10, 20, 30, 50]),
+        (exponential(60, cap=3600), [60, 120, 240, 480, 960]),
+        (linear(1, 1), [1, 2, 3]),
+        (constant("10s"), [10, 10]),
+        (fibonacci(2), [2, 2, 4, 6]),
+    ],
+    ids=repr,
+)
+def test_the_bare_curves_are_exact(strategy: RetryStrategy, curve: list[float]) -> None:
+    assert [strategy.calculate_backoff(n) for n in range(len(curve))] == curve
+
+
+def test_the_bare_curve_knows_no_cap() -> None:
+    """P1: before jitter and cap."""
+    assert ExponentialBackoffStrategy().calculate_backoff(20) == 2**20
+    assert LinearBackoffStrategy().calculate_backoff(1000) == 2001
+    assert ConstantBackoffStrategy(delay=1000).calculate_backoff(0) == 1000
+    assert FibonacciBackoffStrategy().calculate_backoff(19) == 6765
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        ExponentialBackoffStrategy,
+        LinearBackoffStrategy,
+        ConstantBackoffStrategy,
+        FibonacciBackoffStrategy,
+    ],
+)
+def test_constructors_have_the_documented_defaults(make: Callable[..., RetryStrategy]) -> None:
+    strategy = make()
+    assert (strategy.jitter_factor, strategy.max_backoff) == (0.2, 300.0)
+    assert strategy.get_strategy_name() == make.__name__
+    assert make(jitter_factor=0.1, max_backoff="5m").max_backoff == 300.0
+
+
+def test_should_retry_counts_retries_from_zero() -> None:
+    strategy = constant()
+    assert [strategy.should_retry(n, 2) for n in range(4)] == [True, True, False, False]
+    assert not strategy.should_retry(0, 0)
+
+
+# Jitter and cap (P3).
+
+
+@pytest.mark.parametrize(
+    ("jitter", "low", "high"),
+    [
+        (0.2, 80.0, 120.0),
+        (1.0, 0.0, 200.0),
+        (3.0, 0.0, 400.0),
+        ("30s", 70.0, 130.0),
+        (timedelta(seconds=30), 70.0, 130.0),
+        (timedelta(seconds=300), 0.0, 400.0),
+        ("full", 0.0, 100.0),
+        ("equal", 50.0, 100.0),
+        ("none", 100.0, 100.0),
+        (0.0, 100.0, 100.0),
+    ],
+)
+def test_each_jitter_draws_from_its_window(jitter: Jitter, low: float, high: float) -> None:
+    strategy = constant(100, cap=1000, jitter=jitter)
+    assert strategy.get_backoff_with_jitter(0, lowest) == low
+    assert strategy.get_backoff_with_jitter(0, highest) == pytest.approx(high)
+
+
+@pytest.mark.parametrize(
+    ("jitter", "low"),
+    [(0.2, 240.0), (1.0, 0.0), ("30s", 270.0), ("full", 0.0), ("equal", 150.0), ("none", 300.0)],
+)
+def test_at_the_cap_the_window_is_cut_and_not_the_delays(jitter: Jitter, low: float) -> None:
+    strategy = exponential(1, cap=300, jitter=jitter)
+    assert strategy.get_backoff_with_jitter(40, lowest) == low
+    assert strategy.get_backoff_with_jitter(40, highest) == pytest.approx(300.0)
+
+
+@pytest.mark.parametrize("jitter", SPREADING)
+@pytest.mark.parametrize("attempt", [20, *HUGE])
+def test_delays_still_spread_at_the_cap(jitter: Jitter, attempt: int) -> None:
+    """A thousand jobs that reached the cap must not come back in the same second."""
+    rand = random.Random(1).random
+    strategy = exponential(1, cap=300, jitter=jitter)
+    delays = [strategy.get_backoff_with_jitter(attempt, rand) for _ in range(200)]
+    assert len(set(delays)) == 200
+    width = strategy.get_backoff_with_jitter(attempt, highest) - strategy.get_backoff_with_jitter(
+        attempt, lowest
+    )
+    assert width >= 30 - 1e-6
+    assert max(delays) - min(delays) > 0.9 * width
+
+
+@given(strategies(), attempts, randoms)
+def test_no_delay_exceeds_the_cap_or_is_negative_or_nan(
+    strategy: RetryStrategy, attempt: int, drawn: float
+) -> None:
+    delay = strategy.get_backoff_with_jitter(attempt, lambda: drawn)
+    assert 0 <= delay <= strategy.max_backoff
+    assert delay <= LONGEST
+    assert 0 <= delay_after(strategy, attempt, lambda: drawn) <= min(strategy.max_backoff, LONGEST)
+
+
+@given(strategies(), attempts)
+def test_the_curve_never_raises_and_is_never_nan_or_negative(
+    strategy: RetryStrategy, attempt: int
+) -> None:
+    assert strategy.calculate_backoff(attempt) >= 0
+    assert strategy.calculate_backoff(-1) == strategy.calculate_backoff(0)
+
+
+@given(strategies(), st.integers(min_value=0, max_value=200))
+def test_waits_without_jitter_never_shrink(strategy: RetryStrategy, attempt: int) -> None:
+    strategy.jitter = "none"
+    now, then = (strategy.get_backoff_with_jitter(n, lowest) for n in (attempt, attempt + 1))
+    assert now <= then
+
+
+@pytest.mark.parametrize("make", [exponential, linear, fibonacci])
+@pytest.mark.parametrize("attempt", HUGE)
+def test_attempt_numbers_cannot_overflow(make: Callable[..., RetryStrategy], attempt: int) -> None:
+    """F60: attempt 2^63 costs what attempt 3 costs, and waits the cap."""
+    assert make(1, cap=300, jitter="none").get_backoff_with_jitter(attempt) == 300.0
+
+
+@pytest.mark.parametrize("attempt", HUGE)
+def test_a_strategy_without_a_cap_still_gives_a_usable_delay(attempt: int) -> None:
+    for strategy in (
+        ExponentialBackoffStrategy(max_backoff=math.inf),
+        LinearBackoffStrategy(increment="365d", max_backoff=math.inf),
+        FibonacciBackoffStrategy(max_backoff=math.inf),
+    ):
+        assert strategy.get_backoff_with_jitter(attempt, highest) <= LONGEST
+        assert strategy.get_backoff_with_jitter(attempt, lowest) >= LONGEST * 0.79
+
+
+def test_the_cap_of_a_constant_delay_grows_with_it() -> None:
+    assert constant(3600, jitter="none").get_backoff_with_jitter(0) == 3600.0
+
+
+def test_the_default_random_source_is_used_when_none_is_given() -> None:
+    strategy = constant(100)
+    delays = {strategy.get_backoff_with_jitter(0) for _ in range(50)}
+    assert len(delays) > 1
+    assert all(80 <= delay <= 120 for delay in delays)
+    assert all(80 <= strategy.apply_jitter(100) <= 120 for _ in range(50))
+
+
+def test_the_random_source_can_be_given() -> None:
+    strategy = exponential(10, jitter=0.5)
+    first, second = (
+        [strategy.get_backoff_with_jitter(n, random.Random(7).random) for n in range(5)]
+        for _ in range(2)
+    )
+    assert first == second
+
+
+# They are values (P2).
+
+
+def test_strategies_are_values() -> None:
+    assert exponential(1, cap=300) == exponential(1.0, cap="5m")
+    assert exponential(1, cap=300) != exponential(2, cap=300)
+    assert exponential(1, jitter="full") != exponential(1, jitter="equal")
+    assert linear(5, 0) != constant(5)
+    assert constant(5) != 5
+    assert len({exponential(1), exponential(1), exponential(2), constant(1)}) == 3
+    assert {constant(jitter=timedelta(seconds=1))} == {constant(jitter=timedelta(seconds=1))}
+
+
+@pytest.mark.parametrize("strategy", [exponential(2), linear(), constant(7), fibonacci(3)])
+def test_a_strategy_prints_as_something_that_makes_it_again(strategy: RetryStrategy) -> None:
+    names: dict[str, Any] = {
+        type(each).__name__: type(each)
+        for each in (exponential(), linear(), constant(), fibonacci())
+    }
+    assert eval(repr(strategy), names) == strategy
+    assert repr(ExponentialBackoffStrategy()).startswith("ExponentialBackoffStrategy(")
+    assert "jitter=" not in repr(ExponentialBackoffStrategy())
+
+
+@pytest.mark.parametrize(
+    ("make", "keywords"),
+    [
+        (ExponentialBackoffStrategy, {"base": -1}),
+        (ExponentialBackoffStrategy, {"base": math.nan}),
+        (ExponentialBackoffStrategy, {"initial": -1}),
+        (ExponentialBackoffStrategy, {"initial": math.inf}),
+        (LinearBackoffStrategy, {"initial_delay": -1}),
+        (LinearBackoffStrategy, {"increment": math.nan}),
+        (ConstantBackoffStrategy, {"delay": "soon"}),
+        (FibonacciBackoffStrategy, {"unit": -5}),
+        (ConstantBackoffStrategy, {"jitter_factor": -0.1}),
+        (ConstantBackoffStrategy, {"jitter_factor": math.nan}),
+        (ConstantBackoffStrategy, {"max_backoff": -1}),
+        (ConstantBackoffStrategy, {"max_backoff": math.nan}),
+        (ConstantBackoffStrategy, {"jitter": "sometimes"}),
+        (ConstantBackoffStrategy, {"jitter": -0.5}),
+        (ConstantBackoffStrategy, {"jitter": math.inf}),
+        (ConstantBackoffStrategy, {"jitter": timedelta(seconds=-1)}),
+    ],
+)
+def test_a_strategy_that_cannot_work_is_refused_when_it_is_made(
+    make: Callable[..., RetryStrategy], keywords: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError):
+        make(**keywords)
+
+
+def test_the_abstract_strategy_cannot_be_made() -> None:
+    with pytest.raises(TypeError):
+        RetryStrategy()  # type: ignore[abstract]
+
+
+# Those that users write.
+
+
+class Squares(RetryStrategy):
+    """The least a user writes."""
+
+    def calculate_backoff(self, attempt: int) -> float:
+        return float(attempt * attempt)
+
+
+class OwnBackoff(Squares):
+    def get_backoff_with_jitter(self, attempt: int) -> float:  # type: ignore[override]
+        return 7.0 + attempt
+
+
+class OwnJitter(Squares):
+    def apply_jitter(self, seconds: float) -> float:  # type: ignore[override]
+        return seconds + 0.5
+
+    def get_backoff_with_jitter(self, attempt: int) -> float:  # type: ignore[override]
+        return self.apply_jitter(self.calculate_backoff(attempt))
+
+
+class OnlyOwnJitter(Squares):
+    def apply_jitter(self, seconds: float, rand: Rand = random.random) -> float:
+        return seconds + 0.25
+
+
+class OldOwnJitter(Squares):
+    """Written against the signature without a random source."""
+
+    def apply_jitter(self, seconds: float) -> float:  # type: ignore[override]
+        return seconds + 0.25
+
+
+class NoConstructor(RetryStrategy):
+    """Forgets to call the base: the class's defaults hold."""
+
+    def __init__(self) -> None:
+        self.step = 3.0
+
+    def calculate_backoff(self, attempt: int) -> float:
+        return self.step
+
+
+def test_a_users_curve_gets_our_jitter_and_cap() -> None:
+    assert delay_after(Squares(jitter_factor=0.0), 3, lowest) == 9.0
+    assert delay_after(Squares(), 10, lowest) == 80.0
+    assert delay_after(Squares(), 100, highest) <= 300.0
+    assert delay_after(NoConstructor(), 0, lowest) == pytest.approx(2.4)
+    assert Squares() == Squares()
+    assert Squares().get_strategy_name() == "Squares"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [(OwnBackoff(), 9.0), (OwnJitter(), 4.5), (OnlyOwnJitter(), 4.25), (OldOwnJitter(), 4.25)],
+    ids=["own backoff", "own jitter and backoff", "own jitter", "jitter without a source"],
+)
+def test_a_users_own_jitter_is_called_as_it_was_written(
+    strategy: RetryStrategy, expected: float
+) -> None:
+    assert delay_after(strategy, 2, lowest) == expected
+    assert strategy.get_backoff_with_jitter(2) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "delay"),
+    [(math.nan, 300.0), (math.inf, 300.0), (-5.0, 0.0), (-math.inf, 0.0), (1e300, 300.0), (3, 3.0)],
+)
+def test_whatever_a_users_strategy_answers_the_delay_is_usable(answer: float, delay: float) -> None:
+    class Odd(RetryStrategy):
+        def calculate_backoff(self, attempt: int) -> float:
+            return answer
+
+        def get_backoff_with_jitter(self, attempt: int) -> float:  # type: ignore[override]
+            return answer
+
+    class OddCurve(RetryStrategy):
+        def calculate_backoff(self, attempt: int) -> float:
+            return answer
+
+    assert delay_after(Odd(), 0, lowest) == delay
+    assert 0 <= delay_after(OddCurve(), 0, lowest) <= 300.0

@@ -1,0 +1,240 @@
+"""Policies as values: the table, what a policy states, what it leaves to the table, and presets."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from redrive.errors import UsageError
+from redrive.job import Category
+from redrive.policy import CEILING, DEAD, DEFAULTS, Keep, Pause, Policy, Rule, When, when
+from redrive.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, PRESETS, SUMMARIES, SYNC
+from redrive.strategy import RetryStrategy, constant, exponential, fibonacci
+
+DAY = 86400.0
+HOPELESS = {Category.AUTH, Category.INVALID, Category.PERMANENT}
+
+
+@pytest.mark.parametrize(
+    ("category", "attempts", "wait"),
+    [
+        ("transient", 10, exponential(1, cap=300)),
+        ("rate_limit", 4, constant(10)),
+        ("quota", 12, exponential(300, cap=86400)),
+        ("timeout", 10, exponential(1, cap=300)),
+        ("crash", 3, exponential(1, cap=300)),
+        ("unknown", 3, exponential(5, cap=300)),
+    ],
+)
+def test_the_table_of_categories(category: str, attempts: int, wait: RetryStrategy) -> None:
+    assert Policy().rule(Category(category)) == Rule(attempts, wait=wait)
+    assert DEFAULT.rule(Category(category)) == Rule(attempts, wait=wait)
+
+
+@pytest.mark.parametrize("category", sorted(HOPELESS))
+def test_hopeless_categories_stay_dead_at_once_unless_named(category: Category) -> None:
+    """P4: `attempts` and `wait` of a policy do not revive auth, invalid and permanent."""
+    assert Policy().rule(category).dead
+    assert Policy(attempts=9, wait=constant(1)).rule(category).dead
+    named = Policy(**{category.value: Rule(attempts=2)}).rule(category)
+    assert (named.dead, named.attempts, named.wait) == (False, 2, DEFAULTS["transient"].wait)
+
+
+def test_the_table_names_every_category() -> None:
+    assert set(DEFAULTS) == set(Category)
+    assert {c for c in Category if DEFAULTS[c].dead} == HOPELESS
+
+
+@pytest.mark.parametrize("category", sorted(set(Category) - HOPELESS - {Category.CRASH}))
+def test_attempts_and_wait_hold_for_every_category_not_named(category: Category) -> None:
+    policy = Policy(attempts=7, wait=fibonacci(2))
+    assert policy.rule(category) == Rule(7, wait=fibonacci(2))
+
+
+def test_crash_stays_three_in_all_whatever_the_policy_says() -> None:
+    assert Policy(attempts=50).rule(Category.CRASH).attempts == 3
+    assert Policy(crash=Rule(9)).rule(Category.CRASH).attempts == 3
+    assert Policy(crash=Rule(2)).rule(Category.CRASH).attempts == 2
+    assert Policy(attempts=50, wait=constant(4)).rule(Category.CRASH).wait == constant(4)
+
+
+def test_what_a_rule_leaves_out_comes_from_the_policy_and_then_from_the_table() -> None:
+    policy = Policy(attempts=7, quota=Rule(wait=constant(9)), unknown=Rule(attempts=2))
+    assert policy.rule(Category.QUOTA) == Rule(7, wait=constant(9))
+    assert policy.rule(Category.UNKNOWN) == Rule(2, wait=DEFAULTS[Category.UNKNOWN].wait)
+    assert Policy(quota=Rule(wait=constant(9))).rule(Category.QUOTA).attempts == 12
+
+
+def test_a_category_can_be_declared_hopeless() -> None:
+    assert Policy(unknown=DEAD).rule(Category.UNKNOWN).dead
+    assert Policy(attempts=9, rate_limit=DEAD).rule(Category.RATE_LIMIT).dead
+
+
+def test_alike_makes_every_category_not_named_one() -> None:
+    policy = Policy(attempts=5, wait=constant(1), alike=True, quota=Rule(2), auth=DEAD)
+    alike = set(Category) - {Category.QUOTA, Category.AUTH}
+    for category in alike:
+        assert policy.rule(category) == Rule(5, wait=constant(1))
+        assert policy.pooled(category) == alike
+    assert policy.pooled(Category.QUOTA) == {Category.QUOTA}
+    assert policy.rule(Category.AUTH).dead
+    assert Policy(attempts=5).pooled(Category.QUOTA) == {Category.QUOTA}
+
+
+def test_attempts_and_retries_say_the_same_number_two_ways() -> None:
+    assert Policy(retries=4) == Policy(attempts=5)
+    assert Rule(retries=3) == Rule(attempts=4) == Rule(4)
+    assert Policy(retries=0).ceiling == 1
+
+
+def test_the_ceiling_is_the_policys_attempts_or_25() -> None:
+    assert Policy().ceiling == CEILING == 25
+    assert Policy(attempts=3).ceiling == 3
+    assert Policy(attempts=40).ceiling == 40
+
+
+def test_a_jobs_own_limit_wins_over_the_policys() -> None:
+    """M3."""
+    policy = Policy(attempts=5, wait=constant(1))
+    assert policy.limited(None) is policy
+    assert policy.limited(2) == Policy(attempts=2, wait=constant(1))
+    assert policy.limited(40).rule(Category.TRANSIENT).attempts == 40
+
+
+def test_max_age_is_any_duration() -> None:
+    assert Policy(max_age="7d").oldest == Policy(max_age=timedelta(days=7)).oldest == 7 * DAY
+    assert Policy(max_age=0).oldest == 0.0
+    assert Policy().oldest is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attempts": 5, "retries": 4},
+        {"attempts": 0},
+        {"attempts": -1},
+        {"attempts": 2.5},
+        {"attempts": True},
+        {"attempts": "5"},
+        {"retries": -1},
+        {"max_age": -1},
+        {"max_age": "a week"},
+        {"wait": 5},
+        {"wait": lambda attempt: attempt},
+    ],
+    ids=repr,
+)
+def test_a_policy_that_cannot_work_is_refused_when_it_is_made(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        Policy(**wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"attempts": 5, "retries": 4}, {"attempts": 0}, {"retries": -1}, {"attempts": 1.5}]
+)
+def test_a_rule_that_cannot_work_is_refused_when_it_is_made(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        Rule(**wrong)
+
+
+def test_policies_are_values() -> None:
+    assert Policy(on=[when(KeyError, "transient")]).on == (when(KeyError, "transient"),)
+    assert hash(Policy(attempts=3)) == hash(Policy(attempts=3))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Policy().attempts = 3  # type: ignore[misc]
+
+
+def is_odd(error: BaseException) -> bool:
+    return bool(error.args)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (lambda: when(KeyError, "transient"), When(then=Category.TRANSIENT, error=KeyError)),
+        (lambda: when("a.b.C", "quota"), When(then=Category.QUOTA, name="a.b.C")),
+        (lambda: when(is_odd, "auth"), When(then=Category.AUTH, test=is_odd)),
+        (lambda: when(status=418, then="permanent"), When(then=Category.PERMANENT, status=418)),
+        (
+            lambda: when(code="busy", then=Category.RATE_LIMIT),
+            When(then=Category.RATE_LIMIT, code="busy"),
+        ),
+        (
+            lambda: when(OSError, "timeout", code="ETIMEDOUT"),
+            When(then=Category.TIMEOUT, error=OSError, code="ETIMEDOUT"),
+        ),
+    ],
+)
+def test_when_names_evidence_and_a_category(made: Callable[[], When], expected: When) -> None:
+    """E2."""
+    assert made() == expected
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: when(KeyError),
+        lambda: when(then="transient"),
+        lambda: when(KeyError, "sometimes"),
+        lambda: when(status=500, then="failed"),
+    ],
+)
+def test_when_refuses_half_a_rule(make: Callable[[], When]) -> None:
+    with pytest.raises(UsageError):
+        make()
+
+
+# The presets (P8, J7); what they make of failures is in test_decide.
+
+
+def test_the_presets_have_their_names() -> None:
+    assert set(PRESETS) == {"DEFAULT", "HOOKS", "ARTICLES", "SUMMARIES", "SYNC", "EVENTS"}
+    assert PRESETS["HOOKS"] is HOOKS
+
+
+@pytest.mark.parametrize(
+    ("preset", "keep"),
+    [
+        (DEFAULT, Keep(DAY, DAY, None)),
+        (HOOKS, Keep(DAY, DAY, 7 * DAY)),
+        (ARTICLES, Keep(DAY, DAY, None)),
+        (SUMMARIES, Keep(None, None, None)),
+        (SYNC, Keep(DAY, None, None)),
+        (EVENTS, Keep(DAY, DAY, None)),
+    ],
+    ids=["DEFAULT", "HOOKS", "ARTICLES", "SUMMARIES", "SYNC", "EVENTS"],
+)
+def test_how_long_each_preset_keeps_finished_jobs(preset: Policy, keep: Keep) -> None:
+    assert preset.keep == keep
+
+
+def test_without_a_word_completed_and_resolved_are_kept_a_day_and_dead_for_ever() -> None:
+    assert Policy().keep == Keep() == Keep(completed=DAY, resolved=DAY, dead=None)
+
+
+def test_only_the_default_pauses_lanes_and_ends_by_age() -> None:
+    assert DEFAULT.pause == Pause(after=10, probe=60, release=100)
+    assert DEFAULT.oldest == 7 * DAY
+    for name in ("HOOKS", "ARTICLES", "SUMMARIES", "SYNC", "EVENTS"):
+        assert PRESETS[name].pause is None
+        assert PRESETS[name].oldest is None
+
+
+@pytest.mark.parametrize(
+    ("name", "hints"),
+    [
+        ("DEFAULT", "replace"),
+        ("HOOKS", "ignore"),
+        ("ARTICLES", "floor"),
+        ("SUMMARIES", "ignore"),
+        ("SYNC", "floor"),
+        ("EVENTS", "ignore"),
+    ],
+)
+def test_what_each_preset_makes_of_a_servers_hint(name: str, hints: str) -> None:
+    """P6."""
+    assert PRESETS[name].hints == hints

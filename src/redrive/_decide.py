@@ -60,6 +60,24 @@ def decide(job: Job, outcome: Outcome, policy: Policy, now: float, rand: Rand) -
             assert_never(outcome)
 
 
+def limit_after(job: Job, outcome: Outcome, policy: Policy) -> int:
+    """Give the attempts this life may reach, as things stand; people see it as n/max."""
+    policy = policy.limited(job.max_attempts)
+    if not isinstance(outcome, Failed):
+        return policy.ceiling
+    category = outcome.failure.category
+    rule = policy.rule(category)
+    if outcome.failure.final or rule.dead:
+        return job.attempts
+    left = (rule.attempts or 1) - _failures(job, category, policy)
+    return min(policy.ceiling, job.attempts + max(0, left))
+
+
+def _failures(job: Job, category: Category, policy: Policy) -> int:
+    """Count this life's failures of a category and those pooled with it, this one included."""
+    return 1 + sum(job.spent.get(one, 0) for one in policy.pooled(category))
+
+
 def _after_failure(
     job: Job, failure: Failure, policy: Policy, now: float, rand: Rand
 ) -> Retry | Dead:
@@ -68,7 +86,7 @@ def _after_failure(
         return Dead(Reason.PERMANENT, failure.why)
     if failure.category is Category.CRASH and job.crashes + 1 >= CRASH_LIMIT:
         return Dead(Reason.CRASH, failure.why)
-    failures = 1 + sum(job.spent.get(c, 0) for c in policy.pooled(failure.category))
+    failures = _failures(job, failure.category, policy)
     if failures >= (rule.attempts or 1) or job.attempts >= policy.ceiling:
         return Dead(Reason.EXHAUSTED, f"{job.attempts} attempts, last: {failure.why}")
     delay, detail = _wait(failure, rule, failures - 1, policy, rand)

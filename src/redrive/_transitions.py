@@ -55,7 +55,7 @@ def seized(job: Job, *, by: str, lease_end: float, boot: str | None) -> Job:
     return replace(job, lease=job.lease + 1, holder=by, lease_end=lease_end, boot=boot)
 
 
-def settled(  # noqa: PLR0913 - the parts of one settlement
+def settled(
     job: Job,
     verdict: Verdict,
     failure: Failure | None,

@@ -1,24 +1,24 @@
 """Every error Redrive raises, and the signals a handler may raise.
 
-    RedriveError
-    ├── UsageError (also a ValueError)    something in the call is wrong; the message says what to do
-    │   ├── BadPayload                    an argument cannot be kept as JSON; names the field
-    │   ├── KeyConflict                   an idempotency key already stands for another payload
-    │   └── UnknownHandler                a name that nobody registered here
-    ├── StoreError                        the store could not do it; nothing was half done
-    │   ├── StoreMissing                  there is no store at that place yet
-    │   ├── StoreForeign                  not a Redrive store, or one written by a newer version
-    │   ├── StoreReadOnly                 it may be read but not written
-    │   ├── StoreFull                     no space, quota or size limit; works again when there is room
-    │   ├── StoreBusy                     another process holds the lock; names it
-    │   ├── StoreDamaged                  bytes that were acknowledged are not what they were; has the offset
-    │   └── StoreLost                     the file was replaced or cut behind our back, or I/O failed
-    ├── JobNotFound                       no job of that id
-    ├── Refused                           the job is not in a state that allows this
-    └── Kept                              `Tried.value` of a call that failed and was kept
+RedriveError
+├── UsageError (also a ValueError)    something in the call is wrong; the message says what to do
+│   ├── BadPayload                    an argument cannot be kept as JSON; names the field
+│   ├── KeyConflict                   an idempotency key already stands for another payload
+│   └── UnknownHandler                a name that nobody registered here
+├── StoreError                        the store could not do it; nothing was half done
+│   ├── StoreMissing                  there is no store at that place yet
+│   ├── StoreForeign                  not a Redrive store, or one written by a newer version
+│   ├── StoreReadOnly                 it may be read but not written
+│   ├── StoreFull                     no space, quota or size limit; works again when there is room
+│   ├── StoreBusy                     another process holds the lock; names it
+│   ├── StoreDamaged                  bytes that were acknowledged are not what they were; has the offset
+│   └── StoreLost                     the file was replaced or cut behind our back, or I/O failed
+├── JobNotFound                       no job of that id
+├── Refused                           the job is not in a state that allows this
+└── Kept                              `Tried.value` of a call that failed and was kept
 
-    RetryLater, GiveUp, Skip              raised by handlers; plain Exceptions on purpose, so that an
-                                          `except RedriveError` in a handler cannot swallow them
+RetryLater, GiveUp, Skip              raised by handlers; plain Exceptions on purpose, so that an
+                                      `except RedriveError` in a handler cannot swallow them
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Kept(RedriveError):
         self.job = job
 
 
-class RetryLater(Exception):  # noqa: N818 - a signal, not an error
+class RetryLater(Exception):
     """Raised by a handler: try again after so many seconds (or by the policy, if not given).
 
     It counts as a failed attempt, so a handler that always says "later" still ends.
@@ -116,9 +116,9 @@ class RetryLater(Exception):  # noqa: N818 - a signal, not an error
         self.after = after
 
 
-class GiveUp(Exception):  # noqa: N818 - a signal, not an error
+class GiveUp(Exception):
     """Raised by a handler: retrying is pointless, make it a dead letter now."""
 
 
-class Skip(Exception):  # noqa: N818 - a signal, not an error
+class Skip(Exception):
     """Raised by a handler: nothing to do any more, complete the job and keep the reason."""

@@ -99,7 +99,7 @@ class When:
     test: Callable[[BaseException], bool] | None = None
 
 
-def when(  # noqa: PLR0913 - each is one kind of evidence
+def when(
     error: type[BaseException] | str | Callable[[BaseException], bool] | None = None,
     category: Category | str | None = None,
     *,

@@ -1,1 +1,73 @@
 """Where jobs are kept: `open_store` finds the right store for a URL."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from redrive._clock import Clock, SystemClock
+from redrive.errors import UsageError
+from redrive.stores.base import Store
+
+log = logging.getLogger("redrive.store")
+
+_KNOWN = "memory:, jsonl:PATH, sqlite:PATH (or just a path), postgresql://…"
+
+
+def open_store(
+    url: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    read_only: bool = False,
+    clock: Clock | None = None,
+    allow_network: bool = False,
+) -> Store:
+    """Open the store a URL names; a bare path is SQLite. Stores are imported only when used."""
+    clock = clock or SystemClock()
+    scheme, rest = _split(os.fspath(url))
+    if scheme == "memory":
+        from redrive.stores.memory import MemoryStore  # noqa: PLC0415
+
+        return MemoryStore(clock=clock)
+    path = _path(rest, os.fspath(url))
+    options = {"create": create, "read_only": read_only, "allow_network": allow_network}
+    if scheme == "jsonl":
+        from redrive.stores.jsonl import JsonlStore  # noqa: PLC0415
+
+        store: Store = JsonlStore(path, clock=clock, **options)
+    else:
+        from redrive.stores.sqlite import SqliteStore  # noqa: PLC0415
+
+        store = SqliteStore(path, clock=clock, **options)
+    log.info("store %s opened, durability %s", store.url, store.durability)
+    return store
+
+
+def _split(url: str) -> tuple[str, str]:
+    """Cut a URL into scheme and rest; a path that has a colon in it is still a path."""
+    scheme, colon, rest = url.partition(":")
+    if not colon or "/" in scheme or "." in scheme or len(scheme) == 1:
+        return "sqlite", url
+    if scheme in {"memory", "jsonl", "sqlite"}:
+        return scheme, rest
+    msg = f"{_hidden(url)!r} names no store Redrive knows; use one of: {_KNOWN}"
+    raise UsageError(msg)
+
+
+def _path(rest: str, url: str) -> Path:
+    """Read sqlite:PATH, sqlite:///PATH and plain paths alike."""
+    if rest.startswith("//"):
+        rest = rest[2:]
+        if not rest.startswith("/"):
+            msg = f"{url!r} names a host; a file store needs a path, as in sqlite:///var/lib/x.db"
+            raise UsageError(msg)
+    if not rest:
+        msg = f"{url!r} names no file; write for example sqlite:redrive.db"
+        raise UsageError(msg)
+    return Path(rest)
+
+
+def _hidden(url: str) -> str:
+    """Show a URL without what may be a password."""
+    return url.partition("://")[0] + "://…" if "@" in url else url

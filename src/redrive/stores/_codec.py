@@ -115,7 +115,9 @@ def _defaults(kind: type[Any]) -> list[tuple[str, object]]:
     return rows
 
 
-_DEFAULTS = {kind: _defaults(kind) for kind in (Job, Attempt, Failure, Resolution, Act)}
+_DEFAULTS: dict[type[object], list[tuple[str, object]]] = {
+    kind: _defaults(kind) for kind in (Job, Attempt, Failure, Resolution, Act)
+}
 _JOB_FIELDS = {name for name, _ in _DEFAULTS[Job]} - {"is_new"}
 _ATTEMPT_FIELDS = {name for name, _ in _DEFAULTS[Attempt]}
 _FAILURE_FIELDS = {name for name, _ in _DEFAULTS[Failure]}

@@ -13,7 +13,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from redrive.errors import StoreBusy, StoreError, StoreFull, StoreLost, StoreMissing, StoreReadOnly
@@ -52,7 +52,9 @@ def prepare(path: Path, *, create: bool, allow_network: bool = False) -> Path:
 def _check_regular(place: Path, found: os.stat_result) -> None:
     if stat.S_ISREG(found.st_mode):
         if found.st_mode & 0o077:
-            log.warning("%s can be read by others (mode %o); chmod 600 it", place, found.st_mode & 0o777)
+            log.warning(
+                "%s can be read by others (mode %o); chmod 600 it", place, found.st_mode & 0o777
+            )
         return
     kinds = {stat.S_IFDIR: "a directory", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a pipe"}
     kind = kinds.get(stat.S_IFMT(found.st_mode), "a device or socket")
@@ -90,7 +92,7 @@ def filesystem_of(directory: Path) -> str:
     for line in lines:
         left, _, right = line.partition(" - ")
         mount = left.split()[4].replace("\\040", " ")
-        inside = mount == "/" or where == mount or where.startswith(mount + "/")
+        inside = mount in {"/", where} or where.startswith(mount + "/")
         if inside and len(mount) >= len(best):
             best, kind = mount, right.split()[0]
     return kind
@@ -131,7 +133,9 @@ def failed(error: OSError, place: Path) -> StoreError:
         return StoreError(f"{place} is a symbolic link; name the file itself")
     if error.errno in {errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}:
         return StoreError(f"{place} cannot be a store ({said}); name a file in a directory you own")
-    return StoreLost(f"reading or writing {place} failed ({said}); check the disk, then open it again")
+    return StoreLost(
+        f"reading or writing {place} failed ({said}); check the disk, then open it again"
+    )
 
 
 class FileLock:
@@ -144,7 +148,7 @@ class FileLock:
         self._pid = 0
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Generator[None]:
         """Hold the lock for a while; StoreBusy names who holds it too long."""
         self._acquire()
         try:

@@ -169,7 +169,7 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def claim(  # noqa: PLR0913
+    def claim(
         self,
         handlers: Collection[str],
         *,
@@ -177,15 +177,16 @@ class Store(ABC):
         holder: str,
         lease_for: float,
         lanes: Collection[str] | None = None,
+        only: Collection[str] | None = None,
         suspects: bool = False,
         ignore_waits: bool = False,
     ) -> list[Claim]:
         """Lease up to `limit` due jobs of these handlers, earliest due first.
 
         Never more than `limit`; never one job to two callers. Lanes with a live pause are left out,
-        and with `lanes` all others too. `suspects` asks for jobs that crashed before (one at most
-        should be asked for); without it they are left out. `ignore_waits` takes pending jobs
-        whatever their due time, pauses too.
+        and with `lanes` all others too. `only` names the ids that come into question at all.
+        `suspects` asks for jobs that crashed before (one at most should be asked for); without it
+        they are left out. `ignore_waits` takes pending jobs whatever their due time, pauses too.
         """
 
     @abstractmethod

@@ -1,0 +1,291 @@
+"""Typed arguments to JSON and back, guided by the handler's own annotations.
+
+A payload is a JSON object keyed by parameter name. Plain JSON values go as they are. Richer ones
+(datetime, UUID, Decimal, enums, dataclasses, pydantic and msgspec models …) are written in a plain
+form and read back by the parameter's annotation, never by a type named in the data. A value whose
+annotation does not say how to read it back is refused when it is submitted, not when it runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import cached_property
+from typing import Any, cast
+from uuid import UUID
+
+from redrive import _json
+from redrive.errors import BadPayload, UsageError
+
+_PLAIN = (str, int, float, bool, type(None))
+_SEQUENCES: Mapping[object, Callable[[list[object]], object]] = {
+    list: list,
+    tuple: tuple,
+    set: set,
+    frozenset: frozenset,
+}
+
+
+class Arguments:
+    """How one function's arguments become a payload and come back."""
+
+    def __init__(self, function: Callable[..., object], name: str) -> None:
+        self.function = function
+        self.signature = inspect.signature(function)
+        for parameter in self.signature.parameters.values():
+            _check_parameter(parameter, name)
+
+    @cached_property
+    def hints(self) -> dict[str, object]:
+        """The annotations, resolved on first use so that forward references are defined by then."""
+        try:
+            return dict(typing.get_type_hints(self.function, include_extras=False))
+        except Exception as error:
+            msg = f"the annotations of {self.function!r} cannot be resolved: {error}"
+            raise UsageError(msg) from error
+
+    def dump(self, args: tuple[object, ...], kwargs: dict[str, object], limit: int) -> str:
+        """Bind a call to the signature and give the payload's text; BadPayload names the field."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            msg = f"these arguments do not fit the handler: {error}"
+            raise UsageError(msg) from None
+        payload: dict[str, object] = {}
+        for name, value in bound.arguments.items():
+            if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                hint = self.hints.get(name, Any)
+                payload |= {k: encode(v, hint, f"$.{k}") for k, v in value.items()}
+            else:
+                payload[name] = encode(value, self.hints.get(name, Any), f"$.{name}")
+        return _json.dumps(payload, max_bytes=limit)
+
+    def load(self, payload: str) -> dict[str, object]:
+        """Give the keyword arguments of a stored payload; BadPayload if they no longer fit."""
+        values = _json.loads(payload)
+        try:
+            self.signature.bind(**values)
+        except TypeError as error:
+            msg = f"the stored arguments no longer fit the handler: {error}"
+            raise BadPayload(msg) from None
+        rest = next(
+            (n for n, p in self.signature.parameters.items() if p.kind is p.VAR_KEYWORD), ""
+        )
+        return {
+            name: decode(
+                value,
+                self.hints.get(name if name in self.signature.parameters else rest, Any),
+                f"$.{name}",
+            )
+            for name, value in values.items()
+        }
+
+
+def _check_parameter(parameter: inspect.Parameter, name: str) -> None:
+    if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
+        kind = "positional-only" if parameter.kind is parameter.POSITIONAL_ONLY else "*args"
+        msg = (
+            f"handler {name!r}: parameter {parameter.name!r} is {kind}, but arguments are kept by "
+            "name; make it an ordinary parameter"
+        )
+        raise UsageError(msg)
+
+
+def encode(value: Any, hint: Any, path: str) -> object:
+    """Give the plain JSON form of a value, as its annotation will read it back."""
+    hint = _bare(hint)
+    if isinstance(value, Enum):
+        return encode(value.value, Any, path) if _reads(hint, type(value)) else _refuse(value, path)
+    if type(value) in _PLAIN:
+        return value
+    members = _members(hint)
+    if members:
+        return encode(value, _member_for(value, members, path), path)
+    if _is(value, Mapping):
+        return _encode_mapping(value, hint, path)
+    if _is(value, list, tuple, set, frozenset):
+        return _encode_sequence(value, hint, path)
+    if not _reads(hint, type(value)):
+        return _refuse(value, path)
+    return _encode_rich(value, path)
+
+
+def _encode_mapping(value: Mapping[Any, object], hint: object, path: str) -> dict[str, object]:
+    for key in value:
+        if type(key) is not str:
+            msg = f"{path}: the keys of an object must be text; found {key!r}"
+            raise BadPayload(msg, field=path)
+    fields = _fields(hint)
+    inner = (typing.get_args(hint) or (str, Any))[-1]
+    return {k: encode(v, fields.get(k, inner), f"{path}.{k}") for k, v in value.items()}
+
+
+def _encode_sequence(value: typing.Collection[object], hint: object, path: str) -> list[object]:
+    if isinstance(value, set | frozenset) and typing.get_origin(hint) not in {set, frozenset}:
+        _refuse(value, path)
+    return [
+        encode(item, _item_hint(hint, index), f"{path}[{index}]")
+        for index, item in enumerate(value)
+    ]
+
+
+def _encode_rich(value: Any, path: str) -> object:
+    """Write a value of one of the known richer types."""
+    match value:
+        case datetime() if value.tzinfo is None or value.utcoffset() is None:
+            msg = f"{path}: a datetime needs a time zone; use datetime.now(timezone.utc)"
+            raise BadPayload(msg, field=path)
+        case datetime() | date():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case UUID() | Decimal():
+            return _finite(value, path)
+        case _ if dataclasses.is_dataclass(value):
+            hints = _fields(type(value))
+            names = [field.name for field in dataclasses.fields(value) if field.init]
+            return {n: encode(getattr(value, n), hints.get(n, Any), f"{path}.{n}") for n in names}
+        case _ if hasattr(value, "model_dump"):
+            return value.model_dump(mode="json")
+        case _ if hasattr(value, "__struct_fields__"):
+            import msgspec  # noqa: PLC0415 - only where the user's program has it
+
+            return msgspec.to_builtins(value)
+        case _:
+            return _refuse(value, path)
+
+
+def _finite(value: UUID | Decimal, path: str) -> str:
+    if isinstance(value, Decimal) and not value.is_finite():
+        msg = f"{path}: {value} has no JSON form; send None or text instead"
+        raise BadPayload(msg, field=path)
+    return str(value)
+
+
+def decode(value: Any, hint: Any, path: str) -> object:
+    """Read a value back as its annotation says; BadPayload when it does not fit any more."""
+    hint = _bare(hint)
+    members = _members(hint)
+    if members:
+        hint = _bare(next((m for m in members if not _is_plain(m)), Any))
+        if value is None:
+            return None
+    if hint is Any or _is_plain(hint):
+        return value
+    try:
+        return _decode_rich(value, hint, path)
+    except BadPayload:
+        raise
+    except Exception as error:
+        msg = f"{path}: {value!r} cannot be read as {_name(hint)}: {error}"
+        raise BadPayload(msg[:500], field=path) from error
+
+
+def _decode_rich(value: Any, hint: Any, path: str) -> object:
+    origin = typing.get_origin(hint) or hint
+    if origin in _SEQUENCES:
+        items = [decode(v, _item_hint(hint, i), f"{path}[{i}]") for i, v in enumerate(value)]
+        return _SEQUENCES[origin](items)
+    if _is(value, dict) and (origin is dict or typing.is_typeddict(hint)):
+        fields, inner = _fields(hint), (typing.get_args(hint) or (str, Any))[-1]
+        return {k: decode(v, fields.get(k, inner), f"{path}.{k}") for k, v in value.items()}
+    if hint is datetime or hint is date:
+        return hint.fromisoformat(value)
+    if hint is timedelta:
+        return timedelta(seconds=value)
+    if hint is Decimal:
+        return Decimal(str(value))
+    if dataclasses.is_dataclass(hint):
+        hints = _fields(hint)
+        known = {n: decode(v, hints.get(n, Any), f"{path}.{n}") for n, v in value.items()}
+        return cast("type", hint)(**known)
+    if hasattr(hint, "model_validate"):
+        return hint.model_validate(value)
+    if hasattr(hint, "__struct_fields__"):
+        import msgspec  # noqa: PLC0415
+
+        return msgspec.convert(value, hint)
+    if isinstance(hint, type) and issubclass(hint, UUID | Enum):
+        return hint(value)
+    return value
+
+
+def _is(value: object, *kinds: type) -> bool:
+    """Whether a value is of these types, without teaching the type checker a half-known one."""
+    return isinstance(value, kinds)
+
+
+def _bare(hint: Any) -> Any:
+    """Take off NewType and the like."""
+    while hasattr(hint, "__supertype__"):
+        hint = hint.__supertype__
+    return type(None) if hint is None else hint
+
+
+def _members(hint: object) -> tuple[object, ...]:
+    """Give the members of a union; empty for everything else."""
+    if typing.get_origin(hint) in {typing.Union, types.UnionType}:
+        return typing.get_args(hint)
+    return ()
+
+
+def _member_for(value: object, members: tuple[object, ...], path: str) -> object:
+    """Choose how a union reads this value; two rich members could not be told apart later."""
+    rich = [member for member in members if not _is_plain(member)]
+    if len(rich) != 1 or (len(members) - (type(None) in members)) > 1:
+        msg = (
+            f"{path}: {type(value).__name__} in a union cannot be told apart; use one type or None"
+        )
+        raise BadPayload(msg, field=path)
+    return rich[0]
+
+
+def _is_plain(hint: object) -> bool:
+    return (
+        hint is Any
+        or any(hint is kind for kind in _PLAIN)
+        or typing.get_origin(hint) is typing.Literal
+    )
+
+
+def _item_hint(hint: object, index: int) -> object:
+    """Give the annotation of one item of list[T], set[T], tuple[T, ...] or tuple[A, B]."""
+    arguments = typing.get_args(hint)
+    if not arguments:
+        return Any
+    if typing.get_origin(hint) is tuple and Ellipsis not in arguments:
+        return arguments[index] if index < len(arguments) else Any
+    return arguments[0]
+
+
+def _fields(hint: Any) -> dict[str, object]:
+    """Give the annotated fields of a dataclass or TypedDict."""
+    if dataclasses.is_dataclass(hint) or typing.is_typeddict(hint):
+        return dict(typing.get_type_hints(hint))
+    return {}
+
+
+def _reads(hint: object, kind: type) -> bool:
+    """Whether an annotation says how to read values of this type back."""
+    return isinstance(hint, type) and (
+        kind is hint or (issubclass(kind, hint) and hint is not object)
+    )
+
+
+def _name(hint: object) -> str:
+    return getattr(hint, "__name__", str(hint))
+
+
+def _refuse(value: object, path: str) -> typing.NoReturn:
+    kind = type(value).__name__
+    msg = (
+        f"{path}: a {kind} cannot be kept as it is; annotate the parameter with a type Redrive can "
+        "read back (datetime, UUID, Decimal, an Enum, a dataclass, a model …) or pass plain JSON"
+    )
+    raise BadPayload(msg, field=path)

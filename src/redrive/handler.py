@@ -1,0 +1,146 @@
+"""A registered function: callable as before, and able to be kept when it fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+from redrive import _duration
+from redrive._aio import Threads, hop
+from redrive._duration import Duration
+from redrive.errors import Kept, UsageError
+from redrive.job import Failed, Job
+from redrive.keeping import Keeper, Options
+from redrive.worker.registry import Entry, check_name
+from redrive.worker.run import Execution, awaited
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tried(Generic[R]):
+    """What came of `try_now`: done with a value, or kept as a job."""
+
+    done: bool
+    job: Job | None = None
+    _value: R | None = None
+
+    @property
+    def value(self) -> R:
+        """The handler's result; raises Kept when it failed and was kept."""
+        if not self.done:
+            job = cast("Job", self.job)
+            why = f": {job.failure.message}" if job.failure else ""
+            msg = f"{job.handler} has no value here; it is kept as job {job.id} ({job.state}){why}"
+            raise Kept(msg, job=job)
+        return cast("R", self._value)
+
+
+@dataclass(frozen=True, slots=True)
+class Handler(Generic[P, R]):
+    """Your function, registered: call it plainly, `.submit` it, or `.try_now`."""
+
+    entry: Entry
+    keeper: Keeper
+    threads: Callable[[], Threads]
+    chosen: Options = field(default_factory=Options)
+
+    @property
+    def name(self) -> str:
+        """The name that is written to disk."""
+        return self.entry.name
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function as if it had not been registered; nothing is stored."""
+        return cast("R", self.entry.function(*args, **kwargs))
+
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """Store the call for a worker; once this returns, it survives a crash and a power cut."""
+        return self.keeper.submit(self.entry, self._payload(args, kwargs), self.chosen)
+
+    async def asubmit(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """Do the same from async code. If the await is cancelled, it may still be stored."""
+        payload = self._payload(args, kwargs)
+        return await hop(self.threads(), self.keeper.submit, self.entry, payload, self.chosen)
+
+    def try_now(self, *args: P.args, **kwargs: P.kwargs) -> Tried[R]:
+        """Run it here and now; if it fails, keep it and retry it later.
+
+        Nothing is stored unless it fails (or `options(durable=True)` asks for it). With a key that
+        already has a job it does not run and gives that job.
+        """
+        if self.entry.is_async:
+            msg = f"{self.name} is async; use `await` and its `atry_now`"
+            raise UsageError(msg)
+        execution = self.keeper.begin(self.entry, self._payload(args, kwargs), self.chosen)
+        if isinstance(execution, Job):
+            return Tried(done=False, job=execution)
+        try:
+            with execution:
+                execution.value = self.entry.function(*args, **kwargs)
+        except KeyboardInterrupt:
+            self.keeper.end(execution, self.chosen)
+            raise
+        return self._tried(execution, self.keeper.end(execution, self.chosen))
+
+    async def atry_now(
+        self: Handler[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Tried[T]:
+        """Do the same with an async handler; storing happens on another thread."""
+        if not self.entry.is_async:
+            msg = f"{self.name} is not async; use `await app.aio({self.name}.try_now, …)`"
+            raise UsageError(msg)
+        payload = self._payload(args, kwargs)
+        execution = await hop(self.threads(), self.keeper.begin, self.entry, payload, self.chosen)
+        if isinstance(execution, Job):
+            return Tried(done=False, job=execution)
+        with execution:
+            execution.value = await awaited(execution, self.entry.function(*args, **kwargs))
+        job = await hop(self.threads(), self.keeper.end, execution, self.chosen)
+        return cast("Tried[T]", self._tried(execution, job))
+
+    def options(
+        self,
+        *,
+        delay: Duration = 0.0,
+        key: str | None = None,
+        tags: Iterable[str] = (),
+        max_attempts: int | None = None,
+        within: object = None,
+        durable: bool = False,
+    ) -> Handler[P, R]:
+        """Give the same handler with options for the next call; the types stay.
+
+        `delay`: how long until it may run. `key`: the same key is the same job. `tags`: for finding
+        it. `max_attempts`: its own limit. `within`: a database connection whose transaction the
+        submit joins. `durable`: `try_now` stores it before it runs.
+        """
+        if key is not None and not _KEY.fullmatch(key):
+            msg = f"a key must be 1 to 255 visible ASCII characters; found {key[:300]!r}"
+            raise UsageError(msg)
+        if max_attempts is not None and max_attempts < 1:
+            msg = f"max_attempts must be 1 or more; found {max_attempts}"
+            raise UsageError(msg)
+        chosen = Options(
+            delay=_duration.seconds(delay, name="delay"),
+            key=key,
+            tags=tuple(check_name(tag) for tag in tags),
+            max_attempts=max_attempts,
+            within=within,
+            durable=durable,
+        )
+        return replace(self, chosen=chosen)
+
+    def _payload(self, args: tuple[object, ...], kwargs: dict[str, object]) -> str:
+        return self.entry.arguments.dump(args, kwargs, self.keeper.settings.payload_limit)
+
+    def _tried(self, execution: Execution, job: Job | None) -> Tried[R]:
+        if isinstance(execution.outcome, Failed):
+            return Tried(done=False, job=job)
+        return Tried(done=True, job=job, _value=cast("R", execution.value))

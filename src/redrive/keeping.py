@@ -1,0 +1,223 @@
+"""Making jobs: drafting one, storing it, and keeping a call that failed in place.
+
+A call that fails in place walks the same road as any other attempt: the same classifier, the same
+decision, the same record; only its first write is an `add` instead of a `settle`.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from redrive import _ids, _json, _transitions
+from redrive._clock import Clock
+from redrive.events import Bus, Event
+from redrive.job import Claim, Dead, Failed, Job, Reason, Settlement, State
+from redrive.stores.base import Query, Store
+from redrive.strategy import Rand
+from redrive.worker.registry import Entry, Registry
+from redrive.worker.run import Execution, conclude, worker_name
+from redrive.worker.turn import Turn
+
+log = logging.getLogger("redrive")
+
+LATEST = 253402300799.0
+"""The end of the year 9999; later due times are cut to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What an app was told once, at its start."""
+
+    clock: Clock
+    lease: float = 30.0
+    payload_limit: int = _json.MAX_BYTES
+    release: str | None = None
+    actor: str = ""
+    rand: Rand = random.random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What one submit may ask for; see `Handler.options`."""
+
+    delay: float = 0.0
+    key: str | None = None
+    tags: tuple[str, ...] = ()
+    max_attempts: int | None = None
+    within: object = None
+    durable: bool = False
+
+
+class Keeper:
+    """Stores calls as jobs. The store is opened on the first use, not before."""
+
+    def __init__(self, opener: Callable[[], Store], settings: Settings) -> None:
+        self._opener = opener
+        self._store: Store | None = None
+        self._lock = threading.Lock()
+        self.settings = settings
+        self.registry = Registry()
+        self.bus = Bus()
+        self.holder = _ids.new_holder()
+
+    @property
+    def store(self) -> Store:
+        """The open store."""
+        if self._store is None:
+            with self._lock:
+                if self._store is None:
+                    self._store = self._opener()
+        return self._store
+
+    def turn(self) -> Turn:
+        """Everything needed to run jobs here."""
+        return Turn(
+            self.store,
+            self.registry,
+            holder=self.holder,
+            lease_for=self.settings.lease,
+            clock=self.settings.clock,
+            bus=self.bus,
+            rand=self.settings.rand,
+        )
+
+    def close(self) -> None:
+        """Close the store; the next use opens it again."""
+        with self._lock:
+            store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def draft(self, entry: Entry, payload: str, options: Options) -> Job:
+        """Make the record of a job without storing it."""
+        now = self.settings.clock.now()
+        due = min(now + options.delay, LATEST)
+        return Job(
+            id=_ids.new_id(),
+            handler=entry.name,
+            lane=entry.lane,
+            payload=payload,
+            key=options.key,
+            created=now,
+            updated=now,
+            due=due,
+            since=due,
+            tags=options.tags,
+            max_attempts=options.max_attempts,
+            limit=entry.policy.limited(options.max_attempts).ceiling,
+            release=self.settings.release,
+        )
+
+    def submit(self, entry: Entry, payload: str, options: Options) -> Job:
+        """Store a new pending job, or give the one its key already has."""
+        return self._add(self.draft(entry, payload, options), options.within)
+
+    def existing(self, key: str) -> Job | None:
+        """Find the job of an idempotency key."""
+        found = self.store.find(Query(key=key, limit=1)).jobs
+        return replace(found[0], is_new=False) if found else None
+
+    def begin(self, entry: Entry, payload: str, options: Options) -> Execution | Job:
+        """Get ready to run a call in place; gives the job instead when its key has one."""
+        if options.key is not None:
+            known = self.existing(options.key)
+            if known is not None:
+                self._warn_if_closed(known)
+                return known
+        job = self.draft(entry, payload, options)
+        if options.durable:
+            stored = self._stored_and_claimed(job)
+            if isinstance(stored, Job):
+                return stored
+            job = stored.job
+        else:
+            job = replace(job, state=State.RUNNING, attempts=1, lease=1, holder=self.holder)
+        return Execution(entry, job, self.settings.clock)
+
+    def end(self, execution: Execution, options: Options) -> Job | None:
+        """Keep a call that failed in place, or settle one that was stored before it ran."""
+        settlement = self._conclude(execution)
+        if options.durable:
+            return self.turn().settle(settlement)
+        if not isinstance(execution.outcome, Failed):
+            return None
+        return self._add_failed(settlement, options)
+
+    def capture(self, name: str, payload: str, error: Exception, options: Options) -> Job:
+        """Keep work that failed in ordinary code; without a handler it is dead at once."""
+        entry = self.registry.get(name)
+        options = replace(options, durable=False)
+        execution = self.begin(entry or Entry.unregistered(name), payload, options)
+        if isinstance(execution, Job):
+            return execution
+        execution.fail(error)
+        settlement = self._conclude(execution)
+        if entry is None:
+            verdict = Dead(Reason.CAPTURED, "no handler of that name is registered")
+            settlement = replace(settlement, verdict=verdict, limit=1)
+        return self._add_failed(settlement, options)
+
+    def _conclude(self, execution: Execution) -> Settlement:
+        return conclude(
+            Claim(execution.job),
+            execution.outcome,
+            execution.entry,
+            started=execution.started,
+            duration=execution.duration,
+            worker=worker_name(),
+            now=self.settings.clock.now(),
+            rand=self.settings.rand,
+        )
+
+    def _add_failed(self, settlement: Settlement, options: Options) -> Job:
+        attempt = settlement.attempt
+        job = _transitions.settled(
+            settlement.claim.job,
+            settlement.verdict,
+            attempt.failure if attempt else None,
+            now=self.settings.clock.now(),
+            group=None,
+            limit=settlement.limit,
+        )
+        job = _transitions.with_attempt(job, attempt) if attempt else job
+        kept = self._add(job, options.within)
+        self.turn().tell(kept, settlement)
+        return kept
+
+    def _stored_and_claimed(self, job: Job) -> Claim | Job:
+        """Store a job and lease it to ourselves; the wait keeps workers off it until then."""
+        lease = self.settings.lease
+        stored = self._add(replace(job, due=job.due + lease), None)
+        if not stored.is_new:
+            return stored
+        claims = self.store.claim(
+            [job.handler],
+            limit=1,
+            holder=self.holder,
+            lease_for=lease,
+            only=[stored.id],
+            ignore_waits=True,
+        )
+        return claims[0] if claims else stored
+
+    def _add(self, job: Job, within: object) -> Job:
+        stored = self.store.add([job], within=within)[0]
+        if stored.is_new:
+            self.bus.emit(Event("submitted", stored))
+        else:
+            self._warn_if_closed(stored)
+        return stored
+
+    def _warn_if_closed(self, job: Job) -> None:
+        if job.state in {State.DEAD, State.RESOLVED}:
+            log.warning(
+                "key %s belongs to job %s, which is %s; to drive it again: redrive retry %s",
+                job.key,
+                job.id,
+                job.state,
+                job.id,
+            )

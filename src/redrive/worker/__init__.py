@@ -1,0 +1,1 @@
+"""Running jobs: one execution (`run`), one pass over what is due (`turn`)."""

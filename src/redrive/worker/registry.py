@@ -1,0 +1,113 @@
+"""The handlers a program knows, by the names that are on disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from redrive.args import Arguments
+from redrive.errors import UnknownHandler, UsageError
+from redrive.policy import Policy
+
+Isolation = Literal["thread", "process"]
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+_LANE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._:-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One registered handler: the function and everything said about it."""
+
+    name: str
+    function: Callable[..., object]
+    arguments: Arguments
+    policy: Policy
+    lane: str
+    timeout: float | None = None
+    isolation: Isolation | None = None
+    already_done: Callable[..., object] | None = None
+    formerly: tuple[str, ...] = ()
+    is_async: bool = False
+
+    @classmethod
+    def unregistered(cls, name: str) -> Entry:
+        """Stand for a handler that this program does not know, so that its work can be kept."""
+        check_name(name)
+        return cls(
+            name=name,
+            function=_nothing,
+            arguments=Arguments(_nothing, name),
+            policy=Policy(attempts=1),
+            lane=name,
+        )
+
+
+def _nothing(**_: object) -> None:
+    """Do nothing; never called."""
+
+
+class Registry:
+    """Finds a handler by its name or by one it had before."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._aliases: dict[str, Entry] = {}
+
+    def add(self, entry: Entry) -> None:
+        """Register a handler; two of one name are a mistake."""
+        for name in (entry.name, *entry.formerly):
+            check_name(name)
+            if name in self._aliases:
+                other = self._aliases[name].function
+                msg = (
+                    f"two handlers of one name: {name!r} is {other.__module__}.{other.__qualname__} "
+                    "already; names are written to disk and must be unique"
+                )
+                raise UsageError(msg)
+        check_lane(entry.lane)
+        self._entries[entry.name] = entry
+        self._aliases.update(dict.fromkeys((entry.name, *entry.formerly), entry))
+
+    def get(self, name: str) -> Entry | None:
+        """Give the handler of that name, or None."""
+        return self._aliases.get(name)
+
+    def need(self, name: str) -> Entry:
+        """Give the handler of that name, or say which ones there are."""
+        entry = self._aliases.get(name)
+        if entry is None:
+            known = ", ".join(sorted(self._entries)) or "none"
+            msg = f"no handler named {name!r} is registered in this program; known: {known}"
+            raise UnknownHandler(msg)
+        return entry
+
+    def names(self) -> frozenset[str]:
+        """Give every name jobs may carry that this program can run."""
+        return frozenset(self._aliases)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def check_name(name: str) -> str:
+    """Refuse a name that could not safely stand in a file, a log line or a URL."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        msg = (
+            f"a name must be 1 to 64 of A-Z a-z 0-9 . _ - and not start with a dot; found {name!r}"
+        )
+        raise UsageError(msg)
+    return name
+
+
+def check_lane(lane: str) -> str:
+    """Refuse a lane's name like a handler's; a colon may stand in it."""
+    if not isinstance(lane, str) or not _LANE.fullmatch(lane):
+        msg = f"a lane must be 1 to 128 of A-Z a-z 0-9 . _ : - and not start with a dot; found {lane!r}"
+        raise UsageError(msg)
+    return lane

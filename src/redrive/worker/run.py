@@ -1,0 +1,226 @@
+"""One execution of a handler: the only try/except around the user's code.
+
+An `Execution` is a context manager, so that sync and async callers share it: whatever happens inside
+becomes an `Outcome`. It never writes and never decides. `conclude` then turns the outcome into what
+the store settles.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import time
+from collections.abc import Awaitable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self, cast
+
+from redrive import _decide, _json, fingerprint, redact
+from redrive._clock import Clock
+from redrive.classify import classify
+from redrive.errors import BadPayload, Skip
+from redrive.job import (
+    AlreadyDone,
+    Attempt,
+    Category,
+    Claim,
+    Dead,
+    Done,
+    Failed,
+    Failure,
+    Interrupted,
+    Job,
+    Outcome,
+    Settlement,
+    Skipped,
+)
+from redrive.policy import Policy
+from redrive.strategy import Rand
+from redrive.worker import context
+from redrive.worker.registry import Entry
+
+log = logging.getLogger("redrive")
+
+
+class Execution(AbstractContextManager["Execution"]):
+    """Runs the user's code inside `with`; afterwards `outcome` says what happened.
+
+    with Execution(entry, job, clock) as execution:
+        execution.value = entry.function(**execution.arguments)
+    """
+
+    def __init__(self, entry: Entry, job: Job, clock: Clock) -> None:
+        self.entry = entry
+        self.job = job
+        self.clock = clock
+        self.value: Any = None
+        self.outcome: Outcome = Interrupted()
+        self.error: BaseException | None = None
+        self.timed_out = False
+        self.started = clock.now()
+        self.duration = 0.0
+        limit = entry.timeout
+        self.context = context.Current(
+            job_id=job.id,
+            handler=entry.name,
+            key=job.delivery_key,
+            attempt=job.attempts,
+            limit=job.limit,
+            deadline=None if limit is None else self.started + limit,
+        )
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        """The stored payload as the handler's keyword arguments."""
+        return self.entry.arguments.load(self.job.payload)
+
+    def __enter__(self) -> Self:
+        self._token = context.enter(self.context)
+        self._began = time.perf_counter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self.duration = time.perf_counter() - self._began
+        context.leave(self._token)
+        self.error = error
+        self.outcome = self._outcome_of(error)
+        # Ctrl-C ends the program, not the job: it goes on up, and the claim is given back.
+        return not isinstance(error, KeyboardInterrupt)
+
+    def fail(self, error: Exception) -> None:
+        """Take an error that was caught elsewhere as the end of this execution."""
+        self.error = error
+        self.outcome = self._outcome_of(error)
+
+    def _outcome_of(self, error: BaseException | None) -> Outcome:
+        match error:
+            case None:
+                return Done()
+            case Skip():
+                return Skipped(redact.mask_text(redact.safe_text(error, 500)))
+            case KeyboardInterrupt():
+                return Interrupted()
+            case _:
+                return Failed(failure_of(error, self.entry, self.job, self.clock, self.timed_out))
+
+
+async def awaited(execution: Execution, result: object) -> object:
+    """Await what an async handler gave, under its time limit."""
+    import asyncio  # noqa: PLC0415 - a third of the import time, and many programs have no use for it
+
+    limit = asyncio.timeout(execution.entry.timeout)
+    try:
+        async with limit:
+            return await cast("Awaitable[object]", result)
+    finally:
+        execution.timed_out = limit.expired()
+
+
+def failure_of(
+    error: BaseException, entry: Entry, job: Job, clock: Clock, timed_out: bool = False
+) -> Failure:
+    """Say what an error means for a job; secrets of its payload are masked in all text."""
+    failure = classify(error, rules=entry.policy.on, secrets=_secrets(job.payload), now=clock.now())
+    if timed_out:
+        return _as(failure, Category.TIMEOUT, f"ran past its time limit of {entry.timeout:g} s")
+    if isinstance(error, BadPayload):
+        return _as(
+            failure, Category.INVALID, f"arguments do not fit the handler: {failure.message}"
+        )
+    return failure
+
+
+def _as(failure: Failure, category: Category, why: str) -> Failure:
+    return replace(failure, category=category, why=why)
+
+
+def _secrets(payload: str) -> tuple[str, ...]:
+    try:
+        return redact.secrets_in(_json.loads(payload))
+    except BadPayload:
+        return ()
+
+
+def worker_name() -> str:
+    """Name this process for people."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def crash(why: str) -> Failed:
+    """Say that an attempt's end was not seen: the worker vanished, or was killed."""
+    cause = fingerprint.of_text("Crash", why)
+    return Failed(
+        Failure(
+            category=Category.CRASH,
+            why=why,
+            type="Crash",
+            message=why,
+            fingerprint=cause.fingerprint,
+            title=cause.title,
+        )
+    )
+
+
+def conclude(
+    claim: Claim,
+    outcome: Outcome,
+    entry: Entry | None,
+    *,
+    started: float,
+    duration: float,
+    worker: str,
+    now: float,
+    rand: Rand = random.random,
+) -> Settlement:
+    """Decide, ask `already_done` before a death, and give what the store shall settle."""
+    job = claim.job
+    policy = Policy(attempts=max(1, job.limit)) if entry is None else entry.policy
+    unseen = isinstance(outcome, Failed) and outcome.failure.category is Category.CRASH
+    verdict = _decide.decide(job, outcome, policy, now, rand)
+    if (unseen or isinstance(verdict, Dead)) and entry is not None and _was_done(entry, job):
+        outcome = AlreadyDone()
+        verdict = _decide.decide(job, outcome, policy, now, rand)
+    if isinstance(outcome, Interrupted):
+        return Settlement(claim, verdict)
+    attempt = record_of(job, outcome, started=started, duration=duration, worker=worker)
+    return Settlement(claim, verdict, attempt, _decide.limit_after(job, outcome, policy))
+
+
+def record_of(
+    job: Job, outcome: Outcome, *, started: float, duration: float, worker: str
+) -> Attempt:
+    """Write down one execution that ended."""
+    failure = outcome.failure if isinstance(outcome, Failed) else None
+    names: dict[type[object], str] = {Done: "done", Skipped: "skipped", AlreadyDone: "already_done"}
+    said = names.get(type(outcome), "failed")
+    if failure is not None and failure.category is Category.CRASH:
+        said = "crashed"
+    return Attempt(
+        ordinal=job.lease,
+        number=job.attempts,
+        life=job.redrives,
+        started=started,
+        duration=round(duration, 6),
+        worker=worker,
+        outcome=said,
+        failure=failure,
+    )
+
+
+def _was_done(entry: Entry, job: Job) -> bool:
+    """Ask the handler's `already_done`; an error there means no."""
+    if entry.already_done is None:
+        return False
+    try:
+        return bool(entry.already_done(**entry.arguments.load(job.payload)))
+    except Exception:
+        log.exception("already_done of %s failed for job %s; taken as no", entry.name, job.id)
+        return False

@@ -1,0 +1,298 @@
+"""One pass over what is due: claim, run, decide, settle, and first sweep up after the dead.
+
+Used by `app.run_due()`, by `redrive work --once`, and by tests. Jobs run one after the other in the
+caller's thread (async ones on a loop of the pass); a heartbeat thread keeps the leases meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Collection, Coroutine, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from redrive import _duration, redact
+from redrive._clock import Clock
+from redrive.errors import StoreError, UsageError
+from redrive.events import Bus, Event, Kind
+from redrive.job import Claim, Completed, Dead, Interrupted, Job, Retry, Settlement, State
+from redrive.stores.base import Store
+from redrive.strategy import Rand
+from redrive.worker.registry import Entry, Registry
+from redrive.worker.run import Execution, awaited, conclude, crash, worker_name
+
+log = logging.getLogger("redrive")
+
+BATCH = 20
+
+Loop = Callable[[Coroutine[object, object, object]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one pass did: taken = succeeded + failed; died is part of failed."""
+
+    taken: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    died: int = 0
+    purged: int = 0
+
+
+@dataclass(slots=True)
+class Tally:
+    """The numbers of a pass while it goes on."""
+
+    taken: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    died: int = 0
+
+    def count(self, settlement: Settlement) -> None:
+        """Count one settled claim; a given-back one does not count."""
+        match settlement.verdict:
+            case Completed():
+                self.succeeded += 1
+            case Retry():
+                self.failed += 1
+            case Dead():
+                self.failed += 1
+                self.died += 1
+            case _:
+                return
+        self.taken += 1
+
+
+class Turn:
+    """Everything a pass needs: where jobs are, who handles them, what time it is."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        *,
+        holder: str,
+        lease_for: float,
+        clock: Clock,
+        bus: Bus,
+        rand: Rand = random.random,
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self.holder = holder
+        self.lease_for = lease_for
+        self.clock = clock
+        self.bus = bus
+        self.rand = rand
+        self.worker = worker_name()
+
+    def run(
+        self, *, ignore_waits: bool = False, only: Collection[str] | None = None, limit: int = 0
+    ) -> Tally:
+        """Run each due job once; a job that fails without a wait is left for the next pass."""
+        _refuse_running_loop(self.registry)
+        tally, seen = Tally(), set[str]()
+        self.sweep(tally)
+        with _loop(self.registry) as loop, self._heartbeat() as held:
+            for suspects in (False, True):
+                while not limit or len(seen) < limit:
+                    size = 1 if suspects else min(BATCH, (limit - len(seen)) if limit else BATCH)
+                    claims = self.store.claim(
+                        self.registry.names(),
+                        limit=size,
+                        holder=self.holder,
+                        lease_for=self.lease_for,
+                        only=only,
+                        suspects=suspects,
+                        ignore_waits=ignore_waits,
+                    )
+                    again = [claim for claim in claims if claim.job.id in seen]
+                    fresh = [claim for claim in claims if claim.job.id not in seen]
+                    self._give_back(again)
+                    seen.update(claim.job.id for claim in fresh)
+                    self._run_batch(fresh, tally, loop, held)
+                    if not fresh:
+                        break
+        return tally
+
+    def sweep(self, tally: Tally | None = None) -> int:
+        """Take over jobs whose worker vanished, and decide about each like about any failure."""
+        total = 0
+        while claims := self.store.seize(by=self.holder, lease_for=self.lease_for):
+            for claim in claims:
+                entry = self.registry.get(claim.job.handler)
+                why = "worker vanished, lease expired"
+                log.warning("job %s: %s (held by %s)", claim.job.id, why, claim.lost_by)
+                settlement = conclude(
+                    claim,
+                    crash(why),
+                    entry,
+                    started=claim.job.updated,
+                    duration=max(0.0, self.clock.now() - claim.job.updated),
+                    worker=claim.lost_by or "",
+                    now=self.store.now(),
+                    rand=self.rand,
+                )
+                self.settle(settlement, tally)
+            total += len(claims)
+        return total
+
+    def settle(self, settlement: Settlement, tally: Tally | None = None) -> Job | None:
+        """Make one verdict true, then tell everybody. A refused one is only written to the log."""
+        job = self.store.settle([settlement])[0]
+        if job is None:
+            claim = settlement.claim
+            log.warning(
+                "job %s: lease %d of %s was lost; its result (%s) was not taken",
+                claim.job.id,
+                claim.job.lease,
+                claim.job.holder,
+                settlement.attempt.outcome if settlement.attempt else "given back",
+            )
+            self.bus.emit(Event("lease_lost", claim.job))
+            return None
+        if tally is not None:
+            tally.count(settlement)
+        self.tell(job, settlement)
+        return job
+
+    def execute(self, claim: Claim, entry: Entry, loop: Loop) -> Settlement:
+        """Run one claimed job here and decide what becomes of it."""
+        execution = Execution(entry, claim.job, self.clock)
+        try:
+            with execution:
+                if entry.is_async:
+                    execution.value = loop(_called(entry, execution))
+                else:
+                    execution.value = entry.function(**execution.arguments)
+        except KeyboardInterrupt:
+            self.settle(self._conclude(claim, execution, entry))
+            raise
+        return self._conclude(claim, execution, entry)
+
+    def _conclude(self, claim: Claim, execution: Execution, entry: Entry) -> Settlement:
+        return conclude(
+            claim,
+            execution.outcome,
+            entry,
+            started=execution.started,
+            duration=execution.duration,
+            worker=self.worker,
+            now=self.store.now(),
+            rand=self.rand,
+        )
+
+    def _run_batch(
+        self, claims: list[Claim], tally: Tally, loop: Loop, held: dict[str, Claim]
+    ) -> None:
+        held.update({claim.job.id: claim for claim in claims})
+        waiting = list(claims)
+        try:
+            while waiting:
+                claim = waiting.pop(0)
+                entry = self.registry.need(claim.job.handler)
+                self.settle(self.execute(claim, entry, loop), tally)
+                held.pop(claim.job.id, None)
+        finally:
+            for claim in claims:
+                held.pop(claim.job.id, None)
+            self._give_back(waiting)
+
+    def _give_back(self, claims: list[Claim]) -> None:
+        """Release claims that were never started; nothing is spent."""
+        for claim in claims:
+            settlement = conclude(
+                claim, Interrupted(), None, started=0, duration=0, worker="", now=0
+            )
+            self.settle(settlement)
+
+    @contextmanager
+    def _heartbeat(self) -> Generator[dict[str, Claim]]:
+        """Renew the leases of all claims in the dict that comes back, until the end."""
+        held: dict[str, Claim] = {}
+        stop = threading.Event()
+
+        def beat() -> None:
+            while not stop.wait(self.lease_for / 3):
+                claims = list(held.values())
+                try:
+                    self.store.renew(claims, lease_for=self.lease_for)
+                except StoreError as error:
+                    log.warning("leases could not be renewed, trying again: %s", error)
+
+        thread = threading.Thread(target=beat, name="redrive-heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield held
+        finally:
+            stop.set()
+            thread.join()
+
+    def tell(self, job: Job, settlement: Settlement) -> None:
+        """Log what became of a job and tell the listeners, once it is true."""
+        failure = settlement.attempt.failure if settlement.attempt else None
+        kinds: dict[State, Kind] = {State.COMPLETED: "succeeded", State.DEAD: "died"}
+        kind = kinds.get(job.state, "failed" if failure else "released")
+        if kind == "died":
+            log.warning(
+                "dead_letter job=%s handler=%s reason=%s attempts=%d cause=%s %s\n%s",
+                job.id,
+                job.handler,
+                job.reason,
+                job.attempts,
+                f"G{job.group}" if job.group else "-",
+                redact.inert(job.detail),
+                _indented(failure.traceback if failure else ""),
+            )
+        elif kind == "failed":
+            log.info(
+                "job %s (%s) failed: %s; next try in %s",
+                job.id,
+                job.handler,
+                redact.inert(failure.why) if failure else "",
+                _duration.words(max(0.0, job.due - job.updated)),
+            )
+        self.bus.emit(Event(kind, job, failure, job.detail))
+
+
+def _indented(text: str) -> str:
+    """Make many lines safe for a log: none can pass for a line of its own."""
+    return textwrap.indent(redact.inert(text, keep_newlines=True), "    ", lambda _: True)
+
+
+def _refuse_running_loop(registry: Registry) -> None:
+    """Say so before any job is claimed: async handlers need a loop that is not taken."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None or asyncio._get_running_loop() is None:  # noqa: SLF001 - the only one that does not raise
+        return
+    if any(entry.is_async for entry in registry):
+        msg = (
+            "run_due() inside a running event loop cannot run async handlers; "
+            "use `await app.aio(app.run_due)`"
+        )
+        raise UsageError(msg)
+
+
+@contextmanager
+def _loop(registry: Registry) -> Generator[Loop]:
+    """Give a way to run coroutines to their end; a loop is made only if a handler needs one."""
+    if not any(entry.is_async for entry in registry):
+        yield _no_loop
+        return
+    import asyncio  # noqa: PLC0415 - slow to import, and many programs have no async handler
+
+    with asyncio.Runner() as runner:
+        yield runner.run
+
+
+def _no_loop(_: Coroutine[object, object, object]) -> object:
+    msg = "no async handler is registered"
+    raise UsageError(msg)
+
+
+async def _called(entry: Entry, execution: Execution) -> object:
+    return await awaited(execution, entry.function(**execution.arguments))

@@ -1,0 +1,216 @@
+"""Finding and counting over the index: filters, pages, groups.
+
+Filters look at the entries first; a job's body is read only for what an entry does not hold (tags
+and text), and for the jobs of the page itself.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from redrive.errors import UsageError
+from redrive.job import Category, Group, Job, State
+from redrive.stores._index import Entry, Index
+from redrive.stores.base import Count, Page, Query
+
+Load = Callable[[Entry], Job]
+"""How to get the whole job of an entry, with its history."""
+
+_LAST = "\U0010ffff"
+
+
+def find(index: Index, load: Load, query: Query, now: float) -> Page:
+    """Give the page of a query."""
+    more = max(query.limit, 0) + 1
+    found = _matching(index, load, query, now)
+    if query.by_change:
+        rows = heapq.nlargest(more, found, key=lambda row: (row.updated, row.id))
+    else:
+        rows = list(islice(found, more))
+    page = rows[: query.limit] if query.limit > 0 else []
+    cursor = _cursor(page[-1], query) if page and len(rows) > len(page) else None
+    return Page([without_history(load(entry)) for entry in page], cursor)
+
+
+def counts(index: Index) -> list[Count]:
+    """Count by state, lane and category."""
+    found: dict[tuple[State, str, Category | None], list[float | None]] = {}
+    for entry in index.entries.values():
+        state = entry.state
+        name = (state, entry.queue.lane, entry.category)
+        times = found.get(name)
+        if times is None:
+            times = found[name] = [0, None]
+        times[0] = (times[0] or 0) + 1
+        at = entry.due if state is State.PENDING else entry.finished
+        if at is not None and (times[1] is None or at < times[1]):
+            times[1] = at
+    return [
+        Count(*name, jobs=int(jobs or 0), oldest=None if name[0] is State.RUNNING else oldest)
+        for name, (jobs, oldest) in found.items()
+    ]
+
+
+@dataclass(slots=True)
+class _Tally:
+    jobs: int = 0
+    handlers: set[str] = field(default_factory=set[str])
+    category: Category | None = None
+    first: float | None = None
+    last: float | None = None
+
+    def take(self, entry: Entry) -> None:
+        self.jobs += 1
+        self.handlers.add(entry.queue.handler)
+        if self.last is None or entry.updated >= self.last:
+            self.last = entry.updated
+            self.category = entry.category
+        began = entry.updated if entry.first_failed is None else entry.first_failed
+        if self.first is None or began < self.first:
+            self.first = began
+
+
+def groups(index: Index, load: Load, query: Query, now: float) -> list[Group]:
+    """Count the jobs of a query by group, most first."""
+    states = query.states or frozenset({State.DEAD})
+    asked = replace(query, states=states, cursor=None, by_change=False)
+    tallies: dict[int, _Tally] = {}
+    for entry in _matching(index, load, asked, now):
+        if entry.group is not None:
+            tallies.setdefault(entry.group, _Tally()).take(entry)
+    most = sorted(tallies.items(), key=lambda item: (-item[1].jobs, item[0]))
+    return [_group(index, number, tally) for number, tally in most[: max(query.limit, 0)]]
+
+
+def _group(index: Index, number: int, tally: _Tally) -> Group:
+    known = index.groups.get(number)
+    return Group(
+        number=number,
+        fingerprint=known.fingerprint if known else "",
+        title=known.title if known else "",
+        jobs=tally.jobs,
+        handlers=tuple(sorted(tally.handlers)),
+        category=tally.category,
+        first_seen=tally.first,
+        last_seen=tally.last,
+    )
+
+
+def without_history(job: Job) -> Job:
+    """Give the job as every verb but `get` shows it."""
+    return replace(job, history=()) if job.history else job
+
+
+def _matching(index: Index, load: Load, query: Query, now: float) -> Iterator[Entry]:
+    """Give the entries of a query from where its cursor stands, newest submit first."""
+    fits = _filter(index, query, now)
+    found = (entry for entry in _candidates(index, query) if fits(entry))
+    if not (query.tag or query.text):
+        return found
+    text = query.text.casefold()
+    return (entry for entry in found if _body_fits(load(entry), query.tag, text))
+
+
+def _candidates(index: Index, query: Query) -> Iterable[Entry]:
+    """Give what comes into question at all, newest submit first."""
+    if query.ids or query.key:
+        ids = set(query.ids) if query.ids else {index.keys.get(query.key, "")}
+        return [index.entries[one] for one in sorted(ids, reverse=True) if one in index.entries]
+    ids_in_order = index.ids()
+    end = len(ids_in_order)
+    start = 0
+    if query.prefix:
+        start = bisect_left(ids_in_order, query.prefix)
+        end = bisect_left(ids_in_order, query.prefix + _LAST)
+    if query.cursor is not None and not query.by_change:
+        end = min(end, bisect_left(ids_in_order, _after_id(query.cursor)))
+    entries = index.entries
+    return (entries[ids_in_order[at]] for at in range(end - 1, start - 1, -1))
+
+
+def _filter(index: Index, query: Query, now: float) -> Callable[[Entry], bool]:
+    """Build the check of one entry; only the questions that were asked cost time."""
+    checks: list[Callable[[Entry], bool]] = []
+    if query.states:
+        checks.append(lambda entry: entry.state in query.states)
+    if query.handler or query.lane:
+        checks.append(_queue_check(index, query))
+    if query.category is not None:
+        checks.append(lambda entry: entry.category is query.category)
+    if query.group is not None:
+        checks.append(lambda entry: entry.group == query.group)
+    if query.run is not None:
+        checks.append(lambda entry: entry.run == query.run)
+    if query.failed:
+        checks.append(lambda entry: entry.failed)
+    if query.key:
+        checks.append(lambda entry: entry.key == query.key)
+    if query.prefix:
+        checks.append(lambda entry: entry.id.startswith(query.prefix))
+    checks.extend(_age_checks(query, now))
+    if query.cursor is not None:
+        checks.append(_cursor_check(query))
+    return lambda entry: all(check(entry) for check in checks)
+
+
+def _queue_check(index: Index, query: Query) -> Callable[[Entry], bool]:
+    pattern = re.compile(".*".join(map(re.escape, query.handler.split("*"))), re.DOTALL)
+    wanted = {
+        id(queue)
+        for queue in index.queues.values()
+        if (not query.lane or queue.lane == query.lane)
+        and (not query.handler or pattern.fullmatch(queue.handler))
+    }
+    return lambda entry: id(entry.queue) in wanted
+
+
+def _age_checks(query: Query, now: float) -> Iterator[Callable[[Entry], bool]]:
+    if query.older_than is not None:
+        latest = now - query.older_than
+        yield lambda entry: entry.updated <= latest
+    if query.newer_than is not None:
+        earliest = now - query.newer_than
+        yield lambda entry: entry.updated >= earliest
+
+
+def _body_fits(job: Job, tag: str, text: str) -> bool:
+    if tag and tag not in job.tags:
+        return False
+    if not text or text in job.payload.casefold():
+        return True
+    failure = job.failure
+    if failure is None:
+        return False
+    return any(text in part.casefold() for part in (failure.type, failure.message, failure.title))
+
+
+def _cursor(entry: Entry, query: Query) -> str:
+    return f"c{entry.updated!r}:{entry.id}" if query.by_change else f"i{entry.id}"
+
+
+def _cursor_check(query: Query) -> Callable[[Entry], bool]:
+    cursor = query.cursor or ""
+    if not query.by_change:
+        last_id = _after_id(cursor)
+        return lambda entry: entry.id < last_id
+    updated, _, last = cursor[1:].partition(":")
+    try:
+        place = (float(updated), last)
+    except ValueError:
+        raise _bad_cursor(cursor) from None
+    return lambda entry: (entry.updated, entry.id) < place
+
+
+def _after_id(cursor: str) -> str:
+    if not cursor.startswith("i"):
+        raise _bad_cursor(cursor)
+    return cursor[1:]
+
+
+def _bad_cursor(cursor: str) -> UsageError:
+    return UsageError(f"{cursor!r} is no cursor of this order; pass on what the last page gave")

@@ -1,0 +1,157 @@
+"""The contract's verbs as operations of the engine, for the stores that have one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
+
+from redrive._clock import Clock
+from redrive._transitions import Verb
+from redrive.errors import UsageError
+from redrive.job import Act, Claim, Group, Job, Settlement, State
+from redrive.stores._engine import Drafted, Engine
+from redrive.stores.base import Count, Moved, Note, Page, PurgeRule, Query, Store
+
+R = TypeVar("R")
+
+
+class EngineStore(Store):
+    """A store whose verbs the engine evaluates; the two kinds below say how and where."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    @abstractmethod
+    def _write(self, work: Callable[[Engine], Drafted[R]], *, durable: bool) -> R:
+        """Run an operation and keep what it drafts before giving its result."""
+
+    @abstractmethod
+    def _read(self, work: Callable[[Engine], R]) -> R:
+        """Run an operation that changes nothing."""
+
+    def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
+        """Keep jobs, whole; see the contract."""
+        if within is not None:
+            msg = f"`within` needs PostgreSQL; {self.url} has no transactions of yours to join"
+            raise UsageError(msg)
+        return self._write(lambda engine: engine.add(jobs), durable=True)
+
+    def claim(
+        self,
+        handlers: Collection[str],
+        *,
+        limit: int,
+        holder: str,
+        lease_for: float,
+        lanes: Collection[str] | None = None,
+        only: Collection[str] | None = None,
+        suspects: bool = False,
+        ignore_waits: bool = False,
+    ) -> list[Claim]:
+        """Lease due jobs, earliest due first; see the contract."""
+        return self._write(
+            lambda engine: engine.claim(
+                handlers,
+                limit=limit,
+                holder=holder,
+                lease_for=lease_for,
+                lanes=lanes,
+                only=only,
+                suspects=suspects,
+                ignore_waits=ignore_waits,
+            ),
+            durable=False,
+        )
+
+    def renew(self, claims: Sequence[Claim], *, lease_for: float) -> list[bool]:
+        """Lengthen leases from now; see the contract."""
+        return self._write(lambda engine: engine.renew(claims, lease_for=lease_for), durable=False)
+
+    def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
+        """End claims; see the contract."""
+        return self._write(lambda engine: engine.settle(results), durable=False)
+
+    def seize(
+        self, *, by: str, lease_for: float, holder: str | None = None, limit: int = 100
+    ) -> list[Claim]:
+        """Take over running jobs whose lease has ended; see the contract."""
+        return self._write(
+            lambda engine: engine.seize(by=by, lease_for=lease_for, holder=holder, limit=limit),
+            durable=False,
+        )
+
+    def get(self, job_id: str) -> Job | None:
+        """Give one job with its history."""
+        return self._read(lambda engine: engine.get(job_id))
+
+    def find(self, query: Query) -> Page:
+        """Give a page of jobs, newest first; see the contract."""
+        return self._read(lambda engine: engine.find(query))
+
+    def counts(self) -> list[Count]:
+        """Count all jobs by state, lane and category."""
+        return self._read(lambda engine: engine.counts())
+
+    def groups(self, query: Query) -> list[Group]:
+        """Count the query's jobs by group; see the contract."""
+        return self._read(lambda engine: engine.groups(query))
+
+    def move(
+        self,
+        ids: Sequence[str],
+        verb: Verb,
+        act: Act,
+        *,
+        delays: Sequence[float] | None = None,
+        run: int | None = None,
+    ) -> Moved:
+        """Apply a person's deed to exactly these jobs; see the contract."""
+        return self._write(
+            lambda engine: engine.move(ids, verb, act, delays=delays, run=run), durable=True
+        )
+
+    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
+        """Give a job another payload; see the contract."""
+        return self._write(
+            lambda engine: engine.amend(job_id, payload, act, expected=expected), durable=True
+        )
+
+    def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
+        """Remove finished jobs by rule; see the contract."""
+        return self._write(lambda engine: engine.purge(rules, limit=limit), durable=False)
+
+    def notes(self, prefix: str = "") -> list[Note]:
+        """Give the live notes whose name starts so, by name."""
+        return self._read(lambda engine: engine.notes(prefix))
+
+    def note(
+        self,
+        name: str,
+        value: str | None,
+        *,
+        expected: int | None = None,
+        expires_in: float | None = None,
+        durable: bool = False,
+    ) -> Note | None:
+        """Write a note, or remove it; see the contract."""
+        return self._write(
+            lambda engine: engine.note(name, value, expected=expected, expires_in=expires_in),
+            durable=durable,
+        )
+
+    def record(self, act: Act) -> Act:
+        """Keep an act that moved no job; gives it with its number and time."""
+        return self._write(lambda engine: engine.record(act), durable=True)
+
+    def acts(self, *, limit: int = 100, before: int | None = None) -> list[Act]:
+        """Give acts, newest first, from before that number."""
+        return self._read(lambda engine: engine.acts(limit=limit, before=before))
+
+    def now(self) -> float:
+        """Give the store's wall time."""
+        return self._clock.now()
+
+    def migrate(self) -> list[str]:
+        """Bring an older store up to this version; there is none yet."""
+        return []

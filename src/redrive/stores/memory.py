@@ -1,0 +1,63 @@
+"""Jobs kept in memory: for tests, demonstrations, and programs that may lose them.
+
+The whole contract holds but durability: when the process ends, everything is gone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from redrive._clock import Clock, SystemClock
+from redrive.job import Job
+from redrive.stores._engine import Drafted, Engine
+from redrive.stores._index import Entry, Index, Put
+from redrive.stores._verbs import EngineStore
+from redrive.stores.base import Report
+
+R = TypeVar("R")
+
+
+class MemoryStore(EngineStore):
+    """A store that lives as long as the program.
+
+    >>> store = MemoryStore()
+    >>> store.counts()
+    []
+    """
+
+    url = "memory:"
+    durability = "memory"
+
+    def __init__(self, *, clock: Clock = SystemClock()) -> None:  # noqa: B008 - it has no state
+        super().__init__(clock)
+        self._engine = Engine(Index(), clock, _job_of)
+        self._lock = threading.Lock()
+
+    def _write(self, work: Callable[[Engine], Drafted[R]], *, durable: bool) -> R:
+        del durable
+        with self._lock:
+            result, changes = work(self._engine)
+            for change in changes:
+                self._engine.index.apply(change, change.job if isinstance(change, Put) else 0)
+            return result
+
+    def _read(self, work: Callable[[Engine], R]) -> R:
+        with self._lock:
+            return work(self._engine)
+
+    def verify(self) -> Report:
+        """Say how many jobs there are; memory has nothing to be damaged."""
+        with self._lock:
+            jobs = len(self._engine.index.entries)
+        return Report(jobs, [], {"store": self.url, "durability": self.durability})
+
+    def close(self) -> None:
+        """Do nothing: the jobs stay until the store is let go of."""
+
+
+def _job_of(entry: Entry) -> Job:
+    job = entry.place
+    assert isinstance(job, Job)  # noqa: S101 - this store puts nothing else there
+    return job

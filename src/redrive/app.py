@@ -11,6 +11,7 @@ import inspect
 import json
 import logging
 import os
+import random
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,6 +34,7 @@ from redrive.policy import Keep, Policy
 from redrive.selection import Filters, Target, freeze, job_id, query_of
 from redrive.stores import open_store
 from redrive.stores.base import PAUSE, Count, Moved, Note, Page, Report, Store
+from redrive.strategy import Rand
 from redrive.worker.registry import Entry, Isolation, check_lane
 from redrive.worker.turn import Pass
 
@@ -62,6 +64,7 @@ class Redrive:
         read_only: bool = False,
         allow_network: bool = False,
         clock: Clock | None = None,
+        rand: Rand = random.random,
     ) -> None:
         clock = clock or SystemClock()
         self._where = store
@@ -85,6 +88,7 @@ class Redrive:
             payload_limit=payload_limit,
             release=release,
             actor=actor or _who(),
+            rand=rand,
         )
         self.keeper = Keeper(opener, settings)
 

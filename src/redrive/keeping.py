@@ -145,7 +145,7 @@ class Keeper:
             return self.turn().settle(settlement)
         if not isinstance(execution.outcome, Failed):
             return None
-        return self._add_failed(settlement, options)
+        return self.keep_failed(settlement, options)
 
     def capture(self, name: str, payload: str, error: Exception, options: Options) -> Job:
         """Keep work that failed in ordinary code; without a handler it is dead at once."""
@@ -159,21 +159,10 @@ class Keeper:
         if entry is None:
             verdict = Dead(Reason.CAPTURED, "no handler of that name is registered")
             settlement = replace(settlement, verdict=verdict, limit=1)
-        return self._add_failed(settlement, options)
+        return self.keep_failed(settlement, options)
 
-    def _conclude(self, execution: Execution) -> Settlement:
-        return conclude(
-            Claim(execution.job),
-            execution.outcome,
-            execution.entry,
-            started=execution.started,
-            duration=execution.duration,
-            worker=worker_name(),
-            now=self.settings.clock.now(),
-            rand=self.settings.rand,
-        )
-
-    def _add_failed(self, settlement: Settlement, options: Options) -> Job:
+    def keep_failed(self, settlement: Settlement, options: Options) -> Job:
+        """Store a job whose attempts were made in place, as its last one left it."""
         attempt = settlement.attempt
         job = _transitions.settled(
             settlement.claim.job,
@@ -187,6 +176,18 @@ class Keeper:
         kept = self._add(job, options.within)
         self.turn().tell(kept, settlement)
         return kept
+
+    def _conclude(self, execution: Execution) -> Settlement:
+        return conclude(
+            Claim(execution.job),
+            execution.outcome,
+            execution.entry,
+            started=execution.started,
+            duration=execution.duration,
+            worker=worker_name(),
+            now=self.settings.clock.now(),
+            rand=self.settings.rand,
+        )
 
     def _stored_and_claimed(self, job: Job) -> Claim | Job:
         """Store a job and lease it to ourselves; the wait keeps workers off it until then."""

@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import random
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -26,12 +26,12 @@ from redrive._duration import Duration
 from redrive._transitions import Verb
 from redrive.args import Arguments
 from redrive.errors import JobNotFound, StoreError, UsageError
-from redrive.events import Event, Kind, Listener
+from redrive.events import TOLD, Event, Listener
 from redrive.handler import Handler
 from redrive.job import Act, Group, Job
 from redrive.keeping import Keeper, Options, Settings
 from redrive.policy import Keep, Policy
-from redrive.selection import Filters, Target, freeze, job_id, query_of
+from redrive.selection import Filters, Target, freeze, job_id, query_of, spelled
 from redrive.stores import open_store
 from redrive.stores.base import PAUSE, Count, Moved, Note, Page, Report, Store
 from redrive.strategy import Rand
@@ -40,6 +40,8 @@ from redrive.worker.turn import Pass
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+__all__ = ["Count", "Filters", "Moved", "Note", "Page", "Redrive", "Report"]
 
 log = logging.getLogger("redrive")
 
@@ -239,9 +241,9 @@ class Redrive:
         **filters: Unpack[Filters],
     ) -> Moved:
         """Drive jobs again. Dead and resolved ones start a fresh life; pending ones become due."""
-        return self._move(
-            "retry", "retried", targets=targets, filters=filters, reason=reason, actor=actor
-        )
+        asked = spelled(targets, filters)
+        ids = self.select(*targets, **filters)
+        return self.move("retry", ids, asked=asked, reason=reason, actor=actor)
 
     def resolve(
         self,
@@ -251,9 +253,9 @@ class Redrive:
         **filters: Unpack[Filters],
     ) -> Moved:
         """Close jobs: the matter is settled another way. `reopen` undoes it."""
-        return self._move(
-            "resolve", "resolved", targets=targets, filters=filters, reason=reason, actor=actor
-        )
+        asked = spelled(targets, filters)
+        ids = self.select(*targets, **filters)
+        return self.move("resolve", ids, asked=asked, reason=reason, actor=actor)
 
     def discard(
         self,
@@ -263,12 +265,9 @@ class Redrive:
         **filters: Unpack[Filters],
     ) -> Moved:
         """Close jobs that shall never be done; the reason is required. `reopen` undoes it."""
-        if not reason.strip():
-            msg = "discard needs a reason: those who come after want to know why"
-            raise UsageError(msg)
-        return self._move(
-            "discard", "discarded", targets=targets, filters=filters, reason=reason, actor=actor
-        )
+        asked = spelled(targets, filters)
+        ids = self.select(*targets, **filters)
+        return self.move("discard", ids, asked=asked, reason=reason, actor=actor)
 
     def reopen(
         self,
@@ -278,9 +277,27 @@ class Redrive:
         **filters: Unpack[Filters],
     ) -> Moved:
         """Make resolved or discarded jobs dead letters again."""
-        return self._move(
-            "reopen", "reopened", targets=targets, filters=filters, reason=reason, actor=actor
-        )
+        asked = spelled(targets, filters)
+        ids = self.select(*targets, **filters)
+        return self.move("reopen", ids, asked=asked, reason=reason, actor=actor)
+
+    def move(
+        self,
+        verb: Verb,
+        ids: Sequence[str],
+        *,
+        asked: str = "",
+        reason: str = "",
+        actor: str | None = None,
+    ) -> Moved:
+        """Do a deed to exactly the jobs of a frozen set; `asked` is how they were asked for."""
+        if verb == "discard" and not reason.strip():
+            msg = "discard needs a reason: those who come after want to know why"
+            raise UsageError(msg)
+        moved = self.keeper.store.move(ids, verb, self._act(verb, asked, reason, actor))
+        for job in moved.done:
+            self.keeper.bus.emit(Event(TOLD[verb], job, detail=reason))
+        return moved
 
     def edit(self, which: str, payload: str, *, reason: str = "", actor: str | None = None) -> Job:
         """Give a job another payload (JSON text); the first one is kept.
@@ -373,30 +390,6 @@ class Redrive:
     def _act(self, verb: str, target: str, reason: str, actor: str | None) -> Act:
         who = actor or self.keeper.settings.actor
         return Act(actor=who, verb=verb, target=target, reason=reason)
-
-    def _move(
-        self,
-        verb: Verb,
-        told: Kind,
-        *,
-        targets: tuple[Target, ...],
-        filters: Filters,
-        reason: str,
-        actor: str | None,
-    ) -> Moved:
-        ids = self.select(*targets, **filters)
-        act = self._act(verb, _spelled(targets, filters), reason, actor)
-        moved = self.keeper.store.move(ids, verb, act)
-        for job in moved.done:
-            self.keeper.bus.emit(Event(told, job, detail=reason))
-        return moved
-
-
-def _spelled(targets: tuple[Target, ...], filters: Filters) -> str:
-    """Write a selection down for the record, cut to a readable length."""
-    names = [t if isinstance(t, str) else t.id if isinstance(t, Job) else t.name for t in targets]
-    names += [f"{name}:{value}" for name, value in filters.items()]
-    return " ".join(names)[:500]
 
 
 def _who() -> str:

@@ -6,10 +6,11 @@ A listener that raises is logged and ignored; it can neither undo what happened 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from redrive._transitions import Verb
 from redrive.job import Failure, Job
 
 log = logging.getLogger("redrive.events")
@@ -31,6 +32,14 @@ Kind = Literal[
     "resumed",
     "purged",
 ]
+
+TOLD: Mapping[Verb, Kind] = {
+    "retry": "retried",
+    "resolve": "resolved",
+    "discard": "discarded",
+    "reopen": "reopened",
+}
+"""How each deed of a person is told."""
 
 
 @dataclass(frozen=True, slots=True)

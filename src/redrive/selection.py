@@ -125,6 +125,13 @@ def job_id(store: Store, text: str) -> str:
     return found[0].id
 
 
+def spelled(targets: Iterable[Target], filters: Filters) -> str:
+    """Write a selection down for the record, cut to a readable length."""
+    names = [t if isinstance(t, str) else t.id if isinstance(t, Job) else t.name for t in targets]
+    names += [f"{name}:{value}" for name, value in filters.items()]
+    return " ".join(names)[:500]
+
+
 def _all(store: Store, query: Query) -> Iterable[str]:
     page = store.find(replace(query, limit=_PAGE, cursor=None))
     while True:

@@ -63,8 +63,16 @@ def _check_regular(place: Path, found: os.stat_result) -> None:
 
 
 def _make_directory(place: Path) -> None:
+    """Make the directory and what is missing above it, all private and all synced."""
+    missing: list[Path] = []
+    for directory in place.parents:
+        if directory.exists():
+            break
+        missing.append(directory)
     try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for directory in reversed(missing):
+            directory.mkdir(mode=0o700, exist_ok=True)
+            sync_directory(directory.parent)
     except OSError as error:
         raise failed(error, place.parent) from error
 
@@ -119,6 +127,21 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte; a short write is followed by the rest, or by the error that cut it short."""
+    written = os.write(descriptor, data)
+    while written < len(data):
+        written += os.write(descriptor, memoryview(data)[written:])
+
+
+def sync_data(descriptor: int) -> None:
+    """Make the bytes of a file, and its length, survive a power cut."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        fcntl.fcntl(descriptor, getattr(fcntl, "F_FULLFSYNC", 51))  # macOS: fsync is not enough
+
+
 def failed(error: OSError, place: Path) -> StoreError:
     """Turn a system error into one of ours that says what to do."""
     said = error.strerror or str(error)
@@ -161,6 +184,17 @@ class FileLock:
         if self._descriptor >= 0 and self._pid == os.getpid():
             os.close(self._descriptor)
         self._descriptor = -1
+
+    def forget(self) -> None:
+        """Let go in a forked child.
+
+        Not unlocked, which would unlock the parent; but closed, or the lock of a parent that is
+        killed would live on here.
+        """
+        if self._descriptor >= 0 and self._pid != os.getpid():
+            os.close(self._descriptor)
+        self._descriptor = -1
+        self._pid = 0
 
     def _acquire(self) -> None:
         pid = os.getpid()

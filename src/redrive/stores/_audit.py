@@ -1,0 +1,80 @@
+"""Verifying a journal: every byte is read, every line judged; nothing is changed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from redrive.job import TRANSITIONS, State
+from redrive.stores import _lines, _recovery
+from redrive.stores._journal import Journal
+from redrive.stores._lines import Line
+from redrive.stores.base import Problem, Report
+
+_REPAIR = "`redrive verify --repair` puts the bytes aside and keeps every whole line"
+_KEEP = "keep a copy of the file and report it; the job itself can still be shown"
+_MOST = 1000
+
+
+class _Auditor:
+    """Looks at each line once."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, State] = {}
+        self.problems: list[Problem] = []
+
+    def take(self, found: Line, raw: bytes, offset: int) -> None:
+        """Check one line whose bytes are right."""
+        try:
+            self._check(found, _recovery.plain(raw))
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            self._complain(offset, f"line {found.seq} cannot be understood: {error}", _KEEP)
+            return
+        if found.kind not in _lines.KINDS:
+            self._complain(offset, f"line {found.seq} is a {found.kind!r}", "upgrade Redrive")
+
+    def _check(self, found: Line, raw: bytes) -> None:
+        if found.kind != "job":
+            change = _lines.change_of(raw, found)
+            for gone in getattr(change, "ids", ()):
+                self.states.pop(gone, None)
+            return
+        job = _lines.job_of(raw, found)
+        before = self.states.get(job.id, job.state)
+        if job.state is not before and job.state not in TRANSITIONS[before]:
+            msg = f"job {job.id} went from {before} to {job.state}"
+            raise ValueError(msg)
+        self.states[job.id] = job.state
+
+    def _complain(self, offset: int, what: str, remedy: str) -> None:
+        if len(self.problems) < _MOST:
+            self.problems.append(Problem(f"byte {offset}", what, remedy))
+
+
+def verify(journal: Journal, durability: str) -> Report:
+    """Read the file from its first line, apart from what is in memory."""
+    auditor = _Auditor()
+    known = journal.reading
+    start = len(os.pread(journal.descriptor, _recovery.HEADER, 0).partition(b"\n")[0]) + 1
+    reading = replace(
+        known, end=start if known.end else 0, seq=journal.header.seq, damage=[], lines=0
+    )
+    _recovery.read_on(journal.descriptor, reading, auditor.take)
+    damage = [one for one in known.damage if one.offset == 0] + reading.damage
+    problems = [
+        Problem(f"byte {offset}", f"{length} bytes are not what was written", _REPAIR)
+        if length
+        else Problem(f"byte {offset}", "lines are missing here", _REPAIR)
+        for offset, length in damage
+    ]
+    tail = os.fstat(journal.descriptor).st_size - reading.end
+    facts = {
+        "format": f"jsonl version {_lines.VERSION}",
+        "path": str(journal.place),
+        "bytes": str(reading.end),
+        "lines": str(reading.lines),
+        "durability": durability,
+    }
+    if tail:
+        facts["tail"] = f"{tail} bytes of a write that is not finished; the next writer mends it"
+    return Report(len(auditor.states), problems + auditor.problems, facts)

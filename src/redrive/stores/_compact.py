@@ -1,0 +1,138 @@
+"""Rewriting a journal: to make it shorter, or to leave damage behind.
+
+The new file is complete and synced before it takes the old one's name, so a crash leaves the one or
+the other. Numbers go on where they were, and the new file ends in a mark. Others see that the file
+at the path is another one, and read it anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from redrive.errors import StoreError, StoreLost
+from redrive.stores import _files, _lines, _recovery
+from redrive.stores._files import log
+from redrive.stores._index import Change
+from redrive.stores._journal import Journal
+from redrive.stores._lines import Header
+from redrive.stores._recovery import Damage
+
+SMALLEST = 8 << 20
+"""A file below this many bytes is not worth rewriting."""
+_GARBAGE = 0.75
+_CHUNK = 1 << 20
+
+
+def if_worthwhile(journal: Journal, now: float) -> None:
+    """Compact if most of the file is garbage; looks only when it has grown by a quarter."""
+    if journal.size < max(SMALLEST, journal.look_at) or journal.refusal is not None:
+        return
+    journal.look_at = journal.size * 5 // 4
+    needed = sum(
+        _recovery.unpacked(entry.place)[1]
+        for entry in journal.index.entries.values()
+        if isinstance(entry.place, int)
+    )
+    if needed > journal.size * (1 - _GARBAGE):
+        return
+    try:
+        compact(journal, now)
+    except StoreError as error:
+        log.warning("%s could not be compacted: %s", journal.place, error)
+
+
+def compact(journal: Journal, now: float) -> None:
+    """Rewrite the file with what is still needed. Under the lock only."""
+    if journal.refusal is not None:
+        raise journal.refusal
+    before = journal.size
+    _rewrite(journal, now)
+    log.info("%s compacted from %d to %d bytes", journal.place, before, journal.size)
+
+
+def repair(journal: Journal, now: float) -> list[str]:
+    """Put the damaged bytes aside and rewrite the file without them. Under the lock only."""
+    damage = list(journal.reading.damage)
+    if not damage:
+        return []
+    extra = os.fstat(journal.descriptor).st_size - journal.size
+    if extra > 0:
+        damage.append(Damage(journal.size, extra))
+    aside = _recovery.quarantine(journal.place, journal.descriptor, damage)
+    _rewrite(journal, now)
+    log.warning("%s repaired; the damaged bytes are in %s", journal.place, aside)
+    steps = [f"{length} bytes at byte {offset} put aside" for offset, length in damage if length]
+    steps += [f"lines are missing at byte {offset}" for offset, length in damage if not length]
+    return [*steps, f"the bytes are in {aside}", f"{len(journal.index.entries)} jobs kept"]
+
+
+def remove_leftover(place: Path) -> None:
+    """Remove what a compaction left behind that was cut short. Under the lock only."""
+    with contextlib.suppress(FileNotFoundError):
+        _temporary(place).unlink()
+
+
+def _temporary(place: Path) -> Path:
+    return place.with_name(place.name + ".compacting")
+
+
+def _rewrite(journal: Journal, now: float) -> None:
+    place = journal.place
+    temporary = _temporary(place)
+    try:
+        remove_leftover(place)
+        descriptor = _files.open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            for chunk in _chunks(_new_lines(journal, now)):
+                _files.write_all(descriptor, chunk)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, place)  # noqa: PTH104 - atomic, and the one call the tests watch
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise _files.failed(error, place) from error
+    journal.distrust()
+    try:
+        _files.sync_directory(place.parent)
+    except OSError as error:
+        # A power cut could bring the old file back, without what would be added to the new one.
+        journal.lost = StoreLost(
+            f"syncing the directory of {place} failed ({error.strerror}); nothing more is written "
+            "from here: check the disk, then open it again"
+        )
+        raise journal.lost from error
+    journal.refresh(locked=True)
+
+
+def _new_lines(journal: Journal, now: float) -> Iterator[bytes]:
+    """Give every line of the new file, oldest first."""
+    index, seq = journal.index, journal.reading.seq
+    store = journal.header.store or secrets.token_hex(8)
+    yield _lines.header_line(Header(store, seq, index.note_version), now)
+    notes = [note for note in index.notes.values() if note.expires is None or note.expires > now]
+    changes: list[Change] = [*index.groups.values(), *index.acts, *notes]
+    for change in changes:
+        seq += 1
+        yield _lines.line(seq, ends=True, body=_lines.body_of(change))
+    for body in journal.job_bodies():
+        seq += 1
+        yield _lines.line(seq, ends=True, body=body)
+    yield _lines.line(seq + 1, ends=True, body=_lines.mark_body(seq))
+
+
+def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
+    waiting: list[bytes] = []
+    size = 0
+    for line in lines:
+        waiting.append(line)
+        size += len(line)
+        if size >= _CHUNK:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)

@@ -1,0 +1,378 @@
+"""The journal's file: opening it, keeping up with others, adding lines, and never lying about it.
+
+Only one thread uses a journal at a time; among processes the lock decides. Every write goes like
+this, under the lock: look whether the file is still ours, read what others added, draft, write all
+lines at once, sync if asked, mark. What fails on the way is cut off again. A failed sync is never
+tried twice, because the system may have dropped the bytes and call the next one a success: the
+journal then refuses to write until it is opened anew and read from the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from redrive._clock import Clock
+from redrive.errors import (
+    StoreDamaged,
+    StoreError,
+    StoreForeign,
+    StoreLost,
+    StoreMissing,
+    StoreReadOnly,
+)
+from redrive.job import Job, State
+from redrive.stores import _files, _lines, _recovery
+from redrive.stores._files import log
+from redrive.stores._index import Change, Entry, Index, Put
+from redrive.stores._lines import Header
+from redrive.stores._recovery import Damage, Reading
+
+_BOM = b"\xef\xbb\xbf"
+_SYNC_EVERY = 1.0
+"""Seconds after which bytes that nobody asked to sync are synced with the next write."""
+_WARM_BYTES = 16 << 20
+"""Room for the jobs that were claimed here, so that settling reads nothing."""
+
+
+class Journal:
+    """One file of lines, what is in it, and the lines that are about to be."""
+
+    def __init__(self, place: Path, clock: Clock, *, read_only: bool) -> None:
+        self.place = place
+        self.read_only = read_only
+        self.index = Index()
+        self.header = Header("", 0, 0)
+        self.reading = Reading(0, 0, 0)
+        self.descriptor = -1
+        self.refusal: StoreError | None = None
+        """Why nothing may be written."""
+        self.lost: StoreLost | None = None
+        """Why nothing may be read either."""
+        self._clock = clock
+        self._identity = (0, 0)
+        self._stale = True
+        self._synced_at = time.monotonic()
+        self._unwritten: dict[int, bytes] = {}
+        self._ahead = 0
+        self._warm: dict[str, Job] = {}
+        self._warmth = 0
+        self.look_at = 0
+        """How long the file must be before compacting is considered again."""
+
+    @property
+    def size(self) -> int:
+        """How long the file is, as far as we know."""
+        return self.reading.end
+
+    @property
+    def needs_sync(self) -> bool:
+        """Whether there is something in the file that is not known to be on the disk."""
+        ours = not (self.read_only or self._stale or self.refusal or self.lost)
+        return ours and self.reading.synced < self.reading.seq
+
+    def create(self) -> None:
+        """Make the file with its first line, unless it has one. Under the lock only."""
+        descriptor = _files.open_private(self.place, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size and not self._is_stillborn(descriptor, size):
+                return
+            header = Header(secrets.token_hex(8), 0, 0)
+            _files.write_all(descriptor, _lines.header_line(header, self._clock.now()))
+            os.fsync(descriptor)
+            _files.sync_directory(self.place.parent)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, 0)
+            raise _files.failed(error, self.place) from error
+        finally:
+            os.close(descriptor)
+
+    def _is_stillborn(self, descriptor: int, size: int) -> bool:
+        """Whether making the file was cut short, so that nothing was ever kept in it."""
+        start = os.pread(descriptor, _recovery.HEADER, 0)
+        born = start.rstrip(b"\0")
+        whole = b'{"redrive":"jsonl","version":'
+        if size > _recovery.HEADER or b"\n" in start:
+            return False
+        if born[: len(whole)] != whole[: len(born)]:
+            return False
+        aside = _recovery.quarantine(self.place, descriptor, [Damage(0, size)])
+        log.warning("%s was never finished; its %d bytes are in %s", self.place, size, aside)
+        os.ftruncate(descriptor, 0)
+        return True
+
+    def refresh(self, *, locked: bool) -> None:
+        """Take in what others did to the file; who holds the lock may also mend its tail."""
+        if self.lost is not None:
+            raise self.lost
+        try:
+            if self._stale or not self._is_same_file():
+                self._load()
+                if locked:
+                    # Who made or renamed the file may have died before its name was on the disk.
+                    _files.sync_directory(self.place.parent)
+            elif os.fstat(self.descriptor).st_size != self.size:
+                _recovery.read_on(
+                    self.descriptor, self.reading, _recovery.into(self.index, self.place)
+                )
+                self._judge()
+            self._ahead = self.reading.seq
+            if locked:
+                self._mend()
+        except OSError as error:
+            self._stale = True
+            raise _files.failed(error, self.place) from error
+
+    def _is_same_file(self) -> bool:
+        """Whether path, length and last line say that what we read is still there."""
+        try:
+            found = os.lstat(self.place)
+        except FileNotFoundError:
+            return False
+        if (found.st_dev, found.st_ino) != self._identity or found.st_size < self.size:
+            return False
+        offset, start = self.reading.last
+        return os.pread(self.descriptor, len(start), offset) == start and bool(start)
+
+    def _load(self) -> None:
+        """Read the file from its first byte."""
+        before, header = self.reading, self.header
+        self.close()
+        flags = os.O_RDONLY if self.read_only else os.O_RDWR | os.O_APPEND
+        try:
+            self.descriptor = _files.open_private(self.place, flags)
+        except StoreLost:
+            raise self._gone(header) from None
+        found = os.fstat(self.descriptor)
+        self._identity = (found.st_dev, found.st_ino)
+        self.index = Index()
+        self._warm, self._warmth, self._unwritten = {}, 0, {}
+        self._read_first_line()
+        _recovery.read_on(self.descriptor, self.reading, _recovery.into(self.index, self.place))
+        self.index.note_version = max(self.index.note_version, self.header.notes)
+        if header.store and (header.store != self.header.store or self.reading.seq < before.synced):
+            raise self._forget("was replaced or cut short while it was open")
+        self._judge()
+        self._stale = False
+
+    def _gone(self, header: Header) -> StoreError:
+        if header.store:
+            return self._forget("was deleted while it was open")
+        return StoreMissing(f"no store at {self.place}; `redrive init` makes one")
+
+    def _forget(self, what: str) -> StoreLost:
+        self.lost = StoreLost(
+            f"{self.place} {what}; nothing more is written to it from here: "
+            "look at it, then open it again"
+        )
+        return self.lost
+
+    def _read_first_line(self) -> None:
+        raw = os.pread(self.descriptor, _recovery.HEADER, 0)
+        first = raw[: raw.find(b"\n") + 1] or raw
+        bare = _recovery.plain(first.removeprefix(_BOM))
+        version = _lines.newer_version(bare)
+        if version is not None:
+            msg = f"{self.place} is of version {version}, newer than this Redrive; upgrade it"
+            raise StoreForeign(msg)
+        header = _lines.read_header(bare)
+        edited = bare != first
+        self.refusal = None
+        if header is not None:
+            self.header = header
+            self.reading = Reading(len(first), header.seq, header.seq, (0, first[:80]), crlf=edited)
+        else:
+            self._without_header(first, raw)
+        if edited:
+            self._refuse_edited()
+
+    def _without_header(self, first: bytes, raw: bytes) -> None:
+        following = raw[len(first) :]
+        line = _lines.parse(following[: following.find(b"\n") + 1])
+        if line is not None:
+            self.header = Header("", line.seq - 1, 0)
+            self.reading = Reading(len(first), line.seq - 1, line.seq - 1, (0, first[:80]))
+            self.reading.damage.append(Damage(0, len(first)))
+        elif raw.strip(b"\0"):
+            msg = (
+                f"{self.place} is not a Redrive journal: its first line is another's; "
+                "name another file, or bring its jobs in with `redrive import`"
+            )
+            raise StoreForeign(msg)
+        else:
+            self.header = Header("", 0, 0)
+            self.reading = Reading(0, 0, 0)
+
+    def _refuse_edited(self) -> None:
+        self.refusal = StoreReadOnly(
+            f"{self.place} was changed by an editor (byte order mark or CRLF line ends); it can be "
+            "read but not written: take them out, for example with dos2unix"
+        )
+        log.warning("%s", self.refusal)
+
+    def _judge(self) -> None:
+        """Refuse to write to a damaged file."""
+        if self.reading.damage and not isinstance(self.refusal, StoreDamaged):
+            offset = self.reading.damage[0].offset
+            self.refusal = StoreDamaged(
+                f"{self.place} is damaged at byte {offset}; it can be read but not written: "
+                "look with `redrive verify`, mend it with `redrive verify --repair`",
+                offset=offset,
+            )
+            log.error("%s", self.refusal)
+
+    def _mend(self) -> None:
+        """Put a torn tail aside and cut it off."""
+        extra = os.fstat(self.descriptor).st_size - self.size
+        if extra <= 0 or self.refusal is not None:
+            return
+        aside = _recovery.quarantine(self.place, self.descriptor, [Damage(self.size, extra)])
+        os.ftruncate(self.descriptor, self.size)
+        os.fsync(self.descriptor)
+        log.warning(
+            "%s ended in %d bytes of an unfinished write; they are in %s now",
+            self.place,
+            extra,
+            aside,
+        )
+
+    def job(self, entry: Entry) -> Job:
+        """Read a whole job, and check that it is what was written."""
+        found = self._warm.get(entry.id)
+        if found is not None:
+            return found
+        assert isinstance(entry.place, int)  # noqa: S101 - a journal puts nothing else there
+        offset, length = _recovery.unpacked(entry.place)
+        raw = self._unwritten.get(offset)
+        if raw is None:
+            raw = self._bytes_at(offset, length)
+        line = _lines.parse(raw)
+        if line is None or line.kind != "job":
+            raise self._damaged(offset)
+        return _lines.job_of(raw, line)
+
+    def _damaged(self, offset: int) -> StoreDamaged:
+        self._stale = True
+        msg = f"{self.place} is damaged at byte {offset}; look with `redrive verify`"
+        return StoreDamaged(msg, offset=offset)
+
+    def _bytes_at(self, offset: int, length: int) -> bytes:
+        try:
+            raw = os.pread(self.descriptor, length, offset)
+        except OSError as error:
+            raise _files.failed(error, self.place) from error
+        return _recovery.plain(raw) if self.reading.crlf else raw
+
+    def job_bodies(self) -> Iterator[bytes]:
+        """Give the body of every job's line, in the order of the file."""
+        places = (entry.place for entry in self.index.entries.values())
+        for place in sorted(place for place in places if isinstance(place, int)):
+            offset, length = _recovery.unpacked(place)
+            raw = self._bytes_at(offset, length)
+            line = _lines.parse(raw)
+            if line is None:
+                raise self._damaged(offset)
+            yield raw[line.body - len('"job":') : -2]
+
+    def draft(self, changes: Sequence[Change]) -> None:
+        """Turn one operation's changes into lines and know them; raises before it does either."""
+        if not changes:
+            return
+        if self.refusal is not None:
+            raise self.refusal
+        bodies = [_lines.body_of(change) for change in changes]
+        last = len(changes) - 1
+        offset = self.size + sum(map(len, self._unwritten.values()))
+        for at, (change, body) in enumerate(zip(changes, bodies, strict=True)):
+            self._ahead += 1
+            raw = _lines.line(self._ahead, ends=at == last, body=body)
+            self._unwritten[offset] = raw
+            self.index.apply(change, _recovery.packed(offset, len(raw)))
+            if isinstance(change, Put):
+                self._keep_warm(change.job, len(raw))
+            offset += len(raw)
+
+    def _keep_warm(self, job: Job, length: int) -> None:
+        if self._warm.pop(job.id, None) is not None:
+            self._warmth -= length
+        if job.state is State.RUNNING and self._warmth + length < _WARM_BYTES:
+            self._warm[job.id] = job
+            self._warmth += length
+
+    def flush(self, *, durable: bool) -> None:
+        """Write what was drafted; synced if asked. If it fails, all of it never happened."""
+        if self.refusal is not None:
+            return
+        before = self.reading
+        if self._unwritten:
+            self._write()
+        late = time.monotonic() - self._synced_at > _SYNC_EVERY
+        if (durable or late) and self.reading.synced < self.reading.seq:
+            self._sync(before)
+            self._mark()
+
+    def _write(self) -> None:
+        data = b"".join(self._unwritten.values())
+        offset, last = next(reversed(self._unwritten.items()))
+        try:
+            _files.write_all(self.descriptor, data)
+        except OSError as error:
+            self._cut(self.size)
+            raise _files.failed(error, self.place) from error
+        self._unwritten.clear()
+        self.reading = Reading(
+            end=self.size + len(data),
+            seq=self._ahead,
+            synced=self.reading.synced,
+            last=(offset, last[:40]),
+            lines=self.reading.lines,
+        )
+
+    def _sync(self, before: Reading) -> None:
+        try:
+            _files.sync_data(self.descriptor)
+        except OSError as error:
+            self._cut(before.end)
+            self.refusal = StoreLost(
+                f"syncing {self.place} failed ({error.strerror}); what was being written is not "
+                "kept, and nothing more is written from here: check the disk, then open it again"
+            )
+            raise self.refusal from error
+        self.reading.synced = self.reading.seq
+        self._synced_at = time.monotonic()
+
+    def _mark(self) -> None:
+        """Say in the file what is synced. Nobody was promised this line, so it may fail."""
+        raw = _lines.line(self._ahead + 1, ends=True, body=_lines.mark_body(self.reading.seq))
+        try:
+            _files.write_all(self.descriptor, raw)
+        except OSError:
+            self._cut(self.size)
+            return
+        self._ahead += 1
+        self.reading.last = (self.size, raw[:40])
+        self.reading.end += len(raw)
+        self.reading.seq = self.reading.synced = self._ahead
+
+    def _cut(self, length: int) -> None:
+        """Take back what was written in vain. If that fails too, the next reading mends it."""
+        self._stale = True
+        with contextlib.suppress(OSError):
+            os.ftruncate(self.descriptor, length)
+
+    def distrust(self) -> None:
+        """Forget what is in memory; the next look reads the disk."""
+        self._stale = True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        self.descriptor = -1
+        self._stale = True

@@ -1,0 +1,186 @@
+"""The lines of a journal: how each is written, checked and read back.
+
+    {"redrive":"jsonl","version":1,"crc":"…","store":"…","seq":0,"notes":0,"created":"…"}
+    {"crc":"1a2b3c4d","seq":1,"end":1,"job":{…},"history":[…],"payload":{…}}
+    {"crc":"…","seq":2,"end":1,"mark":{"synced":1}}
+
+One JSON object a line, so `jq` reads them all. `crc` covers every byte after it; `seq` counts up by
+one; `end` is 1 on the last line of an operation, which happened as a whole or not at all. The order
+of these keys is fixed, so a line can be judged without parsing it. The payload is the text it was
+given as, not a rewriting of it: it is cut out of the line by its place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, assert_never
+from zlib import crc32
+
+from redrive.job import Act, Job
+from redrive.stores._codec import (
+    act_from_dict,
+    act_to_dict,
+    attempt_to_dict,
+    encode,
+    head_to_dict,
+    job_from_dict,
+)
+from redrive.stores._index import Change, Grouped, Noted, Purged, Put
+
+VERSION = 1
+KINDS = frozenset({"job", "purge", "group", "act", "note", "mark"})
+
+_HEADER = re.compile(rb'\{"redrive":"jsonl","version":(\d+),"crc":"([0-9a-f]{8})",')
+_NEWER = re.compile(rb'\{"redrive":"jsonl","version":(\d+)\b')
+_LINE = re.compile(rb'\{"crc":"([0-9a-f]{8})","seq":(\d{1,18}),"end":([01]),"([a-z]+)":')
+_COVERED = 16
+"""Where the checked part of a line begins: behind the digits of its checksum."""
+_PAYLOAD = ',"payload":'
+_HISTORY = ',"history":'
+_decode = json.JSONDecoder().raw_decode
+
+
+class Header(NamedTuple):
+    """The first line of a journal."""
+
+    store: str
+    """Random, and kept for life: another file at the same place has another one."""
+    seq: int
+    """The number before that of the first line."""
+    notes: int
+    """The highest version any note has had; those that are gone must not come back."""
+
+
+class Line(NamedTuple):
+    """What the beginning of a line says."""
+
+    seq: int
+    ends: bool
+    kind: str
+    body: int
+    """Where its value begins."""
+
+
+def header_line(header: Header, now: float) -> bytes:
+    """Write the first line of a journal."""
+    created = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+    rest = encode({**header._asdict(), "created": created})[1:].encode()
+    front = b'{"redrive":"jsonl","version":%d,"crc":"' % VERSION
+    back = b'",%s\n' % rest
+    return b"%s%08x%s" % (front, crc32(front + back), back)
+
+
+def read_header(raw: bytes) -> Header | None:
+    """Read the first line of a journal; None if it is not one, or not whole."""
+    found = _HEADER.match(raw)
+    if found is None or not raw.endswith(b"}\n"):
+        return None
+    checked = raw[: found.start(2)] + raw[found.end(2) :]
+    if b"%08x" % crc32(checked) != found[2]:
+        return None
+    data = json.loads(raw)
+    return Header(data["store"], data["seq"], data["notes"])
+
+
+def newer_version(raw: bytes) -> int | None:
+    """Give the version of a journal that this Redrive is too old for."""
+    found = _NEWER.match(raw)
+    return int(found[1]) if found and int(found[1]) > VERSION else None
+
+
+def line(seq: int, *, ends: bool, body: bytes) -> bytes:
+    """Write a line around a body such as `"mark":{}`."""
+    rest = b'","seq":%d,"end":%d,%b}\n' % (seq, ends, body)
+    return b'{"crc":"%08x%b' % (crc32(rest), rest)
+
+
+def parse(raw: bytes) -> Line | None:
+    """Read the beginning of a line; None unless every byte of it is as it was written."""
+    found = _LINE.match(raw)
+    if found is None or b"%08x" % crc32(raw[_COVERED:]) != found[1] or raw[-2:] != b"}\n":
+        return None
+    return Line(int(found[2]), found[3] == b"1", found[4].decode(), found.end())
+
+
+def body_of(change: Change) -> bytes:
+    """Write the part of a line that says what changed."""
+    match change:
+        case Put(job):
+            return _job_body(job)
+        case Purged(ids):
+            return b'"purge":' + _text(ids)
+        case Grouped():
+            return b'"group":' + _text(change._asdict())
+        case Noted():
+            return b'"note":' + _text(change._asdict())
+        case Act():
+            return b'"act":' + _text(act_to_dict(change))
+        case _:
+            assert_never(change)
+
+
+def mark_body(synced: int) -> bytes:
+    """Write the part of a line that says up to which number all is on the disk."""
+    return b'"mark":{"synced":%d}' % synced
+
+
+def head_of(raw: bytes, found: Line) -> dict[str, Any]:
+    """Read a job's head, not its history and payload."""
+    head: dict[str, Any] = _decode(raw[found.body :].decode())[0]
+    return head
+
+
+def job_of(raw: bytes, found: Line) -> Job:
+    """Read a whole job back."""
+    text = raw[found.body : -2].decode()
+    head, at = _decode(text)
+    if text.startswith(_HISTORY, at):
+        head["history"], at = _decode(text, at + len(_HISTORY))
+    payload = text[at + len(_PAYLOAD) :]
+    if payload.startswith('"'):
+        payload = json.loads(payload)
+    return job_from_dict(head, payload)
+
+
+def change_of(raw: bytes, found: Line) -> Change | None:
+    """Read a line that is no job; None for a mark. Fields of a newer version are left aside."""
+    value = json.loads(raw)[found.kind]
+    match found.kind:
+        case "purge":
+            return Purged(tuple(value))
+        case "group":
+            return Grouped(value["number"], value["fingerprint"], value["title"])
+        case "note":
+            return Noted(value["name"], value["value"], value["version"], value["expires"])
+        case "act":
+            return act_from_dict(value)
+        case _:
+            return None
+
+
+def _job_body(job: Job) -> bytes:
+    parts = [b'"job":', _text(head_to_dict(job))]
+    if job.history:
+        parts += [b',"history":', _text([attempt_to_dict(attempt) for attempt in job.history])]
+    parts += [b',"payload":', _embedded(job.payload)]
+    return b"".join(parts)
+
+
+def _embedded(payload: str) -> bytes:
+    """Give the payload as it stands; as a JSON string if it would not fit on a line as it stands."""
+    if payload.startswith("{") and "\n" not in payload and "\r" not in payload:
+        try:
+            return payload.encode()
+        except UnicodeEncodeError:
+            pass
+    return json.dumps(payload).encode()
+
+
+def _text(value: object) -> bytes:
+    """Write JSON as UTF-8; error text may hold lone surrogates, which only escapes can carry."""
+    try:
+        return encode(value).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()

@@ -1,0 +1,232 @@
+"""Reading a journal back, and telling a torn tail from damage.
+
+After every sync, and before it is acknowledged, a mark is written behind what was synced. So a mark
+that can be read says: all before it was on the disk. From this follows the whole rule.
+
+- Bytes that cannot be read **before the last mark** were whole once: they are **damage**. It is
+  reported with its offset, the journal is read-only, every line that is whole can still be read, and
+  `repair` puts the damaged bytes aside.
+- Bytes that cannot be read **after the last mark** were never promised to survive a power cut, and a
+  crash may leave anything there: half a line, zeros, a hole with good lines behind it. They are a
+  **torn tail**. The journal ends with the last whole operation before them; the rest goes to a file
+  beside it, is cut off, and the log says so.
+
+"Cannot be read" is a wrong checksum, a number that does not follow, or an operation without its last
+line. A mark that is itself torn is part of the tail. Only who holds the lock may judge a tail: for
+everybody else it is a line being written. What a kill leaves behind is in the page cache with its
+mark, so only a power cut and a flipped bit in the last operation together can be mistaken for a torn
+tail, and even then the bytes are kept.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from redrive.errors import StoreForeign
+from redrive.stores import _files, _lines
+from redrive.stores._index import Index
+from redrive.stores._lines import Line
+
+LONGEST = 1 << 28
+"""A line longer than this is none: reading zeros or noise must not fill the memory."""
+
+HEADER = 4096
+"""The first line is shorter than this."""
+
+_SMALL = 1 << 22
+_LENGTH_BITS = 32
+
+
+class Damage(NamedTuple):
+    """Bytes that were whole once."""
+
+    offset: int
+    length: int
+
+
+@dataclass(slots=True)
+class Reading:
+    """How far a journal was read and what was found; reading on goes on from here."""
+
+    end: int
+    """Behind the last whole operation."""
+    seq: int
+    """The number of the last line."""
+    synced: int
+    """The number up to which a mark was seen."""
+    last: tuple[int, bytes] = (0, b"")
+    """Where the last line begins, and its first bytes: to see whether it is still the same."""
+    lines: int = 0
+    damage: list[Damage] = field(default_factory=list[Damage])
+    crlf: bool = False
+    """Whether an editor changed the line ends: to be read, but not to be written."""
+
+
+class _Bad(NamedTuple):
+    offset: int
+
+
+Take = Callable[[Line, bytes, int], None]
+"""What to do with a whole line that begins at an offset."""
+
+
+def read_on(descriptor: int, reading: Reading, take: Take) -> None:
+    """Read whole operations from where the last reading ended, damage or not."""
+    bad = _read_whole(descriptor, reading, take)
+    if bad is None:
+        return
+    mark = _last_mark(descriptor, bad.offset, crlf=reading.crlf)
+    if mark is None:
+        return
+    _salvage(descriptor, reading, take, mark)
+    _read_whole(descriptor, reading, take)
+
+
+def _read_whole(descriptor: int, reading: Reading, take: Take) -> _Bad | None:
+    """Take operations as long as everything is right; gives where it stopped being so."""
+    waiting: list[tuple[Line, bytes, int]] = []
+    seq = reading.seq
+    offset = reading.end
+    for raw in _lines_from(descriptor, offset):
+        found = _parse(raw, crlf=reading.crlf)
+        seq += 1
+        if found is None or found.seq != seq:
+            return _Bad(offset)
+        if waiting or not found.ends:
+            waiting.append((found, raw, offset))
+        else:
+            _take(found, raw, offset, take, reading)
+        if found.ends:
+            for one in waiting:
+                _take(*one, take, reading)
+            waiting.clear()
+        offset += len(raw)
+    return _Bad(waiting[0][2]) if waiting else None
+
+
+def _salvage(descriptor: int, reading: Reading, take: Take, end: int) -> None:
+    """Take every whole line before `end`, and note the bytes between them as damage."""
+    offset = bad_from = reading.end
+    for raw in _lines_from(descriptor, offset):
+        found = _parse(raw, crlf=reading.crlf)
+        if found is not None and found.seq > reading.seq:
+            if bad_from < offset:
+                reading.damage.append(Damage(bad_from, offset - bad_from))
+            elif found.seq != reading.seq + 1:
+                reading.damage.append(Damage(offset, 0))
+            _take(found, raw, offset, take, reading)
+            bad_from = offset + len(raw)
+        offset += len(raw)
+        if offset >= end:
+            return
+
+
+def _take(found: Line, raw: bytes, offset: int, take: Take, reading: Reading) -> None:
+    take(found, raw, offset)
+    reading.seq = found.seq
+    reading.end = offset + len(raw)
+    reading.last = (offset, raw[:40])
+    reading.lines += 1
+    if found.kind == "mark":
+        reading.synced = found.seq
+
+
+def _last_mark(descriptor: int, offset: int, *, crlf: bool) -> int | None:
+    """Give where the last readable mark behind an offset ends."""
+    end = None
+    for raw in _lines_from(descriptor, offset):
+        offset += len(raw)
+        found = _parse(raw, crlf=crlf)
+        if found is not None and found.kind == "mark":
+            end = offset
+    return end
+
+
+def _parse(raw: bytes, *, crlf: bool) -> Line | None:
+    return _lines.parse(plain(raw) if crlf else raw)
+
+
+def plain(raw: bytes) -> bytes:
+    """Undo what an editor did to the end of a line."""
+    return raw[:-2] + b"\n" if raw.endswith(b"\r\n") else raw
+
+
+def _lines_from(descriptor: int, offset: int) -> Iterator[bytes]:
+    """Give the lines of a file, cut at line feeds only."""
+    ahead = os.fstat(descriptor).st_size - offset
+    if ahead <= 0:
+        return iter(())
+    file: BinaryIO
+    if ahead <= _SMALL:
+        file = io.BytesIO(os.pread(descriptor, ahead, offset))
+    else:
+        file = cast("BinaryIO", open(descriptor, "rb", 1 << 20, closefd=False))  # noqa: SIM115
+        file.seek(offset)
+    return iter(partial(file.readline, LONGEST), b"")
+
+
+def packed(offset: int, length: int) -> int:
+    """Give a line's place as one number."""
+    return offset << _LENGTH_BITS | length
+
+
+def unpacked(place: int) -> tuple[int, int]:
+    """Give a line's offset and length."""
+    return place >> _LENGTH_BITS, place & ((1 << _LENGTH_BITS) - 1)
+
+
+def into(index: Index, place: Path) -> Take:
+    """Give what puts lines into an index."""
+
+    def take(found: Line, raw: bytes, offset: int) -> None:
+        try:
+            if found.kind == "job":
+                index.apply_head(_lines.head_of(raw, found), packed(offset, len(raw)))
+                return
+            change = _lines.change_of(raw, found)
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            raise _unknown(place, offset, f"its {found.kind} has no {error}") from error
+        if change is not None:
+            index.apply(change, packed(offset, len(raw)))
+        elif found.kind != "mark":
+            raise _unknown(place, offset, f"it is a {found.kind!r}")
+
+    return take
+
+
+def _unknown(place: Path, offset: int, what: str) -> StoreForeign:
+    return StoreForeign(
+        f"{place} has a line at byte {offset} that this Redrive does not know ({what}); "
+        "a newer one wrote it: upgrade"
+    )
+
+
+def quarantine(place: Path, descriptor: int, stretches: list[Damage]) -> Path:
+    """Copy bytes of a journal to a new file beside it, synced, so that nothing is thrown away."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    aside = place.with_name(f"{place.name}.quarantine-{stamp}")
+    copy = _files.open_private(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        for stretch in stretches:
+            _copy(descriptor, stretch, copy)
+        os.fsync(copy)
+    finally:
+        os.close(copy)
+    return aside
+
+
+def _copy(source: int, stretch: Damage, target: int) -> None:
+    offset, end = stretch.offset, stretch.offset + stretch.length
+    while offset < end:
+        part = os.pread(source, min(end - offset, 1 << 20), offset)
+        if not part:
+            return
+        _files.write_all(target, part)
+        offset += len(part)

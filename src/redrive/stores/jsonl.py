@@ -1,0 +1,191 @@
+"""Jobs kept in a file of JSON Lines: no database, and readable with any tool.
+
+One line is one whole entry, and the last line of an id wins. Any number of threads and of processes
+of one host may use the file at once. `_lines` says how a line looks, `_recovery` what happens to a
+file after a crash, `_journal` how it is written; here the verbs meet the file.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from redrive._clock import Clock, SystemClock
+from redrive.errors import StoreError, StoreReadOnly
+from redrive.stores import _audit, _compact, _files
+from redrive.stores._combine import Combiner, Operation
+from redrive.stores._engine import Drafted, Engine
+from redrive.stores._files import FileLock, log
+from redrive.stores._journal import Journal
+from redrive.stores._verbs import EngineStore
+from redrive.stores.base import Report
+
+R = TypeVar("R")
+
+
+class _Look(Generic[R]):
+    """An operation that changes nothing, so it needs no lock."""
+
+    def __init__(self, work: Callable[[Engine], R]) -> None:
+        self._work = work
+
+    def __call__(self, engine: Engine) -> R:
+        return self._work(engine)
+
+
+class _Chore(Generic[R]):
+    """Something to be done to the file itself, when nothing waits to be written."""
+
+    def __init__(self, work: Callable[[], R]) -> None:
+        self._work = work
+
+    def __call__(self, engine: Engine) -> R:
+        del engine
+        return self._work()
+
+
+class JsonlStore(EngineStore):
+    """A store in one file that people can read.
+
+    With `read_only` nothing is made, locked or mended, and no permission to write is needed.
+    """
+
+    durability = "full"
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        create: bool = True,
+        clock: Clock = SystemClock(),  # noqa: B008 - it has no state
+        allow_network: bool = False,
+        patience: float = _files.PATIENCE,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(clock)
+        create = create and not read_only
+        self._place = _files.prepare(Path(path), create=create, allow_network=allow_network)
+        self.url = f"jsonl:{self._place}"
+        self._read_only = read_only
+        self._patience = patience
+        self._closed = False
+        self._start()
+        self._open(create=create)
+        _open_stores.add(self)
+
+    def _start(self) -> None:
+        """Begin with nothing in memory; also after a fork, where other threads are gone."""
+        self._journal = Journal(self._place, self._clock, read_only=self._read_only)
+        lock_place = self._place.with_name(self._place.name + ".lock")
+        self._lock = FileLock(lock_place, self._patience)
+        self._combiner: Combiner[Engine] = Combiner(self._commit)
+
+    def _open(self, *, create: bool) -> None:
+        if self._read_only:
+            self._journal.refresh(locked=False)
+            return
+        with self._lock.held():
+            _compact.remove_leftover(self._place)
+            if create:
+                self._journal.create()
+            self._journal.refresh(locked=True)
+
+    def after_fork(self) -> None:
+        """In a forked child: let go of what is the parent's, and open it again when asked."""
+        self._journal.close()
+        self._lock.forget()
+        self._start()
+
+    def _write(self, work: Callable[[Engine], Drafted[R]], *, durable: bool) -> R:
+        def operation(engine: Engine) -> R:
+            result, changes = work(engine)
+            self._journal.draft(changes)
+            return result
+
+        self._check_writable()
+        return self._run(operation, durable=durable)
+
+    def _read(self, work: Callable[[Engine], R]) -> R:
+        return self._run(_Look(work), durable=False)
+
+    def _run(self, operation: Callable[[Engine], R], *, durable: bool) -> R:
+        if self._closed:
+            msg = f"{self._place} is closed; open it again"
+            raise StoreError(msg)
+        return self._combiner.run(operation, durable=durable)
+
+    def _commit(self, batch: list[Operation[Engine]]) -> None:
+        """Do what waits, together; one sync serves all."""
+        if all(isinstance(one.work, _Look) for one in batch):
+            self._journal.refresh(locked=False)
+            self._evaluate(batch)
+            return
+        with self._lock.held():
+            self._journal.refresh(locked=True)
+            chores = [one for one in batch if isinstance(one.work, _Chore)]
+            others = [one for one in batch if not isinstance(one.work, _Chore)]
+            try:
+                self._evaluate(others)
+                durable = any(one.durable and one.error is None for one in others)
+                self._journal.flush(durable=durable)
+            except BaseException:
+                self._journal.distrust()
+                raise
+            _compact.if_worthwhile(self._journal, self._clock.now())
+            self._evaluate(chores)
+
+    def _evaluate(self, batch: list[Operation[Engine]]) -> None:
+        engine = Engine(self._journal.index, self._clock, self._journal.job)
+        for one in batch:
+            try:
+                one.run(engine)
+            except Exception as error:  # noqa: BLE001 - it is that caller's alone
+                one.error = error
+
+    def compact(self) -> None:
+        """Rewrite the file with what is still needed. It also happens by itself."""
+        self._alone(lambda: _compact.compact(self._journal, self._clock.now()))
+
+    def repair(self) -> list[str]:
+        """Put damaged bytes aside and go on with every line that is whole; gives what was done."""
+        return self._alone(lambda: _compact.repair(self._journal, self._clock.now()))
+
+    def verify(self) -> Report:
+        """Read the whole file and say what is wrong. Changes nothing."""
+        return self._read(lambda _: _audit.verify(self._journal, self.durability))
+
+    def _alone(self, work: Callable[[], R]) -> R:
+        self._check_writable()
+        return self._run(_Chore(work), durable=False)
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            msg = f"{self._place} was opened read-only"
+            raise StoreReadOnly(msg)
+
+    def close(self) -> None:
+        """Let go of the file; what is in it is synced and marked before. Twice is fine."""
+        if self._closed:
+            return
+        try:
+            if self._journal.needs_sync:
+                self._run(lambda _: None, durable=True)
+        except StoreError as error:
+            log.warning("%s could not be synced when it was closed: %s", self._place, error)
+        self._closed = True
+        self._journal.close()
+        self._lock.close()
+
+
+_open_stores: weakref.WeakSet[JsonlStore] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for store in list(_open_stores):
+        store.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -60,11 +60,17 @@ class Arguments:
         payload: dict[str, object] = {}
         for name, value in bound.arguments.items():
             if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-                hint = self.hints.get(name, Any)
-                payload |= {k: encode(v, hint, f"$.{k}") for k, v in value.items()}
+                payload |= {k: self._encoded(name, v, k) for k, v in value.items()}
             else:
-                payload[name] = encode(value, self.hints.get(name, Any), f"$.{name}")
+                payload[name] = self._encoded(name, value, name)
         return _json.dumps(payload, max_bytes=limit)
+
+    def _encoded(self, parameter: str, value: object, name: str) -> object:
+        try:
+            return encode(value, self.hints.get(parameter, Any), f"$.{name}")
+        except RecursionError:
+            msg = f"$.{name}: is circular or nested too deeply to be kept"
+            raise BadPayload(msg, field=f"$.{name}") from None
 
     def load(self, payload: str) -> dict[str, object]:
         """Give the keyword arguments of a stored payload; BadPayload if they no longer fit."""
@@ -102,8 +108,8 @@ def encode(value: Any, hint: Any, path: str) -> object:
     hint = _bare(hint)
     if isinstance(value, Enum):
         return encode(value.value, Any, path) if _reads(hint, type(value)) else _refuse(value, path)
-    if type(value) in _PLAIN:
-        return value
+    if type(value) in _PLAIN or (hint is Any and type(value) in {dict, list, tuple}):
+        return value  # `_json.dumps` looks at what is inside
     members = _members(hint)
     if members:
         return encode(value, _member_for(value, members, path), path)

@@ -17,33 +17,33 @@ from redrive.worker.registry import Entry, check_name
 from redrive.worker.run import Execution, awaited
 
 P = ParamSpec("P")
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
-class Tried(Generic[R]):
+class Tried(Generic[R_co]):
     """What came of `try_now`: done with a value, or kept as a job."""
 
     done: bool
     job: Job | None = None
-    _value: R | None = None
+    _value: R_co | None = None
 
     @property
-    def value(self) -> R:
+    def value(self) -> R_co:
         """The handler's result; raises Kept when it failed and was kept."""
         if not self.done:
             job = cast("Job", self.job)
             why = f": {job.failure.message}" if job.failure else ""
             msg = f"{job.handler} has no value here; it is kept as job {job.id} ({job.state}){why}"
             raise Kept(msg, job=job)
-        return cast("R", self._value)
+        return cast("R_co", self._value)
 
 
 @dataclass(frozen=True, slots=True)
-class Handler(Generic[P, R]):
+class Handler(Generic[P, R_co]):
     """Your function, registered: call it plainly, `.submit` it, or `.try_now`."""
 
     entry: Entry
@@ -56,9 +56,14 @@ class Handler(Generic[P, R]):
         """The name that is written to disk."""
         return self.entry.name
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    @property
+    def __wrapped__(self) -> Callable[P, R_co]:
+        """The function itself, for tools that look through decorators."""
+        return cast("Callable[P, R_co]", self.entry.function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function as if it had not been registered; nothing is stored."""
-        return cast("R", self.entry.function(*args, **kwargs))
+        return cast("R_co", self.entry.function(*args, **kwargs))
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """Store the call for a worker; once this returns, it survives a crash and a power cut."""
@@ -69,7 +74,7 @@ class Handler(Generic[P, R]):
         payload = self._payload(args, kwargs)
         return await hop(self.threads(), self.keeper.submit, self.entry, payload, self.chosen)
 
-    def try_now(self, *args: P.args, **kwargs: P.kwargs) -> Tried[R]:
+    def try_now(self, *args: P.args, **kwargs: P.kwargs) -> Tried[R_co]:
         """Run it here and now; if it fails, keep it and retry it later.
 
         Nothing is stored unless it fails (or `options(durable=True)` asks for it). With a key that
@@ -114,7 +119,7 @@ class Handler(Generic[P, R]):
         max_attempts: int | None = None,
         within: object = None,
         durable: bool = False,
-    ) -> Handler[P, R]:
+    ) -> Handler[P, R_co]:
         """Give the same handler with options for the next call; the types stay.
 
         `delay`: how long until it may run. `key`: the same key is the same job. `tags`: for finding
@@ -140,7 +145,7 @@ class Handler(Generic[P, R]):
     def _payload(self, args: tuple[object, ...], kwargs: dict[str, object]) -> str:
         return self.entry.arguments.dump(args, kwargs, self.keeper.settings.payload_limit)
 
-    def _tried(self, execution: Execution, job: Job | None) -> Tried[R]:
+    def _tried(self, execution: Execution, job: Job | None) -> Tried[R_co]:
         if isinstance(execution.outcome, Failed):
             return Tried(done=False, job=job)
-        return Tried(done=True, job=job, _value=cast("R", execution.value))
+        return Tried(done=True, job=job, _value=cast("R_co", execution.value))

@@ -1,0 +1,276 @@
+"""Bad input: a typed error that says what to do, and nothing stored (M8, M9, T6, F14, F57, F69-F80)."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import redrive.stores.jsonl
+import redrive.stores.sqlite  # noqa: F401 - a child that is not root may be unable to import it
+from redrive import (
+    BadPayload,
+    KeyConflict,
+    Policy,
+    Redrive,
+    Rule,
+    StoreError,
+    StoreForeign,
+    StoreMissing,
+    StoreReadOnly,
+    UsageError,
+    when,
+)
+
+
+@pytest.fixture
+def handler(app: Redrive) -> Any:
+    @app.handler("any")
+    def anything(value: Any = None, at: datetime | None = None) -> None: ...
+
+    return anything
+
+
+def as_nobody(action: Callable[[], object]) -> str:
+    """Do something in a child that is not root; gives the error it raised, as text."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            action()
+            said = "no error"
+        except BaseException as error:  # noqa: BLE001 - told to the parent
+            said = f"{type(error).__name__}: {error}"
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as pipe:
+        return pipe.read()
+
+
+CIRCULAR: list[object] = []
+CIRCULAR.append(CIRCULAR)
+DEEP: Any = "x"
+for _ in range(70):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (float("nan"), r"\$\.value"),
+        (float("inf"), r"\$\.value"),
+        (CIRCULAR, r"\$\.value"),
+        ("x" * 2 * 2**20, "1048576|1,048,576"),
+        ("\ud800", r"\$\.value"),
+        ("nul \0", r"\$\.value"),
+        ({1: "a"}, "keys"),
+        (object(), r"\$\.value"),
+        ({"deep": b"bytes"}, r"\$\.value\.deep"),
+        (DEEP, "64"),
+        (10**5000, r"\$\.value"),
+    ],
+    ids=[
+        "nan",
+        "inf",
+        "circular",
+        "2MiB",
+        "surrogate",
+        "nul",
+        "int-key",
+        "object",
+        "bytes",
+        "deep",
+        "long-int",
+    ],
+)
+def test_a_payload_that_cannot_be_kept_names_the_field_and_stores_nothing(
+    app: Redrive, handler: Any, value: object, says: str
+) -> None:
+    with pytest.raises(BadPayload, match=says):
+        handler.submit(value)
+    with pytest.raises(BadPayload, match=says):
+        handler.try_now(value)
+    assert app.counts() == []
+
+
+def test_a_naive_datetime_is_refused(app: Redrive, handler: Any) -> None:
+    """F57."""
+    with pytest.raises(BadPayload, match="time zone"):
+        handler.submit(at=datetime(2026, 1, 1))  # noqa: DTZ001 - naive on purpose
+    assert app.counts() == []
+
+
+@pytest.mark.parametrize(
+    "delay", [-1, float("nan"), float("inf"), "soon", "-5m", None, True, 10**400]
+)
+def test_a_delay_that_makes_no_sense_is_refused(app: Redrive, handler: Any, delay: Any) -> None:
+    """F57."""
+    with pytest.raises(UsageError, match="delay"):
+        handler.options(delay=delay)
+
+
+def test_a_delay_past_the_year_9999_is_cut_to_it(app: Redrive, handler: Any) -> None:
+    """F57: and the job can be listed and driven like any other."""
+    job = handler.options(delay=10.0**15).submit(1)
+    assert app.get(job.id).due_at.year == 9999
+    assert app.run_due().taken == 0
+    app.retry(job.id)
+    assert app.run_due().succeeded == 1
+
+
+@pytest.mark.parametrize("key", ["", "a" * 256, "new\nline", "schlüssel", "with space", "tab\t"])
+def test_a_key_must_be_visible_ascii(handler: Any, key: str) -> None:
+    """F79."""
+    with pytest.raises(UsageError, match="key"):
+        handler.options(key=key)
+
+
+def test_the_same_key_with_another_payload_is_a_conflict(app: Redrive, handler: Any) -> None:
+    """M8."""
+    first = handler.options(key="k").submit(1)
+    again = handler.options(key="k").submit(1)
+    assert (again.id, again.is_new) == (first.id, False)
+    with pytest.raises(KeyConflict, match=first.id):
+        handler.options(key="k").submit(2)
+    assert sum(c.jobs for c in app.counts()) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".hidden", "../../x", "a b", "nul\0", "\u202ertl", "a" * 65, "'; DROP", "a/b", None, 7],
+)
+def test_a_handler_name_must_be_safe_everywhere(app: Redrive, name: Any) -> None:
+    """F80."""
+    with pytest.raises(UsageError, match="name"):
+
+        @app.handler(name)
+        def function() -> None: ...
+
+
+def test_two_handlers_of_one_name_are_refused_and_say_which(app: Redrive) -> None:
+    @app.handler("one", formerly="uno")
+    def first() -> None: ...
+
+    for name in ("one", "uno"):
+        with pytest.raises(UsageError, match="first"):
+
+            @app.handler(name)
+            def second() -> None: ...
+
+
+def test_a_positional_only_handler_is_refused_at_decoration(app: Redrive) -> None:
+    with pytest.raises(UsageError, match="positional-only"):
+
+        @app.handler("p")
+        def function(a: int, /) -> None: ...
+
+
+def test_attempts_and_retries_together_are_refused() -> None:
+    """P4."""
+    for make in (Policy, Rule):
+        with pytest.raises(UsageError, match="not both"):
+            make(attempts=3, retries=2)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("number", [0, -1, 2.5, True, "3"])
+def test_attempts_must_be_a_whole_number_from_one(number: Any) -> None:
+    with pytest.raises(UsageError, match="1 or more"):
+        Policy(attempts=number)
+
+
+def test_a_rule_of_ones_own_needs_something_to_match_and_a_known_category() -> None:
+    with pytest.raises(UsageError, match="transient"):
+        when(ValueError, "temporary")
+    with pytest.raises(UsageError, match="category"):
+        when(ValueError)
+    with pytest.raises(UsageError, match="match"):
+        when(then="transient")
+
+
+@pytest.mark.parametrize("url", ["redis://x", "http://a@b/c", "mysql:foo"])
+def test_an_unknown_url_says_which_ones_there_are(url: str) -> None:
+    with pytest.raises(UsageError, match="sqlite:PATH"):
+        Redrive(url).counts()
+
+
+@pytest.mark.parametrize("scheme", ["sqlite:", "jsonl:"])
+class TestPlaces:
+    """Where a store may be (T6, F14, F15, F35)."""
+
+    def test_a_directory_is_refused(self, tmp_path: Path, scheme: str) -> None:
+        with pytest.raises(StoreError, match="directory"):
+            Redrive(f"{scheme}{tmp_path}").counts()
+
+    def test_a_foreign_file_is_refused_and_left_as_it_was(
+        self, tmp_path: Path, scheme: str
+    ) -> None:
+        path = tmp_path / "notes.txt"
+        path.write_text("dear diary\n" * 500)
+        with pytest.raises(StoreForeign, match="notes.txt"):
+            Redrive(f"{scheme}{path}").counts()
+        assert path.read_text() == "dear diary\n" * 500
+
+    def test_a_file_below_a_file_is_refused(self, tmp_path: Path, scheme: str) -> None:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(StoreError, match="name a file"):
+            Redrive(f"{scheme}{tmp_path}/file/store").counts()
+
+    def test_a_link_is_refused(self, tmp_path: Path, scheme: str) -> None:
+        (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(StoreError, match="link"):
+            Redrive(f"{scheme}{tmp_path}/link").counts()
+
+    def test_nothing_is_created_without_leave(self, tmp_path: Path, scheme: str) -> None:
+        with pytest.raises(StoreMissing, match="redrive init"):
+            Redrive(f"{scheme}{tmp_path}/sub/store", create=False).counts()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_nothing_is_created_before_the_first_use(self, tmp_path: Path, scheme: str) -> None:
+        app = Redrive(f"{scheme}{tmp_path}/store")
+        app.handler("h")(lambda: None)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_files_and_directories_are_private(self, tmp_path: Path, scheme: str) -> None:
+        """F111: whatever the umask."""
+        before = os.umask(0)
+        try:
+            with Redrive(f"{scheme}{tmp_path}/a/b/store") as app:
+                app.counts()
+                app.handler("h")(lambda: None).submit()
+                modes = {
+                    p.name: stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "a").rglob("*")
+                }
+        finally:
+            os.umask(before)
+        assert modes.pop("b") == 0o700
+        assert modes
+        assert set(modes.values()) == {0o600}
+
+    def test_a_read_only_directory_says_what_mode_is_needed(self, scheme: str) -> None:
+        """F14: tried as somebody who is not root, whoever runs the tests."""
+        with tempfile.TemporaryDirectory() as name:
+            Path(name).chmod(0o555)
+            said = as_nobody(lambda: Redrive(f"{scheme}{name}/store").counts())
+        assert said.startswith("StoreReadOnly")
+        assert "mode 700" in said
+        assert name in said
+
+    @pytest.mark.parametrize(
+        "name", ["with space", "quo'te\"s", "new\nline", "per%20cent", "-dash", "a?b#c", "ünï"]
+    )
+    def test_odd_names_work(self, tmp_path: Path, scheme: str, name: str) -> None:
+        """F35."""
+        with Redrive(f"{scheme}{tmp_path}/{name}") as app:
+            app.handler("h")(lambda: None).submit()
+            assert app.run_due().succeeded == 1
+        assert (tmp_path / name).is_file()

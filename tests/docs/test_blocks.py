@@ -1,0 +1,90 @@
+"""Every Python block in the documents runs as printed; every command in them exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LANGUAGES = {"python", "console", "json", "toml", "text"}
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of one language, in order."""
+    return [body for found, body in BLOCK.findall(page.read_text("utf-8")) if found == language]
+
+
+def commands() -> list[tuple[str, str]]:
+    """Every command line shown to the reader, without its comment."""
+    return [
+        (page.name, line[2:].partition("#")[0].strip())
+        for page in PAGES
+        for block in blocks(page, "console")
+        for line in block.splitlines()
+        if line.startswith("$ ")
+    ]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
+)
+def test_the_python_blocks_of_a_page_run_as_one_program(page: Path, tmp_path: Path) -> None:
+    program = "\n\n".join(blocks(page, "python"))
+    script = tmp_path / "page.py"
+    script.write_text(program, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_example_keeps_the_call_and_says_so(tmp_path: Path) -> None:
+    """The first thing a newcomer runs: 12 lines or so, and it tells what happened."""
+    [example] = blocks(ROOT / "README.md", "python")
+    assert len([line for line in example.splitlines() if line.strip()]) <= 12
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(r"kept as [0-9A-Z]{26}, 1/5\n", done.stdout)
+    assert (tmp_path / "redrive.db").is_file()
+
+
+@pytest.mark.parametrize(("page", "line"), commands(), ids=lambda value: str(value)[:40])
+def test_every_command_shown_exists(page: str, line: str) -> None:
+    words = shlex.split(line)
+    if words[0] == "make":
+        assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), page
+        return
+    assert words[0] == "redrive", line
+    done = subprocess.run(
+        [sys.executable, "-m", "redrive", words[1], "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_block_names_a_language_that_is_checked() -> None:
+    for page in PAGES:
+        found = re.findall(r"^```(\S*)$", page.read_text("utf-8"), re.MULTILINE)
+        assert {one for one in found if one} <= LANGUAGES, page
+        assert len(found) % 2 == 0, page
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -1,0 +1,63 @@
+"""Right and wrong uses of the typed API, read by mypy and pyright and never run.
+
+Right uses must pass. Each wrong use carries the error both checkers must find: an ignore that is not
+needed is itself an error, so a mistake that is no longer caught fails `make check`.
+"""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from redrive import Handler, Job, Policy, Redrive, Tried, constant, presets
+
+app = Redrive("memory:")
+
+
+@app.handler("greet", policy=presets.HOOKS)
+def greet(name: str, *, times: int = 1) -> str:
+    """Say hello."""
+    return name * times
+
+
+@app.handler("agreet", attempts=3)
+async def agreet(name: str) -> int:
+    """Say hello later."""
+    return len(name)
+
+
+def right_uses() -> None:
+    """Everything a program may write."""
+    assert_type(greet("ada"), str)
+    assert_type(greet.submit("ada", times=2), Job)
+    assert_type(greet.try_now("ada"), Tried[str])
+    assert_type(greet.try_now("ada").value, str)
+    assert_type(greet.options(key="k", delay="5m").submit("ada"), Job)
+    keyed: Handler[..., str] = greet.options(tags=["vip"], max_attempts=2)
+    keyed.submit("ada")
+    Policy(attempts=3, wait=constant(5))
+
+
+async def right_async_uses() -> None:
+    """The same from async code."""
+    assert_type(await agreet("ada"), int)
+    assert_type(await agreet.asubmit("ada"), Job)
+    assert_type((await agreet.atry_now("ada")).value, int)
+    assert_type(await app.aio(app.get, "01J"), Job)
+    await app.aio(app.retry, "G7", reason="fixed")
+
+
+def wrong_uses() -> None:
+    """Mistakes both checkers must catch."""
+    greet.submit(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    greet.submit()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    greet.submit("ada", loud=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    greet.options(key=7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    greet.options(key="k").submit("ada", times="2")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    app.handler()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Policy(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    app.find(sate="dead")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def wrong_async_uses() -> None:
+    """A sync handler has nothing to await."""
+    await greet.atry_now("ada")  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]

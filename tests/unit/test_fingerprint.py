@@ -1,0 +1,356 @@
+"""Grouping: one cause, one fingerprint; another cause, another fingerprint."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import uuid
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import redrive.fingerprint
+from redrive.fingerprint import Cause, cause_of, normalise, of_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class ApiError(Exception):
+    pass
+
+
+def caught(call: Callable[..., object], *args: object) -> BaseException:
+    try:
+        call(*args)
+    except BaseException as error:  # noqa: BLE001 - groups and interrupts are under test too
+        return error
+    pytest.fail("it was supposed to fail")
+
+
+def run(source: str, name: str = "/srv/app/jobs.py", **names: object) -> BaseException:
+    """Run source as if it stood in that file, and return what it raised."""
+    error = caught(exec, compile(source, name, "exec"), {"__name__": "jobs", **names})
+    assert error.__traceback__
+    return error.with_traceback(error.__traceback__.tb_next)
+
+
+def charge(order: int, kind: int) -> None:
+    host = f"api{order % 7}.eu.example.com"
+    if kind == 0:
+        raise ApiError(f"order {order}: {host}:443 refused at {uuid.UUID(int=order)}")
+    if kind == 1:
+        raise ApiError(f"order {order}: {host}:443 refused at {uuid.UUID(int=order)}")
+    json.loads("{" + str(order))
+
+
+# Grouping order: a key, then the application's line and type, then the message.
+def test_ten_thousand_failures_of_three_causes_give_three_groups() -> None:
+    causes = {cause_of(caught(charge, n, n % 3)).fingerprint for n in range(10_000)}
+    assert len(causes) == 3
+
+
+def test_ten_thousand_texts_of_three_causes_give_three_groups() -> None:
+    draw = random.Random(7)
+    texts = [
+        lambda: f"user {draw.getrandbits(64):x} not found on db{draw.randint(1, 99)}.local:5432",
+        lambda: (
+            f"timed out after {draw.random() * 100:.2f}s talking to 10.0.{draw.randint(0, 9)}.7"
+        ),
+        lambda: (
+            f"duplicate order {uuid.UUID(int=draw.getrandbits(128))} at 2024-01-0{draw.randint(1, 9)}"
+        ),
+    ]
+    assert len({of_text("E", texts[n % 3]()).fingerprint for n in range(10_000)}) == 3
+
+
+def test_a_fingerprint_names_its_version_and_stays_what_it_was() -> None:
+    cause = of_text("ValueError", "user 42 not found")
+    assert re.fullmatch(r"v1:[0-9a-f]{16}", cause.fingerprint)
+    # If one of these changes, so must the version: old jobs keep the old fingerprints.
+    assert cause.fingerprint == "v1:c09cc31dd0c99f45"
+    assert cause_of(run("def f():\n  1/0\nf()")).fingerprint == "v1:5940ee2d89d8dba8"
+    assert cause_of(ValueError("x"), key="my group").fingerprint == "v1:b8ad1ea74cd4289f"
+
+
+def test_code_above_the_function_does_not_matter_and_the_line_within_it_does() -> None:
+    body = "def f(n):\n  if n: raise ValueError\n  raise ValueError\nf({})"
+    first = cause_of(run(body.format(1)))
+    assert cause_of(run("import os\n\n\n" + body.format(1))).fingerprint == first.fingerprint
+    assert cause_of(run(body.format(0))).fingerprint != first.fingerprint
+    assert first.title == "ValueError @ f:2"
+
+
+def test_the_same_file_elsewhere_is_the_same_place() -> None:
+    source = "def f():\n  1/0\nf()"
+    one = cause_of(run(source, "/srv/release-1/app/jobs.py"))
+    assert cause_of(run(source, "C:\\app\\jobs.py", __name__="__main__")) == one
+    assert cause_of(run(source, "/srv/app/other.py")).fingerprint != one.fingerprint
+    assert cause_of(run(source, __package__="billing")).fingerprint != one.fingerprint
+
+
+def test_the_type_and_the_detail_tell_causes_apart() -> None:
+    source = "def f():\n  raise kind('x')\nf()"
+    error = run(source, kind=ApiError)
+    assert cause_of(error).fingerprint != cause_of(run(source, kind=KeyError)).fingerprint
+    assert cause_of(error, detail="404").fingerprint != cause_of(error, detail="503").fingerprint
+    assert cause_of(error, detail="404") == cause_of(error, detail="404")
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/venv/lib/python3.11/site-packages/httpx/_client.py",
+        "/usr/lib/python3/dist-packages/yaml/loader.py",
+        "C:\\venv\\Lib\\site-packages\\x.py",
+        json.__file__,
+        redrive.fingerprint.__file__,
+        "<frozen importlib._bootstrap>",
+        "<attrs generated init x>",
+    ],
+)
+def test_lines_of_libraries_are_not_where_it_failed(file: str) -> None:
+    library: dict[str, Any] = {}
+    exec(compile("def get():\n\n  raise OSError", file, "exec"), library)
+    source = "def a():\n  get()\ndef b():\n  get()\n{}()"
+    one, other = (run(source.format(name), get=library["get"]) for name in "ab")
+    assert cause_of(one).title == "OSError @ a:2"
+    assert cause_of(one).fingerprint != cause_of(other).fingerprint
+    alone = run("raise OSError('3 left')", file)
+    assert cause_of(alone) == cause_of(OSError("3 left"))
+
+
+@pytest.mark.parametrize("root", ["myapp", "/venv/lib/site-packages/myapp", "C:\\x\\site-packages"])
+def test_an_installed_application_can_be_named(root: str) -> None:
+    source = "def f(n):\n  if n: raise OSError\n  raise OSError\nf({})"
+    file = (
+        "C:\\x\\site-packages\\jobs.py" if "\\" in root else "/venv/lib/site-packages/myapp/jobs.py"
+    )
+    errors = [run(source.format(n), file, __name__="myapp.jobs") for n in (0, 1)]
+    assert len({cause_of(error).fingerprint for error in errors}) == 1
+    assert len({cause_of(error, app_roots=["other", root]).fingerprint for error in errors}) == 2
+    assert cause_of(errors[0], app_roots=["my", "/venv/lib/site-pack"]) == cause_of(errors[0])
+
+
+def test_what_is_typed_in_is_the_application() -> None:
+    assert cause_of(run("def f():\n  1/0\nf()", "<stdin>")).title.endswith("@ f:2")
+
+
+def test_a_comprehension_fails_where_its_function_does() -> None:
+    error = run("def f():\n  return [1 / n for n in (0,)]\nf()")
+    assert cause_of(error).title == "ZeroDivisionError: division by zero @ f:2"
+
+
+def test_a_key_decides_alone() -> None:
+    class Grouped(Exception):
+        redrive_group = "billing"
+
+    given = cause_of(Grouped("x"), detail="1").fingerprint
+    assert given == cause_of(ValueError("y"), key="billing").fingerprint
+    assert given != cause_of(Grouped("x"), key="other").fingerprint
+    assert cause_of(ValueError("x"), key="") == cause_of(ValueError("x"))
+
+
+WRAP = """
+def low(n):
+  if n: raise KeyError(n)
+  raise KeyError(n)
+def job(n):
+  try:
+    low(n)
+  except KeyError as error:
+    raise kind('job failed') {}
+job({})
+"""
+
+
+@pytest.mark.parametrize(("how", "groups"), [("from error", 2), ("", 2), ("from None", 1)])
+def test_what_the_application_wrapped_still_tells_causes_apart(how: str, groups: int) -> None:
+    errors = [run(WRAP.format(how, n), kind=ApiError) for n in (0, 1, 0, 1)]
+    assert len({cause_of(error).fingerprint for error in errors}) == groups
+
+
+def test_what_a_library_wrapped_does_not_split_a_group() -> None:
+    library: dict[str, Any] = {"ApiError": ApiError}
+    source = "def get(kind):\n  try: raise kind\n  except OSError as e: raise ApiError from e"
+    exec(compile(source, "/x/site-packages/lib.py", "exec"), library)
+    errors = [
+        run("def f():\n  get(kind)\nf()", get=library["get"], kind=kind)
+        for kind in (ConnectionResetError, TimeoutError)
+    ]
+    assert len({cause_of(error).fingerprint for error in errors}) == 1
+
+
+def test_groups_of_exceptions_group_by_what_they_hold() -> None:
+    def fail(line: int) -> None:
+        if line:
+            raise ValueError(line)
+        raise ValueError(line)
+
+    async def child(line: int) -> None:
+        fail(line)
+
+    async def job(*lines: int) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for line in lines:
+                tasks.create_task(child(line))
+
+    def of(*lines: int) -> str:
+        return cause_of(caught(asyncio.run, job(*lines))).fingerprint
+
+    assert of(0) == of(0, 0, 0)
+    assert of(0, 1) == of(1, 0, 1)
+    assert len({of(0), of(1), of(0, 1)}) == 3
+    nested = ExceptionGroup("a", [OSError("1"), ExceptionGroup("b", [OSError("2")])])
+    assert cause_of(nested) != cause_of(ExceptionGroup("a", [KeyError(1)]))
+
+
+def test_a_loop_of_causes_and_an_endless_group_come_to_an_end() -> None:
+    one, other = ValueError(), KeyError()
+    one.__cause__, other.__cause__ = other, one
+    assert cause_of(one).title == "ValueError"
+    chain = ValueError("0")
+    for n in range(1000):
+        error = ValueError(str(n))
+        error.__context__ = chain
+        chain = error
+    deep: Exception = ValueError()
+    for _ in range(5000):
+        deep = ExceptionGroup("deep", [deep])
+    wide = ExceptionGroup("wide", [ValueError()] * 100_000)
+    for error in (chain, deep, wide):
+        assert cause_of(error).fingerprint.startswith("v1:")
+
+
+def explode(*_: object) -> NoReturn:
+    raise SystemExit
+
+
+class Meta(type):
+    __name__ = property(explode)  # type: ignore[assignment]
+
+
+class Hostile(Exception, metaclass=Meta):
+    __str__ = __repr__ = __bool__ = __len__ = __eq__ = __hash__ = explode  # type: ignore[assignment]
+    __class__ = __cause__ = __context__ = property(explode)  # type: ignore[assignment]
+    __traceback__ = __suppress_context__ = redrive_group = property(explode)  # type: ignore[assignment]
+
+
+class Strange(dict[str, object]):
+    get = __getitem__ = __contains__ = explode  # type: ignore[assignment]
+
+
+# F51
+def test_no_exception_can_make_it_raise() -> None:
+    hostile = Hostile()
+    cause = cause_of(hostile)
+    assert cause.title == "Hostile: <Hostile whose str() raised SystemExit>"
+    chained = ValueError("x")
+    chained.__context__ = hostile
+    group = BaseExceptionGroup("g", [hostile, KeyboardInterrupt()])
+    for error in (chained, group, KeyboardInterrupt(), Hostile("\ud800")):
+        assert cause_of(error, key=None).fingerprint.startswith("v1:")
+    code = compile("raise ValueError", "/srv/\ud800/a.py", "exec")
+    for names in ({"__package__": 7}, Strange(), {"__name__": None}):
+        cause_of(caught(exec, code, names), app_roots=["x"]).title.encode()
+
+
+def test_a_class_without_a_proper_module_still_has_a_name() -> None:
+    odd = type("Odd", (Exception,), {"__module__": 7})
+    assert cause_of(odd("x 1")) == cause_of(odd("x 1"))
+
+
+def test_a_real_interrupt_is_not_swallowed() -> None:
+    class Interrupted(Exception):
+        @property
+        def redrive_group(self) -> str:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cause_of(Interrupted())
+
+
+# C4, F106
+def test_a_title_is_one_short_line_without_secrets_or_escapes() -> None:
+    error = run("def charge(m):\n  raise TimeoutError(m)\ncharge(m)", m="api.stripe.com timed out")
+    assert cause_of(error).title == "TimeoutError: api.stripe.com timed out @ charge:2"
+    text = "\x1b[2J token=abc\nmy-secret " + "x" * 500
+    error = run("def charge(m):\n  raise TimeoutError(m)\ncharge(m)", m=text)
+    title = cause_of(error, secrets=["my-secret"]).title
+    assert title.startswith("TimeoutError: \\x1b[2J token=••• ••• xxx")
+    assert title.endswith("xx… @ charge:2")
+    assert len(title) == 120
+    long = run(f"def {'f' * 300}(): 1/0\n{'f' * 300}()")
+    assert cause_of(long).title == f"ZeroDivisionError: division by zero @ {'f' * 39}…:1"
+    assert of_text("a.b.Crash", "").title == "Crash"
+
+
+@given(st.text(st.characters()), st.text(st.characters()), st.text(st.characters()))
+def test_any_text_gives_a_title_that_may_be_printed(name: str, message: str, detail: str) -> None:
+    cause = of_text(name, message, detail=detail)
+    assert len(cause.title) <= 120
+    cause.title.encode()
+    assert len(cause.title.splitlines()) <= 1
+    assert isinstance(cause, Cause)
+
+
+@pytest.mark.parametrize(
+    ("message", "normal"),
+    [
+        ("user 42 not found", "user <n> not found"),
+        ("user 7f3a9b1c-1111-4222-8333-123456789abc not found", "user <n> not found"),
+        ("user deadbeef not found", "user <n> not found"),
+        ("user 01ARZ3NDEKTSV4RRFFQ69G5FAV not found", "user <n> not found"),
+        ("no such charge: ch_3NqLkj2eZvKYlo2C", "no such charge: <n>"),
+        ("1,234.5 of -7 at 0x7f22 (v1.2.3)", "<n> of <n> at <n> (<n>)"),
+        ("ids [1, 2, 3] and [4,5]", "ids [<n>] and [<n>]"),
+        ("BigQuery同期が10回失敗しました", "BigQuery同期が<n>回失敗しました"),
+        (
+            "at 2024-01-05T10:00:00.123+02:00 or 2024-01-05 10:00 or 12:30:45",
+            "at <n> or <n> or <n>",
+        ),
+        ("on Mon, 05 Jan 2024 10:00:00 GMT; Jan 5 2024", "on <n>; <n>"),
+        (
+            "after 1h 30m, 950ms, 1.5 seconds",
+            "after <n>",
+        ),
+        ("api3.eu.example.com:443 and db.local and localhost:80", "<host> and <host> and <host>"),
+        ("10.0.0.1:5432 or [fe80::1]:80 or ::ffff:1.2.3.4", "<host> or <host> or <host>"),
+        ("line 3:14: error", "line <n>:<n>: error"),
+        ("mail ada@example.com: see https://x.y/z?q=1", "mail <email>: see <url>"),
+        ("redrive.errors.BadPayload in google.cloud.bigquery",) * 2,
+        (
+            "open '/etc/app.conf' /tmp/ab/c /home/ada/x.py",
+            "open '/etc/app.conf' /tmp/<n> /home/<n>/x.py",
+        ),
+        ("KeyError: 'vat_id' can't be \"name\"",) * 2,
+        ("got 'item 7' and \"" + "long words " * 5 + '"', "got '<s>' and \"<s>\""),
+        (
+            "NewConnectionError('<x at 0x7f>: refused [Errno 111]')",
+            "NewConnectionError('<x at <n>>: refused [Errno <n>]')",
+        ),
+        (" many \n\t spaces ", "many spaces"),
+        ("x" * 5000, "x" * 300),
+    ],
+)
+def test_what_varies_is_taken_out_and_what_matters_stays(message: str, normal: str) -> None:
+    assert normalise(message) == normal
+
+
+@given(st.integers(0), st.uuids(), st.ip_addresses(), st.datetimes(), st.floats(0, 1e6))
+def test_ids_numbers_addresses_and_times_never_split_a_group(
+    number: int, ident: uuid.UUID, address: object, time: object, seconds: float
+) -> None:
+    message = f"job {number} ({ident.hex}, {ident}) on {address} at {time} took {seconds:.3f}s"
+    assert normalise(message) == "job <n> (<n>) on <host> at <n> took <n>"
+
+
+@pytest.mark.parametrize(
+    "piece", [*"a1.'\"<:-/@ é\\", "a.", "1.", "::", "a'", "0:", "Jan ", "1s", "://"]
+)
+def test_a_megabyte_of_anything_is_normalised(piece: str) -> None:
+    assert len(normalise((piece * 10**6)[: 10**6])) <= 300

@@ -1,0 +1,377 @@
+"""Masking: no secret is read by others, no text drives a terminal (C4)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from redrive.redact import (
+    MASK,
+    error_text,
+    inert,
+    is_secret_name,
+    mask_payload,
+    mask_text,
+    safe_text,
+    secrets_in,
+    type_name,
+)
+
+SECRET_NAMES = """
+    password passwd PASSWORD userPassword db-password PGPASSWORD old_password2 password_hash
+    passwords pwd MYSQL_PWD passphrase DB_PASS smtpPass secret client_secret clientSecret
+    CLIENTSECRET secrets token access_token accessToken refreshToken csrftoken X-Auth-Token
+    token_value access_tokens api_key apiKey apikey API-KEY X-Api-Key APIKey api_keys
+    api.key private_key privateKey ssh_private_key_pem access_key AWS_SECRET_ACCESS_KEY
+    signing_key encryptionKey session_key session_token account_key authorization Authorization
+    Proxy-Authorization cookie Set-Cookie cookies credential credentials creds dsn SENTRY_DSN
+    bearer jwt otp cvv cvc2 card_number cardNumber iban ssn pin user_pin basic_auth
+    PHPSESSID sessionid connection_string connectionString secret_id
+""".split()  # noqa: SIM905 - read as words
+
+INNOCENT_NAMES = """
+    user name key keys keyboard monkey id idempotency_key primary_key storage_key
+    tokenizer max_tokens tokens tokens_used token_type token_count maxToken token_url token_env
+    token_expires_at password_changed_at password_length has_password is_secret secret_name
+    access_key_id cookie_policy pin_code pinned mapping shipping author authority auth
+    session session_id sessionId pass passed passenger compass bypass card discard cardinality
+    dsnap tag iband email status url data 42 _
+""".split()  # noqa: SIM905 - read as words
+
+
+# C4, F104
+@pytest.mark.parametrize("name", SECRET_NAMES)
+def test_a_name_that_says_secret_is_one(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "é", *INNOCENT_NAMES])
+def test_a_name_that_only_sounds_like_one_is_not(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES)
+@pytest.mark.parametrize(
+    "pattern",
+    ["{}=CANARY1", '"{}": "CANARY1"', "x {} : CANARY1, y", "f({}='CANARY1')", '{{"{}":"CANARY1"}}'],
+)
+def test_every_secret_name_hides_its_value_in_text(name: str, pattern: str) -> None:
+    masked = mask_text(pattern.format(name))
+    assert "CANARY1" not in masked
+    assert name in masked
+
+
+def test_a_very_long_name_is_judged_too() -> None:
+    assert is_secret_name("x_" * 500 + "password")
+    assert not is_secret_name("x" * 5000)
+
+
+def test_payload_views_hide_secrets_and_leave_the_payload_alone() -> None:
+    payload: dict[str, Any] = {
+        "user": "ada",
+        "password": "hunter22",
+        "pin": 493817,
+        "cookie": {"sid": ["abcd1234", None, True]},
+        "note": "login with hunter22 or abcd1234; see https://u:pw@h/",
+        "rows": [{"apiKey": "k"}, "Bearer abc.def.ghi", 7, None],
+        "sk-ant-REDACTED": 1,
+    }
+    before = json.dumps(payload)
+    assert mask_payload(payload) == {
+        "user": "ada",
+        "password": MASK,
+        "pin": MASK,
+        "cookie": MASK,
+        "note": f"login with {MASK} or {MASK}; see https://u:{MASK}@h/",
+        "rows": [{"apiKey": MASK}, f"Bearer {MASK}", 7, None],
+        MASK: 1,
+    }
+    assert json.dumps(payload) == before
+
+
+def test_secrets_are_collected_longest_first() -> None:
+    payload: dict[str, Any] = {
+        "token": ["abcd", {"x": "longest-of-all"}],
+        "pin": 123456,
+        "secret": True,
+        "password": "abc",
+        "cvv": 12.75,
+        "name": "ada lovelace",
+        "list": [{"apiKey": "abcd"}, None],
+    }
+    assert secrets_in(payload) == ("longest-of-all", "123456", "12.75", "abcd")
+
+
+@pytest.mark.parametrize(
+    ("text", "secrets", "masked"),
+    [
+        ("login hunter2!x failed", ["hunter2!x"], "login ••• failed"),
+        ("pytest failed the test", ["test"], "pytest failed the •••"),
+        ("GET /?q=p%40ss%2Fword+1", ["p@ss/word 1"], "GET /?q=•••"),
+        ("GET /p%40ss/word%201", ["p@ss/word 1"], "GET /•••"),
+        (repr("it's\n\x00quoted"), ["it's\n\x00quoted"], '"•••"'),
+        (json.dumps("zoë\n12345"), ["zoë\n12345"], '"•••"'),
+        ("surrogate \ud800-abcdef", ["\ud800-abcdef"], "surrogate •••"),
+        ("abcdefgh and abcdefghijkl", ["abcdefgh", "abcdefghijkl"], "••• and •••"),
+        ("db_password=xyzzy1 password", ["password"], "db_•••=••• •••"),
+        ("untouched", ["", "absent-secret"], "untouched"),
+    ],
+)
+def test_a_known_secret_is_hidden_however_it_is_spelled(
+    text: str, secrets: list[str], masked: str
+) -> None:
+    assert mask_text(text, secrets) == masked
+
+
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----"
+
+# F104, F105
+SHAPES = [
+    ("Incorrect API key: sk-proj-abcdefgh1234.", "Incorrect API key: •••."),
+    ("key sk-ant-REDACTED", "key •••"),
+    ("key sk-abcd****************wxyz", "key •••"),
+    ("a task-oriented risk-assessment", "a task-oriented risk-assessment"),
+    ("stripe sk_live_0123456789 whsec_0123456789", "stripe ••• •••"),
+    ("ghp_0123456789abcdefghij", "•••"),
+    ("github_pat_0123456789abcdefghij", "•••"),
+    ("xoxb-0123456789-abc", "•••"),
+    ("id AKIAIOSFODNN7EXAMPLE", "id •••"),
+    ("AIzaSyA0123456789abcdefghijklmnopqrstu", "•••"),
+    ("jwt%3DeyJhbGciOiJub25lIn0.eyJhIjoxfQ.c2ln", "jwt%3D•••"),
+    ("got Bearer abc123.x-y", "got Bearer •••"),
+    ("Bearer%20dXNlcjpwYXNz", "Bearer%20•••"),
+    ("Basic dXNlcjpwYXNz", "Basic •••"),
+    ("Basic authentication failed, Bearer token missing",) * 2,
+    ("postgres://ada:p@ss@db:5432/x", "postgres://ada:•••@db:5432/x"),
+    ("postgres://ada:pa/ss@db/x", "postgres://ada:•••@db/x"),
+    ("redis://:pw@h:6379/0", "redis://:•••@h:6379/0"),
+    ('{"u":"https:\\/\\/ada:pw@h\\/"}', '{"u":"https:\\/\\/ada:•••@h\\/"}'),
+    ("https://h:8080/p?to=a@b.c",) * 2,
+    ("https://ada@h/p and std::vector",) * 2,
+    ("/x?a=1&token=t&X-Amz-Signature=s&sig=q#f", "/x?a=1&token=•••&X-Amz-Signature=•••&sig=•••#f"),
+    ("/maps?key=abc&z=1", "/maps?key=•••&z=1"),
+    ("https://hooks.slack.com/services/T0/B0/x", "https://hooks.slack.com/services/•••"),
+    ("Server=db;Password=p,w;Database=x", "Server=db;Password=•••;Database=x"),
+    ("host=db password=p&w user=x", "host=db password=•••&w user=x"),
+    ('{"api_key":"a\\"b","x":1}', '{"api_key":"•••","x":1}'),
+    ("{'password': 'a\\'b', 'x': 1}", "{'password': '•••', 'x': 1}"),
+    ('{\\"password\\": \\"hunter2\\", \\"x\\"', '{\\"password\\": \\"•••\\", \\"x\\"'),
+    ('password="""abc"""; x', 'password="""•••"""; x'),
+    ("token=b'abc' x", "token=b'•••' x"),
+    ("tokens: access_tokens=['a', 'b'] x", "tokens: access_tokens=••• x"),
+    ('{"pin":1234,"x":"y"}', '{"pin":•••,"x":"y"}'),
+    ("f(token=abc,user=x)", "f(token=•••,user=x)"),
+    ("password=None token=null secret='' pin=",) * 2,
+    ("if token == expected: std::token::kind",) * 2,
+    ("KeyError: 'token'",) * 2,
+    ("--password hunter2 --user ada", "--password ••• --user ada"),
+    ("['x', '--token', 'abc', '--user', 'ada']", "['x', '--token', '•••', '--user', 'ada']"),
+    ("> Authorization: AWS4 a, b\nHost: h", "> Authorization: •••\nHost: h"),
+    ("sent Authorization: Bearer a b, c\nnext", "sent Authorization: •••\nnext"),
+    ("{'Authorization': 'Bearer a', 'x': 1}", "{'Authorization': '•••', 'x': 1}"),
+    ("sent Cookie: a=b; c=d", "sent Cookie: •••"),
+    ("Set-Cookie: sid=1; Path=/", "Set-Cookie: •••"),
+    (f"{PEM}\nafter", "•••\nafter"),
+    (f"cut {PEM[:40]}", "cut •••"),
+    ("İ password=İx y", "İ password=••• y"),
+]
+
+
+@pytest.mark.parametrize(("text", "masked"), SHAPES)
+def test_what_looks_like_a_secret_is_hidden_and_nothing_else(text: str, masked: str) -> None:
+    assert mask_text(text) == masked
+    assert mask_text(masked) == masked
+
+
+fragments = st.sampled_from(
+    [*"=:'\"\\@&,;/ \n{}[]", "://", "--", *SECRET_NAMES[:20], *(pair[0] for pair in SHAPES), MASK]
+)
+
+
+@given(st.lists(fragments | st.text(max_size=5), max_size=12).map("".join))
+@example("password=x\npassword='")
+def test_masking_again_changes_nothing(text: str) -> None:
+    once = mask_text(text)
+    assert mask_text(once) == once
+
+
+@given(
+    st.text("abcXYZ019!$%*+,-./:;<=>?@^_|~é &\n'\"\\", min_size=8, max_size=30),
+    st.text(),
+    st.text(),
+)
+def test_a_payload_secret_never_survives_in_error_text(
+    secret: str, before: str, after: str
+) -> None:
+    text = mask_text(f"{before} {secret} {after}", secrets_in({"password": secret}))
+    assert secret not in text.replace(before, "").replace(after, "")
+
+
+SIZE = 1_000_000
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("a", " ", "=", ":", "'", '"', "\\", '\\"', "@", "-", ".", "/", "\n", "A", "\0", "é", "İ"),
+        *(
+            "key",
+            "token",
+            "key=",
+            "token=",
+            "password:'",
+            'secret="',
+            "token='a",
+            "pin,",
+            "a.",
+            "Aa",
+        ),
+        *("://", "://a:", "://:@", "://a:1/", "?sig", "&a", "&key=", "--", "--a", "--token ", "- "),
+        *(
+            "sk-",
+            "ghp_",
+            "xoxb-",
+            "eyJ",
+            "eyJ.",
+            "AKIA",
+            "AIza",
+            "SG.",
+            "Bearer ",
+            "Basic a",
+            "basic",
+        ),
+        *("cookie:", "Cookie: a=", "cookie", "authorization: basic ", "Authorization:\n", "<> *\t"),
+        *("-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "hooks.slack.com/a", "token=[", "token=,a"),
+    ],
+)
+def test_a_megabyte_of_anything_is_masked_in_one_pass(piece: str) -> None:
+    mask_text((piece * SIZE)[:SIZE], ["another-secret"])
+    for lead in ("password=", "://a:", 'token="', "eyJ"):
+        mask_text(lead + (piece * SIZE)[: SIZE // 10])
+
+
+class Raises:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __str__(self) -> str:
+        raise self.error
+
+
+class Odd:
+    def __str__(self) -> str:
+        return 7  # type: ignore[return-value] # noqa: PLE0307 - the fault under test
+
+
+class Endless:
+    def __str__(self) -> str:
+        return str(self)
+
+
+class Lying(str):
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise ZeroDivisionError
+
+    def __getitem__(self, key: object) -> str:
+        raise ZeroDivisionError
+
+
+class Sly:
+    def __str__(self) -> str:
+        return Lying("sly")
+
+
+class Nameless(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise ZeroDivisionError
+
+
+class Masked(metaclass=Nameless):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+# F51
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (ValueError("plain"), "plain"),
+        (KeyError("vat_id"), "'vat_id'"),
+        (Raises(ValueError("x")), "<Raises whose str() raised ValueError>"),
+        (Raises(SystemExit(1)), "<Raises whose str() raised SystemExit>"),
+        (Odd(), "<Odd whose str() raised TypeError>"),
+        (Endless(), "<Endless whose str() raised RecursionError>"),
+        (Masked(), "<Masked whose str() raised ValueError>"),
+        (Sly(), "sly"),
+        ("a\0b\ud800c", "a\\x00b\\ud800c"),
+        ("x" * 2001, "x" * 2000 + "… (1 characters more)"),
+        ("\0" * 501, "\\x00" * 500 + "… (4 characters more)"),
+        ("x" * 10**8, "x" * 2000 + "… (99998000 characters more)"),
+    ],
+)
+def test_any_object_becomes_text_that_can_be_kept(value: object, text: str) -> None:
+    assert safe_text(value) == text
+
+
+def test_a_real_interrupt_is_not_swallowed() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        safe_text(Raises(KeyboardInterrupt()))
+
+
+@given(st.text(st.characters()), st.integers(0, 20))
+def test_safe_text_is_bounded_storable_and_whole_when_short(text: str, limit: int) -> None:
+    safe = safe_text(text, limit)
+    assert "\0" not in safe
+    assert len(safe.encode().decode().partition("… (")[0]) <= max(limit, len(text))
+    if len(text) <= limit and text.isprintable():
+        assert safe == text
+
+
+def test_the_type_of_anything_has_a_name() -> None:
+    assert [type_name(value) for value in (Masked(), 1, Masked)] == ["Masked", "int", "Nameless"]
+
+
+def test_error_text_is_masked_before_it_is_cut() -> None:
+    error = ValueError("x" * 90 + " token=abcdefghijklmnop and more")
+    assert error_text(error, limit=100) == "x" * 90 + " token=•••"[:10] + "… (9 characters more)"
+    assert error_text(ValueError("my-secret-1 leaked"), ["my-secret-1"]) == "••• leaked"
+    assert "abcdefgh" not in error_text(ValueError("y " * 10**6 + "abcdefgh"), ["abcdefgh"])
+
+
+# F106, F107
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain é 日本 😀", "plain é 日本 😀"),
+        ("\x1b[2J\x1b]52;c;eA==\x07", "\\x1b[2J\\x1b]52;c;eA==\\x07"),
+        ("a\rb\nc\td", "a\\rb\\nc\\td"),
+        ("\x9b31m\x85\x7f\0", "\\x9b31m\\x85\\x7f\\x00"),
+        ("\u202eevil\u2066\u200f", "\\u202eevil\\u2066\\u200f"),
+        ("a\u200bb\ufeff\u00ad", "a\\u200bb\\ufeff\\xad"),
+        ("\u2028\u2029", "\\u2028\\u2029"),
+        ("\ud800\U000e0041", "\\ud800\\U000e0041"),
+    ],
+)
+def test_what_could_drive_a_terminal_is_shown_instead(text: str, shown: str) -> None:
+    assert inert(text) == shown
+
+
+def test_lines_can_be_kept_but_nothing_else() -> None:
+    assert inert("a\n\tb\r\x1b", keep_newlines=True) == "a\n\tb\\r\\x1b"
+
+
+@given(st.text(st.characters()), st.booleans())
+def test_inert_text_holds_no_control_of_any_kind(text: str, keep: bool) -> None:
+    shown = inert(text, keep_newlines=keep)
+    shown.encode()
+    rest = shown.replace("\n", "").replace("\t", "") if keep else shown
+    assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2028" for c in rest)
+    assert inert(shown, keep_newlines=keep) == shown
+    assert len(rest.splitlines()) <= 1

@@ -37,6 +37,7 @@ _SYNC_EVERY = 1.0
 """Seconds after which bytes that nobody asked to sync are synced with the next write."""
 _WARM_BYTES = 16 << 20
 """Room for the jobs that were claimed here, so that settling reads nothing."""
+_NOTHING: tuple[int, Job | None] = (0, None)
 
 
 class Journal:
@@ -59,7 +60,7 @@ class Journal:
         self._synced_at = time.monotonic()
         self._unwritten: dict[int, bytes] = {}
         self._ahead = 0
-        self._warm: dict[str, Job] = {}
+        self._warm: dict[str, tuple[int, Job]] = {}
         self._warmth = 0
         self.look_at = 0
         """How long the file must be before compacting is considered again."""
@@ -244,10 +245,10 @@ class Journal:
 
     def job(self, entry: Entry) -> Job:
         """Read a whole job, and check that it is what was written."""
-        found = self._warm.get(entry.id)
-        if found is not None:
-            return found
         assert isinstance(entry.place, int)  # noqa: S101 - a journal puts nothing else there
+        place, job = self._warm.get(entry.id, _NOTHING)
+        if place == entry.place and job is not None:
+            return job
         offset, length = _recovery.unpacked(entry.place)
         raw = self._unwritten.get(offset)
         if raw is None:
@@ -293,16 +294,20 @@ class Journal:
             self._ahead += 1
             raw = _lines.line(self._ahead, ends=at == last, body=body)
             self._unwritten[offset] = raw
-            self.index.apply(change, _recovery.packed(offset, len(raw)))
+            place = _recovery.packed(offset, len(raw))
+            self.index.apply(change, place)
             if isinstance(change, Put):
-                self._keep_warm(change.job, len(raw))
+                self._keep_warm(change.job, place, len(raw))
             offset += len(raw)
 
-    def _keep_warm(self, job: Job, length: int) -> None:
-        if self._warm.pop(job.id, None) is not None:
-            self._warmth -= length
-        if job.state is State.RUNNING and self._warmth + length < _WARM_BYTES:
-            self._warm[job.id] = job
+    def _keep_warm(self, job: Job, place: int, length: int) -> None:
+        old, _ = self._warm.pop(job.id, _NOTHING)
+        self._warmth -= _recovery.unpacked(old)[1]
+        if self._warmth + length > _WARM_BYTES:
+            # Jobs that another process ended stay here; what still runs is read again when needed.
+            self._warm, self._warmth = {}, 0
+        if job.state is State.RUNNING and length <= _WARM_BYTES:
+            self._warm[job.id] = (place, job)
             self._warmth += length
 
     def flush(self, *, durable: bool) -> None:

@@ -86,7 +86,8 @@ def bring_to(store: Store, state: State, job_id: str, **fields: Any) -> Job:
     add_one(store, job_id, handler=handler, **fields)
     if state is State.PENDING:
         return get(store, job_id)
-    claimed = claim_one(store, handler, only=[job_id])
+    suspects = fields.get("crashes", 0) > 0
+    claimed = claim_one(store, handler, only=[job_id], suspects=suspects)
     if state is State.COMPLETED:
         settle(store, claimed)
     if state in {State.DEAD, State.RESOLVED}:

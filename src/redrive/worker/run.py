@@ -105,7 +105,7 @@ class Execution(AbstractContextManager["Execution"]):
             case None:
                 return Done()
             case Skip():
-                return Skipped(redact.mask_text(redact.safe_text(error, 500)))
+                return Skipped(redact.error_text(error, _secrets(self.job.payload), limit=500))
             case KeyboardInterrupt():
                 return Interrupted()
             case _:

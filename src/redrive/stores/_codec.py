@@ -36,7 +36,7 @@ def job_from_dict(data: dict[str, Any], payload: str) -> Job:
     _convert(known, "reason", Reason)
     _convert(known, "tags", tuple)
     _convert(known, "failure", failure_from_dict)
-    _convert(known, "resolution", _resolution)
+    _convert(known, "resolution", resolution_from_dict)
     _convert(known, "history", lambda rows: tuple(attempt_from_dict(r) for r in rows))
     return Job(**known)
 
@@ -77,7 +77,13 @@ def act_from_dict(data: dict[str, Any]) -> Act:
     return Act(**{k: v for k, v in data.items() if k in _ACT_FIELDS})
 
 
-def _resolution(data: dict[str, Any]) -> Resolution:
+def resolution_to_dict(resolution: Resolution) -> dict[str, Any]:
+    """Give a resolution as a dict ready for JSON."""
+    return _sparse(resolution, set())
+
+
+def resolution_from_dict(data: dict[str, Any]) -> Resolution:
+    """Build a resolution from such a dict."""
     known = {k: v for k, v in data.items() if k in _RESOLUTION_FIELDS}
     _convert(known, "was", Reason)
     return Resolution(**known)

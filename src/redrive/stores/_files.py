@@ -89,6 +89,11 @@ def _check_filesystem(place: Path, *, allow_network: bool) -> None:
         log.warning("%s is on a container's own layer: ephemeral, gone with the container", place)
 
 
+def is_network(directory: Path) -> bool:
+    """Whether a directory is on a file system whose locks and syncs cannot be trusted."""
+    return filesystem_of(directory) in _NETWORK
+
+
 def filesystem_of(directory: Path) -> str:
     """Name the type of file system that holds a directory; empty where the system does not tell."""
     best, kind = "", ""

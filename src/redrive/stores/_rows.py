@@ -1,0 +1,223 @@
+"""Rows of the database as jobs and acts, and back.
+
+The order of a job's columns is that of the statement `columns`. Empty JSON is stored as null.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from redrive.job import TERMINAL, Act, Attempt, Category, Failure, Job, Reason, State
+from redrive.stores._codec import (
+    attempt_from_dict,
+    attempt_to_dict,
+    encode,
+    failure_from_dict,
+    failure_to_dict,
+    resolution_from_dict,
+    resolution_to_dict,
+)
+from redrive.stores._sql_tx import Row
+
+_STATES = {state.value: state for state in State}
+_REASONS: dict[str | None, Reason | None] = {reason.value: reason for reason in Reason}
+_REASONS[None] = None
+_CATEGORIES = {category.value: category for category in Category}
+
+
+def job_to_row(job: Job) -> Row:
+    """Give the columns of a job, without its number."""
+    return (
+        job.id,
+        job.state.value,
+        is_suspect(job),
+        job.lane,
+        job.handler,
+        category_of(job),
+        at_of(job),
+        job.key,
+        job.reason and job.reason.value,
+        job.detail,
+        job.created,
+        job.due,
+        job.since,
+        job.updated,
+        job.finished,
+        job.first_failed,
+        job.attempts,
+        _json(job.spent),
+        job.crashes,
+        job.redrives,
+        job.max_attempts,
+        job.limit,
+        failure_json(job.failure),
+        job.lease,
+        job.holder,
+        job.lease_end,
+        job.boot,
+        _json(job.tags),
+        job.release,
+        job.group,
+        job.run,
+        _resolution_json(job),
+        job.edits,
+        job.folded,
+        None if job.origin is None else encode(job.origin),
+    )
+
+
+def changes_to_row(job: Job, number: int) -> Row:
+    """Give what a transition may have changed, for the statement `rewrite`."""
+    return (
+        job.state.value,
+        is_suspect(job),
+        category_of(job),
+        at_of(job),
+        job.reason and job.reason.value,
+        job.detail,
+        job.due,
+        job.since,
+        job.updated,
+        job.finished,
+        job.first_failed,
+        job.attempts,
+        _json(job.spent),
+        job.crashes,
+        job.redrives,
+        job.limit,
+        failure_json(job.failure),
+        job.lease,
+        job.holder,
+        job.lease_end,
+        job.boot,
+        job.group,
+        job.run,
+        _resolution_json(job),
+        job.edits,
+        job.folded,
+        number,
+    )
+
+
+def job_from_row(row: Row) -> tuple[int, Job]:
+    """Give the number and the job of a row of `whole`."""
+    job = Job(
+        id=row[1],
+        state=_STATES[row[2]],
+        lane=row[4],
+        handler=row[5],
+        key=row[8],
+        reason=_REASONS[row[9]],
+        detail=row[10],
+        created=row[11],
+        due=row[12],
+        since=row[13],
+        updated=row[14],
+        finished=row[15],
+        first_failed=row[16],
+        attempts=row[17],
+        spent={} if row[18] is None else json.loads(row[18]),
+        crashes=row[19],
+        redrives=row[20],
+        max_attempts=row[21],
+        limit=row[22],
+        failure=None if row[23] is None else failure_from_dict(json.loads(row[23])),
+        lease=row[24],
+        holder=row[25],
+        lease_end=row[26],
+        boot=row[27],
+        tags=() if row[28] is None else tuple(json.loads(row[28])),
+        release=row[29],
+        group=row[30],
+        run=row[31],
+        resolution=None if row[32] is None else resolution_from_dict(json.loads(row[32])),
+        edits=row[33],
+        folded=row[34],
+        origin=None if row[35] is None else json.loads(row[35]),
+        payload=row[36],
+        original=row[37],
+    )
+    return row[0], job
+
+
+def at_of(job: Job) -> float:
+    """Give the time its state is sorted by."""
+    if job.state in TERMINAL:
+        return job.updated if job.finished is None else job.finished
+    return job.due
+
+
+def is_suspect(job: Job) -> int:
+    """Give 1 if it waits apart from the others because it crashed before, else 0."""
+    return 1 if job.crashes > 0 and job.state is State.PENDING else 0
+
+
+def category_of(job: Job) -> str:
+    """Give the category it counts under: an open job's failure of a former life does not."""
+    if job.failure is None or not (job.spent or job.state in TERMINAL):
+        return ""
+    return job.failure.category.value
+
+
+def category_from(text: str) -> Category | None:
+    """Read the column back; a category of a newer version reads as unknown."""
+    return _CATEGORIES.get(text, Category.UNKNOWN) if text else None
+
+
+def state_from(text: str) -> State:
+    """Read a state."""
+    return _STATES[text]
+
+
+def failure_json(failure: Failure | None) -> str | None:
+    """Write a failure as JSON."""
+    return None if failure is None else encode(failure_to_dict(failure))
+
+
+def attempt_to_json(attempt: Attempt) -> str:
+    """Write the record of an attempt."""
+    return encode(attempt_to_dict(attempt))
+
+
+def attempt_from_json(text: str) -> Attempt:
+    """Read it back."""
+    return attempt_from_dict(json.loads(text))
+
+
+def act_to_row(act: Act) -> Row:
+    """Give the columns of an act, without its number."""
+    return (
+        act.at,
+        act.actor,
+        act.verb,
+        act.target,
+        act.reason,
+        act.done,
+        act.skipped,
+        _json(act.detail),
+    )
+
+
+def act_from_row(row: Row) -> Act:
+    """Read an act."""
+    number, at, actor, verb, target, reason, done, skipped, detail = row
+    return Act(
+        number=number,
+        at=at,
+        actor=actor,
+        verb=verb,
+        target=target,
+        reason=reason,
+        done=done,
+        skipped=skipped,
+        detail=cast("dict[str, Any]", json.loads(detail)) if detail else {},
+    )
+
+
+def _json(value: object) -> str | None:
+    return encode(value) if value else None
+
+
+def _resolution_json(job: Job) -> str | None:
+    return None if job.resolution is None else encode(resolution_to_dict(job.resolution))

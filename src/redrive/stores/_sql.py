@@ -1,0 +1,406 @@
+"""The SQL engine: every verb that changes jobs, as statements in one transaction.
+
+A job's next record always comes from `_transitions`; the statements here only write it down. Before
+anything is written the rows are read under the transaction's lock, so a fence that was found
+standing still stands when its job is written.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from redrive import _json
+from redrive._transitions import (
+    KEEP_FIRST,
+    KEEP_LAST,
+    Verb,
+    amended,
+    claimed,
+    moved,
+    seized,
+    settled,
+)
+from redrive.errors import JobNotFound, KeyConflict, Refused, UsageError
+from redrive.job import TERMINAL, Act, Attempt, Claim, Failure, Job, Settlement, State
+from redrive.stores._rows import (
+    attempt_to_json,
+    category_of,
+    changes_to_row,
+    job_from_row,
+    job_to_row,
+)
+from redrive.stores._sql_lists import SqlLists
+from redrive.stores._sql_notes import SqlNotes, live_notes, record_act
+from redrive.stores._sql_tx import Row, Tx
+from redrive.stores.base import PAUSE, Moved, PurgeRule
+
+_KEPT = KEEP_FIRST + KEEP_LAST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which pending jobs a claim may take."""
+
+    handlers: frozenset[str]
+    lanes: frozenset[str] | None
+    paused: frozenset[str]
+    suspects: bool
+    latest: float
+    """The last due time that counts."""
+    limit: int
+
+    def allows(self, lane: str, handler: str) -> bool:
+        """Whether jobs of this lane and handler come into question."""
+        return (
+            handler in self.handlers
+            and lane not in self.paused
+            and (self.lanes is None or lane in self.lanes)
+        )
+
+
+class SqlStore(SqlLists, SqlNotes):
+    """A store over a database; a dialect adds how to open it, and how to find what is due."""
+
+    @abstractmethod
+    def _due(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[Row]:
+        """Give the whole rows of the jobs to be claimed, earliest due first, locked."""
+
+    @abstractmethod
+    def _insert(self, tx: Tx, jobs: Sequence[Job]) -> None:
+        """Write new jobs with payload and history."""
+
+    def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
+        """Keep jobs, whole; see the contract."""
+        if within is not None:
+            msg = f"`within` needs PostgreSQL; {self.url} has no transactions of yours to join"
+            raise UsageError(msg)
+        if not jobs:
+            return []
+        return self._write(lambda tx: self._add(tx, jobs), durable=True)
+
+    def _add(self, tx: Tx, jobs: Sequence[Job]) -> list[Job]:
+        by_id = {job.id: job for job in _stored(tx, "by_ids", (job.id for job in jobs))}
+        by_key = _by_key(tx, jobs)
+        fresh: list[Job] = []
+        answers: list[Job] = []
+        for job in jobs:
+            stored = by_id.get(job.id) or _keyed(by_key, job)
+            if stored is None:
+                fresh.append(_as_new(tx, job))
+                stored = by_id[job.id] = _without_history(fresh[-1])
+                if job.key is not None:
+                    by_key[job.key] = stored
+            answers.append(stored)
+        self._insert(tx, fresh)
+        return answers
+
+    def claim(
+        self,
+        handlers: Collection[str],
+        *,
+        limit: int,
+        holder: str,
+        lease_for: float,
+        lanes: Collection[str] | None = None,
+        only: Collection[str] | None = None,
+        suspects: bool = False,
+        ignore_waits: bool = False,
+    ) -> list[Claim]:
+        """Lease due jobs, earliest due first; see the contract."""
+        if limit < 1 or not handlers:
+            return []
+
+        def work(tx: Tx) -> list[Claim]:
+            paused = [] if ignore_waits else live_notes(tx, PAUSE)
+            wanted = Wanted(
+                handlers=frozenset(handlers),
+                lanes=None if lanes is None else frozenset(lanes),
+                paused=frozenset(note.name.removeprefix(PAUSE) for note in paused),
+                suspects=suspects,
+                latest=float("inf") if ignore_waits else tx.now(),
+                limit=limit,
+            )
+            return _claim(tx, self._due(tx, wanted, only), holder, lease_for)
+
+        return self._write(work, durable=False)
+
+    def renew(self, claims: Sequence[Claim], *, lease_for: float) -> list[bool]:
+        """Lengthen leases from now; see the contract."""
+        return self._write(lambda tx: _renew(tx, claims, lease_for), durable=False)
+
+    def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
+        """End claims; see the contract."""
+        return self._write(lambda tx: _settle(tx, results), durable=False)
+
+    def seize(
+        self, *, by: str, lease_for: float, holder: str | None = None, limit: int = 100
+    ) -> list[Claim]:
+        """Take over running jobs whose lease has ended; see the contract."""
+        return self._write(
+            lambda tx: _seize(tx, by, lease_for, holder, max(limit, 0)), durable=False
+        )
+
+    def move(
+        self,
+        ids: Sequence[str],
+        verb: Verb,
+        act: Act,
+        *,
+        delays: Sequence[float] | None = None,
+        run: int | None = None,
+    ) -> Moved:
+        """Apply a person's deed to exactly these jobs; see the contract."""
+        waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
+        return self._write(lambda tx: _move(tx, ids, verb, act, waits, run), durable=True)
+
+    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
+        """Give a job another payload; see the contract."""
+        return self._write(lambda tx: _amend(tx, job_id, payload, act, expected), durable=True)
+
+    def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
+        """Remove finished jobs by rule; see the contract."""
+        return self._write(lambda tx: _purge(tx, rules, limit), durable=False)
+
+
+def _stored(tx: Tx, query: str, values: Iterable[str]) -> list[Job]:
+    return [job_from_row(row)[1] for row in tx.all(query, (tx.array(values),))]
+
+
+def _by_key(tx: Tx, jobs: Sequence[Job]) -> dict[str, Job]:
+    keys = [job.key for job in jobs if job.key is not None]
+    return {job.key: job for job in _stored(tx, "by_keys", keys) if job.key} if keys else {}
+
+
+def _keyed(by_key: dict[str, Job], job: Job) -> Job | None:
+    """Give the job that this one's key stands for; KeyConflict if for another payload."""
+    stored = by_key.get(job.key) if job.key is not None else None
+    if stored is None:
+        return None
+    first = stored.payload if stored.original is None else stored.original
+    if not _json.same(first, job.payload):
+        msg = (
+            f"the key {job.key!r} already stands for job {stored.id} with another payload; "
+            "use another key, or submit the same payload"
+        )
+        raise KeyConflict(msg)
+    return replace(stored, is_new=False)
+
+
+def _as_new(tx: Tx, job: Job) -> Job:
+    """Give the job as it is stored: with our number of its group, and a lease number that is free."""
+    group = _group(tx, job.failure)
+    lease = max([job.lease, *(attempt.ordinal for attempt in job.history)])
+    if group == job.group and lease == job.lease and job.is_new:
+        return job
+    return replace(job, group=group, lease=lease, is_new=True)
+
+
+def _without_history(job: Job) -> Job:
+    return replace(job, history=()) if job.history else job
+
+
+def _group(tx: Tx, failure: Failure | None) -> int | None:
+    """Give the number of a failure's group; it is made the first time."""
+    if failure is None or not failure.fingerprint:
+        return None
+    found = tx.one("cause", (failure.fingerprint,))
+    if found is not None:
+        return int(found[0])
+    return tx.insert("insert_cause", (failure.fingerprint, failure.title))
+
+
+def _claim(tx: Tx, rows: list[Row], holder: str, lease_for: float) -> list[Claim]:
+    now = tx.now()
+    boot, seconds = tx.lease_clock()
+    claims: list[Claim] = []
+    changes: list[Row] = []
+    for row in rows:
+        number, job = job_from_row(row)
+        job = claimed(job, holder=holder, now=now, lease_end=seconds + lease_for, boot=boot)
+        changes.append((job.attempts, job.lease, holder, job.lease_end, boot, now, number))
+        claims.append(Claim(job))
+    tx.many("claim", changes)
+    return claims
+
+
+def _held(tx: Tx, claims: Iterable[Claim]) -> dict[str, tuple[int, int, str]]:
+    """Give number, lease and holder of those jobs that are running."""
+    rows = tx.all("held", (tx.array(claim.job.id for claim in claims),))
+    return {job_id: (number, lease, holder) for job_id, number, lease, holder in rows}
+
+
+def _renew(tx: Tx, claims: Sequence[Claim], lease_for: float) -> list[bool]:
+    held = _held(tx, claims)
+    boot, seconds = tx.lease_clock()
+    answers: list[bool] = []
+    changes: list[Row] = []
+    for claim in claims:
+        job = claim.job
+        number, lease, holder = held.get(job.id, (0, 0, ""))
+        ours = number > 0 and lease == job.lease and holder == job.holder
+        if ours:
+            changes.append((seconds + lease_for, boot, number))
+        answers.append(ours)
+    tx.many("renew", changes)
+    return answers
+
+
+class _Settling:
+    """The rows that the ends of some claims come to, so that each kind is written in one go."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self._now = tx.now()
+        self._completed: list[Row] = []
+        self._others: list[Row] = []
+        self._attempts: list[Row] = []
+
+    def take(self, number: int, result: Settlement) -> Job:
+        """End one claim whose fence stands."""
+        attempt = result.attempt
+        failure = attempt.failure if attempt else None
+        group = _group(self._tx, failure)
+        job = settled(
+            result.claim.job,
+            result.verdict,
+            failure,
+            now=self._now,
+            group=group,
+            limit=result.limit,
+        )
+        if attempt is not None:
+            job = self._keep(number, job, attempt)
+        if job.state is State.COMPLETED and failure is None:
+            self._completed.append(_completion(job, number))
+        else:
+            self._others.append(changes_to_row(job, number))
+        return job
+
+    def _keep(self, number: int, job: Job, attempt: Attempt) -> Job:
+        """Note an attempt down; a history that grew too long loses its middle, which is counted."""
+        row = (number, attempt.ordinal, attempt_to_json(attempt))
+        if job.lease <= _KEPT:
+            self._attempts.append(row)
+            return job
+        self._tx.run("insert_attempt", row)
+        (kept,) = self._tx.one("count_attempts", (number,)) or (0,)
+        if kept <= _KEPT:
+            return job
+        middle = self._tx.all("middle", (number, kept - _KEPT, KEEP_FIRST))
+        self._tx.many("forget_attempt", [(number, ordinal) for (ordinal,) in middle])
+        return replace(job, folded=job.folded + len(middle))
+
+    def write(self) -> None:
+        """Write all of it."""
+        self._tx.many("complete", self._completed)
+        self._tx.many("rewrite", self._others)
+        self._tx.many("insert_attempt", self._attempts)
+
+
+def _completion(job: Job, number: int) -> Row:
+    return (
+        category_of(job),
+        job.finished,
+        job.reason and job.reason.value,
+        job.detail,
+        job.limit,
+        job.finished,
+        job.updated,
+        job.folded,
+        number,
+    )
+
+
+def _settle(tx: Tx, results: Sequence[Settlement]) -> list[Job | None]:
+    held = _held(tx, (result.claim for result in results))
+    settling = _Settling(tx)
+    answers: list[Job | None] = []
+    for result in results:
+        job = result.claim.job
+        number, lease, holder = held.get(job.id, (0, 0, ""))
+        if number > 0 and lease == job.lease and holder == job.holder:
+            del held[job.id]
+            answers.append(settling.take(number, result))
+        else:
+            answers.append(None)
+    settling.write()
+    return answers
+
+
+def _seize(tx: Tx, by: str, lease_for: float, holder: str | None, limit: int) -> list[Claim]:
+    boot, seconds = tx.lease_clock()
+    if holder is None:
+        rows = tx.all("ended", (boot, seconds, limit))
+    else:
+        rows = tx.all("held_by", (holder, limit))
+    claims: list[Claim] = []
+    for row in rows:
+        number, lost = job_from_row(row)
+        job = seized(lost, by=by, lease_end=seconds + lease_for, boot=boot)
+        tx.run("seize", (job.lease, job.holder, job.lease_end, job.boot, number))
+        claims.append(Claim(job, lost_by=lost.holder))
+    return claims
+
+
+def _move(
+    tx: Tx, ids: Sequence[str], verb: Verb, act: Act, waits: dict[str, float], run: int | None
+) -> Moved:
+    now = tx.now()
+    found = {row[1]: job_from_row(row) for row in tx.all("by_ids", (tx.array(ids),))}
+    done: list[Job] = []
+    skipped: list[tuple[str, str]] = []
+    changes: list[Row] = []
+    for one in dict.fromkeys(ids):
+        try:
+            number, job = _present(found.get(one), one)
+            wait = waits.get(one, 0.0)
+            job = moved(job, verb, actor=act.actor, reason=act.reason, now=now, delay=wait)
+        except (JobNotFound, Refused) as error:
+            skipped.append((one, str(error)))
+            continue
+        job = replace(job, run=run) if run is not None else job
+        changes.append(changes_to_row(job, number))
+        done.append(job)
+    tx.many("rewrite", changes)
+    act = record_act(tx, replace(act, done=len(done), skipped=len(skipped)))
+    return Moved(done, skipped, act)
+
+
+def _present(found: tuple[int, Job] | None, job_id: str) -> tuple[int, Job]:
+    if found is None:
+        msg = f"no job {job_id}; it may have been purged"
+        raise JobNotFound(msg)
+    return found
+
+
+def _amend(tx: Tx, job_id: str, payload: str, act: Act, expected: int) -> Job:
+    row = tx.one("by_id", (job_id,))
+    number, job = _present(None if row is None else job_from_row(row), job_id)
+    if job.edits != expected:
+        msg = f"was edited meanwhile ({job.edits} edits, not {expected}); look at it again"
+        raise Refused(msg)
+    job = amended(job, payload, now=tx.now())
+    tx.run("rewrite", changes_to_row(job, number))
+    tx.run("repay", (job.payload, job.original, number))
+    record_act(tx, replace(act, done=1))
+    return job
+
+
+def _purge(tx: Tx, rules: Sequence[PurgeRule], limit: int) -> list[tuple[str, State]]:
+    gone: dict[int, tuple[str, State]] = {}
+    for rule in rules:
+        if rule.state not in TERMINAL:
+            continue
+        before = tx.now() - rule.older_than
+        for lane, handler, category, _ in tx.all("kinds", (rule.state.value, 0)):
+            if handler in rule.but or not (rule.handlers is None or handler in rule.handlers):
+                continue
+            args = (rule.state.value, lane, handler, category, before, max(limit, 0))
+            gone.update((number, (handler, rule.state)) for (number,) in tx.all("over", args))
+    chosen = dict(list(gone.items())[: max(limit, 0)])
+    for query in ("remove_attempts", "remove_payloads", "remove_jobs"):
+        tx.run(query, (tx.array(chosen),))
+    tx.run("remove_expired", (tx.now(),))
+    return list(chosen.values())

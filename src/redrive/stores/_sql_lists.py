@@ -1,0 +1,110 @@
+"""Reading jobs: one, a page of them, and how many there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from redrive.job import Category, Group, Job, State
+from redrive.stores import _where
+from redrive.stores._rows import attempt_from_json, category_from, job_from_row, state_from
+from redrive.stores._sql_tx import Row, SqlBase, Tx
+from redrive.stores.base import Count, Page, Query
+
+
+class SqlLists(SqlBase):
+    """The reading verbs about jobs."""
+
+    def get(self, job_id: str) -> Job | None:
+        """Give one job with its history."""
+        return self._read(lambda tx: _get(tx, job_id))
+
+    def find(self, query: Query) -> Page:
+        """Give a page of jobs, newest first; see the contract."""
+        return self._read(lambda tx: _find(tx, query))
+
+    def counts(self) -> list[Count]:
+        """Count all jobs by state, lane and category."""
+        return self._read(_counts)
+
+    def groups(self, query: Query) -> list[Group]:
+        """Count the query's jobs by group; see the contract."""
+        return self._read(lambda tx: _groups(tx, query))
+
+
+def _get(tx: Tx, job_id: str) -> Job | None:
+    row = tx.one("by_id", (job_id,))
+    if row is None:
+        return None
+    number, job = job_from_row(row)
+    records = tx.all("attempts", (number,))
+    return replace(job, history=tuple(attempt_from_json(text) for (text,) in records))
+
+
+def _find(tx: Tx, query: Query) -> Page:
+    where = _where.conditions(tx, query)
+    if query.cursor is not None:
+        _where.continue_after(query.cursor, query, where)
+    if query.limit < 1:
+        return Page([])
+    order = _where.order_of(tx, query)
+    rows = tx.select("list", where.names, order, (*where.args, query.limit + 1))
+    jobs = [job_from_row(row)[1] for row in rows[: query.limit]]
+    return Page(jobs, _where.cursor_of(jobs[-1], query) if len(rows) > query.limit else None)
+
+
+def _counts(tx: Tx) -> list[Count]:
+    found: dict[tuple[State, str, Category | None], tuple[int, float]] = {}
+    for state, lane, category, jobs, oldest in tx.all("counts"):
+        name = (state_from(state), lane, category_from(category))
+        before = found.get(name, (0, oldest))
+        found[name] = (before[0] + jobs, min(before[1], oldest))
+    return [
+        Count(*name, jobs=jobs, oldest=None if name[0] is State.RUNNING else oldest)
+        for name, (jobs, oldest) in found.items()
+    ]
+
+
+@dataclass(slots=True)
+class _Tally:
+    jobs: int = 0
+    handlers: set[str] = field(default_factory=set[str])
+    category: str = ""
+    first: float | None = None
+    last: float | None = None
+
+    def take(self, row: Row) -> None:
+        """Add the jobs of one handler and category; the latest says the category."""
+        _, handler, category, jobs, first, last = row
+        self.jobs += jobs
+        self.handlers.add(handler)
+        self.first = first if self.first is None else min(self.first, first)
+        if self.last is None or last >= self.last:
+            self.last, self.category = last, category
+
+
+def _groups(tx: Tx, query: Query) -> list[Group]:
+    asked = replace(query, states=query.states or frozenset({State.DEAD}))
+    where = _where.conditions(tx, asked)
+    where.add("grouped")
+    head = "tally_text" if query.text else "tally"
+    tallies: dict[int, _Tally] = {}
+    for row in tx.select(head, where.names, "by_cause", where.args):
+        tallies.setdefault(row[0], _Tally()).take(row)
+    most = sorted(tallies.items(), key=lambda item: (-item[1].jobs, item[0]))
+    most = most[: max(query.limit, 0)]
+    causes = {row[0]: row for row in tx.all("causes", (tx.array(number for number, _ in most),))}
+    return [_group(causes[number], tally) for number, tally in most]
+
+
+def _group(cause: Row, tally: _Tally) -> Group:
+    number, fingerprint, title = cause
+    return Group(
+        number=number,
+        fingerprint=fingerprint,
+        title=title,
+        jobs=tally.jobs,
+        handlers=tuple(sorted(tally.handlers)),
+        category=category_from(tally.category),
+        first_seen=tally.first,
+        last_seen=tally.last,
+    )

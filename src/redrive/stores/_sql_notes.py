@@ -1,0 +1,78 @@
+"""Notes and acts: small shared values, and the deeds of people."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from redrive.job import Act
+from redrive.stores._rows import act_from_row, act_to_row
+from redrive.stores._sql_tx import SqlBase, Tx
+from redrive.stores._where import LAST
+from redrive.stores.base import Note
+
+_EVERY = 2**62
+
+
+class SqlNotes(SqlBase):
+    """The verbs about notes and acts."""
+
+    def notes(self, prefix: str = "") -> list[Note]:
+        """Give the live notes whose name starts so, by name."""
+        return self._read(lambda tx: live_notes(tx, prefix))
+
+    def note(
+        self,
+        name: str,
+        value: str | None,
+        *,
+        expected: int | None = None,
+        expires_in: float | None = None,
+        durable: bool = False,
+    ) -> Note | None:
+        """Write a note, or remove it; see the contract."""
+        return self._write(
+            lambda tx: _note(tx, name, value, expected=expected, expires_in=expires_in),
+            durable=durable,
+        )
+
+    def record(self, act: Act) -> Act:
+        """Keep an act that moved no job; gives it with its number and time."""
+        return self._write(lambda tx: record_act(tx, act), durable=True)
+
+    def acts(self, *, limit: int = 100, before: int | None = None) -> list[Act]:
+        """Give acts, newest first, from before that number."""
+        args = (_EVERY if before is None else before, max(limit, 0))
+        return self._read(lambda tx: [act_from_row(row) for row in tx.all("acts", args)])
+
+
+def live_notes(tx: Tx, prefix: str) -> list[Note]:
+    """Give the notes of a prefix that have not expired."""
+    now = tx.now()
+    return [
+        Note(name, value, version, None if expires is None else expires - now)
+        for name, value, version, expires in tx.all("notes", (prefix, prefix + LAST, now))
+    ]
+
+
+def record_act(tx: Tx, act: Act) -> Act:
+    """Keep an act with the store's time; gives it with its number."""
+    act = replace(act, at=tx.now())
+    return replace(act, number=tx.insert("insert_act", act_to_row(act)))
+
+
+def _note(
+    tx: Tx, name: str, value: str | None, *, expected: int | None, expires_in: float | None
+) -> Note | None:
+    now = tx.now()
+    stored = tx.one("note", (name,))
+    live = stored is not None and (stored[1] is None or stored[1] > now)
+    if expected is not None and expected != (stored[0] if stored and live else 0):
+        return None
+    if value is None:
+        tx.run("remove_note", (name,))
+        return Note(name, "", 0)
+    tx.run("next_version")
+    (version,) = tx.one("version") or (0,)
+    expires = None if expires_in is None else now + expires_in
+    tx.run("write_note", (name, value, version, expires))
+    return Note(name, value, version, expires_in)

@@ -1,0 +1,303 @@
+"""One SQLite file as a place to run transactions, safe for threads, processes and forks.
+
+Writers queue up in a combiner; whoever leads commits for all that wait, under the file lock, which
+also keeps checkpoints of other processes away. Readers have a connection of their own and see the
+last commit; no sync ever blocks them.
+
+Forks: SQLite keeps one table of locks for each process. A child that inherits an open connection
+inherits the belief that it holds locks which only the parent has, so every file is closed before a
+fork and opened again by whoever needs it after.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from redrive._clock import Clock
+from redrive.errors import StoreError, StoreLost, StoreReadOnly
+from redrive.stores import _sqlite_open as opening
+from redrive.stores._combine import Combiner, Operation
+from redrive.stores._files import FileLock
+from redrive.stores._sqlite_errors import translate, translated
+from redrive.stores._sqlite_tx import SqliteTx
+
+R = TypeVar("R")
+
+_CLOSING_PATIENCE = 2.0
+"""Seconds to wait for the lock where nobody asked for closing: before a fork, at exit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a file is to be used."""
+
+    place: Path
+    clock: Clock
+    create: bool
+    patience: float
+    read_only: bool
+    relaxed: bool
+
+
+class SqliteFile:
+    """The connections to one file, and the order in which they are used."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.place = settings.place
+        self._lock = FileLock(_lock_place(self.place), settings.patience)
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._identity = self._reader_identity = (0, 0)
+        self._size = 0
+        self._synchronous = -1
+        self._closed = False
+        self._begin_threads()
+        _open_files.add(self)
+
+    def _begin_threads(self) -> None:
+        self._turn = threading.Lock()
+        self._reading = threading.Lock()
+        self._combiner: Combiner[SqliteTx] = Combiner(self._commit)
+
+    def open(self) -> None:
+        """Open it now, so that what is wrong with it is said now."""
+        if self.settings.read_only:
+            self.read(lambda _: None)
+            return
+        with translated(self.place):
+            opening.recognise(self.place, self.settings.patience)
+            with self._turn, self._lock.held():
+                opening.create_file(self.place, create=self.settings.create)
+                self._open_writer()
+
+    def write(self, work: Callable[[SqliteTx], R], *, durable: bool) -> R:
+        """Run work in a transaction of its own or a shared one."""
+        if self.settings.read_only:
+            msg = f"{self.place} was opened for reading only; open it for writing to change it"
+            raise StoreReadOnly(msg)
+        return self._combiner.run(work, durable=durable)
+
+    def read(self, work: Callable[[SqliteTx], R]) -> R:
+        """Run work on a snapshot of the last commit."""
+        with self._reading, translated(self.place), self._snapshot() as reader:
+            return work(SqliteTx(reader, self.settings.clock))
+
+    @contextlib.contextmanager
+    def _snapshot(self) -> Generator[sqlite3.Connection]:
+        self._check_open()
+        reader, keep = self._reader, True
+        if reader is None:
+            self._reader_identity = _identity(self.place)
+            reader, keep = opening.open_reader(self.place, self.settings.patience)
+            self._reader = reader if keep else None
+        _check_identity(self.place, self._reader_identity)
+        reader.execute("BEGIN")
+        try:
+            yield reader
+        finally:
+            if reader.in_transaction:
+                reader.execute("ROLLBACK")
+            if not keep:
+                reader.close()
+
+    def migrate(self) -> list[str]:
+        """Take the steps to this version that are missing."""
+        with self._turn, self._lock.held(), translated(self.place):
+            writer = self._usable_writer()
+            return opening.migrate(writer, self.place, self.settings.clock.now())
+
+    def synchronous(self) -> int:
+        """Say how commits are synced that were promised to be."""
+        with self._turn, self._lock.held(), translated(self.place):
+            return opening.synchronous(self._usable_writer())
+
+    def close(self) -> None:
+        """Let go of the file; twice is fine."""
+        with self._turn, self._reading:
+            self._closed = True
+            if self._writer or self._reader:
+                with self._lock.held(), translated(self.place):
+                    self._close_connections()
+            self._lock.close()
+
+    def _commit(self, batch: list[Operation[SqliteTx]]) -> None:
+        """Run operations in one transaction; if one of them fails, each in its own."""
+        with self._turn, self._lock.held(), translated(self.place):
+            writer = self._usable_writer()
+            try:
+                self._run(writer, batch)
+            except Exception:
+                if len(batch) == 1:
+                    raise
+                for one in batch:
+                    self._run_alone(writer, one)
+
+    def _run_alone(self, writer: sqlite3.Connection, one: Operation[SqliteTx]) -> None:
+        try:
+            self._run(writer, [one])
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever asked for this one
+            one.error = translate(error, self.place)
+
+    def _run(self, writer: sqlite3.Connection, batch: list[Operation[SqliteTx]]) -> None:
+        durable = any(one.durable for one in batch) and not self.settings.relaxed
+        wanted = opening.FULL if durable else opening.NORMAL
+        if wanted != self._synchronous:
+            writer.execute(f"PRAGMA synchronous = {wanted:d}")
+            self._synchronous = wanted
+        try:
+            writer.execute("BEGIN IMMEDIATE")
+            (version,) = writer.execute("PRAGMA user_version").fetchone()
+            opening.check_version(version, self.place)
+            for one in batch:
+                one.run(SqliteTx(writer, self.settings.clock))
+            writer.execute("COMMIT")
+        except BaseException:
+            self._roll_back(writer)
+            raise
+
+    def _roll_back(self, writer: sqlite3.Connection) -> None:
+        """Undo the transaction; a connection that cannot is given up and opened anew."""
+        try:
+            if writer.in_transaction:
+                writer.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._writer = None
+            with contextlib.suppress(sqlite3.Error):
+                writer.close()
+
+    def _usable_writer(self) -> sqlite3.Connection:
+        self._check_open()
+        if self._writer is None:
+            self._open_writer()
+        self._check_place()
+        assert self._writer is not None  # noqa: S101 - opened above
+        return self._writer
+
+    def _open_writer(self) -> None:
+        identity = _identity(self.place)
+        writer = opening.open_writer(self.place, self.settings.patience)
+        try:
+            opening.migrate(writer, self.place, self.settings.clock.now())
+        except BaseException:
+            writer.close()
+            raise
+        self._writer, self._identity, self._synchronous = writer, identity, opening.FULL
+        self._size = 0
+
+    def _check_open(self) -> None:
+        if self._closed:
+            msg = f"{self.place} was closed; open it again"
+            raise StoreError(msg)
+
+    def _check_place(self) -> None:
+        """Refuse to write to a file that is no longer the one at its place."""
+        size = _check_identity(self.place, self._identity)
+        if size < self._size and _is_cut(self.place, size):
+            raise _lost(self.place, "was cut short")
+        self._size = size
+
+    def _close_connections(self) -> None:
+        """Close both; the lock must be held, for the last one to close takes over the log."""
+        reader, writer = self._reader, self._writer
+        self._reader = self._writer = None
+        for connection in (reader, writer):
+            if connection is not None:
+                connection.close()
+
+    def before_fork(self) -> None:
+        """Wait until nobody uses the file, and close it."""
+        self._turn.acquire()
+        self._reading.acquire()
+        self.give_up()
+
+    def after_fork(self) -> None:
+        """Let the parent's threads go on."""
+        self._reading.release()
+        self._turn.release()
+
+    def in_child(self) -> None:
+        """Start anew: locks and waiting operations belong to the parent."""
+        self._begin_threads()
+
+    def give_up(self) -> None:
+        """Close without being asked to; what cannot be closed safely is kept open for ever."""
+        try:
+            if self._writer or self._reader:
+                with FileLock(self._lock.place, _CLOSING_PATIENCE).held():
+                    self._close_connections()
+        except (StoreError, sqlite3.Error):
+            _abandoned.extend([self._reader, self._writer])
+            self._reader = self._writer = None
+        self._lock.close()
+
+
+def _lock_place(place: Path) -> Path:
+    return place.with_name(place.name + ".lock")
+
+
+def _identity(place: Path) -> tuple[int, int]:
+    found = place.stat()
+    return found.st_dev, found.st_ino
+
+
+def _check_identity(place: Path, identity: tuple[int, int]) -> int:
+    """Give the size of the file if it is still the one that was opened."""
+    try:
+        found = place.stat()
+    except FileNotFoundError:
+        raise _lost(place, "was removed") from None
+    if (found.st_dev, found.st_ino) != identity:
+        raise _lost(place, "was replaced")
+    return found.st_size
+
+
+def _is_cut(place: Path, size: int) -> bool:
+    """Whether a file that shrank is not as long as its header says (a VACUUM shrinks both)."""
+    with place.open("rb") as file:
+        header = file.read(32)
+    pages, page = int.from_bytes(header[28:32], "big"), int.from_bytes(header[16:18], "big")
+    return size == 0 or size < pages * (65_536 if page == 1 else page)
+
+
+def _lost(place: Path, what: str) -> StoreLost:
+    return StoreLost(
+        f"{place} {what} while it was open; end all programs that use it, put the right file there "
+        "without the old -wal and -shm beside it, and start again"
+    )
+
+
+_open_files: weakref.WeakSet[SqliteFile] = weakref.WeakSet()
+_abandoned: list[sqlite3.Connection | None] = []
+_held_for_fork: list[SqliteFile] = []
+
+
+def _before_fork() -> None:
+    _held_for_fork.extend(_open_files)
+    for file in _held_for_fork:
+        file.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    while _held_for_fork:
+        _held_for_fork.pop().after_fork()
+
+
+def _after_fork_in_child() -> None:
+    while _held_for_fork:
+        _held_for_fork.pop().in_child()
+
+
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=_after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
+)

@@ -1,0 +1,226 @@
+"""Opening a SQLite file: is it ours, how is it set up, which version does it have.
+
+Nothing is changed in a file before it is known to be a Redrive store of a version we know. Settings
+that our promises rest on are read back, not assumed.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from urllib.parse import quote
+
+from redrive.errors import StoreError, StoreForeign, StoreMissing
+from redrive.stores._files import open_private
+from redrive.stores._sql_tx import Migration, load_migrations
+from redrive.stores._sqlite_errors import foreign
+
+APPLICATION_ID = 0x52647276
+"""`Rdrv` in the file's header: how `file` and we recognise a store."""
+
+FULL, NORMAL = 2, 1
+"""`PRAGMA synchronous`: synced at every commit, or only when the log is taken over."""
+
+MIGRATIONS = load_migrations("sqlite")
+
+_MAGIC = b"SQLite format 3\0"
+_STRICT_SINCE = (3, 37)
+_CHECKPOINT_PAGES = 10_000
+_CACHE_KIB = 16_384
+_LOG_BYTES = 64 * 1024 * 1024
+
+_SETTINGS = (
+    "PRAGMA trusted_schema = 0",
+    "PRAGMA mmap_size = 0",  # an I/O error in mapped memory kills the process
+    "PRAGMA temp_store = 2",
+    f"PRAGMA cache_size = -{_CACHE_KIB}",
+)
+_WRITER_SETTINGS = (
+    # Only one of ours commits at a time, and checkpoints happen at commit: so none ever meet.
+    f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}",
+    f"PRAGMA journal_size_limit = {_LOG_BYTES}",
+    "PRAGMA fullfsync = 1",  # macOS: its fsync alone does not reach the disk
+    "PRAGMA checkpoint_fullfsync = 1",
+)
+
+
+def connect(place: Path, mode: str, patience: float) -> sqlite3.Connection:
+    """Open an existing file: mode=ro, mode=rw or immutable=1."""
+    name = quote(os.fsencode(place))
+    connection = sqlite3.connect(
+        f"file:{name}?{mode}",
+        uri=True,
+        timeout=patience,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    for setting in _SETTINGS:
+        connection.execute(setting)
+    connection.create_function("fold", 1, _fold, deterministic=True)
+    return connection
+
+
+def _fold(text: str | None) -> str:
+    return "" if text is None else text.casefold()
+
+
+def open_writer(place: Path, patience: float) -> sqlite3.Connection:
+    """Open a file for writing, in WAL mode; it must have been recognised before."""
+    connection = connect(place, "mode=rw", patience)
+    try:
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            msg = (
+                f"{place} cannot be written in WAL mode (SQLite says {mode!r}); "
+                "keep it on a local disk"
+            )
+            raise StoreError(msg)
+        for setting in _WRITER_SETTINGS:
+            connection.execute(setting)
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(place: Path, patience: float) -> tuple[sqlite3.Connection, bool]:
+    """Open a file for reading; the answer says whether the connection may be kept.
+
+    Where not even SQLite's shared memory can be made (a directory that is read-only), a file without
+    a log is read as if nobody could write it; that may stop being true, so it is not kept.
+    """
+    connection = connect(place, "mode=ro", patience)
+    try:
+        check_readable(connection, place)
+    except sqlite3.OperationalError:
+        connection.close()
+        if os.access(place.parent, os.W_OK) or _has_log(place):
+            raise
+    except BaseException:
+        connection.close()
+        raise
+    else:
+        return connection, True
+    connection = connect(place, "immutable=1", patience)
+    try:
+        check_readable(connection, place)
+    except BaseException:
+        connection.close()
+        raise
+    return connection, False
+
+
+def _has_log(place: Path) -> bool:
+    log = place.with_name(place.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def synchronous(connection: sqlite3.Connection) -> int:
+    """Read back how commits are synced."""
+    return int(connection.execute("PRAGMA synchronous").fetchone()[0])
+
+
+def create_file(place: Path, *, create: bool) -> None:
+    """Make the file, readable by its owner alone, before SQLite would make it for everybody."""
+    if place.exists() and place.stat().st_size > 0:
+        return
+    if not create:
+        msg = f"no store at {place}; `redrive init` makes one, or name another with --store"
+        raise StoreMissing(msg)
+    os.close(open_private(place, os.O_RDWR | os.O_CREAT))
+
+
+def recognise(place: Path, patience: float) -> None:
+    """Refuse what is not ours without touching it: not even a lock is left beside it."""
+    if not place.exists() or place.stat().st_size == 0:
+        return
+    with place.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise foreign(place, "it is no SQLite database")
+    connection = connect(place, "mode=ro", patience)
+    try:
+        version_of(connection, place)
+    finally:
+        connection.close()
+
+
+def version_of(connection: sqlite3.Connection, place: Path) -> int:
+    """Give the schema version, 0 for an empty database; StoreForeign if it is not for us."""
+    (mark,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if mark == 0 and tables == 0:
+        return 0
+    if mark != APPLICATION_ID:
+        raise foreign(place, "it is a SQLite database of another program")
+    check_version(version, place)
+    return int(version)
+
+
+def check_version(version: int, place: Path) -> None:
+    """Refuse what a newer Redrive wrote."""
+    known = MIGRATIONS[-1].version
+    if version > known:
+        msg = (
+            f"{place} was written by a newer Redrive (schema {version}, this one knows {known}); "
+            "update this program"
+        )
+        raise StoreForeign(msg)
+
+
+def check_readable(connection: sqlite3.Connection, place: Path) -> None:
+    """Make sure that a file opened for reading has the schema our queries are for."""
+    version, known = version_of(connection, place), MIGRATIONS[-1].version
+    if version == 0:
+        msg = f"no store at {place}: it is empty; `redrive init` makes one"
+        raise StoreMissing(msg)
+    if version < known:
+        msg = (
+            f"{place} was written by an older Redrive (schema {version}, this one needs {known}); "
+            "run `redrive migrate` once"
+        )
+        raise StoreForeign(msg)
+
+
+def migrate(connection: sqlite3.Connection, place: Path, now: float) -> list[str]:
+    """Take the steps that are missing, each in a transaction with its record."""
+    version = version_of(connection, place)
+    steps = [step for step in MIGRATIONS if step.version > version]
+    for step in steps:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            _take(connection, step, now)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+    return [step.name for step in steps]
+
+
+def _take(connection: sqlite3.Connection, step: Migration, now: float) -> None:
+    for statement in _statements(step.script):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
+    connection.execute(f"PRAGMA user_version = {step.version:d}")
+    connection.execute(
+        "INSERT INTO migrations (version, name, at) VALUES (?, ?, ?)",
+        (step.version, step.name, now),
+    )
+
+
+def _statements(script: str) -> list[str]:
+    """Cut a script into statements: Python's own way to run one would commit in between."""
+    if sqlite3.sqlite_version_info < _STRICT_SINCE:
+        script = script.replace(") STRICT, ", ") ").replace(") STRICT;", ");")
+    found: list[str] = []
+    text = ""
+    for line in script.splitlines(keepends=True):
+        text += line
+        if sqlite3.complete_statement(text):
+            found.append(text)
+            text = ""
+    return found

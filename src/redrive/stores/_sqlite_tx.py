@@ -1,0 +1,69 @@
+"""SQLite's side of the seam: statements by name on one connection."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from redrive._clock import Clock
+from redrive.stores._sql_tx import Args, Row, Tx, load_queries
+
+QUERIES = load_queries("sqlite")
+
+
+class SqliteTx(Tx):
+    """One transaction; its time stands still."""
+
+    __slots__ = ("_clock", "_connection", "_now")
+
+    def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._now: float | None = None
+
+    def all(self, name: str, args: Args = ()) -> list[Row]:
+        """Give the rows of a query."""
+        return self._connection.execute(QUERIES[name], args).fetchall()
+
+    def one(self, name: str, args: Args = ()) -> Row | None:
+        """Give the first row of a query, if there is one."""
+        row: Row | None = self._connection.execute(QUERIES[name], args).fetchone()
+        return row
+
+    def run(self, name: str, args: Args = ()) -> None:
+        """Run a statement that changes something."""
+        self._connection.execute(QUERIES[name], args)
+
+    def many(self, name: str, rows: Iterable[Args]) -> None:
+        """Run a statement once for every row."""
+        self._connection.executemany(QUERIES[name], rows)
+
+    def insert(self, name: str, args: Args) -> int:
+        """Insert one row; gives the number it got."""
+        number = self._connection.execute(QUERIES[name], args).lastrowid
+        return number or 0
+
+    def select(self, head: str, where: Sequence[str], tail: str, args: Args) -> list[Row]:
+        """Run the query made of these named parts; every condition must hold."""
+        conditions = " AND ".join(QUERIES[name] for name in where or ["all"])
+        text = f"{QUERIES[head]} WHERE {conditions} {QUERIES[tail]}"
+        return self._connection.execute(text, args).fetchall()
+
+    def array(self, values: Iterable[object]) -> str:
+        """Make one parameter of many values, for json_each."""
+        return json.dumps(list(values))
+
+    def pattern(self, text: str) -> str:
+        """Make a GLOB pattern in which only `*` is special."""
+        return text.replace("[", "[[]").replace("?", "[?]")
+
+    def now(self) -> float:
+        """Give the wall time."""
+        if self._now is None:
+            self._now = self._clock.now()
+        return self._now
+
+    def lease_clock(self) -> tuple[str | None, float]:
+        """Give the boot and the seconds since it began."""
+        return self._clock.boot()

@@ -1,0 +1,62 @@
+"""What `verify` looks at in a SQLite file, and what it tells about it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from redrive.stores._sqlite_tx import SqliteTx
+from redrive.stores.base import Problem, Report
+
+_RACE_FIXED = (3, 51, 3)
+_RESTORE = "keep a copy, then restore a backup or use the .recover command of the sqlite3 shell"
+_TELL = "export the jobs and import them into a new store; please report it"
+
+_RULES = {
+    "odd_lease": "is running without a holder, or has one without running",
+    "odd_end": "is finished without a time, or has one without being finished",
+    "odd_sort": "is filed under a wrong time or among the wrong jobs",
+    "no_payload": "has no payload",
+    "no_cause": "belongs to a group that does not exist",
+    "stray_payload": "is gone, but its payload is not",
+    "stray_attempt": "is gone, but its attempts are not",
+}
+"""Queries that find nothing in a sound store, and what is wrong with a job they find."""
+
+
+def verify(tx: SqliteTx, place: Path, facts: dict[str, str]) -> Report:
+    """Check the file's structure, then that the rows make sense together."""
+    problems = list(_broken_pages(tx, place)) or list(_broken_rules(tx, place))
+    jobs = 0 if problems else int((tx.one("count_jobs") or (0,))[0])
+    return Report(jobs, problems, facts | _facts(tx, place))
+
+
+def _broken_pages(tx: SqliteTx, place: Path) -> Iterator[Problem]:
+    try:
+        for (said,) in tx.all("check_pages"):
+            if said != "ok":
+                yield Problem(str(place), said, _RESTORE)
+    except sqlite3.DatabaseError as error:
+        yield Problem(str(place), str(error), _RESTORE)
+
+
+def _broken_rules(tx: SqliteTx, place: Path) -> Iterator[Problem]:
+    for query, what in _RULES.items():
+        for (job,) in tx.all(query):
+            yield Problem(f"{place}: job {job}", what, _TELL)
+
+
+def _facts(tx: SqliteTx, place: Path) -> dict[str, str]:
+    (version,) = tx.one("schema_version") or (0,)
+    (mode,) = tx.one("journal_mode") or ("",)
+    facts = {
+        "path": str(place),
+        "size": f"{place.stat().st_size} bytes",
+        "schema version": str(version),
+        "journal mode": str(mode),
+        "sqlite": sqlite3.sqlite_version,
+    }
+    if sqlite3.sqlite_version_info < _RACE_FIXED:
+        facts["sqlite"] += " (before 3.51.3: its checkpoint race is avoided by our lock)"
+    return facts

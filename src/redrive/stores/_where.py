@@ -1,0 +1,118 @@
+"""Queries of people as conditions: each part that is asked for adds one named condition.
+
+The text of every condition is a constant of the dialect; what people wrote is bound, never put in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from redrive.errors import UsageError
+from redrive.job import Job, State
+from redrive.stores._sql_tx import Tx
+from redrive.stores.base import Query
+
+LAST = "\U0010ffff"
+"""Sorts after everything a name can continue with."""
+
+_FEW = 20_000
+"""Up to so many jobs are sorted rather than looked for in the order of ids."""
+
+
+@dataclass(slots=True)
+class Where:
+    """Names of conditions that must all hold, and what is bound to them, in order."""
+
+    names: list[str] = field(default_factory=list[str])
+    args: list[object] = field(default_factory=list[object])
+
+    def add(self, name: str, *args: object) -> None:
+        """Ask for one more."""
+        self.names.append(name)
+        self.args.extend(args)
+
+
+def conditions(tx: Tx, query: Query) -> Where:
+    """Give the conditions of a query, all but its cursor."""
+    where = Where()
+    _about_state(tx, query, where)
+    _about_identity(tx, query, where)
+    _about_work(tx, query, where)
+    if query.older_than is not None:
+        where.add("older_than", tx.now() - query.older_than)
+    if query.newer_than is not None:
+        where.add("newer_than", tx.now() - query.newer_than)
+    if query.text:
+        where.add("text", *[query.text.casefold()] * 4)
+    return where
+
+
+def _about_state(tx: Tx, query: Query, where: Where) -> None:
+    if query.states == {State.DEAD}:
+        where.add("dead")
+    elif query.states:
+        where.add("states", tx.array([state.value for state in query.states]))
+    if query.category is not None:
+        where.add("category", query.category.value)
+    if query.group is not None:
+        where.add("group", query.group)
+    if query.failed:
+        where.add("failed")
+
+
+def _about_identity(tx: Tx, query: Query, where: Where) -> None:
+    if query.ids:
+        where.add("ids", tx.array(query.ids))
+    if query.prefix:
+        where.add("prefix", query.prefix, query.prefix + LAST)
+    if query.key:
+        where.add("key", query.key)
+    if query.run is not None:
+        where.add("run", query.run)
+
+
+def _about_work(tx: Tx, query: Query, where: Where) -> None:
+    if query.handler:
+        if "*" in query.handler:
+            where.add("handler_like", tx.pattern(query.handler))
+        else:
+            where.add("handler", query.handler)
+    if query.lane:
+        where.add("lane", query.lane)
+    if query.tag:
+        where.add("tag", query.tag)
+
+
+def order_of(tx: Tx, query: Query) -> str:
+    """Choose the end of a list: how it is sorted, and so which index it goes along."""
+    if query.by_change:
+        return "by_change"
+    if query.key or query.ids or query.run is not None:
+        return "by_submit_sorted"
+    if not query.states or query.prefix:
+        return "by_submit"
+    found = tx.one("few", (tx.array([state.value for state in query.states]), _FEW))
+    return "by_submit_sorted" if found and found[0] < _FEW else "by_submit"
+
+
+def continue_after(cursor: str, query: Query, where: Where) -> None:
+    """Ask only for what comes after the page whose cursor this is."""
+    kind, rest = cursor[:1], cursor[1:]
+    if query.by_change and kind == "c":
+        updated, colon, last = rest.partition(":")
+        try:
+            where.add("after_change", float(updated), last)
+        except ValueError:
+            colon = ""
+        if colon:
+            return
+    elif not query.by_change and kind == "i":
+        where.add("after_submit", rest)
+        return
+    msg = f"{cursor!r} is no cursor of this order; pass on what the last page gave"
+    raise UsageError(msg)
+
+
+def cursor_of(job: Job, query: Query) -> str:
+    """Say where a page ended."""
+    return f"c{job.updated!r}:{job.id}" if query.by_change else f"i{job.id}"

@@ -1,0 +1,179 @@
+-- name: columns
+-- The columns of a job in the order in which `_rows` writes and reads them; include elsewhere.
+id, state, suspect, lane, handler, category, at, key, reason, detail, created, due, since, updated,
+finished, first_failed, attempts, spent, crashes, redrives, max_attempts, ceiling, failure, lease,
+holder, lease_end, boot, tags, release, cause, run, resolution, edits, folded, origin
+
+-- name: whole
+-- Everything about a job but its history; the beginning of every query that reads jobs.
+SELECT n, {columns}, payload, original FROM jobs JOIN payloads USING (n)
+
+-- name: by_id
+-- One job.
+{whole} WHERE id = ?
+
+-- name: by_ids
+-- Those of these jobs that there are.
+{whole} WHERE id IN (SELECT value FROM json_each(?))
+
+-- name: by_keys
+-- The jobs that these idempotency keys stand for.
+{whole} WHERE key IN (SELECT value FROM json_each(?))
+
+-- name: by_numbers
+-- These jobs, by number.
+{whole} WHERE n IN (SELECT value FROM json_each(?))
+
+-- name: attempts
+-- The history of a job, oldest first.
+SELECT record FROM attempts WHERE n = ? ORDER BY ordinal
+
+-- name: last_number
+-- The number of the newest row; there is one writer, so the next ones are ours.
+SELECT coalesce(max(n), 0) FROM jobs
+
+-- name: insert_job
+-- A new job.
+INSERT INTO jobs (n, {columns}) VALUES (
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    ?, ?, ?
+)
+
+-- name: insert_payload
+-- Its arguments.
+INSERT INTO payloads (n, payload, original) VALUES (?, ?, ?)
+
+-- name: insert_attempt
+-- One ended execution.
+INSERT INTO attempts (n, ordinal, record) VALUES (?, ?, ?)
+
+-- name: kinds
+-- The lanes, handlers and categories of one state with their earliest time: three seeks each,
+-- however many jobs there are, because each step jumps over the rest of its kind.
+WITH RECURSIVE kind (n) AS (
+    SELECT (
+        SELECT n FROM jobs WHERE state = ?1 AND suspect = ?2
+        ORDER BY lane, handler, category, at LIMIT 1
+    )
+    UNION ALL
+    SELECT coalesce(
+        (
+            SELECT j.n FROM jobs j
+            WHERE j.state = ?1 AND j.suspect = ?2
+                AND j.lane = k.lane AND j.handler = k.handler AND j.category > k.category
+            ORDER BY j.category, j.at LIMIT 1
+        ),
+        (
+            SELECT j.n FROM jobs j
+            WHERE j.state = ?1 AND j.suspect = ?2 AND j.lane = k.lane AND j.handler > k.handler
+            ORDER BY j.handler, j.category, j.at LIMIT 1
+        ),
+        (
+            SELECT j.n FROM jobs j
+            WHERE j.state = ?1 AND j.suspect = ?2 AND j.lane > k.lane
+            ORDER BY j.lane, j.handler, j.category, j.at LIMIT 1
+        )
+    )
+    FROM kind JOIN jobs k USING (n)
+)
+SELECT lane, handler, category, at FROM kind JOIN jobs USING (n)
+
+-- name: first_of_kind
+-- The first jobs of one kind up to a time.
+SELECT at, n FROM jobs
+WHERE state = ? AND suspect = ? AND lane = ? AND handler = ? AND category = ? AND at <= ?
+ORDER BY at LIMIT ?
+
+-- name: pending_of
+-- Those of these jobs that are pending.
+SELECT at, n, lane, handler FROM jobs
+WHERE id IN (SELECT value FROM json_each(?1)) AND state = 'pending' AND suspect = ?2 AND at <= ?3
+
+-- name: claim
+-- Lease one pending job.
+UPDATE jobs
+SET state = 'running', suspect = 0, attempts = ?, lease = ?, holder = ?, lease_end = ?, boot = ?,
+    updated = ?
+WHERE n = ?
+
+-- name: held
+-- The fences of those of these jobs that are running.
+SELECT id, n, lease, holder FROM jobs
+WHERE id IN (SELECT value FROM json_each(?)) AND state = 'running'
+
+-- name: renew
+-- Lengthen one lease.
+UPDATE jobs SET lease_end = ?, boot = ? WHERE n = ?
+
+-- name: ended
+-- Running jobs whose lease is over: of another boot, or past its end.
+{whole}
+WHERE state = 'running' AND suspect = 0 AND (boot IS NOT ? OR lease_end IS NULL OR lease_end <= ?)
+LIMIT ?
+
+-- name: held_by
+-- The running jobs of one holder.
+{whole} WHERE state = 'running' AND suspect = 0 AND holder = ? LIMIT ?
+
+-- name: seize
+-- Take one running job over.
+UPDATE jobs SET lease = ?, holder = ?, lease_end = ?, boot = ? WHERE n = ?
+
+-- name: complete
+-- End a claim that went well.
+UPDATE jobs
+SET state = 'completed', category = ?, at = ?, reason = ?, detail = ?, ceiling = ?, finished = ?,
+    updated = ?, folded = ?, holder = NULL, lease_end = NULL, boot = NULL
+WHERE n = ?
+
+-- name: rewrite
+-- Write everything that a transition may change.
+UPDATE jobs
+SET state = ?, suspect = ?, category = ?, at = ?, reason = ?, detail = ?, due = ?, since = ?,
+    updated = ?, finished = ?, first_failed = ?, attempts = ?, spent = ?, crashes = ?, redrives = ?,
+    ceiling = ?, failure = ?, lease = ?, holder = ?, lease_end = ?, boot = ?, cause = ?, run = ?,
+    resolution = ?, edits = ?, folded = ?
+WHERE n = ?
+
+-- name: repay
+-- Give a job another payload.
+UPDATE payloads SET payload = ?, original = ? WHERE n = ?
+
+-- name: middle
+-- The attempts between the first and the last ones to be kept.
+SELECT ordinal FROM attempts WHERE n = ? ORDER BY ordinal LIMIT ? OFFSET ?
+
+-- name: count_attempts
+-- How many attempts of a job are kept.
+SELECT count(*) FROM attempts WHERE n = ?
+
+-- name: forget_attempt
+-- Fold one attempt away.
+DELETE FROM attempts WHERE n = ? AND ordinal = ?
+
+-- name: over
+-- Jobs of one kind that finished before a time.
+SELECT n FROM jobs
+WHERE state = ? AND suspect = 0 AND lane = ? AND handler = ? AND category = ? AND at < ?
+    AND finished IS NOT NULL
+ORDER BY at LIMIT ?
+
+-- name: remove_attempts
+-- The histories of purged jobs.
+DELETE FROM attempts WHERE n IN (SELECT value FROM json_each(?))
+
+-- name: remove_payloads
+-- The payloads of purged jobs.
+DELETE FROM payloads WHERE n IN (SELECT value FROM json_each(?))
+
+-- name: remove_jobs
+-- Purged jobs.
+DELETE FROM jobs WHERE n IN (SELECT value FROM json_each(?))
+
+-- name: cause
+-- The number of a cause.
+SELECT number FROM causes WHERE fingerprint = ?
+
+-- name: insert_cause
+-- A cause that was seen for the first time.
+INSERT INTO causes (fingerprint, title) VALUES (?, ?)

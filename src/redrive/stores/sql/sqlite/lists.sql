@@ -1,0 +1,129 @@
+-- name: counts
+-- All jobs by state, lane, handler and category, along one index.
+SELECT state, lane, category, count(*), min(at) FROM jobs
+GROUP BY state, suspect, lane, handler, category
+
+-- name: list
+-- The beginning of every list.
+SELECT n, {columns}, payload, original FROM jobs JOIN payloads USING (n)
+
+-- name: few
+-- How many jobs are in these states, counted no further than a limit.
+SELECT count(*) FROM (
+    SELECT 1 FROM jobs WHERE state IN (SELECT value FROM json_each(?)) LIMIT ?
+)
+
+-- name: tally
+-- The beginning of every count by cause.
+SELECT cause, handler, category, count(*), min(coalesce(first_failed, updated)), max(updated)
+FROM jobs
+
+-- name: tally_text
+-- The same where payloads are searched.
+SELECT cause, handler, category, count(*), min(coalesce(first_failed, updated)), max(updated)
+FROM jobs JOIN payloads USING (n)
+
+-- name: by_cause
+-- The end of every count by cause.
+GROUP BY cause, handler, category
+
+-- name: causes
+-- These causes.
+SELECT number, fingerprint, title FROM causes WHERE number IN (SELECT value FROM json_each(?))
+
+-- name: by_submit
+-- Newest submit first.
+ORDER BY id DESC LIMIT ?
+
+-- name: by_submit_sorted
+-- Newest submit first, where few jobs are left to be sorted: the plus keeps SQLite off the ids.
+ORDER BY +id DESC LIMIT ?
+
+-- name: by_change
+-- Newest change first.
+ORDER BY updated DESC, id DESC LIMIT ?
+
+-- name: all
+-- No condition.
+1
+
+-- name: dead
+-- The state, spelled out: only so does SQLite use the indexes of dead jobs.
+state = 'dead'
+
+-- name: states
+-- In one of these states.
+state IN (SELECT value FROM json_each(?))
+
+-- name: ids
+-- One of these jobs.
+id IN (SELECT value FROM json_each(?))
+
+-- name: prefix
+-- The id begins so.
+id >= ? AND id < ?
+
+-- name: handler
+-- Of this handler.
+handler = ?
+
+-- name: handler_like
+-- Of handlers named like this.
+handler GLOB ?
+
+-- name: lane
+-- In this lane.
+lane = ?
+
+-- name: category
+-- Failed in this way.
+category = ?
+
+-- name: group
+-- Of this cause.
+cause = ?
+
+-- name: grouped
+-- Of any cause.
+cause IS NOT NULL
+
+-- name: tag
+-- Tagged so.
+EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)
+
+-- name: key
+-- Of this idempotency key.
+key = ?
+
+-- name: run
+-- Part of this run.
+run = ?
+
+-- name: older_than
+-- Last changed at this time or before.
+updated <= ?
+
+-- name: newer_than
+-- Last changed at this time or after.
+updated >= ?
+
+-- name: failed
+-- Failed in this life.
+spent IS NOT NULL
+
+-- name: text
+-- The words are in the failure or the payload; `fold` is str.casefold.
+(
+    instr(fold(json_extract(failure, '$.type')), ?)
+    OR instr(fold(json_extract(failure, '$.message')), ?)
+    OR instr(fold(json_extract(failure, '$.title')), ?)
+    OR instr(fold(payload), ?)
+)
+
+-- name: after_submit
+-- The next page by submit.
+id < ?
+
+-- name: after_change
+-- The next page by change.
+(updated, id) < (?, ?)

@@ -1,0 +1,145 @@
+"""Jobs in a SQLite file: the default store, for many threads and processes of one host.
+
+The file is in WAL mode. What was promised to a caller (submits, deeds of people) is synced before
+the call returns; claims and settlements survive kill -9 and are synced with the next promise.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from redrive._clock import Clock, SystemClock
+from redrive.job import Job
+from redrive.stores import _files, _sqlite_open, _sqlite_verify
+from redrive.stores._rows import attempt_to_json, job_to_row
+from redrive.stores._sql import SqlStore, Wanted
+from redrive.stores._sql_tx import Row, Tx
+from redrive.stores._sqlite_file import Settings, SqliteFile
+from redrive.stores.base import Durability, Report
+
+R = TypeVar("R")
+
+
+class SqliteStore(SqlStore):
+    """A store in one file, made if it is missing.
+
+    `patience` is how many seconds to wait for other processes. `durability="relaxed"` gives up the
+    sync at every submit: a power cut may then lose the last ones.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        create: bool = True,
+        clock: Clock = SystemClock(),  # noqa: B008 - it has no state
+        allow_network: bool = False,
+        patience: float = _files.PATIENCE,
+        read_only: bool = False,
+        durability: Literal["full", "relaxed"] = "full",
+    ) -> None:
+        place = _files.prepare(
+            Path(path), create=create and not read_only, allow_network=allow_network
+        )
+        self.url = f"sqlite:{place}"
+        self._clock = clock
+        self._file = SqliteFile(
+            Settings(
+                place=place,
+                clock=clock,
+                create=create,
+                patience=patience,
+                read_only=read_only,
+                relaxed=durability == "relaxed",
+            )
+        )
+        self._file.open()
+        self.durability: Durability = self._found_durability(durability)
+        weakref.finalize(self, self._file.give_up)
+
+    def _found_durability(self, asked: Literal["full", "relaxed"]) -> Durability:
+        """Promise no more than what the file system and SQLite were found to keep."""
+        place = self._file.place
+        if asked == "relaxed" or _files.is_network(place.parent):
+            return "relaxed"
+        if self._file.settings.read_only:
+            return "full"
+        return "full" if self._file.synchronous() >= _sqlite_open.FULL else "relaxed"
+
+    def _write(self, work: Callable[[Tx], R], *, durable: bool) -> R:
+        return self._file.write(work, durable=durable)
+
+    def _read(self, work: Callable[[Tx], R]) -> R:
+        return self._file.read(work)
+
+    def _insert(self, tx: Tx, jobs: Sequence[Job]) -> None:
+        (last,) = tx.one("last_number") or (0,)
+        numbered = list(enumerate(jobs, last + 1))
+        tx.many("insert_job", [(n, *job_to_row(job)) for n, job in numbered])
+        tx.many("insert_payload", [(n, job.payload, job.original) for n, job in numbered])
+        tx.many(
+            "insert_attempt",
+            [
+                (n, attempt.ordinal, attempt_to_json(attempt))
+                for n, job in numbered
+                for attempt in job.history
+            ],
+        )
+
+    def _due(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[Row]:
+        first = _first_of(tx, wanted, only) if only is not None else _first(tx, wanted)
+        numbers = [number for _, number in first]
+        place = {number: at for at, number in enumerate(numbers)}
+        rows = tx.all("by_numbers", (tx.array(numbers),))
+        return sorted(rows, key=lambda row: place[row[0]])
+
+    def now(self) -> float:
+        """Give the wall time of this host."""
+        return self._clock.now()
+
+    def verify(self) -> Report:
+        """Look at everything that is stored and say what is wrong. Changes nothing."""
+        facts = {"store": self.url, "durability": self.durability}
+        return self._file.read(lambda tx: _sqlite_verify.verify(tx, self._file.place, facts))
+
+    def migrate(self) -> list[str]:
+        """Bring an older store up to this version; opening it for writing does so too."""
+        return self._file.migrate()
+
+    def close(self) -> None:
+        """Let go of the file; twice is fine."""
+        self._file.close()
+
+
+def _first(tx: Tx, wanted: Wanted) -> list[tuple[float, int]]:
+    """Give time and number of the jobs that are due first, over all kinds that are wanted.
+
+    One seek finds where each kind begins. Kinds are looked into by their first due time, and only
+    up to the time that could still be among the first.
+    """
+    suspect = int(wanted.suspects)
+    kinds = [
+        (at, lane, handler, category)
+        for lane, handler, category, at in tx.all("kinds", ("pending", suspect))
+        if at <= wanted.latest and wanted.allows(lane, handler)
+    ]
+    best: list[tuple[float, int]] = []
+    latest = wanted.latest
+    for at, lane, handler, category in sorted(kinds):
+        if at > latest:
+            break
+        args = ("pending", suspect, lane, handler, category, latest, wanted.limit)
+        best = sorted(best + tx.all("first_of_kind", args))[: wanted.limit]
+        if len(best) == wanted.limit:
+            latest = best[-1][0]
+    return best
+
+
+def _first_of(tx: Tx, wanted: Wanted, only: Collection[str]) -> list[tuple[float, int]]:
+    """Give time and number of those of some jobs that are due first."""
+    rows = tx.all("pending_of", (tx.array(only), int(wanted.suspects), wanted.latest))
+    due = [(at, n) for at, n, lane, handler in rows if wanted.allows(lane, handler)]
+    return sorted(due)[: wanted.limit]

@@ -90,6 +90,7 @@ class Place:
     def copy(self) -> None:
         """Keep a copy of the data as they are on disk, with every store closed."""
         self.close()
+        shutil.rmtree(self._copy, ignore_errors=True)
         shutil.copytree(self._directory, self._copy)
 
     def restore(self) -> Store:

@@ -1,0 +1,164 @@
+"""What a store should have become, said again in the simplest way: a dict of what is believed.
+
+It shares no code with the library but its words; the memory store would share its bugs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from redrive.job import Completed, Dead, Job, Release, Retry, Verdict
+from redrive.testing import ManualClock
+
+Fence = tuple[str, int, str | None]
+
+
+@dataclass
+class Belief:
+    """What must be true of one job."""
+
+    id: str
+    handler: str
+    lane: str
+    payload: str
+    key: str | None
+    due: float
+    state: str = "pending"
+    reason: str | None = None
+    attempts: int = 0
+    spent: Counter[str] = field(default_factory=Counter)
+    crashes: int = 0
+    redrives: int = 0
+    lease: int = 0
+    holder: str | None = None
+    ends: tuple[str, float] = ("", 0.0)
+    finished: float | None = None
+    category: str | None = None
+    was: str | None = None
+    edits: int = 0
+    original: str | None = None
+    ended: int = 0
+    """How many claims ended with a record."""
+
+    def shown(self) -> tuple[object, ...]:
+        """The fields that a store must show exactly so."""
+        return (
+            *(self.state, self.reason, self.attempts, dict(self.spent), self.crashes),
+            *(self.redrives, self.lease, self.holder, self.due, self.finished, self.category),
+            *(self.payload, self.original, self.edits, self.key, self.handler, self.lane),
+        )
+
+
+def shown(job: Job) -> tuple[object, ...]:
+    """The same fields of a job that a store gave."""
+    category = None if job.failure is None else job.failure.category.value
+    return (
+        *(job.state.value, job.reason and job.reason.value, job.attempts, dict(job.spent)),
+        *(job.crashes, job.redrives, job.lease, job.holder, job.due, job.finished, category),
+        *(job.payload, job.original, job.edits, job.key, job.handler, job.lane),
+    )
+
+
+class Model:
+    """Every job, every note, and the rules that change them."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.jobs: dict[str, Belief] = {}
+        self.notes: dict[str, tuple[str, float | None]] = {}
+
+    def live_notes(self) -> dict[str, str]:
+        now = self.clock.now()
+        return {n: v for n, (v, end) in self.notes.items() if end is None or end > now}
+
+    def claimable(
+        self,
+        handlers: Collection[str],
+        lanes: Collection[str] | None,
+        *,
+        suspects: bool,
+        ignore_waits: bool,
+    ) -> list[Belief]:
+        now, notes = self.clock.now(), self.live_notes()
+        fits = [
+            job
+            for job in self.jobs.values()
+            if job.state == "pending"
+            and job.handler in handlers
+            and (lanes is None or job.lane in lanes)
+            and bool(job.crashes) == suspects
+            and (ignore_waits or (job.due <= now and f"pause:{job.lane}" not in notes))
+        ]
+        return sorted(fits, key=lambda job: job.due)
+
+    def lease(self, job: Belief, holder: str, lease_for: float) -> None:
+        boot, seconds = self.clock.boot()
+        job.lease, job.holder, job.ends = job.lease + 1, holder, (boot, seconds + lease_for)
+
+    def claim(self, job: Belief, holder: str, lease_for: float) -> None:
+        job.state, job.attempts = "running", job.attempts + 1
+        self.lease(job, holder, lease_for)
+
+    def held(self, fence: Fence) -> Belief | None:
+        """The job that this claim still holds, if any."""
+        job = self.jobs.get(fence[0])
+        ours = job is not None and job.state == "running" and fence[1:] == (job.lease, job.holder)
+        return job if ours else None
+
+    def expired(self, holder: str | None) -> list[str]:
+        boot, seconds = self.clock.boot()
+        return [
+            job.id
+            for job in self.jobs.values()
+            if job.state == "running"
+            and (job.holder == holder if holder else job.ends[0] != boot or job.ends[1] <= seconds)
+        ]
+
+    def settle(self, job: Belief, verdict: Verdict, category: str | None) -> None:
+        job.holder, now = None, self.clock.now()
+        match verdict:
+            case Release(delay):
+                job.state, job.attempts = "pending", job.attempts - 1
+                job.due = job.due if delay is None else now + delay
+                return
+            case Retry(delay):
+                job.state, job.due = "pending", now + delay
+            case Dead(reason):
+                job.state, job.reason, job.finished = "dead", reason.value, now
+            case Completed(reason):
+                job.state, job.reason, job.finished = "completed", reason.value, now
+        job.ended += 1
+        if category:
+            job.spent[category] += 1
+            job.crashes += category == "crash"
+            job.category = category
+
+    def move(self, verb: str, job: Belief | None, delay: float) -> bool:
+        """Apply a deed; whether the state allowed it."""
+        now = self.clock.now()
+        if job is None or job.state == "completed":
+            return False
+        if verb == "retry" and job.state == "pending":
+            job.due = now + delay
+        elif verb == "retry" and job.state in {"dead", "resolved"}:
+            job.state, job.reason, job.finished, job.due = "pending", None, None, now + delay
+            job.attempts, job.spent, job.crashes = 0, Counter(), 0
+            job.redrives += 1
+        elif verb in {"resolve", "discard"} and job.state != "resolved":
+            job.was = job.reason if job.state == "dead" else None
+            job.state, job.reason = "resolved", f"{verb}ed".replace("ee", "e")
+            job.finished, job.holder = now, None
+        elif verb == "reopen" and job.state == "resolved":
+            job.state, job.reason, job.finished = "dead", job.was or "manual", now
+        else:
+            return False
+        return True
+
+    def counts(self) -> Counter[tuple[str, str, str | None]]:
+        return Counter((job.state, job.lane, self._category(job)) for job in self.jobs.values())
+
+    def _category(self, job: Belief) -> str | None:
+        waits = job.state in {"pending", "running"}
+        return None if waits and not job.spent else job.category

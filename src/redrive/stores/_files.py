@@ -119,7 +119,11 @@ def open_private(place: Path, flags: int) -> int:
     except OSError as error:
         raise failed(error, place) from error
     if not existed and flags & os.O_CREAT:
-        sync_directory(place.parent)
+        try:
+            sync_directory(place.parent)
+        except OSError as error:
+            os.close(descriptor)
+            raise failed(error, place) from error
     return descriptor
 
 

@@ -1,7 +1,5 @@
 """Redrive keeps work that failed: retried by the kind of error, never lost, driven again by people."""
 
-from importlib.metadata import PackageNotFoundError, version
-
 from redrive import presets
 from redrive.app import Redrive
 from redrive.errors import (
@@ -43,10 +41,7 @@ from redrive.strategy import (
 from redrive.worker.context import Current, current
 from redrive.worker.turn import Pass
 
-try:
-    __version__ = version("redrive")
-except PackageNotFoundError:  # a source tree that was never installed
-    __version__ = "0"
+__version__ = "0.1.0"
 
 __all__ = [
     "DEAD",

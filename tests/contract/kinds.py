@@ -71,14 +71,14 @@ class Place:
     def __init__(self, kind: Kind, directory: Path, clock: ManualClock | None = None) -> None:
         self.kind = kind
         self.clock = clock or ManualClock()
-        self._directory = directory / "data"
+        self.directory = directory / "data"
         self._copy = directory / "copy"
         self._opened: list[Store] = []
-        self._directory.mkdir(parents=True)
+        self.directory.mkdir(parents=True)
 
     def open(self) -> Store:
         """Give one more store object on the data."""
-        store = self.kind.open(self._directory, self.clock)
+        store = self.kind.open(self.directory, self.clock)
         self._opened.append(store)
         return store
 
@@ -91,13 +91,13 @@ class Place:
         """Keep a copy of the data as they are on disk, with every store closed."""
         self.close()
         shutil.rmtree(self._copy, ignore_errors=True)
-        shutil.copytree(self._directory, self._copy)
+        shutil.copytree(self.directory, self._copy)
 
     def restore(self) -> Store:
         """Put the copy back, as after a disaster, and open it."""
         self.close()
-        shutil.rmtree(self._directory)
-        shutil.copytree(self._copy, self._directory)
+        shutil.rmtree(self.directory)
+        shutil.copytree(self._copy, self.directory)
         return self.open()
 
     def close(self) -> None:

@@ -1,0 +1,80 @@
+"""What went wrong, in words a person can act on, and the exit code scripts see."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import click
+
+from redrive.errors import JobNotFound, KeyConflict, RedriveError, Refused, StoreError, UsageError
+
+DONE, FAILED, USAGE, NOTHING, CONFLICT, STORE, PARTLY = range(7)
+"""The exit codes: part of the public face, so they never change their meaning."""
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error, explained."""
+
+    code: str
+    message: str
+    hint: str
+    exit: int
+
+
+class Stop(click.ClickException):
+    """Ends a command with a message, a hint and an exit code of its own."""
+
+    def __init__(self, code: str, message: str, *, hint: str = "", exits: int) -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+        self.exits = exits
+
+
+def explain(error: Exception) -> Problem | None:
+    """Explain an error that is no fault of ours; None for one that is."""
+    match error:
+        case Stop():
+            return Problem(error.code, error.message, error.hint, error.exits)
+        case click.UsageError():
+            return Problem("usage", error.format_message(), _help_line(error.ctx), USAGE)
+        case click.ClickException():
+            return Problem("failed", error.format_message(), "", error.exit_code)
+        case RedriveError():
+            return Problem(_code(error), str(error), "", _exit_of(error))
+        case OSError():
+            return Problem("io", _os_message(error), "", FAILED)
+        case _:
+            return None
+
+
+def _help_line(context: click.Context | None) -> str:
+    return "" if context is None else f"{context.command_path} --help"
+
+
+def _exit_of(error: RedriveError) -> int:
+    match error:
+        case KeyConflict() | Refused():
+            return CONFLICT
+        case UsageError():
+            return USAGE
+        case JobNotFound():
+            return NOTHING
+        case StoreError():
+            return STORE
+        case _:
+            return FAILED
+
+
+def _code(error: Exception) -> str:
+    """Turn a class's name into a word for machines: StoreMissing is store_missing."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
+
+
+def _os_message(error: OSError) -> str:
+    said = error.strerror or str(error)
+    return f"{said}: {error.filename}" if error.filename else said

@@ -1,0 +1,127 @@
+"""What every command is given: the options all share, the store, and a way to speak.
+
+Standard output carries what was asked for; everything else goes to standard error. Reading commands
+open the store read-only and never make one.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TextIO
+
+from redrive._clock import Clock
+from redrive.app import Redrive
+from redrive.cli.output import View
+from redrive.config import Config, find
+from redrive.policy import Keep
+from redrive.redact import inert
+
+
+class Face:
+    """One call of the command line. A test may give it a clock that stands still."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock
+        self.store: str | None = None
+        self.plain = False
+        self.json = False
+
+    @cached_property
+    def config(self) -> Config:
+        """Where the store is, and who said so."""
+        config = find(store=self.store)
+        if config.unknown:
+            names = ", ".join(config.unknown)
+            self.say(f"warning: {config.file} has keys that mean nothing to Redrive: {names}")
+        return config
+
+    @contextmanager
+    def reading(self) -> Generator[Redrive]:
+        """Open the store to look at it; a missing one is an error, and nothing is made."""
+        with self.opened(read_only=True) as app:
+            yield app
+
+    @contextmanager
+    def acting(self) -> Generator[Redrive]:
+        """Open the store to change it; a missing one is still an error."""
+        with self.opened() as app:
+            yield app
+
+    @contextmanager
+    def opened(
+        self, *, create: bool = False, read_only: bool = False, keep: Keep | None = None
+    ) -> Generator[Redrive]:
+        """Open the store, and close it whatever happens."""
+        warn_on_stderr()
+        url = self.config.store
+        app = Redrive(url, create=create, read_only=read_only, clock=self.clock, keep=keep)
+        with app:
+            app.store.now()  # opened here and now, so that its errors come before any output
+            yield app
+
+    def show(self, view: View, *, then: str = "") -> None:
+        """Put a view on standard output; `then` is the sensible next command, for people."""
+        out = sys.stdout
+        if self.json:
+            from redrive.cli.output import document  # noqa: PLC0415
+
+            out.write(document.render(view))
+        elif self.plain or not out.isatty() or not _show_on_terminal(view, out):
+            from redrive.cli.output import plain  # noqa: PLC0415
+
+            out.write(plain.render(view))
+        out.flush()
+        if then and not self.json and sys.stderr.isatty():
+            self.say(f"next: {then}")
+
+    def preview(self, view: View) -> None:
+        """Put a view on standard error, for a person who is about to be asked."""
+        if self.plain or self.json or not _show_on_terminal(view, sys.stderr):
+            from redrive.cli.output import plain  # noqa: PLC0415
+
+            sys.stderr.write(plain.render(view))
+        sys.stderr.flush()
+
+    def say(self, text: str) -> None:
+        """Tell a person something on standard error, harmlessly."""
+        sys.stderr.write(inert(text, keep_newlines=True) + "\n")
+        sys.stderr.flush()
+
+
+def _show_on_terminal(view: View, out: TextIO) -> bool:
+    try:
+        from redrive.cli.output import terminal  # noqa: PLC0415 - rich costs as much as all else
+    except ImportError:
+        return False
+    terminal.render(view, out)
+    return True
+
+
+class _Inert(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return inert(super().format(record), keep_newlines=True)
+
+
+class _Stderr(logging.Handler):
+    """Writes to whatever standard error is now, one harmless line after another."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+        except Exception:  # noqa: BLE001 - logging never breaks the work
+            self.handleError(record)
+
+
+def warn_on_stderr(level: int = logging.WARNING) -> None:
+    """Send the library's log to standard error, unless the program already decided otherwise."""
+    log = logging.getLogger("redrive")
+    if not log.handlers and not logging.getLogger().handlers:
+        handler = _Stderr()
+        handler.setFormatter(_Inert("%(levelname)s: %(message)s"))
+        log.addHandler(handler)
+    if level < logging.WARNING:
+        log.setLevel(level)

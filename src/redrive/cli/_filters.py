@@ -1,0 +1,123 @@
+"""Which jobs a command is about: ids, groups, and the filters that `list` and the acts share."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from redrive.app import Filters
+from redrive.errors import UsageError
+from redrive.job import Category, State
+from redrive.selection import group_number
+
+_GROUP = re.compile(r"[Gg]\d{1,9}")
+_AGE = re.compile(r"\s*(>=?|<=?)\s*(\S+)\s*")
+
+Function = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was asked for, before anything is looked up."""
+
+    ids: tuple[str, ...] = ()
+    """Ids, or beginnings of ids."""
+    groups: tuple[int, ...] = ()
+    filters: Filters | None = None
+    asked: str = ""
+    """The selection as it was typed, for the record."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was asked for at all."""
+        return not (self.ids or self.groups or self.filters)
+
+
+def with_filters(function: Function) -> Function:
+    """Give a command the filter options and the selectors; they come as keyword arguments."""
+    options = [
+        click.argument("selectors", nargs=-1, metavar="[ID|G7|-]..."),
+        click.option(
+            "--state", "states", multiple=True, type=click.Choice([*State]), help="Repeatable."
+        ),
+        click.option("--handler", metavar="NAME", help="A name, or a pattern such as 'mail.*'."),
+        click.option("--lane", metavar="NAME"),
+        click.option("--category", type=click.Choice([*Category])),
+        click.option("--group", metavar="G7"),
+        click.option("--tag", metavar="TAG"),
+        click.option(
+            "--age",
+            "ages",
+            multiple=True,
+            metavar="AGE",
+            help="Since the last change: '>2h', '<10m'. Repeatable.",
+        ),
+        click.option("--text", metavar="WORDS", help="Words in the error or the payload."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def selection_of(said: dict[str, Any]) -> Selection:
+    """Turn the selectors and filter options of a command into a selection.
+
+    Ids and filters together would leave one of them without effect, so they are refused.
+    """
+    words = list(_words(said["selectors"]))
+    groups = tuple(group_number(word) for word in words if _GROUP.fullmatch(word))
+    ids = tuple(word for word in words if not _GROUP.fullmatch(word))
+    filters = _filters(said)
+    if ids and (groups or filters):
+        msg = "give ids, or groups and filters, not both: ids say exactly which jobs are meant"
+        raise UsageError(msg)
+    if groups and "group" in filters:
+        msg = "give the group once: G7 or --group G7"
+        raise UsageError(msg)
+    return Selection(ids, groups, filters, _asked(said))
+
+
+def _words(selectors: Iterable[str]) -> Iterable[str]:
+    for word in selectors:
+        if word == "-":
+            yield from sys.stdin.read().split()
+        else:
+            yield word
+
+
+def _filters(said: dict[str, Any]) -> Filters:
+    filters = Filters()
+    for name in ("handler", "lane", "category", "group", "tag", "text"):
+        if said[name] is not None:
+            filters[name] = said[name]
+    if said["states"]:
+        filters["state"] = list(said["states"])
+    for age in said["ages"]:
+        _add_age(filters, age)
+    return filters
+
+
+def _add_age(filters: Filters, text: str) -> None:
+    found = _AGE.fullmatch(text)
+    if not found:
+        msg = f"--age must be like '>2h' (older) or '<10m' (newer); found {text!r}"
+        raise UsageError(msg)
+    if found[1].startswith(">"):
+        filters["older_than"] = found[2]
+    else:
+        filters["newer_than"] = found[2]
+
+
+def _asked(said: dict[str, Any]) -> str:
+    parts = list(said["selectors"])
+    parts += [f"state:{state}" for state in said["states"]]
+    for name in ("handler", "lane", "category", "group", "tag", "text"):
+        if said[name] is not None:
+            parts.append(f"{name}:{said[name]}")
+    parts += [f"age:{age}" for age in said["ages"]]
+    return " ".join(parts)

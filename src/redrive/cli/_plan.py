@@ -1,0 +1,143 @@
+"""A deed before it is done: which jobs exactly, which of them it can take, and why not the others.
+
+The plan freezes the set. What is done later is done to these jobs and no others; those that have
+changed since people saw the plan are left alone and listed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from redrive import _transitions
+from redrive._transitions import Verb
+from redrive.app import Filters, Redrive
+from redrive.cli._filters import Selection
+from redrive.errors import Refused
+from redrive.job import Job, State
+
+USUAL: Mapping[Verb, Sequence[State]] = {
+    "retry": (State.PENDING, State.DEAD),
+    "resolve": (State.DEAD,),
+    "discard": (State.DEAD,),
+    "reopen": (State.RESOLVED,),
+}
+"""Which states a group, a filter or --all means where no state is named.
+
+A closed job is retried only by id or by `--state resolved`: somebody closed it on purpose.
+"""
+
+SAMPLES = 5
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A frozen set of jobs for one verb."""
+
+    verb: Verb
+    selection: Selection
+    eligible: list[Job]
+    ineligible: list[tuple[str, str]]
+    """Ids and why."""
+
+    @property
+    def matched(self) -> int:
+        """How many jobs the selection means."""
+        return len(self.eligible) + len(self.ineligible)
+
+    @property
+    def handlers(self) -> Counter[str]:
+        """How many jobs of each handler would be taken."""
+        return Counter(job.handler for job in self.eligible)
+
+    @property
+    def samples(self) -> list[Job]:
+        """Give a few of the jobs."""
+        return self.eligible[:SAMPLES]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is about one job that was named by its id."""
+        return len(self.selection.ids) == 1 and self.matched == 1
+
+
+def make_plan(app: Redrive, verb: Verb, selection: Selection) -> Plan:
+    """Freeze the set and sort it by what the verb can take."""
+    eligible: list[Job] = []
+    ineligible: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    for job in _jobs(app, verb, selection):
+        if job.id in seen:
+            continue
+        seen.add(job.id)
+        why = _refusal(job, verb)
+        if why is None:
+            eligible.append(job)
+        else:
+            ineligible.append((job.id, why))
+    return Plan(verb, selection, eligible, ineligible)
+
+
+def still_so(app: Redrive, plan: Plan) -> Plan:
+    """Look again before acting: what has changed since is left alone, what is new stays out.
+
+    Ages are not asked again: jobs grow older while people think.
+    """
+    filters = Filters(**(plan.selection.filters or {}))
+    filters.pop("older_than", None)
+    filters.pop("newer_than", None)
+    wanted = replace(plan.selection, filters=filters)
+    now = {job.id: job for job in _jobs(app, plan.verb, wanted)}
+    eligible: list[Job] = []
+    changed: list[tuple[str, str]] = []
+    for job in plan.eligible:
+        found = now.get(job.id)
+        if found is not None and _mark(found) == _mark(job):
+            eligible.append(job)
+        else:
+            changed.append((job.id, f"changed since the preview, {_now_words(found)}"))
+    return replace(plan, eligible=eligible, ineligible=[*plan.ineligible, *changed])
+
+
+def _jobs(app: Redrive, verb: Verb, selection: Selection) -> Iterator[Job]:
+    for word in dict.fromkeys(selection.ids):
+        yield _light(app.get(word))
+    if selection.ids:
+        return
+    filters: Filters = {"state": USUAL[verb], **(selection.filters or {})}
+    for group in selection.groups:
+        yield from _found(app, {**filters, "group": group})
+    if not selection.groups:
+        yield from _found(app, filters)
+
+
+def _found(app: Redrive, filters: Filters) -> Iterator[Job]:
+    page = app.find(limit=_PAGE, **filters)
+    while True:
+        yield from (_light(job) for job in page.jobs)
+        if page.cursor is None:
+            return
+        page = app.find(limit=_PAGE, cursor=page.cursor, **filters)
+
+
+def _light(job: Job) -> Job:
+    """Leave out what takes memory: a plan may hold a hundred thousand jobs."""
+    return replace(job, payload="{}", original=None, history=())
+
+
+def _refusal(job: Job, verb: Verb) -> str | None:
+    try:
+        _transitions.moved(job, verb, actor="", reason="", now=job.updated)
+    except Refused as refused:
+        return str(refused)
+    return None
+
+
+def _mark(job: Job) -> tuple[State, float, int, int]:
+    return job.state, job.updated, job.lease, job.edits
+
+
+def _now_words(job: Job | None) -> str:
+    return "no longer what was asked for" if job is None else f"now {job.state}"

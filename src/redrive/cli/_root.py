@@ -1,0 +1,183 @@
+"""The command `redrive` itself: finds commands by name, loads them late, and explains errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn, TextIO, cast
+
+import click
+
+from redrive.cli._command import shared, write_examples
+from redrive.cli._errors import FAILED, INTERRUPTED, Problem, explain
+from redrive.redact import inert
+
+EXAMPLES = (
+    "redrive status",
+    "redrive dlq",
+    "redrive retry G7 --dry-run",
+)
+
+SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
+    "Look": {
+        "status": ("status", "status", "How things stand, on one screen."),
+        "dlq": ("see", "dlq", "The dead letters, newest first."),
+        "failed": ("see", "failed", "Jobs that failed and wait for their next try."),
+        "list": ("see", "list_", "Jobs by state, handler, category, age, words."),
+        "show": ("show", "show", "Everything about one job (also: detail)."),
+        "groups": ("see", "groups", "What jobs died of, the commonest cause first."),
+        "log": ("see", "log", "What people did."),
+        "policy": ("policies", "policy", "The delays and limits of a policy."),
+    },
+    "Act": {
+        "retry": ("act", "retry", "Drive jobs again."),
+        "resolve": ("act", "resolve", "Close jobs: settled another way."),
+        "discard": ("act", "discard", "Close jobs that shall never be done."),
+        "reopen": ("act", "reopen", "Make closed jobs dead letters again."),
+        "pause": ("keep", "pause", "Let a lane's jobs wait."),
+        "resume": ("keep", "resume", "Let a paused lane go on."),
+    },
+    "Run and keep": {
+        "work": ("run", "work", "Run what is due."),
+        "init": ("keep", "init", "Make the store."),
+        "verify": ("keep", "verify", "Look whether everything stored is sound."),
+        "cleanup": ("keep", "cleanup", "Remove finished jobs that are old enough."),
+    },
+}
+ALIASES = {"detail": "show"}
+
+
+class Root(click.Group):
+    """Knows its commands by a table and imports one only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Name every command."""
+        return [name for section in SECTIONS.values() for name in section]
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        cmd_name: str,
+    ) -> click.Command | None:
+        """Import a command."""
+        wanted = ALIASES.get(cmd_name, cmd_name)
+        for section in SECTIONS.values():
+            if wanted in section:
+                module, name, _ = section[wanted]
+                found = getattr(import_module(f"redrive.cli.{module}"), name)
+                return cast("click.Command", found)
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or suggest the one that was meant."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            ctx.fail(f"no command {name!r}.{self._suggestion(ctx, name)}")
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples first."""
+        write_examples(EXAMPLES, formatter)
+        super().format_help(ctx, formatter)
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """List the commands by what they are for, without importing them."""
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, words) for name, (_, _, words) in section.items()])
+
+    def main(self, args: Sequence[str] | None = None, *more: Any, **extra: Any) -> NoReturn:
+        """Run, and turn whatever goes wrong into a message and an exit code."""
+        said = list(sys.argv[1:] if args is None else args) or ["--help"]
+        for stream in (sys.stdout, sys.stderr):
+            _never_fail_to_encode(stream)
+        try:
+            code = super().main(said, *more, **{**extra, "standalone_mode": False})
+            sys.stdout.flush()
+        except click.exceptions.Exit as stop:
+            code = stop.exit_code
+        except (click.Abort, KeyboardInterrupt):
+            sys.stderr.write("stopped\n")
+            code = INTERRUPTED
+        except Exception as error:  # noqa: BLE001 - each is explained, ours with its trace
+            code = _report(error, as_json="--json" in said)
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def _suggestion(self, ctx: click.Context, name: str) -> str:
+        from difflib import get_close_matches  # noqa: PLC0415 - for those who mistyped
+
+        near = get_close_matches(name, [*self.list_commands(ctx), *ALIASES], n=1, cutoff=0.5)
+        return f" Did you mean `redrive {near[0]}`?" if near else " `redrive --help` lists them."
+
+
+def _never_fail_to_encode(stream: TextIO) -> None:
+    """Let a character that the terminal cannot show become an escape instead of an error."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+def _report(error: Exception, *, as_json: bool) -> int:
+    if isinstance(error, OSError) and error.errno == errno.EPIPE:
+        # Whoever read us has seen enough. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    problem = explain(error)
+    if problem is None:
+        import traceback  # noqa: PLC0415 - only for our own mistakes
+
+        trace = inert("".join(traceback.format_exception(error)), keep_newlines=True)
+        sys.stderr.write(f"{trace}\nThis is a mistake in Redrive: please report it.\n")
+        return FAILED
+    _tell(problem, as_json=as_json)
+    return problem.exit
+
+
+def _tell(problem: Problem, *, as_json: bool) -> None:
+    if as_json:
+        from redrive.cli.output import document  # noqa: PLC0415
+
+        sys.stderr.write(document.problem(problem.code, problem.message, problem.hint))
+        return
+    sys.stderr.write(f"error: {inert(problem.message, keep_newlines=True)}\n")
+    if problem.hint:
+        sys.stderr.write(f"hint: {inert(problem.hint, keep_newlines=True)}\n")
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, value: object) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+
+    try:
+        sys.stdout.write(f"redrive {version('redrive')}\n")
+    except PackageNotFoundError:  # a source tree that was never installed
+        sys.stdout.write("redrive 0\n")
+    ctx.exit()
+
+
+root = Root(
+    "redrive",
+    help="Keeps work that failed: see why, drive it again, or close it with a reason.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    params=[
+        *shared(),
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            help="Show the version.",
+            callback=_print_version,
+        ),
+    ],
+)

@@ -1,0 +1,231 @@
+"""Acting: retry, resolve, discard and reopen, always on exactly the jobs that were previewed."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from redrive._transitions import Verb
+from redrive.app import Redrive
+from redrive.cli._command import command
+from redrive.cli._errors import CONFLICT, FAILED, NOTHING, PARTLY, USAGE, Stop
+from redrive.cli._face import Face
+from redrive.cli._filters import Selection, selection_of, with_filters
+from redrive.cli._plan import USUAL, Plan, make_plan, still_so
+from redrive.cli.documents import error_line, job_document
+from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+
+TYPED = 100
+"""Above so many jobs the number must be typed."""
+
+Function = Callable[..., None]
+
+_DONE = {
+    "retry": "retried",
+    "resolve": "resolved",
+    "discard": "discarded",
+    "reopen": "reopened",
+}
+
+
+def _acting(function: Function) -> Function:
+    """Give a command the selectors, the filters and the options of every act."""
+    options: list[Callable[[Function], Function]] = [
+        with_filters,
+        click.option("--all", "everything", is_flag=True, help="All the jobs it is meant for."),
+        click.option("--reason", default="", metavar="TEXT", help="Why; kept with the act."),
+        click.option("--dry-run", is_flag=True, help="Only show what would be done."),
+        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+        click.pass_obj,
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@command(
+    "retry",
+    "redrive retry 01J9ZQ4B7V5X2C8D3E6F1G0H4K",
+    "redrive retry G7 --reason 'the API is back'",
+    "redrive retry --all --dry-run",
+)
+@_acting
+def retry(face: Face, **said: Any) -> None:
+    """Drive jobs again.
+
+    Dead ones start a fresh life, pending ones become due now. Groups, filters and --all mean
+    pending and dead jobs unless --state says otherwise.
+    """
+    _act(face, "retry", said)
+
+
+@command(
+    "resolve",
+    "redrive resolve 01J9ZQ4B7V5X2C8D3E6F1G0H4K --reason 'paid by hand'",
+    "redrive resolve G7 --yes",
+    "redrive resolve --handler 'mail.*' --age '>7d' --dry-run",
+)
+@_acting
+def resolve(face: Face, **said: Any) -> None:
+    """Close jobs: the matter is settled another way.
+
+    Groups, filters and --all mean dead jobs unless --state says otherwise. `reopen` undoes it.
+    """
+    _act(face, "resolve", said)
+
+
+@command(
+    "discard",
+    "redrive discard 01J9ZQ4B7V5X2C8D3E6F1G0H4K --reason 'a test order'",
+    "redrive discard G7 --reason 'tenant is gone' --dry-run",
+    "redrive list --tag test --ids | redrive discard - --reason 'test data' --yes",
+)
+@_acting
+def discard(face: Face, **said: Any) -> None:
+    """Close jobs that shall never be done; needs a reason.
+
+    Groups, filters and --all mean dead jobs unless --state says otherwise. `reopen` undoes it.
+    """
+    if not said["reason"].strip():
+        raise click.UsageError("discard needs --reason: those who come after want to know why")
+    _act(face, "discard", said)
+
+
+@command(
+    "reopen",
+    "redrive reopen 01J9ZQ4B7V5X2C8D3E6F1G0H4K",
+    "redrive reopen G7 --reason 'it is back'",
+    "redrive reopen --age '<1h' --dry-run",
+)
+@_acting
+def reopen(face: Face, **said: Any) -> None:
+    """Make resolved or discarded jobs dead letters again."""
+    _act(face, "reopen", said)
+
+
+def _act(face: Face, verb: Verb, said: dict[str, Any]) -> None:
+    """Freeze, preview, ask, do, report."""
+    selection = _selection(verb, said)
+    with face.opened(read_only=said["dry_run"]) as app:
+        plan = make_plan(app, verb, selection)
+        if not plan.matched:
+            raise Stop("nothing_matched", "nothing matched", exits=NOTHING)
+        if said["dry_run"]:
+            face.show(View(_plan_document(plan), _preview(plan)), then=f"redrive {verb} …")
+            return
+        if not plan.eligible:
+            _report(face, plan, 0, plan.ineligible)
+            raise click.exceptions.Exit(CONFLICT)
+        if not (said["yes"] or plan.is_single):
+            _ask(face, plan)
+        _carry_out(face, app, plan, said["reason"])
+
+
+def _carry_out(face: Face, app: Redrive, plan: Plan, reason: str) -> None:
+    checked = still_so(app, plan)
+    ids = [job.id for job in checked.eligible]
+    moved = app.move(plan.verb, ids, asked=plan.selection.asked, reason=reason) if ids else None
+    done = len(moved.done) if moved else 0
+    skipped = [*checked.ineligible, *(moved.skipped if moved else [])]
+    _report(face, plan, done, skipped)
+    if not done:
+        raise click.exceptions.Exit(CONFLICT)
+    if done < len(plan.eligible):
+        raise click.exceptions.Exit(PARTLY)
+
+
+def _selection(verb: Verb, said: dict[str, Any]) -> Selection:
+    selection = selection_of(said)
+    if said["everything"]:
+        if not selection.is_empty:
+            raise click.UsageError("give --all or a selection, not both")
+        return Selection(filters={}, asked="--all")
+    if selection.is_empty:
+        if "-" in said["selectors"]:
+            raise Stop("nothing_matched", "no ids on standard input", exits=NOTHING)
+        states = " and ".join(USUAL[verb])
+        msg = f"say which jobs: ids, a group such as G7, filters, or --all for all {states} jobs"
+        raise click.UsageError(msg)
+    return selection
+
+
+def _ask(face: Face, plan: Plan) -> None:
+    """Ask a person, once they have seen the plan; without a terminal there is nobody to ask."""
+    number = len(plan.eligible)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        msg = f"{plan.verb} would take {number} jobs and there is no terminal to ask on"
+        raise Stop("needs_yes", msg, hint="add --yes, or look first with --dry-run", exits=USAGE)
+    face.preview(View(None, _preview(plan)))
+    if number > TYPED:
+        said = click.prompt(
+            f"Type {number} to {plan.verb} them", err=True, default="", show_default=False
+        )
+        agreed = said.strip().replace(",", "") == str(number)
+    else:
+        agreed = click.confirm(f"{plan.verb.capitalize()} {_jobs(number)}?", err=True)
+    if not agreed:
+        raise Stop("declined", "nothing was changed", exits=FAILED)
+
+
+def _preview(plan: Plan) -> list[Part]:
+    number = len(plan.eligible)
+    parts: list[Part] = [Facts([("would take", number), ("matched", plan.matched)])]
+    if number:
+        split: list[list[Cell]] = [[name, jobs] for name, jobs in plan.handlers.most_common()]
+        parts.append(Table(columns("handler", "jobs:number"), split, "By handler", "handler"))
+        heads = columns("id:id", "state:word", "handler", "error")
+        rows: list[list[Cell]] = [
+            [job.id, job.state, job.handler, error_line(job.failure)] for job in plan.samples
+        ]
+        title = "The jobs" if number == len(rows) else f"{len(rows)} of the {number} jobs"
+        parts.append(Table(heads, rows, title, "sample"))
+    return parts + _skipped_parts(plan.ineligible, "Cannot be taken")
+
+
+def _report(face: Face, plan: Plan, done: int, skipped: list[tuple[str, str]]) -> None:
+    word = _DONE[plan.verb]
+    data = {
+        "verb": plan.verb,
+        "matched": plan.matched,
+        "done": done,
+        "skipped": [{"id": one, "why": why} for one, why in skipped],
+    }
+    parts: list[Part] = [
+        Line(f"{word} {_jobs(done)}", "good" if done else "warn"),
+        Facts([("matched", plan.matched), ("done", done), ("skipped", len(skipped))]),
+        *_skipped_parts(skipped, "Skipped"),
+    ]
+    then = "redrive failed" if plan.verb == "retry" else "redrive dlq"
+    face.show(View(data, parts), then=then if done else "")
+
+
+def _skipped_parts(skipped: list[tuple[str, str]], title: str) -> list[Part]:
+    """Say why jobs are left: each of a few, the reasons of many."""
+    if not skipped:
+        return []
+    if len(skipped) > TYPED:
+        rows: list[list[Cell]] = [
+            [jobs, why] for why, jobs in Counter(why for _, why in skipped).most_common()
+        ]
+        return [Table(columns("jobs:number", "why"), rows, title, "skipped")]
+    return [Table(columns("id:id", "why"), [list(pair) for pair in skipped], title, "skipped")]
+
+
+def _plan_document(plan: Plan) -> dict[str, object]:
+    return {
+        "verb": plan.verb,
+        "dry_run": True,
+        "matched": plan.matched,
+        "eligible": len(plan.eligible),
+        "handlers": dict(plan.handlers),
+        "samples": [job_document(job) for job in plan.samples],
+        "ineligible": [{"id": one, "why": why} for one, why in plan.ineligible],
+    }
+
+
+def _jobs(number: int) -> str:
+    return "1 job" if number == 1 else f"{number:,} jobs"

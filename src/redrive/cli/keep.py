@@ -1,0 +1,193 @@
+"""Looking after the store: making it, checking it, cleaning it, pausing lanes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import click
+
+from redrive._duration import seconds, words
+from redrive.app import Redrive, Report
+from redrive.cli._command import command
+from redrive.cli._errors import FAILED, NOTHING, USAGE, Stop
+from redrive.cli._face import Face
+from redrive.cli._load import load_app
+from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+from redrive.errors import StoreMissing
+from redrive.policy import Keep
+
+
+@command(
+    "init", "redrive init", "redrive init --store jobs.db", "redrive init --store jsonl:dlq.jsonl"
+)
+@click.pass_obj
+def init(face: Face) -> None:
+    """Make the store, for yourself only (mode 600); one that is there stays as it is."""
+    try:
+        with face.opened() as app:
+            there, url, durability = True, app.store.url, app.store.durability
+    except StoreMissing:
+        with face.opened(create=True) as app:
+            there, url, durability = False, app.store.url, app.store.durability
+    said = "there is a store already" if there else "made a store"
+    data = {"store": url, "durability": durability, "created": not there}
+    parts: list[Part] = [
+        Line(f"{said} at {url}", "" if there else "good"),
+        Facts([("store", url), ("durability", durability), ("named by", face.config.source)]),
+    ]
+    face.show(View(data, parts), then="redrive status")
+
+
+@command("verify", "redrive verify", "redrive verify --json", "redrive verify --repair")
+@click.option("--repair", is_flag=True, help="Move damaged lines of a JSON Lines store aside.")
+@click.pass_obj
+def verify(face: Face, *, repair: bool) -> None:
+    """Look at everything that is stored and say what is wrong; exit 1 if something is."""
+    if repair:
+        with face.acting() as app:
+            _repair(face, app)
+            report = app.verify()
+    else:
+        with face.reading() as app:
+            report = app.verify()
+    then = "redrive status" if report.ok or repair else "redrive verify --repair"
+    face.show(_report_view(report), then=then)
+    if not report.ok:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _repair(face: Face, app: Redrive) -> None:
+    mend: Callable[[], object] | None = getattr(app.store, "repair", None)
+    if mend is None:
+        msg = f"{app.store.url} has no repair of its own"
+        hint = "restore a backup; `redrive verify` says what is wrong"
+        raise Stop("no_repair", msg, hint=hint, exits=USAGE)
+    done = mend()
+    face.say(f"repair: {done}" if done else "repair: nothing to do")
+
+
+def _report_view(report: Report) -> View:
+    data = {
+        "ok": report.ok,
+        "jobs": report.jobs,
+        "facts": dict(report.facts),
+        "problems": [
+            {"where": p.where, "what": p.what, "remedy": p.remedy} for p in report.problems
+        ],
+    }
+    number = len(report.problems)
+    sound = f"{report.jobs:,} jobs looked at, all sound"
+    parts: list[Part] = [
+        Line(f"{number} problems found", "bad") if number else Line(sound, "good"),
+        Facts([("jobs", report.jobs), *report.facts.items()]),
+    ]
+    if number:
+        rows = [[p.where, p.what, p.remedy] for p in report.problems]
+        parts.append(Table(columns("where", "what", "remedy"), rows, "Problems", "problem"))
+    return View(data, parts)
+
+
+@command(
+    "pause",
+    "redrive pause mail",
+    "redrive pause mail --for 2h --reason 'provider is down'",
+    "redrive pause http:railway --json",
+)
+@click.argument("lane")
+@click.option("--for", "duration", metavar="TIME", help="Such as 90s, 5m, 2h; else until resume.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; shown in status.")
+@click.pass_obj
+def pause(face: Face, lane: str, duration: str | None, reason: str) -> None:
+    """Let a lane's jobs wait, for all workers; they spend nothing meanwhile."""
+    span = None if duration is None else seconds(duration, name="--for")
+    with face.acting() as app:
+        app.pause(lane, reason=reason, duration=span)
+        waiting = sum(c.jobs for c in app.counts() if c.lane == lane and c.state == "pending")
+    ends = "until `redrive resume`" if span is None else f"for {words(span)}"
+    data = {"lane": lane, "paused": True, "seconds": span, "reason": reason, "waiting": waiting}
+    parts: list[Part] = [
+        Line(f"lane {lane} is paused {ends}", "good"),
+        Facts([("waiting", waiting)]),
+    ]
+    face.show(View(data, parts), then=f"redrive resume {lane}")
+
+
+@command(
+    "resume",
+    "redrive resume mail",
+    "redrive resume mail --reason 'it works again'",
+    "redrive resume mail --json",
+)
+@click.argument("lane")
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the act.")
+@click.pass_obj
+def resume(face: Face, lane: str, reason: str) -> None:
+    """Let a paused lane go on."""
+    with face.acting() as app:
+        if not any(note.name.partition(":")[2] == lane for note in app.pauses()):
+            raise Stop("nothing_matched", f"lane {lane} is not paused", exits=NOTHING)
+        app.resume(lane, reason=reason)
+    data = {"lane": lane, "paused": False, "reason": reason}
+    face.show(View(data, [Line(f"lane {lane} goes on", "good")]), then="redrive status")
+
+
+@command(
+    "cleanup",
+    "redrive cleanup shop.jobs:app",
+    "redrive cleanup --completed 24h --resolved 7d",
+    "redrive cleanup --dead 90d --dry-run",
+)
+@click.argument("app_name", metavar="[MODULE:APP]", required=False)
+@click.option("--completed", metavar="AGE", help="Remove completed jobs older than this.")
+@click.option("--resolved", metavar="AGE", help="Remove resolved jobs older than this.")
+@click.option("--dead", metavar="AGE", help="Remove dead letters older than this.")
+@click.option("--dry-run", is_flag=True, help="Only count (with ages).")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def cleanup(
+    face: Face, /, app_name: str | None, *, dry_run: bool, yes: bool, **ages: str | None
+) -> None:
+    """Remove finished jobs that are older than their policies keep them.
+
+    The policies are in your program, so name it; or say the ages outright.
+    """
+    spans = {state: seconds(age, name=f"--{state}") for state, age in ages.items() if age}
+    name = app_name or (None if spans else face.config.app)
+    if name and spans:
+        raise click.UsageError("give a program or ages, not both")
+    if name and dry_run:
+        raise click.UsageError("--dry-run counts by ages: give --completed, --resolved or --dead")
+    if not name and not spans:
+        msg = "name your program (module:app), whose policies say how long jobs are kept, or ages"
+        raise click.UsageError(msg)
+    if name:
+        with load_app(face, name) as app:
+            _show_removed(face, app.cleanup())
+        return
+    with face.opened(read_only=dry_run, keep=_keep(spans)) as app:
+        number = sum(len(app.select(state=state, older_than=age)) for state, age in spans.items())
+        if dry_run:
+            data = {"dry_run": True, "would_remove": number}
+            face.show(View(data, [Facts([("would remove", number)])]), then="redrive cleanup …")
+            return
+        if number and not yes:
+            _ask(number)
+        _show_removed(face, app.cleanup())
+
+
+def _keep(spans: dict[str, float]) -> Keep:
+    return Keep(spans.get("completed"), spans.get("resolved"), spans.get("dead"))
+
+
+def _ask(number: int) -> None:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        msg = f"{number} jobs would be removed for good and there is no terminal to ask on"
+        raise Stop("needs_yes", msg, hint="add --yes, or look first with --dry-run", exits=USAGE)
+    if not click.confirm(f"Remove {number} jobs for good?", err=True):
+        raise Stop("declined", "nothing was changed", exits=FAILED)
+
+
+def _show_removed(face: Face, number: int) -> None:
+    rows: list[tuple[str, Cell]] = [("removed", number)]
+    face.show(View({"removed": number}, [Facts(rows)]), then="redrive status")

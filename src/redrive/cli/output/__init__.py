@@ -1,0 +1,104 @@
+"""What a command has to show, as plain data, and who renders it.
+
+A `View` holds the same matter twice: `data` for machines, `parts` for people. The renderers know
+nothing of jobs; they make everything they print harmless to a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+Tone = Literal["", "good", "bad", "warn"]
+"""Shown as a sign and a colour; the words must do without either."""
+
+Kind = Literal["text", "id", "number", "time", "word"]
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """A moment, in seconds since 1970; `now` makes it an age on a narrow terminal."""
+
+    at: float | None
+    now: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A duration in seconds."""
+
+    seconds: float | None
+
+
+Cell = str | int | None | When | Span
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's heading and what is in it; `extra` ones are for plain text only."""
+
+    name: str
+    kind: Kind = "text"
+    extra: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under headings. In plain text a `tag` stands before each row instead of the headings."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and values."""
+
+    pairs: Sequence[tuple[str, Cell]]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Text of several lines, such as a traceback; in plain text the tag stands before each line."""
+
+    title: str
+    text: str
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One sentence."""
+
+    text: str
+    tone: Tone = ""
+
+
+Part = Table | Facts | Block | Line
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything a command shows on standard output."""
+
+    data: object
+    parts: Sequence[Part]
+    page: Mapping[str, object] | None = None
+
+
+def columns(*names: str) -> list[Column]:
+    """Make columns from short words: `id:id`, `attempts:number`, `lane:text:extra`."""
+    return [_column(*name.split(":")) for name in names]
+
+
+def _column(name: str, kind: str = "text", extra: str = "") -> Column:
+    return Column(name, cast("Kind", kind), extra=bool(extra))
+
+
+def numbered(rows: Iterable[Sequence[Cell]]) -> list[list[Cell]]:
+    """Put 1, 2, 3 … before the rows."""
+    return [[number, *row] for number, row in enumerate(rows, start=1)]

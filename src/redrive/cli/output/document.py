@@ -1,0 +1,26 @@
+"""JSON: one document with a version, in ASCII, so that nothing in it can drive a terminal."""
+
+from __future__ import annotations
+
+import json
+
+from redrive.cli.output import View
+
+SCHEMA = 1
+"""Grows when a field changes its meaning or goes; new fields do not count."""
+
+
+def render(view: View) -> str:
+    """Give the whole document."""
+    return _text({"schema": SCHEMA, "data": view.data, "page": view.page}, indent=2)
+
+
+def problem(code: str, message: str, hint: str) -> str:
+    """Give the document that stands for an error."""
+    return _text({"error": {"code": code, "message": message, "hint": hint or None}}, indent=None)
+
+
+def _text(document: object, *, indent: int | None) -> str:
+    text = json.dumps(document, ensure_ascii=True, indent=indent)
+    # The one control character that JSON's own escapes leave as it is.
+    return text.replace("\x7f", "\\u007f") + "\n"

@@ -1,0 +1,75 @@
+"""Plain text: our own, the same on every machine, one row a line, tabs between values.
+
+Values are whole, times are UTC in ISO 8601, and whatever could drive a terminal or forge a line is
+shown as an escape. Nothing here knows of colours, widths or rich.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from redrive.cli.output import Block, Cell, Facts, Line, Part, Span, Table, View, When
+from redrive.redact import inert
+
+NOTHING = "-"
+"""Stands for a value that is not there."""
+
+
+def render(view: View) -> str:
+    """Give the whole text."""
+    return "".join(f"{line}\n" for part in view.parts for line in _lines(part))
+
+
+def iso(at: float | None) -> str | None:
+    """Say a moment in ISO 8601, UTC, to the millisecond."""
+    if at is None:
+        return None
+    try:
+        moment = datetime.fromtimestamp(at, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(at)  # beyond the year 9999: somebody else's file said so
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def number(value: float | None) -> str | None:
+    """Say seconds without needless digits."""
+    return None if value is None else f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def cell(value: Cell) -> str:
+    """Say one value on one line."""
+    match value:
+        case When(at):
+            said = iso(at)
+        case Span(seconds):
+            said = number(seconds)
+        case str():
+            said = inert(value)
+        case None:
+            said = None
+        case _:
+            said = str(value)
+    return said or NOTHING
+
+
+def _lines(part: Part) -> Iterator[str]:
+    match part:
+        case Line(text):
+            yield inert(text)
+        case Facts(pairs):
+            for name, value in pairs:
+                yield _row([name, value])
+        case Block(_, text, tag):
+            for line in text.splitlines():
+                yield f"{tag}\t{inert(line)}"
+        case Table(columns, rows, _, tag):
+            lead: list[Cell] = [tag] if tag else []
+            if not tag:
+                yield _row([column.name for column in columns])
+            for row in rows:
+                yield _row([*lead, *row])
+
+
+def _row(values: Sequence[Cell]) -> str:
+    return "\t".join(cell(value) for value in values)

@@ -1,0 +1,252 @@
+"""Looking: the dead letters, what failed, lists, causes, and what people did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from redrive.app import Page, Redrive
+from redrive.cli._command import command
+from redrive.cli._face import Face
+from redrive.cli._filters import Selection, selection_of, with_filters
+from redrive.cli.documents import (
+    act_document,
+    category_of,
+    error_line,
+    group_document,
+    group_name,
+    job_document,
+)
+from redrive.cli.output import Cell, Line, Part, Table, View, When, columns, numbered
+from redrive.job import Job
+
+_SHORT = columns(
+    "#:number", "id:id", "time:time", "error", "category:word", "attempts:number", "group:id"
+)
+_LIST = columns(
+    "id:id",
+    "state:word",
+    "handler",
+    "changed:time",
+    "error",
+    "category:word",
+    "attempts:number",
+    "group:id",
+    "lane:text:extra",
+    "created:time:extra",
+    "due:time:extra",
+    "reason:word:extra",
+    "tags:text:extra",
+    "key:text:extra",
+)
+_limit = click.option(
+    "--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), metavar="N"
+)
+_cursor = click.option("--cursor", metavar="CURSOR", help="Go on where a page ended.")
+
+
+def attempts_of(job: Job) -> str:
+    """Say how many attempts of how many."""
+    return f"{job.attempts}/{job.limit or '?'}"
+
+
+@command(
+    "dlq",
+    "redrive dlq",
+    "redrive dlq --limit 100 --plain",
+    "redrive dlq --json | jq -r '.data[].id'",
+)
+@_limit
+@_cursor
+@click.pass_obj
+def dlq(face: Face, limit: int, cursor: str | None) -> None:
+    """Show the dead letters, newest first."""
+    with face.reading() as app:
+        page = app.find(state="dead", by_change=True, limit=limit, cursor=cursor)
+        view = _short(page, limit, app.store.now(), "Dead letter queue is empty!")
+    _show(face, view, page)
+
+
+@command(
+    "failed",
+    "redrive failed",
+    "redrive failed --limit 5",
+    "redrive failed --json",
+)
+@_limit
+@_cursor
+@click.pass_obj
+def failed(face: Face, limit: int, cursor: str | None) -> None:
+    """Show the jobs that failed and wait for their next try, newest first."""
+    with face.reading() as app:
+        page = app.find(state="pending", failed=True, by_change=True, limit=limit, cursor=cursor)
+        view = _short(page, limit, app.store.now(), "No failed jobs!")
+    _show(face, view, page)
+
+
+@command(
+    "list",
+    "redrive list --state dead --category transient",
+    "redrive list G7 --age '>2h'",
+    "redrive list --state dead --ids | redrive resolve - --yes",
+)
+@with_filters
+@_limit
+@_cursor
+@click.option("--ids", "only_ids", is_flag=True, help="Only the ids, one a line.")
+@click.pass_obj
+def list_(face: Face, /, limit: int, cursor: str | None, *, only_ids: bool, **said: Any) -> None:
+    """List jobs, newest first; every filter given must hold."""
+    selection = selection_of(said)
+    with face.reading() as app:
+        page = _found(app, selection, limit, cursor)
+        now = app.store.now()
+    view = _listed(page, limit, now)
+    if only_ids:
+        ids = [job.id for job in page.jobs]
+        view = View(ids, [Line(one) for one in ids], view.page)
+    _show(face, view, page)
+
+
+@command(
+    "groups",
+    "redrive groups",
+    "redrive groups --handler 'mail.*'",
+    "redrive groups --state pending --state dead --json",
+)
+@with_filters
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000))
+@click.pass_obj
+def groups(face: Face, /, limit: int, **said: Any) -> None:
+    """Show what jobs died of, the commonest cause first."""
+    selection = selection_of(said)
+    if selection.ids or len(selection.groups) > 1:
+        raise click.UsageError("groups takes filters, or one group such as G7")
+    filters = selection.filters or {}
+    if selection.groups:
+        filters["group"] = selection.groups[0]
+    with face.reading() as app:
+        found = app.groups(limit=limit, **filters)
+        now = app.store.now()
+    rows: list[list[Cell]] = [
+        [
+            group.name,
+            group.jobs,
+            group.title,
+            group.category,
+            ", ".join(group.handlers),
+            When(group.first_seen, now),
+            When(group.last_seen, now),
+        ]
+        for group in found
+    ]
+    heads = columns(
+        "group:id", "jobs:number", "cause", "category:word", "handlers", "first:time", "last:time"
+    )
+    parts: list[Part] = [Table(heads, rows)] if rows else [Line("No groups.")]
+    then = f"redrive list {found[0].name}" if found else "redrive status"
+    face.show(View([group_document(group) for group in found], parts), then=then)
+
+
+@command(
+    "log",
+    "redrive log",
+    "redrive log --limit 5 --plain",
+    "redrive log --json | jq '.data[] | select(.verb == \"discard\")'",
+)
+@_limit
+@click.option("--before", type=int, metavar="NUMBER", help="Only acts before this number.")
+@click.pass_obj
+def log(face: Face, limit: int, before: int | None) -> None:
+    """Show what people did: who, what, to which jobs, when and why."""
+    with face.reading() as app:
+        acts = app.acts(limit=limit, before=before)
+        now = app.store.now()
+    heads = columns(
+        "number:number",
+        "time:time",
+        "actor",
+        "verb:word",
+        "target",
+        "done:number",
+        "skipped:number",
+        "reason",
+    )
+    rows: list[list[Cell]] = [
+        [a.number, When(a.at, now), a.actor, a.verb, a.target, a.done, a.skipped, a.reason]
+        for a in acts
+    ]
+    parts: list[Part] = [Table(heads, rows)] if rows else [Line("Nobody did anything yet.")]
+    more = acts[-1].number if len(acts) == limit else None
+    face.show(
+        View([act_document(act) for act in acts], parts, {"limit": limit, "before": more}),
+        then=f"redrive log --before {more}" if more else "",
+    )
+
+
+def _found(app: Redrive, selection: Selection, limit: int, cursor: str | None) -> Page:
+    """Find a page: by filters with a cursor, or exactly the jobs that were named."""
+    filters = selection.filters or {}
+    if len(selection.groups) == 1:
+        filters["group"] = selection.groups[0]
+    elif selection.ids or selection.groups:
+        names = [*selection.ids, *(f"G{number}" for number in selection.groups)]
+        ids = app.select(*names, **filters)
+        if len(ids) > limit:
+            msg = f"{len(ids)} jobs are meant; give --limit {len(ids)} to see them all"
+            raise click.UsageError(msg)
+        return Page([app.get(name) for name in ids], None)
+    return app.find(limit=limit, cursor=cursor, **filters)
+
+
+def _show(face: Face, view: View, page: Page) -> None:
+    """Show a page of jobs, and say on standard error where it goes on."""
+    first = page.jobs[0].id if page.jobs else ""
+    face.show(view, then=f"redrive show {first}" if first else "redrive status")
+    if page.cursor and not face.json:
+        face.say(f"there are more: add --cursor {page.cursor}")
+
+
+def _page(page: Page, limit: int) -> dict[str, object]:
+    return {"limit": limit, "count": len(page.jobs), "cursor": page.cursor}
+
+
+def _short(page: Page, limit: int, now: float, empty: str) -> View:
+    rows: list[list[Cell]] = [
+        [
+            job.id,
+            When(job.updated, now),
+            error_line(job.failure),
+            category_of(job),
+            attempts_of(job),
+            group_name(job.group),
+        ]
+        for job in page.jobs
+    ]
+    parts: list[Part] = [Table(_SHORT, numbered(rows))] if rows else [Line(empty, "good")]
+    return View([job_document(job) for job in page.jobs], parts, _page(page, limit))
+
+
+def _listed(page: Page, limit: int, now: float) -> View:
+    rows: list[list[Cell]] = [
+        [
+            job.id,
+            job.state,
+            job.handler,
+            When(job.updated, now),
+            error_line(job.failure),
+            category_of(job),
+            attempts_of(job),
+            group_name(job.group),
+            job.lane,
+            When(job.created),
+            When(job.due),
+            job.reason,
+            " ".join(job.tags),
+            job.key,
+        ]
+        for job in page.jobs
+    ]
+    parts: list[Part] = [Table(_LIST, rows)] if rows else [Line("No jobs.")]
+    return View([job_document(job) for job in page.jobs], parts, _page(page, limit))

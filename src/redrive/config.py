@@ -1,0 +1,131 @@
+"""Where a command finds its store and app when nobody names them.
+
+In this order: what was said outright, `REDRIVE_STORE`, `redrive.toml` or `[tool.redrive]` of a
+`pyproject.toml` in the current directory or one above it, and `redrive.db` beside you. A relative
+path in a file counts from that file, so a command means the same store from every subdirectory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from redrive.errors import UsageError
+
+DEFAULT = "redrive.db"
+KEYS = ("store", "app")
+"""What a file may say."""
+
+_OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+]+:")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What was found, and where."""
+
+    store: str = DEFAULT
+    app: str | None = None
+    """The program's Redrive object, as `module:attribute`."""
+    source: str = "default"
+    """Who named the store: "option", "REDRIVE_STORE", a file's path, or "default"."""
+    unknown: tuple[str, ...] = ()
+    """Keys of the file that mean nothing here, most likely misspelled."""
+    file: Path | None = None
+    """The file that was read, if there is one."""
+
+
+def find(
+    *,
+    store: str | None = None,
+    directory: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Config:
+    """Find the store and the app; `store` is what was said outright and wins."""
+    environ = os.environ if environ is None else environ
+    said = {"option": store, "REDRIVE_STORE": environ.get("REDRIVE_STORE")}
+    file, table = _nearest(directory or Path.cwd())
+    app, kept = _text(table, "app", file), _text(table, "store", file)
+    unknown = tuple(key for key in table if key not in KEYS)
+    for source, value in said.items():
+        if value:
+            return Config(store=value, app=app, source=source, unknown=unknown, file=file)
+    if file is not None and kept is not None:
+        place = anchored(kept, file.parent)
+        return Config(store=place, app=app, source=str(file), unknown=unknown, file=file)
+    return Config(app=app, unknown=unknown, file=file)
+
+
+def anchored(url: str, directory: Path) -> str:
+    """Make the relative path in a store's URL count from a directory."""
+    scheme = next((known for known in ("sqlite:", "jsonl:") if url.startswith(known)), "")
+    rest = url.removeprefix(scheme)
+    if rest.startswith(("/", "~")) or (not scheme and _OTHER_SCHEME.match(url)):
+        return url
+    return f"{scheme}{directory / rest}"
+
+
+def _nearest(directory: Path) -> tuple[Path | None, Mapping[str, object]]:
+    for place in (directory, *directory.parents):
+        own, shared = place / "redrive.toml", place / "pyproject.toml"
+        table = _read(own)
+        if table is not None:
+            return own, _own_table(table, own)
+        table = _read(shared, naming=b"redrive")
+        section = None if table is None else _section(table, "tool", "redrive", file=shared)
+        if section is not None:
+            return shared, section
+    return None, {}
+
+
+def _read(file: Path, *, naming: bytes = b"") -> Mapping[str, object] | None:
+    """Read a file if it is there; one that never names us is not worth parsing."""
+    try:
+        content = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        # A directory above that we may not look into cannot be meant for us.
+        return None
+    except OSError as error:
+        msg = f"cannot read {file} ({error.strerror}); mend it or take it away"
+        raise UsageError(msg) from error
+    if naming not in content:
+        return None
+    import tomllib  # noqa: PLC0415 - most calls meet no file
+
+    try:
+        return tomllib.loads(content.decode())
+    except ValueError as error:
+        msg = f"{file} is not valid TOML: {error}"
+        raise UsageError(msg) from error
+
+
+def _own_table(table: Mapping[str, object], file: Path) -> Mapping[str, object]:
+    """Give what redrive.toml says, under `[redrive]` or at the top."""
+    section = _section(table, "redrive", file=file)
+    if section is None:
+        return table
+    return {**{key: value for key, value in table.items() if key != "redrive"}, **section}
+
+
+def _section(table: Mapping[str, object], *names: str, file: Path) -> Mapping[str, object] | None:
+    found = table
+    for name in names:
+        inner = found.get(name)
+        if inner is None:
+            return None
+        if not isinstance(inner, dict):
+            msg = f"{name} in {file} must be a table with the keys {', '.join(KEYS)}"
+            raise UsageError(msg)
+        found = cast("dict[str, object]", inner)
+    return found
+
+
+def _text(table: Mapping[str, object], key: str, file: Path | None) -> str | None:
+    value = table.get(key)
+    if value is None or (isinstance(value, str) and value):
+        return value
+    msg = f'{key} in {file} must be text, as in {key} = "…"; found {value!r}'
+    raise UsageError(msg)

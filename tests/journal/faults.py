@@ -119,7 +119,8 @@ def one(path: Path, number: int, mode: str) -> bool:
     _, status = os.waitpid(child, 0)
     struck = status != 0 or any(word[0] == "calls" and word[1] >= number for word in said)
     if struck:
-        print(json.dumps({"number": number, "status": status, "said": said}), flush=True)
+        line = json.dumps({"number": number, "status": status, "said": said})
+        real["write"](1, line.encode() + b"\n")
     return struck
 
 

@@ -44,9 +44,7 @@ def scenario() -> list[Operation]:
         lambda store: store.note("pause:slow", "by ada", durable=True),
         lease("job2"),
         lambda store: store.renew([held["job2"]], lease_for=60),
-        lambda store: held.update(
-            job2=store.seize(by="w2", lease_for=30, holder="w1")[0]
-        ),
+        lambda store: held.update(job2=store.seize(by="w2", lease_for=30, holder="w1")[0]),
         settle("job2", Completed(Reason.DONE)),
         lambda store: store.move(["job0", "job1", "nobody"], "retry", make_act(), run=7),
         lambda store: store.amend("job1", '{"new":"Ä"}', make_act("edit"), expected=0),
@@ -107,9 +105,7 @@ def film(directory: Path) -> Film:
         pictures.append(picture(store))
     data = path.read_bytes()
     store.close()
-    ends = [data.index(b"\n") + 1]
-    for line in re.finditer(rb"[^\n]*\n", data):
-        if b'"end":1' in line[0][:60] and b'"mark"' not in line[0][:60]:
-            ends.append(line.end())
+    last_lines = re.finditer(rb'.{17},"seq":\d+,"end":1,"(?!mark).*\n', data)
+    ends = [data.index(b"\n") + 1, *(line.end() for line in last_lines)]
     assert len(ends) == len(pictures)
     return Film(data, clock, ends, pictures)

@@ -79,8 +79,7 @@ def test_every_flipped_byte_of_the_header_is_refused_or_reported(
             return
         try:
             store = reopen(data)
-        except StoreForeign as error:
-            assert "jobs.jsonl" in str(error)
+        except StoreForeign:
             continue
         with pytest.raises(StoreDamaged) as caught:
             store.add([make_job()])

@@ -51,6 +51,7 @@ def compact(journal: Journal, now: float) -> None:
         raise journal.refusal
     before = journal.size
     _rewrite(journal, now)
+    journal.look_at = 0
     log.info("%s compacted from %d to %d bytes", journal.place, before, journal.size)
 
 

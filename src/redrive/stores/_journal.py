@@ -54,6 +54,7 @@ class Journal:
         """Why nothing may be written."""
         self.lost: StoreLost | None = None
         """Why nothing may be read either."""
+        self._broken: StoreLost | None = None
         self._clock = clock
         self._identity = (0, 0)
         self._stale = True
@@ -184,7 +185,7 @@ class Journal:
             raise StoreForeign(msg)
         header = _lines.read_header(bare)
         edited = bare != first
-        self.refusal = None
+        self.refusal = self._broken
         if header is not None:
             self.header = header
             self.reading = Reading(len(first), header.seq, header.seq, (0, first[:80]), crlf=edited)
@@ -344,11 +345,11 @@ class Journal:
             _files.sync_data(self.descriptor)
         except OSError as error:
             self._cut(before.end)
-            self.refusal = StoreLost(
+            self._broken = self.refusal = StoreLost(
                 f"syncing {self.place} failed ({error.strerror}); what was being written is not "
                 "kept, and nothing more is written from here: check the disk, then open it again"
             )
-            raise self.refusal from error
+            raise self._broken from error
         self.reading.synced = self.reading.seq
         self._synced_at = time.monotonic()
 

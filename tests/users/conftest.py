@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from eventkit import Setting
 from standin import HookApi, hook_api
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -58,6 +59,12 @@ def hooks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return load("hooks")
 
 
+@pytest.fixture
+def load_example() -> Callable[[str], ModuleType]:
+    """Give a script of `examples/` as a module."""
+    return load
+
+
 def load(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     assert spec is not None
@@ -65,6 +72,14 @@ def load(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Iterator[Setting]:
+    made = Setting(tmp_path)
+    yield made
+    for stream in made.open:
+        stream.close()
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, cast
 from redrive import _json, redact
 from redrive.errors import BadPayload, UsageError
 from redrive.handler import Handler
+from redrive.keeping import Options
 from redrive.worker.registry import Entry
 
 Action: TypeAlias = "Callable[[], object] | Callable[[Any], object] | Handler[..., object]"
@@ -42,16 +43,26 @@ class Work:
 
 def work_of(action: Action, data: Mapping[str, object], event_type: str, limit: int) -> Work:
     """Prepare an action; whatever the data holds, there is a payload to keep."""
+    if not isinstance(data, Mapping):
+        msg = f"data must be a mapping of names to values; found {redact.type_name(data)}"
+        raise UsageError(msg)
     if isinstance(action, Handler):
+        if action.chosen != Options():
+            msg = f"give {action.name} itself as the action: an event has no use for its options"
+            raise UsageError(msg)
         return _of_handler(action.entry, data, limit)
     if not callable(action) or inspect.iscoroutinefunction(action):
         msg = f"action must be a function (not async) or a registered handler; found {action!r}"
         raise UsageError(msg)
     function = cast("Callable[..., object]", action)
     call = (lambda: function(data)) if _needs_argument(function) else function
-    name = _UNFIT.sub("_", event_type)[:_LONGEST_NAME]
-    name = "_" + name[1:] if name.startswith(".") else name
-    return Work(Entry.unregistered(name), payload_of(data, limit), call)
+    return Work(Entry.unregistered(_name(event_type)), payload_of(data, limit), call)
+
+
+def _name(event_type: object) -> str:
+    """Give a handler's name for an event's type, whatever characters that has."""
+    name = _UNFIT.sub("_", str(event_type))[:_LONGEST_NAME]
+    return "_" + name[1:] if not name or name.startswith(".") else name
 
 
 def _of_handler(entry: Entry, data: Mapping[str, object], limit: int) -> Work:

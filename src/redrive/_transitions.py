@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, assert_never
 
+from redrive._evolve import evolve
 from redrive.errors import Refused
 from redrive.job import (
     TRANSITIONS,
@@ -35,7 +36,7 @@ KEEP_FIRST, KEEP_LAST = 5, 20
 
 def claimed(job: Job, *, holder: str, now: float, lease_end: float, boot: str | None) -> Job:
     """Lease a pending job: the attempt is counted here, before the handler starts."""
-    return replace(
+    return evolve(
         _ensure(job, State.RUNNING),
         state=State.RUNNING,
         attempts=job.attempts + 1,
@@ -52,7 +53,7 @@ def seized(job: Job, *, by: str, lease_end: float, boot: str | None) -> Job:
 
     `updated` stays the time of the claim, so the attempt's record can say when it began.
     """
-    return replace(job, lease=job.lease + 1, holder=by, lease_end=lease_end, boot=boot)
+    return evolve(job, lease=job.lease + 1, holder=by, lease_end=lease_end, boot=boot)
 
 
 def settled(
@@ -65,7 +66,7 @@ def settled(
     limit: int | None = None,
 ) -> Job:
     """End a claim: the lease goes, the failure is counted, the verdict becomes the state."""
-    base = replace(
+    base = evolve(
         job, holder=None, lease_end=None, boot=None, updated=now, limit=limit or job.limit
     )
     if failure is not None:
@@ -73,21 +74,21 @@ def settled(
     match verdict:
         case Completed(reason, detail):
             ended = State.COMPLETED
-            return replace(
+            return evolve(
                 _ensure(base, ended), state=ended, reason=reason, detail=detail, finished=now
             )
         case Dead(reason, detail):
             ended = State.DEAD
-            return replace(
+            return evolve(
                 _ensure(base, ended), state=ended, reason=reason, detail=detail, finished=now
             )
         case Retry(delay, detail):
-            return replace(
+            return evolve(
                 _ensure(base, State.PENDING), state=State.PENDING, detail=detail, due=now + delay
             )
         case Release(delay):
             due = job.due if delay is None else now + delay
-            return replace(
+            return evolve(
                 _ensure(base, State.PENDING),
                 state=State.PENDING,
                 attempts=max(0, job.attempts - 1),
@@ -99,7 +100,7 @@ def settled(
 
 def _with_failure(job: Job, failure: Failure, group: int | None) -> Job:
     spent = {**job.spent, failure.category.value: job.spent.get(failure.category, 0) + 1}
-    return replace(
+    return evolve(
         job,
         spent=spent,
         crashes=job.crashes + (failure.category is Category.CRASH),
@@ -128,11 +129,11 @@ def _retried(job: Job, now: float, delay: float) -> Job:
     """Start a fresh life for a dead or resolved job; a pending one only becomes due now."""
     due = now + delay
     if job.state is State.PENDING:
-        return replace(job, due=due)
+        return evolve(job, due=due)
     if job.state is State.RUNNING:
         msg = "is running now; wait for it to end"
         raise Refused(msg)
-    return replace(
+    return evolve(
         _ensure(job, State.PENDING),
         state=State.PENDING,
         reason=None,
@@ -151,7 +152,7 @@ def _retried(job: Job, now: float, delay: float) -> Job:
 
 def _closed(job: Job, how: Reason, actor: str, reason: str, now: float) -> Job:
     was = job.reason if job.state is State.DEAD else None
-    return replace(
+    return evolve(
         _ensure(job, State.RESOLVED),
         state=State.RESOLVED,
         reason=how,
@@ -170,7 +171,7 @@ def _reopened(job: Job, now: float) -> Job:
         msg = f"is {job.state}; only a resolved job can be reopened"
         raise Refused(msg)
     was = job.resolution.was if job.resolution else None
-    return replace(
+    return evolve(
         job,
         state=State.DEAD,
         reason=was or Reason.MANUAL,
@@ -187,7 +188,7 @@ def amended(job: Job, payload: str, *, now: float) -> Job:
         msg = f"is {job.state}; only a pending, dead or resolved job can be edited"
         raise Refused(msg)
     original = job.payload if job.original is None else job.original
-    return replace(job, payload=payload, original=original, edits=job.edits + 1, updated=now)
+    return evolve(job, payload=payload, original=original, edits=job.edits + 1, updated=now)
 
 
 def with_attempt(job: Job, attempt: Attempt) -> Job:
@@ -195,8 +196,8 @@ def with_attempt(job: Job, attempt: Attempt) -> Job:
     history = (*job.history, attempt)
     extra = len(history) - KEEP_FIRST - KEEP_LAST
     if extra <= 0:
-        return replace(job, history=history)
-    return replace(
+        return evolve(job, history=history)
+    return evolve(
         job,
         history=history[:KEEP_FIRST] + history[KEEP_FIRST + extra :],
         folded=job.folded + extra,

@@ -42,8 +42,21 @@ def job_from_dict(data: dict[str, Any], payload: str) -> Job:
 
 
 def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
-    """Give an attempt as a dict ready for JSON."""
-    return _sparse(attempt, set())
+    """Give an attempt as a dict ready for JSON. Every job's end writes one, so it is spelled out."""
+    data: dict[str, Any] = {
+        "ordinal": attempt.ordinal,
+        "number": attempt.number,
+        "life": attempt.life,
+        "started": attempt.started,
+        "duration": attempt.duration,
+        "worker": attempt.worker,
+        "outcome": attempt.outcome,
+    }
+    if attempt.failure is not None:
+        data["failure"] = failure_to_dict(attempt.failure)
+    if attempt.provider is not None:
+        data["provider"] = attempt.provider
+    return data
 
 
 def attempt_from_dict(data: dict[str, Any]) -> Attempt:

@@ -12,31 +12,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from redrive import _json
-from redrive._transitions import (
-    KEEP_FIRST,
-    KEEP_LAST,
-    Verb,
-    amended,
-    claimed,
-    moved,
-    seized,
-    settled,
-)
+from redrive._transitions import Verb, amended, claimed, moved, seized
 from redrive.errors import JobNotFound, KeyConflict, Refused, UsageError
-from redrive.job import TERMINAL, Act, Attempt, Claim, Failure, Job, Settlement, State
-from redrive.stores._rows import (
-    attempt_to_json,
-    category_of,
-    changes_to_row,
-    job_from_row,
-    job_to_row,
-)
+from redrive.job import TERMINAL, Act, Claim, Job, Settlement, State
+from redrive.stores._rows import changes_to_row, job_from_row
 from redrive.stores._sql_lists import SqlLists
 from redrive.stores._sql_notes import SqlNotes, live_notes, record_act
+from redrive.stores._sql_settle import group_of, held_by_id, settle
 from redrive.stores._sql_tx import Row, Tx
 from redrive.stores.base import PAUSE, Moved, PurgeRule
-
-_KEPT = KEEP_FIRST + KEEP_LAST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +116,7 @@ class SqlStore(SqlLists, SqlNotes):
 
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
         """End claims; see the contract."""
-        return self._write(lambda tx: _settle(tx, results), durable=False)
+        return self._write(lambda tx: settle(tx, results), durable=False)
 
     def seize(
         self, *, by: str, lease_for: float, holder: str | None = None, limit: int = 100
@@ -153,7 +137,7 @@ class SqlStore(SqlLists, SqlNotes):
     ) -> Moved:
         """Apply a person's deed to exactly these jobs; see the contract."""
         waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
-        return self._write(lambda tx: _move(tx, ids, verb, act, waits, run), durable=True)
+        return self._write(lambda tx: _move(tx, ids, verb, act, waits=waits, run=run), durable=True)
 
     def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
         """Give a job another payload; see the contract."""
@@ -190,7 +174,7 @@ def _keyed(by_key: dict[str, Job], job: Job) -> Job | None:
 
 def _as_new(tx: Tx, job: Job) -> Job:
     """Give the job as it is stored: with our number of its group, and a lease number that is free."""
-    group = _group(tx, job.failure)
+    group = group_of(tx, job.failure)
     lease = max([job.lease, *(attempt.ordinal for attempt in job.history)])
     if group == job.group and lease == job.lease and job.is_new:
         return job
@@ -199,16 +183,6 @@ def _as_new(tx: Tx, job: Job) -> Job:
 
 def _without_history(job: Job) -> Job:
     return replace(job, history=()) if job.history else job
-
-
-def _group(tx: Tx, failure: Failure | None) -> int | None:
-    """Give the number of a failure's group; it is made the first time."""
-    if failure is None or not failure.fingerprint:
-        return None
-    found = tx.one("cause", (failure.fingerprint,))
-    if found is not None:
-        return int(found[0])
-    return tx.insert("insert_cause", (failure.fingerprint, failure.title))
 
 
 def _claim(tx: Tx, rows: list[Row], holder: str, lease_for: float) -> list[Claim]:
@@ -225,14 +199,8 @@ def _claim(tx: Tx, rows: list[Row], holder: str, lease_for: float) -> list[Claim
     return claims
 
 
-def _held(tx: Tx, claims: Iterable[Claim]) -> dict[str, tuple[int, int, str]]:
-    """Give number, lease and holder of those jobs that are running."""
-    rows = tx.all("held", (tx.array(claim.job.id for claim in claims),))
-    return {job_id: (number, lease, holder) for job_id, number, lease, holder in rows}
-
-
 def _renew(tx: Tx, claims: Sequence[Claim], lease_for: float) -> list[bool]:
-    held = _held(tx, claims)
+    held = held_by_id(tx, claims)
     boot, seconds = tx.lease_clock()
     answers: list[bool] = []
     changes: list[Row] = []
@@ -244,88 +212,6 @@ def _renew(tx: Tx, claims: Sequence[Claim], lease_for: float) -> list[bool]:
             changes.append((seconds + lease_for, boot, number))
         answers.append(ours)
     tx.many("renew", changes)
-    return answers
-
-
-class _Settling:
-    """The rows that the ends of some claims come to, so that each kind is written in one go."""
-
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._now = tx.now()
-        self._completed: list[Row] = []
-        self._others: list[Row] = []
-        self._attempts: list[Row] = []
-
-    def take(self, number: int, result: Settlement) -> Job:
-        """End one claim whose fence stands."""
-        attempt = result.attempt
-        failure = attempt.failure if attempt else None
-        group = _group(self._tx, failure)
-        job = settled(
-            result.claim.job,
-            result.verdict,
-            failure,
-            now=self._now,
-            group=group,
-            limit=result.limit,
-        )
-        if attempt is not None:
-            job = self._keep(number, job, attempt)
-        if job.state is State.COMPLETED and failure is None:
-            self._completed.append(_completion(job, number))
-        else:
-            self._others.append(changes_to_row(job, number))
-        return job
-
-    def _keep(self, number: int, job: Job, attempt: Attempt) -> Job:
-        """Note an attempt down; a history that grew too long loses its middle, which is counted."""
-        row = (number, attempt.ordinal, attempt_to_json(attempt))
-        if job.lease <= _KEPT:
-            self._attempts.append(row)
-            return job
-        self._tx.run("insert_attempt", row)
-        (kept,) = self._tx.one("count_attempts", (number,)) or (0,)
-        if kept <= _KEPT:
-            return job
-        middle = self._tx.all("middle", (number, kept - _KEPT, KEEP_FIRST))
-        self._tx.many("forget_attempt", [(number, ordinal) for (ordinal,) in middle])
-        return replace(job, folded=job.folded + len(middle))
-
-    def write(self) -> None:
-        """Write all of it."""
-        self._tx.many("complete", self._completed)
-        self._tx.many("rewrite", self._others)
-        self._tx.many("insert_attempt", self._attempts)
-
-
-def _completion(job: Job, number: int) -> Row:
-    return (
-        category_of(job),
-        job.finished,
-        job.reason and job.reason.value,
-        job.detail,
-        job.limit,
-        job.finished,
-        job.updated,
-        job.folded,
-        number,
-    )
-
-
-def _settle(tx: Tx, results: Sequence[Settlement]) -> list[Job | None]:
-    held = _held(tx, (result.claim for result in results))
-    settling = _Settling(tx)
-    answers: list[Job | None] = []
-    for result in results:
-        job = result.claim.job
-        number, lease, holder = held.get(job.id, (0, 0, ""))
-        if number > 0 and lease == job.lease and holder == job.holder:
-            del held[job.id]
-            answers.append(settling.take(number, result))
-        else:
-            answers.append(None)
-    settling.write()
     return answers
 
 
@@ -345,7 +231,7 @@ def _seize(tx: Tx, by: str, lease_for: float, holder: str | None, limit: int) ->
 
 
 def _move(
-    tx: Tx, ids: Sequence[str], verb: Verb, act: Act, waits: dict[str, float], run: int | None
+    tx: Tx, ids: Sequence[str], verb: Verb, act: Act, *, waits: dict[str, float], run: int | None
 ) -> Moved:
     now = tx.now()
     found = {row[1]: job_from_row(row) for row in tx.all("by_ids", (tx.array(ids),))}

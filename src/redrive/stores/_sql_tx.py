@@ -37,7 +37,7 @@ class Migration:
 def load_queries(dialect: str) -> dict[str, str]:
     """Read every statement of a dialect, with what it includes put in."""
     found: dict[str, str] = {}
-    for file in files(__package__).joinpath("sql", dialect).iterdir():
+    for file in files("redrive.stores").joinpath("sql", dialect).iterdir():
         if file.name.endswith(".sql"):
             parts = _NAME.split(file.read_text("utf-8"))
             bodies = (_COMMENT.sub("", body).strip() for body in parts[2::2])
@@ -50,7 +50,7 @@ def load_queries(dialect: str) -> dict[str, str]:
 
 def load_migrations(dialect: str) -> list[Migration]:
     """Read the numbered steps of a dialect, in order."""
-    directory = files(__package__).joinpath("sql", dialect, "migrations")
+    directory = files("redrive.stores").joinpath("sql", dialect, "migrations")
     steps = [
         Migration(int(file.name[:4]), file.name.removesuffix(".sql"), file.read_text("utf-8"))
         for file in directory.iterdir()

@@ -48,7 +48,7 @@ def conditions(tx: Tx, query: Query) -> Where:
 
 
 def _about_state(tx: Tx, query: Query, where: Where) -> None:
-    if query.states == {State.DEAD}:
+    if query.states == frozenset({State.DEAD}):
         where.add("dead")
     elif query.states:
         where.add("states", tx.array([state.value for state in query.states]))
@@ -99,18 +99,23 @@ def continue_after(cursor: str, query: Query, where: Where) -> None:
     """Ask only for what comes after the page whose cursor this is."""
     kind, rest = cursor[:1], cursor[1:]
     if query.by_change and kind == "c":
-        updated, colon, last = rest.partition(":")
-        try:
-            where.add("after_change", float(updated), last)
-        except ValueError:
-            colon = ""
-        if colon:
-            return
+        where.add("after_change", *_time_and_id(cursor, rest))
     elif not query.by_change and kind == "i":
         where.add("after_submit", rest)
-        return
-    msg = f"{cursor!r} is no cursor of this order; pass on what the last page gave"
-    raise UsageError(msg)
+    else:
+        raise _bad_cursor(cursor)
+
+
+def _time_and_id(cursor: str, rest: str) -> tuple[float, str]:
+    updated, _, job_id = rest.partition(":")
+    try:
+        return float(updated), job_id
+    except ValueError:
+        raise _bad_cursor(cursor) from None
+
+
+def _bad_cursor(cursor: str) -> UsageError:
+    return UsageError(f"{cursor!r} is no cursor of this order; pass on what the last page gave")
 
 
 def cursor_of(job: Job, query: Query) -> str:

@@ -6,8 +6,11 @@
 CREATE TABLE jobs (
     n INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
-    state TEXT NOT NULL
-        CHECK (state IN ('pending', 'running', 'completed', 'dead', 'resolved')),
+    -- Not IN (…): SQLite would build a table of the five for every row it writes.
+    state TEXT NOT NULL CHECK (
+        state = 'pending' OR state = 'running' OR state = 'completed' OR state = 'dead'
+        OR state = 'resolved'
+    ),
     -- 1 for a pending job that crashed before; such jobs are claimed apart.
     suspect INTEGER NOT NULL,
     lane TEXT NOT NULL,

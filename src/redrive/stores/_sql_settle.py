@@ -1,0 +1,115 @@
+"""Ending claims: the attempt's record, the counters and the new state, in one go for a whole batch.
+
+Every job that ever runs passes here, so what most of them need (an end without a failure) has a
+statement of its own that writes little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from redrive._evolve import evolve
+from redrive._transitions import KEEP_FIRST, KEEP_LAST, settled
+from redrive.job import Attempt, Claim, Failure, Job, Settlement, State
+from redrive.stores._rows import attempt_to_json, category_of, changes_to_row
+from redrive.stores._sql_tx import Row, Tx
+
+_KEPT = KEEP_FIRST + KEEP_LAST
+
+
+def settle(tx: Tx, results: Sequence[Settlement]) -> list[Job | None]:
+    held = held_by_id(tx, (result.claim for result in results))
+    settling = _Settling(tx)
+    answers: list[Job | None] = []
+    for result in results:
+        job = result.claim.job
+        number, lease, holder = held.get(job.id, (0, 0, ""))
+        if number > 0 and lease == job.lease and holder == job.holder:
+            del held[job.id]
+            answers.append(settling.take(number, result))
+        else:
+            answers.append(None)
+    settling.write()
+    return answers
+
+
+def held_by_id(tx: Tx, claims: Iterable[Claim]) -> dict[str, tuple[int, int, str]]:
+    """Give number, lease and holder of those jobs that are running."""
+    rows = tx.all("held", (tx.array(claim.job.id for claim in claims),))
+    return {job_id: (number, lease, holder) for job_id, number, lease, holder in rows}
+
+
+def group_of(tx: Tx, failure: Failure | None) -> int | None:
+    """Give the number of a failure's group; it is made the first time."""
+    if failure is None or not failure.fingerprint:
+        return None
+    found = tx.one("cause", (failure.fingerprint,))
+    if found is not None:
+        return int(found[0])
+    return tx.insert("insert_cause", (failure.fingerprint, failure.title))
+
+
+class _Settling:
+    """The rows that the ends of some claims come to, so that each kind is written in one go."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self._now = tx.now()
+        self._completed: list[Row] = []
+        self._others: list[Row] = []
+        self._attempts: list[Row] = []
+
+    def take(self, number: int, result: Settlement) -> Job:
+        """End one claim whose fence stands."""
+        attempt = result.attempt
+        failure = attempt.failure if attempt else None
+        group = group_of(self._tx, failure)
+        job = settled(
+            result.claim.job,
+            result.verdict,
+            failure,
+            now=self._now,
+            group=group,
+            limit=result.limit,
+        )
+        if attempt is not None:
+            job = self._keep(number, job, attempt)
+        if job.state is State.COMPLETED and failure is None:
+            self._completed.append(_completion(job, number))
+        else:
+            self._others.append(changes_to_row(job, number))
+        return job
+
+    def _keep(self, number: int, job: Job, attempt: Attempt) -> Job:
+        """Note an attempt down; a history that grew too long loses its middle, which is counted."""
+        row = (number, attempt.ordinal, attempt_to_json(attempt))
+        if job.lease <= _KEPT:
+            self._attempts.append(row)
+            return job
+        self._tx.run("insert_attempt", row)
+        (kept,) = self._tx.one("count_attempts", (number,)) or (0,)
+        if kept <= _KEPT:
+            return job
+        middle = self._tx.all("middle", (number, kept - _KEPT, KEEP_FIRST))
+        self._tx.many("forget_attempt", [(number, ordinal) for (ordinal,) in middle])
+        return evolve(job, folded=job.folded + len(middle))
+
+    def write(self) -> None:
+        """Write all of it."""
+        self._tx.many("complete", self._completed)
+        self._tx.many("rewrite", self._others)
+        self._tx.many("insert_attempt", self._attempts)
+
+
+def _completion(job: Job, number: int) -> Row:
+    return (
+        category_of(job),
+        job.finished,
+        job.reason and job.reason._value_,
+        job.detail,
+        job.limit,
+        job.finished,
+        job.updated,
+        job.folded,
+        number,
+    )

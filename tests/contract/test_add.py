@@ -20,7 +20,7 @@ from contract.verbs import (
     get,
     history,
 )
-from kit import START, make_attempt, make_failure, make_job
+from kit import START, make_act, make_attempt, make_failure, make_job
 from redrive.errors import KeyConflict
 from redrive.job import Job, Reason, Resolution, State
 from redrive.stores.base import PurgeRule, Query, Store
@@ -202,6 +202,14 @@ def test_a_key_counts_within_one_call_too(store: Store) -> None:
     assert found(store) == ["a"]
 
 
+def test_after_an_edit_the_key_still_stands_for_what_was_submitted(store: Store) -> None:
+    """M8: the caller repeats what it sent; it knows nothing of the edit."""
+    add_one(store, "a", key="k", payload='{"x":1}')
+    store.amend("a", '{"x":2}', make_act("edit"), expected=0)
+    (same,) = store.add([make_job("b", key="k", payload='{"x":1}')])
+    assert (same.id, same.is_new, same.payload) == ("a", False, '{"x":2}')
+
+
 def test_repeating_a_call_with_keys_stores_nothing_twice(store: Store) -> None:
     """A caller who does not know whether the first call went through may repeat it."""
     jobs = [make_job("a", key="k"), make_job("b", key="l"), make_job("c")]
@@ -236,6 +244,24 @@ def test_eight_threads_with_one_key_make_one_job(store: Store) -> None:
     assert len({job.id for job in jobs}) == 1
     assert sum(job.is_new for job in jobs) == 1
     assert count(store, State.PENDING) == 1
+
+
+def test_one_callers_conflict_is_no_others(store: Store) -> None:
+    """Calls at the same moment may share a write, never a fate."""
+    add_one(store, "first", key="k", payload='{"x":1}')
+
+    def call(n: int) -> bool:
+        try:
+            add(store, make_job(f"j{n}"), make_job(key="k" if n % 3 == 0 else None))
+        except KeyConflict:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        taken = list(pool.map(call, range(48)))
+    assert taken == [n % 3 != 0 for n in range(48)]
+    assert [store.get(f"j{n}") is not None for n in range(48)] == taken
+    assert count(store, State.PENDING) == 1 + 2 * 32
 
 
 def test_eight_threads_adding_lose_nothing(store: Store) -> None:

@@ -62,6 +62,19 @@ def test_due_order_holds_over_lanes_and_handlers(store: Store, clock: ManualCloc
     assert ids(claim(store, "mail", "sms", limit=3)) == ["2", "3", "4"]
 
 
+def test_due_order_holds_over_jobs_that_failed_in_different_ways(
+    store: Store, clock: ManualClock
+) -> None:
+    categories = ["unknown", "quota", "transient", "auth"]
+    add(store, *(make_job(category) for category in categories))
+    for n, category in enumerate(categories):
+        fail(store, claim_one(store, only=[category]), category, delay=n + 1)
+    add(store, make_job("fresh", due=START + 2.5), make_job("last", lane="z", due=START + 9))
+    clock.advance(10)
+    assert ids(claim(store, limit=3)) == ["unknown", "quota", "fresh"]
+    assert ids(claim(store)) == ["transient", "auth", "last"]
+
+
 def test_jobs_are_not_claimed_before_they_are_due(store: Store, clock: ManualClock) -> None:
     add_one(store, "a", due=START + 10)
     clock.advance(9.999)

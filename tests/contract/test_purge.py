@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from contract.verbs import add, bring_to, claim_one, count, everything, found, get, move
-from kit import START, make_job
+from contract.verbs import (
+    DEAD,
+    add,
+    bring_to,
+    claim_one,
+    count,
+    everything,
+    found,
+    get,
+    move,
+    settle,
+)
+from kit import START, make_failure, make_job
 from redrive.job import Reason, State
 from redrive.stores.base import PurgeRule, Query, Store
 from redrive.testing import ManualClock
@@ -100,6 +111,16 @@ def test_a_job_that_two_rules_name_goes_once(store: Store, clock: ManualClock) -
     clock.advance(50)
     rule = PurgeRule(state=State.COMPLETED, older_than=10)
     assert store.purge([rule, rule]) == [("mail", State.COMPLETED)]
+
+
+def test_the_way_they_failed_makes_no_difference(store: Store, clock: ManualClock) -> None:
+    for category in ("auth", "quota", "transient", "unknown"):
+        add(store, make_job(category))
+        settle(store, claim_one(store), DEAD, make_failure(category))
+    add(store, make_job("never", state=State.DEAD, reason=Reason.CAPTURED, finished=START))
+    clock.advance(50)
+    assert len(store.purge([PurgeRule(state=State.DEAD, older_than=10)])) == 5
+    assert found(store) == []
 
 
 def test_no_rules_remove_nothing(store: Store, clock: ManualClock) -> None:

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from eventkit import Setting
-from standin import HookApi, hook_api
+from hookkit import TOKEN, HookApi, User, hook_api
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -55,7 +55,7 @@ def hooks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The script that posts hooks, as a module; its token is set."""
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "HOOKS_STORE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("ANICCA_AGENT_TOKEN", "agent-token-5f1c")
+    monkeypatch.setenv("ANICCA_AGENT_TOKEN", TOKEN)
     return load("hooks")
 
 
@@ -86,3 +86,21 @@ def setting(tmp_path: Path) -> Iterator[Setting]:
 def api() -> Iterator[HookApi]:
     with hook_api() as running:
         yield running
+
+
+@pytest.fixture
+def make_user(hooks: ModuleType, api: HookApi, tmp_path: Path) -> Iterator[Callable[[float], User]]:
+    made: list[User] = []
+
+    def make(chance: float = 0.5) -> User:
+        made.append(User(hooks, tmp_path / f"hooks-{len(made)}.jsonl", api, chance))
+        return made[-1]
+
+    yield make
+    for user in made:
+        user.app.close()
+
+
+@pytest.fixture
+def user(make_user: Callable[[], User]) -> User:
+    return make_user()

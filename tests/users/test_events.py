@@ -1,4 +1,4 @@
-"""R-EVENTS 1, 2, 4 and 5: emitting, retrying in place, asking. Each test names its sentence."""
+"""R-EVENTS 1, 2 and 4: emitting, retrying in place, asking. Each test names its sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import inspect
 import json
 import stat
 import threading
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,20 +18,13 @@ from redrive import (
     ExponentialBackoffStrategy,
     GiveUp,
     RetryLater,
-    RetryStrategy,
     Skip,
     UsageError,
-    constant,
-    exponential,
-    fibonacci,
-    linear,
 )
 from redrive.stream import ResilientEventStream
 
-# R-EVENTS 1
 
-
-def test_1_the_constructor_is_the_one_people_know() -> None:
+def test_r_events_1_the_constructor_is_the_one_people_know() -> None:
     parameters = list(inspect.signature(ResilientEventStream).parameters.values())[:6]
     assert [(one.name, one.default) for one in parameters] == [
         ("stream_path", None),
@@ -44,7 +36,7 @@ def test_1_the_constructor_is_the_one_people_know() -> None:
     ]
 
 
-def test_1_without_arguments_it_works_and_writes_below_logs(
+def test_r_events_1_without_arguments_it_works_and_writes_below_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -58,7 +50,7 @@ def test_1_without_arguments_it_works_and_writes_below_logs(
 
 
 @pytest.mark.parametrize(("chance", "factor"), [(0.0, 0.8), (0.5, 1.0), (1 - 2**-53, 1.2)])
-def test_1_by_default_waits_grow_by_the_base_within_20_percent(
+def test_r_events_1_by_default_waits_grow_by_the_base_within_20_percent(
     setting: Setting, chance: float, factor: float
 ) -> None:
     stream = setting.stream(retry_strategy=None, retry_backoff_base=3.0, rand=lambda: chance)
@@ -66,14 +58,14 @@ def test_1_by_default_waits_grow_by_the_base_within_20_percent(
     assert setting.waits == pytest.approx([factor, 3 * factor, 9 * factor])
 
 
-def test_1_no_wait_is_longer_than_300_seconds(setting: Setting) -> None:
+def test_r_events_1_no_wait_is_longer_than_300_seconds(setting: Setting) -> None:
     stream = setting.stream(retry_strategy=None, max_retries=12, rand=lambda: 1 - 2**-53)
     stream.emit_with_retry("a", "b", Failing(*[ConnectionError()] * 13))
     assert max(setting.waits) <= 300
     assert setting.waits[-1] == pytest.approx(300)
 
 
-def test_1_the_strategy_may_be_replaced_while_an_event_waits(setting: Setting) -> None:
+def test_r_events_1_the_strategy_may_be_replaced_while_an_event_waits(setting: Setting) -> None:
     stream = setting.stream()
     failing = Failing(*[ConnectionError()] * 3)
 
@@ -87,7 +79,7 @@ def test_1_the_strategy_may_be_replaced_while_an_event_waits(setting: Setting) -
     assert stream.retry_strategy == ConstantBackoffStrategy(7, jitter_factor=0)
 
 
-def test_1_no_strategy_means_the_default_again(setting: Setting) -> None:
+def test_r_events_1_no_strategy_means_the_default_again(setting: Setting) -> None:
     stream = setting.stream(retry_backoff_base=5.0)
     stream.retry_strategy = None
     assert isinstance(stream.retry_strategy, ExponentialBackoffStrategy)
@@ -95,15 +87,12 @@ def test_1_no_strategy_means_the_default_again(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"max_retries": -1}, {"retry_strategy": 3}])
-def test_1_a_wrong_argument_is_refused(setting: Setting, wrong: dict[str, Any]) -> None:
+def test_r_events_1_a_wrong_argument_is_refused(setting: Setting, wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         setting.stream(**wrong)
 
 
-# R-EVENTS 2
-
-
-def test_2_the_case_two_connection_errors_three_calls_waits_of_1_and_2_seconds(
+def test_r_events_2_the_case_two_connection_errors_three_calls_waits_of_1_and_2_seconds(
     setting: Setting,
 ) -> None:
     action = Failing(ConnectionError("one"), ConnectionError("two"))
@@ -113,7 +102,7 @@ def test_2_the_case_two_connection_errors_three_calls_waits_of_1_and_2_seconds(
     assert {line["event_id"] for line in setting.lines()} == {event_id}
 
 
-def test_2_when_all_retries_are_used_it_is_a_dead_letter(setting: Setting) -> None:
+def test_r_events_2_when_all_retries_are_used_it_is_a_dead_letter(setting: Setting) -> None:
     stream = setting.stream(max_retries=2)
     action = Failing(*[ConnectionError("down")] * 3)
     event_id = stream.emit_with_retry("a", "b", action, {"n": 1})
@@ -135,7 +124,9 @@ class HttpError(Exception):
 @pytest.mark.parametrize(
     "error", [GiveUp("no"), HttpError(401), HttpError(403), HttpError(422), HttpError(404)]
 )
-def test_2_a_permanent_error_is_a_dead_letter_at_once(setting: Setting, error: Exception) -> None:
+def test_r_events_2_a_permanent_error_is_a_dead_letter_at_once(
+    setting: Setting, error: Exception
+) -> None:
     stream = setting.stream()
     action = Failing(error)
     event_id = stream.emit_with_retry("a", "b", action)
@@ -162,14 +153,16 @@ class Endless(Exception):
     "error",
     [Unspeakable(), Endless(), SystemExit(3), GeneratorExit(), MemoryError(), StopIteration()],
 )
-def test_2_hostile_actions_never_lose_the_event(setting: Setting, error: BaseException) -> None:
+def test_r_events_2_hostile_actions_never_lose_the_event(
+    setting: Setting, error: BaseException
+) -> None:
     stream = setting.stream(max_retries=1)
     event_id = stream.emit_with_retry("a", "b", Failing(error, error, error))
     assert [dead["event_id"] for dead in stream.get_dead_letter_queue()] == [event_id]
     assert (setting.folder / "dead.jsonl").stat().st_size < 100_000
 
 
-def test_2_ctrl_c_passes_and_the_file_says_so(setting: Setting) -> None:
+def test_r_events_2_ctrl_c_passes_and_the_file_says_so(setting: Setting) -> None:
     stream = setting.stream()
     with pytest.raises(KeyboardInterrupt):
         stream.emit_with_retry("a", "b", Failing(ConnectionError(), KeyboardInterrupt()))
@@ -177,7 +170,9 @@ def test_2_ctrl_c_passes_and_the_file_says_so(setting: Setting) -> None:
     assert len(stream.get_failed_events()) == 1
 
 
-def test_2_an_action_may_ask_for_its_wait_or_say_there_is_nothing_to_do(setting: Setting) -> None:
+def test_r_events_2_an_action_may_ask_for_its_wait_or_say_there_is_nothing_to_do(
+    setting: Setting,
+) -> None:
     stream = setting.stream()
     stream.emit_with_retry("a", "b", Failing(RetryLater(after=42), Skip("it is Sunday")))
     assert setting.waits == [42]
@@ -185,7 +180,7 @@ def test_2_an_action_may_ask_for_its_wait_or_say_there_is_nothing_to_do(setting:
     assert setting.lines()[-1]["recovery_actions"] == ["skipped: it is Sunday"]
 
 
-def test_2_a_function_gets_the_data_if_it_needs_an_argument(setting: Setting) -> None:
+def test_r_events_2_a_function_gets_the_data_if_it_needs_an_argument(setting: Setting) -> None:
     got: list[object] = []
     stream = setting.stream()
     data = {"n": 1}
@@ -196,7 +191,7 @@ def test_2_a_function_gets_the_data_if_it_needs_an_argument(setting: Setting) ->
     assert got == [data, 1, 5, "nothing"]
 
 
-def test_2_a_retry_limit_of_its_own(setting: Setting) -> None:
+def test_r_events_2_a_retry_limit_of_its_own(setting: Setting) -> None:
     stream = setting.stream()
     action = Failing(*[ConnectionError()] * 9)
     stream.emit_with_retry("a", "b", action, max_retries=5)
@@ -207,7 +202,7 @@ async def never_awaited() -> None:
     """Do nothing."""
 
 
-def test_2_a_coroutine_is_no_success(setting: Setting) -> None:
+def test_r_events_2_a_coroutine_is_no_success(setting: Setting) -> None:
     stream = setting.stream()
     with pytest.raises(UsageError, match="not async"):
         stream.emit_with_retry("a", "b", never_awaited)
@@ -227,7 +222,7 @@ def test_2_a_coroutine_is_no_success(setting: Setting) -> None:
         {"max_retries": -1},
     ],
 )
-def test_2_a_mistake_in_the_call_is_told_before_anything_runs(
+def test_r_events_2_a_mistake_in_the_call_is_told_before_anything_runs(
     setting: Setting, wrong: dict[str, Any]
 ) -> None:
     right = {"event_type": "a", "source": "b", "action": lambda: None}
@@ -236,7 +231,7 @@ def test_2_a_mistake_in_the_call_is_told_before_anything_runs(
     assert not (setting.folder / "events.jsonl").exists()
 
 
-def test_2_data_that_json_cannot_hold_is_kept_as_text(setting: Setting) -> None:
+def test_r_events_2_data_that_json_cannot_hold_is_kept_as_text(setting: Setting) -> None:
     stream = setting.stream()
     loop: list[Any] = []
     loop.append(loop)
@@ -248,7 +243,9 @@ def test_2_data_that_json_cannot_hold_is_kept_as_text(setting: Setting) -> None:
     assert dead["data"]["nul"] == "a\\x00b\\ud800"
 
 
-def test_2_data_that_is_too_large_costs_the_data_and_not_the_event(setting: Setting) -> None:
+def test_r_events_2_data_that_is_too_large_costs_the_data_and_not_the_event(
+    setting: Setting,
+) -> None:
     stream = setting.stream()
     event_id = stream.emit_with_retry("a", "b", Failing(GiveUp("no")), {"big": "x" * 2_000_000})
     (dead,) = stream.get_dead_letter_queue()
@@ -256,7 +253,7 @@ def test_2_data_that_is_too_large_costs_the_data_and_not_the_event(setting: Sett
     assert len(json.dumps(dead)) < 200_000
 
 
-def test_2_many_threads_at_once(setting: Setting) -> None:
+def test_r_events_2_many_threads_at_once(setting: Setting) -> None:
     stream = setting.stream(max_retries=1, sleep=lambda _: None)
     ids: list[str] = []
 
@@ -278,10 +275,9 @@ def test_2_many_threads_at_once(setting: Setting) -> None:
     assert set(last.values()) == {"success", "dead_letter"}
 
 
-# R-EVENTS 4
-
-
-def test_4_failed_events_are_those_that_failed_last_and_are_not_dead(setting: Setting) -> None:
+def test_r_events_4_failed_events_are_those_that_failed_last_and_are_not_dead(
+    setting: Setting,
+) -> None:
     stream = setting.stream(max_retries=1)
     during: list[list[str]] = []
 
@@ -296,7 +292,7 @@ def test_4_failed_events_are_those_that_failed_last_and_are_not_dead(setting: Se
     assert stream.get_failed_events() == []
 
 
-def test_4_failed_events_newest_first_up_to_a_limit(setting: Setting) -> None:
+def test_r_events_4_failed_events_newest_first_up_to_a_limit(setting: Setting) -> None:
     stream = setting.stream()
     for number in range(3):
         with pytest.raises(KeyboardInterrupt):
@@ -304,7 +300,7 @@ def test_4_failed_events_newest_first_up_to_a_limit(setting: Setting) -> None:
     assert [line["data"]["n"] for line in stream.get_failed_events(limit=2)] == [2, 1]
 
 
-def test_4_dead_letters_newest_first_up_to_a_limit(setting: Setting) -> None:
+def test_r_events_4_dead_letters_newest_first_up_to_a_limit(setting: Setting) -> None:
     stream = setting.stream()
     for number in range(4):
         stream.emit_with_retry("a", "b", Failing(GiveUp("no")), {"n": number})
@@ -314,7 +310,7 @@ def test_4_dead_letters_newest_first_up_to_a_limit(setting: Setting) -> None:
     assert stream.get_dead_letter_queue(limit=0) == []
 
 
-def test_4_dead_letters_show_no_secrets_and_keep_the_data(setting: Setting) -> None:
+def test_r_events_4_dead_letters_show_no_secrets_and_keep_the_data(setting: Setting) -> None:
     stream = setting.stream()
     secret = {"password": "hunter22"}
     stream.emit_with_retry("a", "b", Failing(GiveUp("not with hunter22")), secret)
@@ -323,7 +319,7 @@ def test_4_dead_letters_show_no_secrets_and_keep_the_data(setting: Setting) -> N
     assert json.loads(stream.app.get(dead["job_id"]).payload) == secret
 
 
-def test_4_retry_candidates_are_the_dead_whose_error_can_pass(setting: Setting) -> None:
+def test_r_events_4_retry_candidates_are_the_dead_whose_error_can_pass(setting: Setting) -> None:
     stream = setting.stream(max_retries=0)
     errors = [ConnectionError(), HttpError(401), HttpError(404), GiveUp("no"), HttpError(429)]
     for error in [*errors, ValueError("odd")]:
@@ -334,7 +330,7 @@ def test_4_retry_candidates_are_the_dead_whose_error_can_pass(setting: Setting) 
     assert [info["category"] for _, info in found] == ["unknown", "rate_limit", "transient"]
 
 
-def test_4_metrics_count_what_happened(setting: Setting) -> None:
+def test_r_events_4_metrics_count_what_happened(setting: Setting) -> None:
     stream = setting.stream(max_retries=1)
     stream.emit_with_retry("a", "b", lambda: None)
     stream.emit_with_retry("a", "b", Failing(ConnectionError()))
@@ -346,25 +342,7 @@ def test_4_metrics_count_what_happened(setting: Setting) -> None:
     assert metrics["success_rate"] == pytest.approx(2 / 3, abs=0.001)
 
 
-def test_4_without_metrics_there_are_none(setting: Setting) -> None:
+def test_r_events_4_without_metrics_there_are_none(setting: Setting) -> None:
     stream = setting.stream(enable_metrics=False)
     stream.emit_with_retry("a", "b", lambda: None)
     assert stream.get_metrics() == {}
-
-
-# R-EVENTS 5
-
-
-@pytest.mark.parametrize(
-    ("make", "delays"),
-    [
-        (exponential, [1, 2, 4, 8]),
-        (linear, [1, 3, 5, 7]),
-        (constant, [5, 5, 5, 5]),
-        (fibonacci, [1, 1, 2, 3]),
-    ],
-)
-def test_5_the_strategies_of_policy_show_give_their_delays(
-    make: Callable[[], RetryStrategy], delays: list[float]
-) -> None:
-    assert [make().calculate_backoff(number) for number in range(4)] == delays

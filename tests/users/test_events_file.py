@@ -35,7 +35,7 @@ FIELDS = [
 ]
 
 
-def test_3_every_line_has_the_fields_of_the_format(setting: Setting) -> None:
+def test_r_events_3_every_line_has_the_fields_of_the_format(setting: Setting) -> None:
     stream = setting.stream(max_retries=1)
     parent = stream.emit_with_retry("first", "shop", lambda: None)
     options = {"parent_event_id": parent, "tags": ["vip", "a tag"], "importance": 5}
@@ -66,14 +66,18 @@ def test_3_every_line_has_the_fields_of_the_format(setting: Setting) -> None:
     assert retrying["latency_ms"] >= 0
 
 
-def test_3_success_has_exit_code_0_and_a_program_that_exits_its_own(setting: Setting) -> None:
+def test_r_events_3_success_has_exit_code_0_and_a_program_that_exits_its_own(
+    setting: Setting,
+) -> None:
     stream = setting.stream(max_retries=0)
     stream.emit_with_retry("a", "b", lambda: None)
     stream.emit_with_retry("a", "b", Failing(SystemExit(3)))
     assert [line["exit_code"] for line in setting.lines()] == [None, 0, None, 3]
 
 
-def test_3_ids_of_one_second_differ(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r_events_3_ids_of_one_second_differ(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn = iter(["aaaaaa", "aaaaaa", "bbbbbb"])
     monkeypatch.setattr("redrive.stream.event.secrets.token_hex", lambda _: next(drawn))
     stream = setting.stream()
@@ -81,7 +85,7 @@ def test_3_ids_of_one_second_differ(setting: Setting, monkeypatch: pytest.Monkey
     assert (first[-6:], second[-6:]) == ("aaaaaa", "bbbbbb")
 
 
-def test_3_the_file_is_the_owners_alone_and_no_link_is_followed(setting: Setting) -> None:
+def test_r_events_3_the_file_is_the_owners_alone_and_no_link_is_followed(setting: Setting) -> None:
     old = os.umask(0)
     try:
         setting.stream().emit_with_retry("a", "b", lambda: None)
@@ -97,7 +101,7 @@ def test_3_the_file_is_the_owners_alone_and_no_link_is_followed(setting: Setting
     assert target.read_text() == "mine"
 
 
-def test_3_a_full_disk_is_logged_and_nothing_else_happens(
+def test_r_events_3_a_full_disk_is_logged_and_nothing_else_happens(
     setting: Setting, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = setting.stream(stream_path="/dev/full")
@@ -110,7 +114,7 @@ def test_3_a_full_disk_is_logged_and_nothing_else_happens(
     }
 
 
-def test_3_a_torn_line_spoils_no_other(setting: Setting) -> None:
+def test_r_events_3_a_torn_line_spoils_no_other(setting: Setting) -> None:
     stream = setting.stream()
     path = setting.folder / "events.jsonl"
     path.write_text('{"event_id": "EVT-1", "status": "ret')
@@ -120,7 +124,7 @@ def test_3_a_torn_line_spoils_no_other(setting: Setting) -> None:
     assert stream.get_failed_events() == []
 
 
-def test_3_an_action_given_as_a_handler_can_really_be_run_again(setting: Setting) -> None:
+def test_r_events_3_an_action_given_as_a_handler_can_really_be_run_again(setting: Setting) -> None:
     stream = setting.stream(max_retries=1)
     told: list[int] = []
     up: list[bool] = []
@@ -142,7 +146,7 @@ def test_3_an_action_given_as_a_handler_can_really_be_run_again(setting: Setting
     assert stream.get_dead_letter_queue() == []
 
 
-def test_3_the_key_sent_downstream_is_the_same_in_every_life(setting: Setting) -> None:
+def test_r_events_3_the_key_sent_downstream_is_the_same_in_every_life(setting: Setting) -> None:
     stream = setting.stream(max_retries=1)
     keys: list[str] = []
 
@@ -158,7 +162,9 @@ def test_3_the_key_sent_downstream_is_the_same_in_every_life(setting: Setting) -
     assert len(set(keys)) == 1
 
 
-def test_3_data_that_does_not_fit_the_handler_can_be_mended_and_run(setting: Setting) -> None:
+def test_r_events_3_data_that_does_not_fit_the_handler_can_be_mended_and_run(
+    setting: Setting,
+) -> None:
     stream = setting.stream()
     told: list[int] = []
 
@@ -176,7 +182,7 @@ def test_3_data_that_does_not_fit_the_handler_can_be_mended_and_run(setting: Set
     assert told == [7]
 
 
-def test_3_a_handler_of_another_app_is_adopted(setting: Setting) -> None:
+def test_r_events_3_a_handler_of_another_app_is_adopted(setting: Setting) -> None:
     other = Redrive("memory:")
     told: list[int] = []
 
@@ -194,7 +200,7 @@ def test_3_a_handler_of_another_app_is_adopted(setting: Setting) -> None:
         stream.emit_with_retry("a", "b", notify.options(key="k"), {"order": 7})
 
 
-def test_3_people_can_do_everything_with_a_dead_letter(setting: Setting) -> None:
+def test_r_events_3_people_can_do_everything_with_a_dead_letter(setting: Setting) -> None:
     stream = setting.stream()
     event_id = stream.emit_with_retry("a b/ü", "shop", Failing(GiveUp("no")), {"n": 1})
     stream.close()
@@ -212,7 +218,7 @@ def test_3_people_can_do_everything_with_a_dead_letter(setting: Setting) -> None
         assert [act.verb for act in people.acts()][:2] == ["retry", "edit"]
 
 
-def test_3_a_file_that_is_no_store_is_refused_and_left_alone(setting: Setting) -> None:
+def test_r_events_3_a_file_that_is_no_store_is_refused_and_left_alone(setting: Setting) -> None:
     path = setting.folder / "dead.jsonl"
     text = '{"event_id": "EVT-20240101-000000-abcdef", "status": "dead_letter"}\n'
     path.write_text(text)
@@ -222,7 +228,7 @@ def test_3_a_file_that_is_no_store_is_refused_and_left_alone(setting: Setting) -
     assert path.read_text() == text
 
 
-def test_3_a_dead_letter_the_store_cannot_keep_is_told_in_the_stream(
+def test_r_events_3_a_dead_letter_the_store_cannot_keep_is_told_in_the_stream(
     setting: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = setting.stream()

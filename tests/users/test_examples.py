@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from redrive import Policy, constant
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -35,6 +37,7 @@ def test_the_demo_says_so_when_its_story_ends_otherwise(
 ) -> None:
     demo = load_example("demo")
     monkeypatch.setattr(demo, "mend", lambda shop: None)
+    monkeypatch.setattr(demo, "PATIENT", Policy(attempts=5, wait=constant(0, jitter="none")))
     assert demo.main() == 1
     assert "did not end as told" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""A stand-in for the API that hooks are posted to, on the loopback interface only."""
+"""A stand-in for the API that hooks are posted to (on the loopback interface), and its user."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from redrive import Job, Redrive, State
+from redrive.testing import ManualClock
+
+TOKEN = "agent-token-5f1c"
+HOOK = {"title": "A trend", "score": 7}
+DAY = 86400.0
+CHANCES = [0.0, 0.5, 1 - 2**-53]
 
 
 @dataclass
@@ -100,3 +110,41 @@ def hook_api() -> Iterator[HookApi]:
         finally:
             server.shutdown()
             thread.join()
+
+
+class User:
+    """The script's user: its queue in a real file, a clock that obeys, one throw of the dice."""
+
+    def __init__(self, module: ModuleType, store: Path, api: HookApi, chance: float = 0.5) -> None:
+        self.module = module
+        self.store = store
+        self.api = api
+        self.clock = ManualClock()
+        self.app: Redrive
+        self.app, self.handler = module.connect(
+            f"jsonl:{store}", clock=self.clock, rand=lambda: chance
+        )
+
+    def run(self, *hooks: dict[str, Any]) -> bool:
+        done: bool = self.module.run(self.app, self.handler, hooks, self.api.url)
+        return done
+
+    def fail(self, hook: dict[str, Any] = HOOK) -> Job:
+        """Post a hook that the API refuses once; gives what was kept."""
+        self.api.script.append(500)
+        key = self.module.new_key()
+        tried = self.handler.options(key=key).try_now(hook=hook, endpoint=self.api.url)
+        assert not tried.done
+        kept: Job = tried.job
+        return kept
+
+    def jobs(self, **filters: Any) -> list[Job]:
+        return self.app.find(**filters).jobs
+
+    def exhaust(self) -> Job:
+        """Post a hook that fails for the last time at once; gives the dead letter."""
+        self.api.script.append(500)
+        options = self.handler.options(key=self.module.new_key(), max_attempts=1)
+        job: Job = options.try_now(hook={"title": "hopeless"}, endpoint=self.api.url).job
+        assert job.state is State.DEAD
+        return job

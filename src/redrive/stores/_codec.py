@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, TypeVar
 
+from redrive._evolve import evolve
 from redrive.job import Act, Attempt, Category, Failure, Job, Reason, Resolution, State
 
 T = TypeVar("T")
@@ -25,7 +27,18 @@ _TRANSIENT = {"is_new", "payload", "history"}
 
 def head_to_dict(job: Job) -> dict[str, Any]:
     """Give everything about a job but its payload and history."""
-    return _sparse(job, _TRANSIENT)
+    head = {
+        name: value
+        for name, default, value in zip(
+            _HEAD_FIELDS, _HEAD_DEFAULTS, _head_values(job), strict=True
+        )
+        if value is not default and value != default
+    }
+    if job.failure is not None:
+        head["failure"] = failure_to_dict(job.failure)
+    if job.resolution is not None:
+        head["resolution"] = resolution_to_dict(job.resolution)
+    return head
 
 
 def job_from_dict(data: dict[str, Any], payload: str) -> Job:
@@ -38,7 +51,10 @@ def job_from_dict(data: dict[str, Any], payload: str) -> Job:
     _convert(known, "failure", failure_from_dict)
     _convert(known, "resolution", resolution_from_dict)
     _convert(known, "history", lambda rows: tuple(attempt_from_dict(r) for r in rows))
-    return Job(**known)
+    if not known.keys() >= _REQUIRED:
+        msg = f"a job without {', '.join(sorted(_REQUIRED - known.keys()))}"
+        raise ValueError(msg)
+    return evolve(_BLANK, **known)
 
 
 def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
@@ -138,6 +154,11 @@ _DEFAULTS: dict[type[object], list[tuple[str, object]]] = {
     kind: _defaults(kind) for kind in (Job, Attempt, Failure, Resolution, Act)
 }
 _JOB_FIELDS = {name for name, _ in _DEFAULTS[Job]} - {"is_new"}
+_HEAD_FIELDS = [name for name, _ in _DEFAULTS[Job] if name not in _TRANSIENT]
+_HEAD_DEFAULTS = [default for name, default in _DEFAULTS[Job] if name not in _TRANSIENT]
+_head_values = attrgetter(*_HEAD_FIELDS)
+_REQUIRED = {name for name, default in _DEFAULTS[Job] if default is dataclasses.MISSING}
+_BLANK = Job(id="", handler="", lane="", payload="", created=0.0, due=0.0, since=0.0, updated=0.0)
 _ATTEMPT_FIELDS = {name for name, _ in _DEFAULTS[Attempt]}
 _FAILURE_FIELDS = {name for name, _ in _DEFAULTS[Failure]}
 _RESOLUTION_FIELDS = {name for name, _ in _DEFAULTS[Resolution]}

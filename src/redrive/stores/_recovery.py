@@ -20,14 +20,16 @@ tail, and even then the bytes are kept.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple
 
 from redrive.errors import StoreForeign
 from redrive.stores import _files, _lines
@@ -69,36 +71,41 @@ class Reading:
     """Whether an editor changed the line ends: to be read, but not to be written."""
 
 
-class _Bad(NamedTuple):
-    offset: int
-
-
 Take = Callable[[Line, bytes, int], None]
 """What to do with a whole line that begins at an offset."""
 
 
 def read_on(descriptor: int, reading: Reading, take: Take) -> None:
     """Read whole operations from where the last reading ended, damage or not."""
-    bad = _read_whole(descriptor, reading, take)
-    if bad is None:
-        return
-    mark = _last_mark(descriptor, bad.offset, crlf=reading.crlf)
-    if mark is None:
-        return
-    _salvage(descriptor, reading, take, mark)
-    _read_whole(descriptor, reading, take)
+    with _no_collector():
+        bad = _read_whole(descriptor, reading, take)
+        mark = None if bad is None else _last_mark(descriptor, bad, crlf=reading.crlf)
+        if mark is not None:
+            _salvage(descriptor, reading, take, mark)
+            _read_whole(descriptor, reading, take)
 
 
-def _read_whole(descriptor: int, reading: Reading, take: Take) -> _Bad | None:
-    """Take operations as long as everything is right; gives where it stopped being so."""
+@contextlib.contextmanager
+def _no_collector() -> Generator[None]:
+    """Hold the garbage collector: it would look through millions of new entries, for nothing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _read_whole(descriptor: int, reading: Reading, take: Take) -> int | None:
+    """Take operations as long as everything is right; gives the offset where it stopped being so."""
     waiting: list[tuple[Line, bytes, int]] = []
-    seq = reading.seq
-    offset = reading.end
+    seq, offset, crlf, parse = reading.seq, reading.end, reading.crlf, _lines.parse
     for raw in _lines_from(descriptor, offset):
-        found = _parse(raw, crlf=reading.crlf)
+        found = parse(plain(raw) if crlf else raw)
         seq += 1
         if found is None or found.seq != seq:
-            return _Bad(offset)
+            return offset
         if waiting or not found.ends:
             waiting.append((found, raw, offset))
         else:
@@ -108,7 +115,7 @@ def _read_whole(descriptor: int, reading: Reading, take: Take) -> _Bad | None:
                 _take(*one, take, reading)
             waiting.clear()
         offset += len(raw)
-    return _Bad(waiting[0][2]) if waiting else None
+    return waiting[0][2] if waiting else None
 
 
 def _salvage(descriptor: int, reading: Reading, take: Take, end: int) -> None:
@@ -167,7 +174,7 @@ def _lines_from(descriptor: int, offset: int) -> Iterator[bytes]:
     if ahead <= _SMALL:
         file = io.BytesIO(os.pread(descriptor, ahead, offset))
     else:
-        file = cast("BinaryIO", open(descriptor, "rb", 1 << 20, closefd=False))  # noqa: SIM115
+        file = open(descriptor, "rb", 1 << 20, closefd=False)  # noqa: SIM115
         file.seek(offset)
     return iter(partial(file.readline, LONGEST), b"")
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from redrive._evolve import evolve
 from redrive.errors import UsageError
 from redrive.job import Category, Group, Job, State
 from redrive.stores._index import Entry, Index
@@ -103,7 +104,7 @@ def _group(index: Index, number: int, tally: _Tally) -> Group:
 
 def without_history(job: Job) -> Job:
     """Give the job as every verb but `get` shows it."""
-    return replace(job, history=()) if job.history else job
+    return evolve(job, history=()) if job.history else job
 
 
 def _matching(index: Index, load: Load, query: Query, now: float) -> Iterator[Entry]:

@@ -70,5 +70,7 @@ def shared() -> list[click.Parameter]:
 def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
     """Note an option where it was given; the group and the command fill the same face."""
     face = ctx.ensure_object(Face)
+    if value == "":
+        raise click.BadParameter("a store must have a name", ctx=ctx, param=param)
     if value and param.name:
         setattr(face, param.name, value)

@@ -92,6 +92,13 @@ class Face:
         sys.stderr.flush()
 
 
+def same_line(*, without: str) -> str:
+    """Give the line that was typed, without one of its options, ready to paste."""
+    import shlex  # noqa: PLC0415 - for people only
+
+    return shlex.join(["redrive", *(word for word in sys.argv[1:] if word != without)])
+
+
 def _show_on_terminal(view: View, out: TextIO) -> bool:
     try:
         from redrive.cli.output import terminal  # noqa: PLC0415 - rich costs as much as all else

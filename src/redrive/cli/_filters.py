@@ -43,11 +43,15 @@ def with_filters(function: Function) -> Function:
     options = [
         click.argument("selectors", nargs=-1, metavar="[ID|G7|-]..."),
         click.option(
-            "--state", "states", multiple=True, type=click.Choice([*State]), help="Repeatable."
+            "--state",
+            "states",
+            multiple=True,
+            type=click.Choice([state.value for state in State]),
+            help="Repeatable.",
         ),
         click.option("--handler", metavar="NAME", help="A name, or a pattern such as 'mail.*'."),
         click.option("--lane", metavar="NAME"),
-        click.option("--category", type=click.Choice([*Category])),
+        click.option("--category", type=click.Choice([known.value for known in Category])),
         click.option("--group", metavar="G7"),
         click.option("--tag", metavar="TAG"),
         click.option(

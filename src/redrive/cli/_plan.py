@@ -14,7 +14,7 @@ from redrive import _transitions
 from redrive._transitions import Verb
 from redrive.app import Filters, Redrive
 from redrive.cli._filters import Selection
-from redrive.errors import Refused
+from redrive.errors import JobNotFound, Refused
 from redrive.job import Job, State
 
 USUAL: Mapping[Verb, Sequence[State]] = {
@@ -29,6 +29,7 @@ A closed job is retried only by id or by `--state resolved`: somebody closed it 
 """
 
 SAMPLES = 5
+MISSING = "there is no such job"
 _PAGE = 1000
 
 
@@ -46,6 +47,11 @@ class Plan:
     def matched(self) -> int:
         """How many jobs the selection means."""
         return len(self.eligible) + len(self.ineligible)
+
+    @property
+    def is_void(self) -> bool:
+        """Whether there is no job at all to speak of."""
+        return not self.eligible and all(why == MISSING for _, why in self.ineligible)
 
     @property
     def handlers(self) -> Counter[str]:
@@ -67,11 +73,10 @@ def make_plan(app: Redrive, verb: Verb, selection: Selection) -> Plan:
     """Freeze the set and sort it by what the verb can take."""
     eligible: list[Job] = []
     ineligible: list[tuple[str, str]] = []
-    seen: set[str] = set()
     for job in _jobs(app, verb, selection):
-        if job.id in seen:
+        if isinstance(job, str):
+            ineligible.append((job, MISSING))
             continue
-        seen.add(job.id)
         why = _refusal(job, verb)
         if why is None:
             eligible.append(job)
@@ -89,7 +94,8 @@ def still_so(app: Redrive, plan: Plan) -> Plan:
     filters.pop("older_than", None)
     filters.pop("newer_than", None)
     wanted = replace(plan.selection, filters=filters)
-    now = {job.id: job for job in _jobs(app, plan.verb, wanted)}
+    looked = _jobs(app, plan.verb, wanted)
+    now = {job.id: job for job in looked if not isinstance(job, str)}
     eligible: list[Job] = []
     changed: list[tuple[str, str]] = []
     for job in plan.eligible:
@@ -101,9 +107,22 @@ def still_so(app: Redrive, plan: Plan) -> Plan:
     return replace(plan, eligible=eligible, ineligible=[*plan.ineligible, *changed])
 
 
-def _jobs(app: Redrive, verb: Verb, selection: Selection) -> Iterator[Job]:
-    for word in dict.fromkeys(selection.ids):
-        yield _light(app.get(word))
+def _jobs(app: Redrive, verb: Verb, selection: Selection) -> Iterator[Job | str]:
+    """Give each job that is meant, once; an id that nobody has comes as it was written."""
+    seen: set[str] = set()
+    for found in _meant(app, verb, selection):
+        name = found if isinstance(found, str) else found.id
+        if name not in seen:
+            seen.add(name)
+            yield found
+
+
+def _meant(app: Redrive, verb: Verb, selection: Selection) -> Iterator[Job | str]:
+    for word in selection.ids:
+        try:
+            yield _light(app.get(word))
+        except JobNotFound:
+            yield word
     if selection.ids:
         return
     filters: Filters = {"state": USUAL[verb], **(selection.filters or {})}

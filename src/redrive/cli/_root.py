@@ -156,12 +156,9 @@ def _tell(problem: Problem, *, as_json: bool) -> None:
 def _print_version(ctx: click.Context, _: click.Parameter, value: object) -> None:
     if not value or ctx.resilient_parsing:
         return
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+    import redrive  # noqa: PLC0415 - the version is all that is wanted from there
 
-    try:
-        sys.stdout.write(f"redrive {version('redrive')}\n")
-    except PackageNotFoundError:  # a source tree that was never installed
-        sys.stdout.write("redrive 0\n")
+    sys.stdout.write(f"redrive {redrive.__version__}\n")
     ctx.exit()
 
 

@@ -13,7 +13,7 @@ from redrive._transitions import Verb
 from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, FAILED, NOTHING, PARTLY, USAGE, Stop
-from redrive.cli._face import Face
+from redrive.cli._face import Face, same_line
 from redrive.cli._filters import Selection, selection_of, with_filters
 from redrive.cli._plan import USUAL, Plan, make_plan, still_so
 from redrive.cli.documents import error_line, job_document
@@ -112,10 +112,12 @@ def _act(face: Face, verb: Verb, said: dict[str, Any]) -> None:
     selection = _selection(verb, said)
     with face.opened(read_only=said["dry_run"]) as app:
         plan = make_plan(app, verb, selection)
-        if not plan.matched:
-            raise Stop("nothing_matched", "nothing matched", exits=NOTHING)
+        if plan.is_void:
+            missing = "".join(f"; no job {one!r}" for one, _ in plan.ineligible[:3])
+            raise Stop("nothing_matched", f"nothing matched{missing}", exits=NOTHING)
         if said["dry_run"]:
-            face.show(View(_plan_document(plan), _preview(plan)), then=f"redrive {verb} …")
+            then = same_line(without="--dry-run") if plan.eligible else ""
+            face.show(View(_plan_document(plan), _preview(plan)), then=then)
             return
         if not plan.eligible:
             _report(face, plan, 0, plan.ineligible)

@@ -11,7 +11,7 @@ from redrive._duration import seconds, words
 from redrive.app import Redrive, Report
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, NOTHING, USAGE, Stop
-from redrive.cli._face import Face
+from redrive.cli._face import Face, same_line
 from redrive.cli._load import load_app
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.errors import StoreMissing
@@ -44,31 +44,27 @@ def init(face: Face) -> None:
 @click.pass_obj
 def verify(face: Face, *, repair: bool) -> None:
     """Look at everything that is stored and say what is wrong; exit 1 if something is."""
-    if repair:
-        with face.acting() as app:
-            _repair(face, app)
-            report = app.verify()
-    else:
-        with face.reading() as app:
-            report = app.verify()
+    with face.opened(read_only=not repair) as app:
+        steps = _repair(app) if repair else []
+        report = app.verify()
     then = "redrive status" if report.ok or repair else "redrive verify --repair"
-    face.show(_report_view(report), then=then)
+    face.show(_report_view(report, steps), then=then)
     if not report.ok:
         raise click.exceptions.Exit(FAILED)
 
 
-def _repair(face: Face, app: Redrive) -> None:
-    mend: Callable[[], object] | None = getattr(app.store, "repair", None)
+def _repair(app: Redrive) -> list[str]:
+    mend: Callable[[], list[str]] | None = getattr(app.store, "repair", None)
     if mend is None:
         msg = f"{app.store.url} has no repair of its own"
         hint = "restore a backup; `redrive verify` says what is wrong"
         raise Stop("no_repair", msg, hint=hint, exits=USAGE)
-    done = mend()
-    face.say(f"repair: {done}" if done else "repair: nothing to do")
+    return mend() or ["there was nothing to repair"]
 
 
-def _report_view(report: Report) -> View:
+def _report_view(report: Report, steps: list[str]) -> View:
     data = {
+        "repaired": steps,
         "ok": report.ok,
         "jobs": report.jobs,
         "facts": dict(report.facts),
@@ -79,6 +75,7 @@ def _report_view(report: Report) -> View:
     number = len(report.problems)
     sound = f"{report.jobs:,} jobs looked at, all sound"
     parts: list[Part] = [
+        *(Line(step, "warn") for step in steps),
         Line(f"{number} problems found", "bad") if number else Line(sound, "good"),
         Facts([("jobs", report.jobs), *report.facts.items()]),
     ]
@@ -169,7 +166,9 @@ def cleanup(
         number = sum(len(app.select(state=state, older_than=age)) for state, age in spans.items())
         if dry_run:
             data = {"dry_run": True, "would_remove": number}
-            face.show(View(data, [Facts([("would remove", number)])]), then="redrive cleanup …")
+            face.show(
+                View(data, [Facts([("would remove", number)])]), then=same_line(without="--dry-run")
+            )
             return
         if number and not yes:
             _ask(number)

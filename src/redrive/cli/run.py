@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
 
 import click
@@ -38,7 +40,9 @@ def work(
         raise click.UsageError(msg)
     if verbose:
         warn_on_stderr(logging.INFO)
-    with load_app(face, name) as app:
+    # What handlers print must not get into the document.
+    aside = redirect_stdout(sys.stderr) if face.json else nullcontext()
+    with aside, load_app(face, name) as app:
         done = app.run_due(ignore_backoff=ignore_backoff, limit=limit)
     facts = asdict(done)
     face.show(View(facts, [Facts(list(facts.items()))]), then="redrive status")

@@ -12,7 +12,7 @@ from redrive.app import Count, Note, Redrive
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.documents import HOPELESS, group_document
-from redrive.cli.output import Cell, Facts, Line, Part, Span, Table, View, columns
+from redrive.cli.output import Cell, Facts, Line, Mark, Part, Span, Table, View, columns
 from redrive.cli.output.plain import iso
 from redrive.job import Category, Group, State
 
@@ -105,9 +105,9 @@ def _parts(at: Standing) -> list[Part]:
     parts.append(
         Facts(
             [
-                ("Failed", at.failed),
-                ("Dead letter queue", dead),
-                ("Retry candidates", at.candidates),
+                ("Failed", Mark(at.failed, "warn" if at.failed else "good")),
+                ("Dead letter queue", Mark(dead, "bad" if dead else "good")),
+                ("Retry candidates", Mark(at.candidates, "warn" if at.candidates else "good")),
                 ("Oldest due", Span(at.age(State.PENDING))),
                 ("Oldest dead", Span(at.age(State.DEAD))),
                 ("Store", at.url),

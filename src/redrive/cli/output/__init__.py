@@ -31,7 +31,15 @@ class Span:
     seconds: float | None
 
 
-Cell = str | int | None | When | Span
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A number with a tone: a sign and a colour on a terminal, the bare number elsewhere."""
+
+    number: int
+    tone: Tone
+
+
+Cell = str | int | None | When | Span | Mark
 
 
 @dataclass(frozen=True, slots=True)

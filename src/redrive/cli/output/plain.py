@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from redrive.cli.output import Block, Cell, Facts, Line, Part, Span, Table, View, When
+from redrive.cli.output import Block, Cell, Facts, Line, Mark, Part, Span, Table, View, When
 from redrive.redact import inert
 
 NOTHING = "-"
@@ -44,6 +44,8 @@ def cell(value: Cell) -> str:
             said = iso(at)
         case Span(seconds):
             said = number(seconds)
+        case Mark(marked):
+            said = str(marked)
         case str():
             said = inert(value)
         case None:

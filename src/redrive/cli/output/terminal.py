@@ -16,15 +16,17 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from redrive._duration import words
-from redrive.cli.output import Block, Cell, Column, Facts, Line, Part, Span, Table, View, When
+from redrive.cli.output import Block, Cell, Column, Facts, Line, Mark, Part, Span, Table, View, When
 from redrive.cli.output.plain import iso
 from redrive.redact import inert
 
-CELL, FACT, BLOCK = 300, 2_000, 20_000
+CELL, FACT, BLOCK = 160, 2_000, 20_000
 """How many characters of a table's cell, of a fact, and of a block are shown."""
 
-NARROW = 110
-"""Below so many columns a table says how long ago instead of when."""
+WIDE = 140
+"""From so many columns on a table says when, not only how long ago."""
+ROOM = 30
+"""A table that leaves less than this for its text puts the text on lines of its own."""
 
 _SIGNS = {"": "", "good": "✓ ", "bad": "✗ ", "warn": "! "}
 _TONES = {"": "", "good": "green", "bad": "bold red", "warn": "yellow"}
@@ -39,7 +41,7 @@ _WORDS = {
     "permanent": "red",
     "crash": "red",
 }
-_KINDS = {"id": "cyan", "number": "", "time": "dim", "text": "", "word": ""}
+_KINDS = {"id": "cyan"}
 
 
 def render(view: View, file: TextIO) -> None:
@@ -73,24 +75,64 @@ def _print(console: Console, part: Part) -> None:
             for name, value in pairs:
                 grid.add_row(Text(_shown(name, CELL)), _text(value, limit=FACT, full=True))
             console.print(grid)
-        case Table(columns, rows):
-            console.print(_grid(columns, rows, full=console.width >= NARROW))
+        case Table():
+            _print_table(console, part)
 
 
-def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, full: bool) -> Grid:
+def _print_table(console: Console, table: Table) -> None:
+    shown = [index for index, column in enumerate(table.columns) if not column.extra]
+    columns = [table.columns[index] for index in shown]
+    rows = [
+        [
+            _text(row[index], kind=table.columns[index].kind, full=console.width >= WIDE)
+            for index in shown
+        ]
+        for row in table.rows
+    ]
+    widths = [
+        max(Text(column.name).cell_len, *(row[index].cell_len for row in rows), 0)
+        for index, column in enumerate(columns)
+    ]
+    short = [index for index, column in enumerate(columns) if column.kind != "text"]
+    taken = sum(widths[index] + 3 for index in short)
+    if len(short) == len(columns) or console.width - taken >= ROOM:
+        console.print(_grid(columns, rows))
+    else:
+        _print_cards(console, columns, rows, widths)
+
+
+def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Text]]) -> Grid:
     grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    shown = [index for index, column in enumerate(columns) if not column.extra]
-    for column in (columns[index] for index in shown):
+    for column in columns:
         grid.add_column(
             Text(column.name),
-            style=_KINDS[column.kind],
             justify="right" if column.kind == "number" else "left",
             no_wrap=column.kind != "text",
             overflow="fold",
         )
     for row in rows:
-        grid.add_row(*(_text(row[index], kind=columns[index].kind, full=full) for index in shown))
+        grid.add_row(*row)
     return grid
+
+
+def _print_cards(
+    console: Console,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Text]],
+    widths: Sequence[int],
+) -> None:
+    """Print each row on two lines, for a narrow terminal: the short cells, then the texts."""
+    heads = [Text(column.name, style="bold") for column in columns]
+    for row in (heads, *rows):
+        first, second = Text(), Text("   ")
+        for column, width, cell in zip(columns, widths, row, strict=True):
+            if column.kind == "text":
+                second.append_text(cell).append("  ")
+            else:
+                cell.align("right" if column.kind == "number" else "left", width)
+                first.append_text(cell).append("  ")
+        console.print(first, overflow="ellipsis", no_wrap=True)
+        console.print(second, overflow="ellipsis", no_wrap=True)
 
 
 def _text(value: Cell, *, kind: str = "text", limit: int = CELL, full: bool) -> Text:
@@ -98,13 +140,15 @@ def _text(value: Cell, *, kind: str = "text", limit: int = CELL, full: bool) -> 
         case None:
             return Text("–", style="dim")
         case When(at, now):
-            return Text(_moment(at, now, full=full))
+            return Text(_moment(at, now, full=full), style="" if limit == FACT else "dim")
         case Span(seconds):
             return Text("–" if seconds is None else words(seconds))
+        case Mark(number, tone):
+            return Text(f"{_SIGNS[tone]}{number:,}", style=_TONES[tone])
         case int():
             return Text(f"{value:,}")
         case str():
-            style = _WORDS.get(value, "") if kind == "word" else ""
+            style = _WORDS.get(value, "") if kind == "word" else _KINDS.get(kind, "")
             return Text(_shown(value, limit), style=style)
 
 

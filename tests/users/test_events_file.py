@@ -115,13 +115,31 @@ def test_r_events_3_a_full_disk_is_logged_and_nothing_else_happens(
 
 
 def test_r_events_3_a_torn_line_spoils_no_other(setting: Setting) -> None:
-    stream = setting.stream()
     path = setting.folder / "events.jsonl"
     path.write_text('{"event_id": "EVT-1", "status": "ret')
+    stream = setting.stream()
     stream.emit_with_retry("a", "b", lambda: None)
     lines = path.read_text("utf-8").splitlines()
     assert [json.loads(line)["status"] for line in lines[1:]] == ["pending", "success"]
     assert stream.get_failed_events() == []
+
+
+def test_r_events_3_after_a_line_that_did_not_fit_the_next_one_is_whole(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = setting.stream()
+    write = os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:40]))
+        stream.emit_with_retry("a", "b", lambda: None)
+    assert "bytes fitted" in caplog.text
+    stream.emit_with_retry("a", "b", lambda: None)
+    assert [json.loads(line)["status"] for line in whole_lines(setting)] == ["pending", "success"]
+
+
+def whole_lines(setting: Setting) -> list[str]:
+    lines = (setting.folder / "events.jsonl").read_text("utf-8").splitlines()
+    return [line for line in lines if line.endswith("}")]
 
 
 def test_r_events_3_an_action_given_as_a_handler_can_really_be_run_again(setting: Setting) -> None:

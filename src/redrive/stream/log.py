@@ -2,7 +2,7 @@
 
 One line is one write to a file opened for appending, so lines never mix. Writing never raises: the
 log must not take down what it tells about. A line cut short by a full disk or a crash spoils no other:
-whoever writes next starts on a line of their own.
+the next one starts on a line of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from redrive.stream.event import Line
 
 log = logging.getLogger("redrive.stream")
 
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
 """Not blocking, so that a pipe nobody reads cannot hold an emitter up."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -32,6 +32,8 @@ class EventLog:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.place = Path(os.path.abspath(Path(path).expanduser()))  # noqa: PTH100 - must not follow links
+        # Looked at only once: a line that another process is just writing looks torn, too.
+        self._torn = _is_torn(self.place)
 
     def write(self, line: Line) -> bool:
         """Add one line, secrets masked; says whether it is there. Never raises."""
@@ -50,35 +52,41 @@ class EventLog:
 
     def lines(self) -> Generator[dict[str, Any]]:
         """Give the lines that can be read, oldest first; damaged ones are passed over."""
-        try:
-            file = self.place.open("rb")
-        except FileNotFoundError:
+        if not self.place.is_file():
             return
+        try:
+            with self.place.open("rb") as file:
+                for raw in file:
+                    found = _parsed(raw)
+                    if isinstance(found.get("event_id"), str):
+                        yield found
         except OSError as error:
             raise _files.failed(error, self.place) from error
-        with file:
-            for raw in file:
-                found = _parsed(raw)
-                if isinstance(found.get("event_id"), str):
-                    yield found
 
     def _append(self, data: bytes) -> None:
         self.place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = _files.open_private(self.place, _FLAGS)
         try:
-            data = _seam(descriptor) + data
+            data = b"\n" + data if self._torn else data
             written = os.write(descriptor, data)
-            if written < len(data):
+            self._torn = written < len(data)
+            if self._torn:
                 msg = f"only {written} of {len(data)} bytes fitted"
                 raise OSError(msg)
         finally:
             os.close(descriptor)
 
 
-def _seam(descriptor: int) -> bytes:
-    """Give the line end that a torn last line still needs."""
-    size = os.fstat(descriptor).st_size
-    return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
+def _is_torn(place: Path) -> bool:
+    """Whether the last line of a file has no end."""
+    try:
+        if not place.is_file() or not place.stat().st_size:
+            return False
+        with place.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except OSError:  # writing will say what is wrong
+        return False
 
 
 def _parsed(raw: bytes) -> dict[str, Any]:

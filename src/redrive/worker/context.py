@@ -18,7 +18,10 @@ class Current:
     key: str
     """Send this downstream as the idempotency key: stable over all attempts, new after an edit."""
     attempt: int
+    """Which attempt of this life it is, from 1."""
     limit: int
+    life: int = 0
+    """0 before the first retry by a person: only 0 and attempt 1 is the very first try."""
     deadline: float | None = None
     """When its time is up (seconds since 1970), if the handler has a time limit."""
     _lost: threading.Event = field(default_factory=threading.Event)

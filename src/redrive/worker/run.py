@@ -69,6 +69,7 @@ class Execution(AbstractContextManager["Execution"]):
             key=job.delivery_key,
             attempt=job.attempts,
             limit=job.limit,
+            life=job.redrives,
             deadline=None if limit is None else self.started + limit,
         )
 

@@ -60,7 +60,8 @@ browser = urllib.request.build_opener(NoRedirect)
 def deliver(hook: Hook, endpoint: str) -> None:
     """Post one hook; the same key goes out with the first try and with every later one."""
     job = redrive.current()
-    if job.attempt > 1 and is_saved(endpoint, job.key):
+    is_first = job.attempt == 1 and job.life == 0
+    if not is_first and is_saved(endpoint, job.key):
         raise Skip("the API has saved this hook already")
     body = json.dumps({**hook, "idempotencyKey": job.key}, ensure_ascii=False).encode()
     send("POST", endpoint, job.key, body)

@@ -105,6 +105,14 @@ def test_r_hooks_3_a_hook_the_api_has_after_all_is_not_posted_again(user: User) 
     assert [request.method for request in user.api.seen] == ["POST", "GET"]
 
 
+def test_r_hooks_3_it_is_asked_first_in_every_later_life_too(user: User) -> None:
+    user.api.saves_before_failing = True
+    dead = user.exhaust()
+    user.app.retry(dead, reason="look again")
+    assert user.app.run_due().succeeded == 1
+    assert [request.method for request in user.api.seen] == ["POST", "GET"]
+
+
 def test_r_hooks_3_an_api_that_cannot_tell_gets_the_post(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

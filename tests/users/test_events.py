@@ -243,6 +243,16 @@ def test_r_events_2_data_that_json_cannot_hold_is_kept_as_text(setting: Setting)
     assert dead["data"]["nul"] == "a\\x00b\\ud800"
 
 
+def test_r_events_2_names_that_no_file_can_hold_lose_no_event(setting: Setting) -> None:
+    stream = setting.stream()
+    odd = "\ud800 \0 " + "x" * 1000
+    stream.emit_with_retry(odd, odd, Failing(GiveUp("no")), parent_event_id=odd, tags=[odd])
+    assert setting.statuses() == ["pending", "dead_letter"]
+    (dead,) = stream.get_dead_letter_queue()
+    shown = (dead["event_type"], dead["source"], dead["parent_event_id"], dead["tags"][0])
+    assert {text[:20] for text in shown} == {"\\ud800 \\x00 xxxxxxxx"}
+
+
 def test_r_events_2_data_that_is_too_large_costs_the_data_and_not_the_event(
     setting: Setting,
 ) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from redrive import _duration, _json
 from redrive.errors import BadPayload, UsageError
 from redrive.job import Attempt, Failure, Job, Reason
+from redrive.redact import safe_text
 
 Status = Literal["pending", "success", "failed", "retrying", "dead_letter"]
 """retrying: waits for its next try. failed: the last try failed and nothing more is planned here."""
@@ -25,6 +26,8 @@ FORMAT = "events"
 """How the `origin` of a dead letter names this kind of record."""
 
 _LEAST, _MOST = 1, 5
+_LONGEST = 500
+"""Characters of a type, a source, a tag; what is longer is cut."""
 
 
 class ErrorInfo(TypedDict):
@@ -90,6 +93,9 @@ class StreamEvent:
         if isinstance(level, bool) or not isinstance(level, int) or not _LEAST <= level <= _MOST:
             msg = f"importance must be a whole number from {_LEAST} to {_MOST}; found {level!r}"
             raise UsageError(msg)
+        for name in ("type", "source", "parent"):
+            text = getattr(self, name)
+            object.__setattr__(self, name, None if text is None else safe_text(text, _LONGEST))
 
     def origin(self) -> dict[str, object]:
         """Give what the event's job remembers about it."""
@@ -128,7 +134,8 @@ def _data(job: Job) -> Any:
 
 def tags_of(tags: str | Iterable[str] | None) -> tuple[str, ...]:
     """Give tags as a tuple; one text is one tag, not many letters."""
-    return (tags,) if isinstance(tags, str) else tuple(map(str, tags or ()))
+    given = (tags,) if isinstance(tags, str) else tuple(tags or ())
+    return tuple(safe_text(tag, _LONGEST) for tag in given)
 
 
 class EventIds:

@@ -17,6 +17,7 @@ from redrive import (
     ConstantBackoffStrategy,
     ExponentialBackoffStrategy,
     GiveUp,
+    Redrive,
     RetryLater,
     Skip,
     UsageError,
@@ -86,7 +87,9 @@ def test_r_events_1_no_strategy_means_the_default_again(setting: Setting) -> Non
     assert stream.retry_strategy.base == 5
 
 
-@pytest.mark.parametrize("wrong", [{"max_retries": -1}, {"retry_strategy": 3}])
+@pytest.mark.parametrize(
+    "wrong", [{"max_retries": -1}, {"retry_strategy": 3}, {"app": Redrive("memory:")}]
+)
 def test_r_events_1_a_wrong_argument_is_refused(setting: Setting, wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         setting.stream(**wrong)
@@ -206,6 +209,8 @@ def test_r_events_2_a_coroutine_is_no_success(setting: Setting) -> None:
     stream = setting.stream()
     with pytest.raises(UsageError, match="not async"):
         stream.emit_with_retry("a", "b", never_awaited)
+    with pytest.raises(UsageError, match="asubmit"):
+        stream.emit_with_retry("a", "b", stream.app.handler("later")(never_awaited))
     stream.emit_with_retry("a", "b", lambda chosen=never_awaited: chosen())
     assert setting.statuses() == ["pending", "dead_letter"]
 
@@ -261,6 +266,11 @@ def test_r_events_2_data_that_is_too_large_costs_the_data_and_not_the_event(
     (dead,) = stream.get_dead_letter_queue()
     assert dead["event_id"] == event_id
     assert len(json.dumps(dead)) < 200_000
+    stream.emit_with_retry(
+        "a", "b", Failing(GiveUp("no")), {str(n): "x" * 90_000 for n in range(20)}
+    )
+    kept = [line["data"] for line in stream.get_dead_letter_queue()]
+    assert any("the limit is" in data.get("not_kept", "") for data in kept)
 
 
 def test_r_events_2_many_threads_at_once(setting: Setting) -> None:

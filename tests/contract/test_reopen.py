@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from contract.kinds import Place
@@ -23,7 +25,7 @@ from contract.verbs import (
 )
 from kit import START, make_act, make_failure, make_job
 from redrive.errors import KeyConflict
-from redrive.job import Retry, State
+from redrive.job import Category, Retry, State
 from redrive.stores.base import PurgeRule, Store
 
 
@@ -36,6 +38,7 @@ def live(store: Store, place: Place) -> None:
     place.clock.advance(10)
     for category in ("quota", "timeout", "transient"):
         taken = claim(store, only=["pending0"])
+        place.clock.advance(1)
         settle(store, taken[0], Retry(0), make_failure(category, traceback="T\u2028"))
     store.amend("dead0", '{"x":10.10}', make_act("edit"), expected=0)
     move(store, "retry", "dead1", delays=[7], run=3)
@@ -60,6 +63,33 @@ def test_everything_is_equal_after_closing_and_opening(place: Place) -> None:
     assert store.verify().ok
     store = place.reopen()
     assert everything(store) == before
+
+
+QUERIES: list[dict[str, Any]] = [
+    {"run": 3},
+    {"tag": "t"},
+    {"key": "k-dead0"},
+    {"prefix": "pending"},
+    {"failed": True},
+    {"text": "IT IS trans"},
+    {"category": Category.TRANSIENT},
+    {"group": 1},
+    {"older_than": 5},
+    {"newer_than": 5},
+    {"lane": "mail", "handler": "m*"},
+    {"states": frozenset({State.DEAD, State.RUNNING})},
+    {"ids": ("crashed", "later")},
+]
+
+
+@pytest.mark.needs("persistent")
+def test_every_filter_finds_the_same_after_opening_again(place: Place) -> None:
+    store = place.open()
+    live(store, place)
+    before = [found(store, **query) for query in QUERIES]
+    assert all(before)
+    store = place.reopen()
+    assert [found(store, **query) for query in QUERIES] == before
 
 
 @pytest.mark.needs("shared")

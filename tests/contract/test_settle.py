@@ -145,16 +145,20 @@ def test_the_attempts_are_kept_oldest_first_with_all_they_say(
     assert shown == replace(expected[-1].failure or make_failure(), traceback="")
 
 
-def test_a_long_history_is_folded_in_the_middle_and_says_so(store: Store) -> None:
+@pytest.mark.parametrize("end", [DONE, DEAD, Retry(0)], ids=["done", "dead", "retry"])
+def test_a_long_history_is_folded_in_the_middle_and_says_so(store: Store, end: Verdict) -> None:
     """M4."""
     add_one(store, "a")
-    for _ in range(KEEP_FIRST + KEEP_LAST + 7):
+    for _ in range(KEEP_FIRST + KEEP_LAST + 6):
         fail(store, claim_one(store))
+    assert get(store, "a").folded == 6
+    settle(store, claim_one(store), end, make_failure() if end is DEAD else None)
     job = get(store, "a")
     assert job.folded == 7
     kept = [attempt.ordinal for attempt in job.history]
     assert kept == [*range(1, KEEP_FIRST + 1), *range(KEEP_FIRST + 8, KEEP_FIRST + KEEP_LAST + 8)]
-    assert job.attempts == dict(job.spent)["transient"] == KEEP_FIRST + KEEP_LAST + 7
+    assert job.attempts == KEEP_FIRST + KEEP_LAST + 7
+    assert store.verify().ok
 
 
 def test_history_goes_on_over_lives(store: Store) -> None:

@@ -125,6 +125,19 @@ def test_groups_count_dead_jobs_by_cause_most_first(store: Store, clock: ManualC
         assert START <= group.first_seen <= group.last_seen <= clock.now()
 
 
+def test_a_group_says_when_its_cause_was_first_and_last_seen(
+    store: Store, clock: ManualClock
+) -> None:
+    add_one(store, "a")
+    fail(store, claim_one(store))
+    clock.advance(100)
+    settle(store, claim_one(store), DEAD, make_failure())
+    clock.advance(100)
+    die(store, "b", "transient")
+    (group,) = store.groups(Query())
+    assert (group.jobs, group.first_seen, group.last_seen) == (2, START, START + 200)
+
+
 def test_groups_without_states_count_dead_jobs_only(store: Store) -> None:
     die(store, "a", "net")
     add(store, make_job("b"))

@@ -39,7 +39,7 @@ def live(store: Store, place: Place) -> None:
     for category in ("quota", "timeout", "transient"):
         taken = claim(store, only=["pending0"])
         place.clock.advance(1)
-        settle(store, taken[0], Retry(0), make_failure(category, traceback="T\u2028"))
+        settle(store, taken[0], Retry(0), make_failure(category, cause="odd", traceback="T\u2028"))
     store.amend("dead0", '{"x":10.10}', make_act("edit"), expected=0)
     move(store, "retry", "dead1", delays=[7], run=3)
     move(store, "reopen", "resolved0")
@@ -71,7 +71,7 @@ QUERIES: list[dict[str, Any]] = [
     {"key": "k-dead0"},
     {"prefix": "pending"},
     {"failed": True},
-    {"text": "IT IS trans"},
+    {"text": "IT IS odd"},
     {"category": Category.TRANSIENT},
     {"group": 1},
     {"older_than": 5},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -50,6 +49,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
 ALIASES = {"detail": "show"}
 
 
+class ReaderGone(Exception):
+    """Whoever read our output closed it: `redrive list | head`."""
+
+
 class Root(click.Group):
     """Knows its commands by a table and imports one only when it is called."""
 
@@ -95,6 +98,15 @@ class Root(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(name, words) for name, (_, _, words) in section.items()])
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; click would call it a failure when the reader has seen enough."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+        return result
+
     def main(self, args: Sequence[str] | None = None, *more: Any, **extra: Any) -> NoReturn:
         """Run, and turn whatever goes wrong into a message and an exit code."""
         said = list(sys.argv[1:] if args is None else args) or ["--help"]
@@ -102,9 +114,12 @@ class Root(click.Group):
             _never_fail_to_encode(stream)
         try:
             code = super().main(said, *more, **{**extra, "standalone_mode": False})
-            sys.stdout.flush()
         except click.exceptions.Exit as stop:
             code = stop.exit_code
+        except ReaderGone:
+            # Python would complain again when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            code = 0
         except (click.Abort, KeyboardInterrupt):
             sys.stderr.write("stopped\n")
             code = INTERRUPTED
@@ -127,10 +142,6 @@ def _never_fail_to_encode(stream: TextIO) -> None:
 
 
 def _report(error: Exception, *, as_json: bool) -> int:
-    if isinstance(error, OSError) and error.errno == errno.EPIPE:
-        # Whoever read us has seen enough. Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
     problem = explain(error)
     if problem is None:
         import traceback  # noqa: PLC0415 - only for our own mistakes

@@ -213,8 +213,8 @@ def _skipped_parts(skipped: list[tuple[str, str]], title: str) -> list[Part]:
         rows: list[list[Cell]] = [
             [jobs, why] for why, jobs in Counter(why for _, why in skipped).most_common()
         ]
-        return [Table(columns("jobs:number", "why"), rows, title, "skipped")]
-    return [Table(columns("id:id", "why"), [list(pair) for pair in skipped], title, "skipped")]
+        return [Table(columns("jobs:number", "why"), rows, title, "left")]
+    return [Table(columns("id:id", "why"), [list(pair) for pair in skipped], title, "left")]
 
 
 def _plan_document(plan: Plan) -> dict[str, object]:

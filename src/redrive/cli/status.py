@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import click
 
-from redrive._duration import words
 from redrive.app import Count, Note, Redrive
 from redrive.cli._command import command
 from redrive.cli._face import Face
@@ -125,19 +124,16 @@ def _parts(at: Standing) -> list[Part]:
         heads = columns("group:id", "jobs:number", "category:word", "cause")
         causes: list[list[Cell]] = [[g.name, g.jobs, g.category, g.title] for g in at.groups]
         parts.append(Table(heads, causes, "Top causes of death", "group"))
-    parts += [Line(text, "warn") for text in _pauses(at)]
+    if at.pauses:
+        heads = columns("lane:id", "by", "left:number", "reason")
+        held: list[list[Cell]] = [
+            [lane_of(note), pause_words(note)[0], Span(note.expires_in), pause_words(note)[1]]
+            for note in at.pauses
+        ]
+        parts.append(Table(heads, held, "Paused lanes", "pause"))
     if at.durability == "relaxed":
         parts.append(Line("durability is relaxed: a power cut may lose acknowledged work", "warn"))
     return parts
-
-
-def _pauses(at: Standing) -> list[str]:
-    said: list[str] = []
-    for note in at.pauses:
-        left = "" if note.expires_in is None else f" for {words(note.expires_in)} more"
-        who, why = pause_words(note)
-        said.append(f"lane {lane_of(note)} is paused{left} by {who}{f': {why}' if why else ''}")
-    return said
 
 
 def lane_of(note: Note) -> str:

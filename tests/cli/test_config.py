@@ -1,0 +1,136 @@
+"""Where a command finds its store, T6 and F35."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from redrive.config import Config, anchored, find
+from redrive.errors import UsageError
+from shopkit import Shop
+
+
+def look(folder: Path, store: str | None = None, **environ: str) -> Config:
+    return find(store=store, directory=folder, environ=environ)
+
+
+def test_what_is_said_outright_wins_then_the_environment_then_the_file(tmp_path: Path) -> None:
+    (tmp_path / "redrive.toml").write_text('store = "file.db"\napp = "shop:app"\n')
+    said = look(tmp_path, "said.db", REDRIVE_STORE="env.db")
+    assert (said.store, said.source, said.app) == ("said.db", "option", "shop:app")
+    env = look(tmp_path, REDRIVE_STORE="env.db")
+    assert (env.store, env.source) == ("env.db", "REDRIVE_STORE")
+    file = look(tmp_path, REDRIVE_STORE="")
+    assert (file.store, file.source) == (f"{tmp_path}/file.db", f"{tmp_path}/redrive.toml")
+
+
+def test_without_anything_it_is_redrive_db_beside_you(tmp_path: Path) -> None:
+    assert look(tmp_path) == Config()
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("redrive.toml", '[redrive]\nstore = "x.db"\napp = "a:b"\n'),
+        ("redrive.toml", 'store = "x.db"\napp = "a:b"\n'),
+        ("pyproject.toml", '[tool.redrive]\nstore = "x.db"\napp = "a:b"\n'),
+    ],
+)
+def test_a_file_above_counts_from_its_own_directory(tmp_path: Path, file: str, text: str) -> None:
+    (tmp_path / file).write_text(text)
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    found = look(below)
+    assert (found.store, found.app) == (f"{tmp_path}/x.db", "a:b")
+
+
+def test_the_nearest_file_wins_and_a_pyproject_about_others_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / "redrive.toml").write_text('store = "above.db"\n')
+    below = tmp_path / "below"
+    below.mkdir()
+    (below / "pyproject.toml").write_text("[tool.other]\nredrive = 1\n")
+    assert look(below).store == f"{tmp_path}/above.db"
+    (below / "pyproject.toml").write_text('[tool.redrive]\nstore = "below.db"\n')
+    assert look(below).store == f"{below}/below.db"
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("x.db", "/d/x.db"),
+        ("sqlite:x.db", "sqlite:/d/x.db"),
+        ("jsonl:a/x.jsonl", "jsonl:/d/a/x.jsonl"),
+        ("/abs/x.db", "/abs/x.db"),
+        ("~/x.db", "~/x.db"),
+        ("sqlite:///abs/x.db", "sqlite:///abs/x.db"),
+        ("memory:", "memory:"),
+        ("postgresql://h/db", "postgresql://h/db"),
+        ("a b'c\".db", "/d/a b'c\".db"),
+    ],
+)
+def test_only_relative_paths_are_anchored(url: str, place: str) -> None:
+    assert anchored(url, Path("/d")) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("store = 7", "must be text"),
+        ('store = ""', "must be text"),
+        ("redrive = 7", "must be a table"),
+        ("store = ", "not valid TOML"),
+        ("\udcff", "not valid TOML"),
+    ],
+)
+def test_a_wrong_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "redrive.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UsageError, match=words) as caught:
+        look(tmp_path)
+    assert "redrive.toml" in str(caught.value)
+
+
+def test_unknown_keys_are_named_on_standard_error(shop: Shop) -> None:
+    Path("redrive.toml").write_text('stroe = "x.db"\n[redrive]\ncolour = 1\n')
+    result = shop.run("status")
+    assert result.exit_code == 0
+    assert "stroe, colour" in result.stderr
+
+
+def test_a_store_named_in_a_file_is_used_from_below(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("redrive.toml").write_text('store = "redrive.db"\n')
+    below = shop.folder / "below"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    assert shop.run("dlq").exit_code == 0
+    monkeypatch.setenv("REDRIVE_STORE", "nowhere.db")
+    assert shop.run("dlq").exit_code == 5
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "with space.db",
+        "quo'te\".db",
+        "new\nline.db",
+        "per%cent?#.db",
+        "-leading.db",
+        "日本.db",
+        "a:b.db",
+        os.fsdecode(b"bytes\xff.db"),
+    ],
+)
+@pytest.mark.parametrize("scheme", ["", "jsonl:"])
+def test_f35_odd_paths_work_or_are_refused_in_one_line(empty: Shop, name: str, scheme: str) -> None:
+    store = f"--store={scheme}{'./' if not scheme else ''}{name}"
+    made = empty.run("init", store)
+    assert made.exit_code in {0, 2, 5}, made.output
+    assert "Traceback" not in made.stderr
+    if made.exit_code == 0:
+        assert os.fsencode(name) in os.listdir(os.fsencode(empty.folder))  # noqa: PTH208
+        assert empty.run("status", store).exit_code == 0
+        assert empty.run("status", store, "--json").exit_code == 0
+    assert len(made.stderr.splitlines()) <= 2

@@ -1,0 +1,217 @@
+"""C1, C2: what each command shows, and where."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kit import START, make_job
+from redrive import Redrive
+from shopkit import HOUR, TIMEOUT, Shop, dead_letter, name, tried
+
+
+def test_a_store_without_errors_is_called_healthy(empty: Shop) -> None:
+    empty.add(make_job(name(1)))
+    result = empty.run("status")
+    assert result.stdout.splitlines()[0] == "No errors detected - system is healthy!"
+    assert json.loads(empty.run("status", "--json").stdout)["data"]["healthy"] is True
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("dlq", "Dead letter queue is empty!"), ("failed", "No failed jobs!"), ("list", "No jobs.")],
+)
+def test_an_empty_view_says_so(empty: Shop, command: str, words: str) -> None:
+    empty.add()
+    assert empty.run(command).stdout == f"{words}\n"
+    assert json.loads(empty.run(command, "--json").stdout)["data"] == []
+
+
+def test_failed_means_waiting_again_after_a_failure_in_this_life(shop: Shop) -> None:
+    data = json.loads(shop.run("failed", "--json").stdout)["data"]
+    assert [job["id"] for job in data] == [name(6)]
+    shop.run("retry", name(1))  # a fresh life: it has not failed in it yet
+    data = json.loads(shop.run("failed", "--json").stdout)["data"]
+    assert [job["id"] for job in data] == [name(6)]
+
+
+def test_retry_candidates_leave_out_what_another_try_cannot_help(shop: Shop) -> None:
+    data = json.loads(shop.run("status", "--json").stdout)["data"]
+    assert (data["failed"], data["dead_letter_queue"], data["retry_candidates"]) == (1, 4, 3)
+
+
+def test_dlq_shows_twenty_and_says_how_to_go_on(empty: Shop) -> None:
+    empty.add(*(dead_letter(number) for number in range(1, 46)))
+    seen: list[str] = []
+    cursor: list[str] = []
+    for expected in (20, 20, 5):
+        page = json.loads(empty.run("dlq", "--json", *cursor).stdout)
+        assert len(page["data"]) == expected
+        seen += [job["id"] for job in page["data"]]
+        cursor = ["--cursor", str(page["page"]["cursor"])]
+    assert page["page"]["cursor"] is None
+    assert seen == [name(number) for number in range(45, 0, -1)]
+    first = empty.run("dlq", "--plain")
+    assert "--cursor" in first.stderr
+    assert "--cursor" not in first.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        (["--state", "dead"], [4, 3, 2, 1]),
+        (["--state", "dead", "--state", "completed"], [7, 4, 3, 2, 1]),
+        (["--handler", "pay.charge"], [6, 5, 3]),
+        (["--handler", "p*"], [6, 5, 4, 3]),
+        (["--lane", "pdf.print"], [4]),
+        (["--category", "auth"], [3]),
+        (["--group", "G1"], [6, 2, 1]),
+        (["G1", "--state", "dead"], [2, 1]),
+        (["g2", "G3"], [3, 4]),
+        (["--tag", "vip"], [3]),
+        (["--age", "<23h"], [6]),
+        (["--age", ">23h1m", "--age", "<86240s"], [4, 3]),
+        (["--text", "VAT_ID"], [4]),
+        ([name(2), name(1)], [2, 1]),
+        (["01j9zq4b7v5x2c8d3e6f1g0004"], [4]),
+    ],
+)
+def test_list_finds_by(shop: Shop, words: list[str], numbers: list[int]) -> None:
+    result = shop.run("list", *words, "--ids")
+    assert result.stdout.split() == [name(number) for number in numbers], result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--age", "2h"],
+        ["--age", ">soon"],
+        ["--state", "failed"],
+        ["--category", "bad"],
+        ["--group", "seven"],
+        ["--limit", "0"],
+        [name(1), "--state", "dead"],
+        ["no such id!"],
+        ["01J9ZQ4B7V5"],
+        ["--cursor", "nonsense"],
+    ],
+)
+def test_a_wrong_selection_is_a_usage_error_in_one_line(shop: Shop, words: list[str]) -> None:
+    result = shop.run("list", *words)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert "Traceback" not in result.stderr
+
+
+def test_show_finds_a_job_by_the_beginning_of_its_id(shop: Shop) -> None:
+    assert shop.run("show", name(7)[:26]).exit_code == 0
+    shop.add(make_job("02ZZZZZZ"))
+    assert "02ZZZZZZ" in shop.run("detail", "02zz").stdout
+
+
+def test_show_tells_the_lineage_and_masks_every_payload(shop: Shop) -> None:
+    with shop.app() as app:
+        app.edit(name(1), '{"to":"bob@example.com","password":"hunter23"}', reason="typo")
+    shop.run("retry", name(1))
+    shop.run("resolve", name(1), "--reason", "sent by hand")
+    for output in ("--plain", "--json"):
+        text = shop.run("show", name(1), output).stdout
+        assert "hunter2" not in text
+        assert "sent by hand" in text
+        assert "bob@example.com" in text
+        assert "ada@example.com" in text
+    data = json.loads(shop.run("show", name(1), "--json").stdout)["data"]
+    assert (data["redrives"], data["edits"], data["resolution"]["actor"]) == (1, 1, "ada")
+
+
+def test_a_secret_of_the_payload_is_hidden_in_the_error_too(empty: Shop) -> None:
+    """C4: whoever stored the error, the view masks it."""
+    leak = TIMEOUT.__class__(
+        category=TIMEOUT.category, type="E", message="said hunter22", traceback="E: hunter22\n"
+    )
+    empty.add(dead_letter(1, leak))
+    for output in ("--plain", "--json"):
+        assert "hunter22" not in empty.run("show", name(1), output).stdout
+
+
+def test_the_retry_line_can_be_pasted(shop: Shop) -> None:
+    store = ["--store", "redrive.db"]
+    data = json.loads(shop.run("show", name(1), "--json", *store).stdout)["data"]
+    assert data["retry"] == f"redrive retry {name(1)} --store sqlite:{shop.folder}/redrive.db"
+    words = data["retry"].split()[1:]
+    assert shop.run(*words).exit_code == 0
+    assert shop.state_of(name(1)) == "pending"
+
+
+def test_options_stand_before_or_after_the_command(shop: Shop) -> None:
+    after = shop.run("list", "--json", "--store", "redrive.db").stdout
+    assert shop.run("--json", "--store", "redrive.db", "list").stdout == after
+    assert shop.run("--json", "list", "--store", "redrive.db").stdout == after
+    assert (
+        shop.run("--store", "nowhere.db", "list", "--store", "redrive.db", "--json").stdout == after
+    )
+
+
+def test_groups_count_the_dead_of_each_cause(shop: Shop) -> None:
+    data = json.loads(shop.run("groups", "--json").stdout)["data"]
+    assert [(g["group"], g["jobs"]) for g in data] == [("G1", 2), ("G2", 1), ("G3", 1)]
+    data = json.loads(shop.run("groups", "--state", "pending", "--json").stdout)["data"]
+    assert [(g["group"], g["jobs"]) for g in data] == [("G1", 1)]
+    assert shop.run("groups", name(1)).exit_code == 2
+
+
+def test_the_log_pages_backwards(shop: Shop) -> None:
+    for _ in range(5):
+        shop.run("pause", "mail.send")
+    first = json.loads(shop.run("log", "--limit", "3", "--json").stdout)
+    rest = json.loads(
+        shop.run("log", "--limit", "3", "--before", str(first["page"]["before"]), "--json").stdout
+    )
+    assert [act["number"] for act in first["data"] + rest["data"]] == [5, 4, 3, 2, 1]
+    assert rest["page"]["before"] is None
+
+
+def test_a_jsonl_store_reads_the_same(shop: Shop) -> None:
+    other = Shop(shop.folder, shop.clock, "jsonl:other.jsonl")
+    with shop.app() as app, other.app() as copy:
+        copy.store.add([app.get(name(number)) for number in range(1, 8)])
+    for command in ("dlq", "failed", "list", "groups"):
+        assert shop.run(command, "--store", "jsonl:other.jsonl").stdout == shop.run(command).stdout
+
+
+def test_a_job_beyond_the_year_9999_is_still_shown(empty: Shop) -> None:
+    empty.add(tried(make_job(name(1), due=1e15), TIMEOUT))
+    assert empty.run("list", "--plain").exit_code == 0
+    assert empty.run("show", name(1), "--json").exit_code == 0
+
+
+@pytest.mark.parametrize("spelling", ["HOOKS", "hooks"])
+def test_p8_hooks_prints_its_delays_and_the_one_nobody_waits_for(
+    empty: Shop, spelling: str
+) -> None:
+    rows = [line.split("\t") for line in empty.run("policy", "show", spelling).stdout.splitlines()]
+    delays = [row[2:] for row in rows if row[0] == "delay"]
+    assert [row[1:4] for row in delays] == [
+        ["60", "30", "90"],
+        ["120", "90", "150"],
+        ["240", "210", "270"],
+        ["480", "450", "510"],
+        ["960", "930", "990"],
+    ]
+    assert [row[4] for row in delays] == ["retry"] * 4 + ["dead, never waited"]
+
+
+def test_policy_show_needs_no_store_and_names_what_there_is(empty: Shop) -> None:
+    result = empty.run("policy", "show", "SYNK")
+    assert result.exit_code == 2
+    assert "SYNC" in result.stderr
+    assert empty.names() == []
+
+
+def test_the_actor_of_an_app_is_kept(shop: Shop) -> None:
+    with Redrive("redrive.db", clock=shop.clock, actor="deploy") as app:
+        app.resolve("G1", reason="done")
+    data = json.loads(shop.run("log", "--json").stdout)["data"]
+    assert data[0]["actor"] == "deploy"
+    assert shop.clock.now() == START + 24 * HOUR

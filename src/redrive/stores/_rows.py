@@ -169,11 +169,6 @@ def category_from(text: str) -> Category | None:
     return _CATEGORIES.get(text, Category.UNKNOWN) if text else None
 
 
-def state_from(text: str) -> State:
-    """Read a state."""
-    return _STATES[text]
-
-
 def failure_json(failure: Failure | None) -> str | None:
     """Write a failure as JSON."""
     return None if failure is None else encode(failure_to_dict(failure))

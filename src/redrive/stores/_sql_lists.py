@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from redrive.job import Category, Group, Job, State
 from redrive.stores import _where
-from redrive.stores._rows import attempt_from_json, category_from, job_from_row, state_from
+from redrive.stores._rows import attempt_from_json, category_from, job_from_row
 from redrive.stores._sql_tx import Row, SqlBase, Tx
 from redrive.stores.base import Count, Page, Query
 
@@ -46,18 +46,22 @@ def _find(tx: Tx, query: Query) -> Page:
         _where.continue_after(query.cursor, query, where)
     if query.limit < 1:
         return Page([])
-    order = _where.order_of(tx, query)
-    rows = tx.select("list", where.names, order, (*where.args, query.limit + 1))
+    head = _where.begin_list(tx, query, where)
+    tail = "by_change" if query.by_change else "by_submit"
+    rows = tx.select(head, where.names, tail, (*where.args, query.limit + 1))
     jobs = [job_from_row(row)[1] for row in rows[: query.limit]]
     return Page(jobs, _where.cursor_of(jobs[-1], query) if len(rows) > query.limit else None)
 
 
 def _counts(tx: Tx) -> list[Count]:
     found: dict[tuple[State, str, Category | None], tuple[int, float]] = {}
-    for state, lane, category, jobs, oldest in tx.all("counts"):
-        name = (state_from(state), lane, category_from(category))
-        before = found.get(name, (0, oldest))
-        found[name] = (before[0] + jobs, min(before[1], oldest))
+    for state, suspect in [(state, 0) for state in State] + [(State.PENDING, 1)]:
+        for lane, handler, category, at in tx.all("kinds", (state.value, suspect)):
+            args = (state.value, suspect, lane, handler, category)
+            (jobs,) = tx.one("count_kind", args) or (0,)
+            name = (state, lane, category_from(category))
+            before = found.get(name, (0, at))
+            found[name] = (before[0] + jobs, min(before[1], at))
     return [
         Count(*name, jobs=jobs, oldest=None if name[0] is State.RUNNING else oldest)
         for name, (jobs, oldest) in found.items()
@@ -83,10 +87,8 @@ class _Tally:
 
 
 def _groups(tx: Tx, query: Query) -> list[Group]:
-    asked = replace(query, states=query.states or frozenset({State.DEAD}))
-    where = _where.conditions(tx, asked)
-    where.add("grouped")
-    head = "tally_text" if query.text else "tally"
+    where = _where.conditions(tx, query)
+    head = _where.begin_tally(tx, query, where)
     tallies: dict[int, _Tally] = {}
     for row in tx.select(head, where.names, "by_cause", where.args):
         tallies.setdefault(row[0], _Tally()).take(row)

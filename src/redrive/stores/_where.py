@@ -15,6 +15,7 @@ from redrive.stores.base import Query
 LAST = "\U0010ffff"
 """Sorts after everything a name can continue with."""
 
+_DEAD = frozenset({State.DEAD})
 _FEW = 20_000
 """Up to so many jobs are sorted rather than looked for in the order of ids."""
 
@@ -33,9 +34,9 @@ class Where:
 
 
 def conditions(tx: Tx, query: Query) -> Where:
-    """Give the conditions of a query, all but its cursor."""
+    """Give the conditions of a query, all but its states and its cursor."""
     where = Where()
-    _about_state(tx, query, where)
+    _about_failure(query, where)
     _about_identity(tx, query, where)
     _about_work(tx, query, where)
     if query.older_than is not None:
@@ -47,11 +48,7 @@ def conditions(tx: Tx, query: Query) -> Where:
     return where
 
 
-def _about_state(tx: Tx, query: Query, where: Where) -> None:
-    if query.states == frozenset({State.DEAD}):
-        where.add("dead")
-    elif query.states:
-        where.add("states", tx.array([state.value for state in query.states]))
+def _about_failure(query: Query, where: Where) -> None:
     if query.category is not None:
         where.add("category", query.category.value)
     if query.group is not None:
@@ -83,16 +80,34 @@ def _about_work(tx: Tx, query: Query, where: Where) -> None:
         where.add("tag", query.tag)
 
 
-def order_of(tx: Tx, query: Query) -> str:
-    """Choose the end of a list: how it is sorted, and so which index it goes along."""
-    if query.by_change:
-        return "by_change"
-    if query.key or query.ids or query.run is not None:
-        return "by_submit_sorted"
-    if not query.states or query.prefix:
-        return "by_submit"
-    found = tx.one("few", (tx.array([state.value for state in query.states]), _FEW))
-    return "by_submit_sorted" if found and found[0] < _FEW else "by_submit"
+def begin_list(tx: Tx, query: Query, where: Where) -> str:
+    """Choose the beginning of a list, which says the index it goes along, and ask for the states."""
+    states = tx.array([state.value for state in query.states])
+    named = bool(query.ids or query.key or query.prefix or query.run is not None)
+    if query.states == _DEAD and not named and (query.by_change or query.group is not None):
+        where.add("dead")
+        return "list_dead_by_change" if query.group is None else "list_dead_by_cause"
+    if query.states and not named and _are_few(tx, states):
+        where.add("states", states)
+        return "list_by_kind"
+    if query.states:
+        where.add("among_states", states)
+    return "list" if named or query.by_change else "list_by_id"
+
+
+def _are_few(tx: Tx, states: object) -> bool:
+    found = tx.one("few", (states, _FEW))
+    return found is not None and found[0] < _FEW
+
+
+def begin_tally(tx: Tx, query: Query, where: Where) -> str:
+    """Choose the beginning of a count by cause, and ask for the states: dead unless said."""
+    where.add("grouped")
+    if (query.states or _DEAD) == _DEAD and not query.text:
+        where.add("dead")
+        return "tally_dead"
+    where.add("among_states", tx.array([state.value for state in query.states or _DEAD]))
+    return "tally"
 
 
 def continue_after(cursor: str, query: Query, where: Where) -> None:

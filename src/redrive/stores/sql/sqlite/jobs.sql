@@ -85,9 +85,9 @@ WHERE state = ? AND suspect = ? AND lane = ? AND handler = ? AND category = ? AN
 ORDER BY at LIMIT ?
 
 -- name: pending_of
--- Those of these jobs that are pending.
+-- Those of these jobs that are pending; the plus keeps SQLite from going through all that are.
 SELECT at, n, lane, handler FROM jobs
-WHERE id IN (SELECT value FROM json_each(?1)) AND state = 'pending' AND suspect = ?2 AND at <= ?3
+WHERE id IN (SELECT value FROM json_each(?)) AND +state = 'pending' AND +suspect = ? AND at <= ?
 
 -- name: claim
 -- Lease one pending job.
@@ -97,9 +97,9 @@ SET state = 'running', suspect = 0, attempts = ?, lease = ?, holder = ?, lease_e
 WHERE n = ?
 
 -- name: held
--- The fences of those of these jobs that are running.
+-- The fences of those of these jobs that are running; the plus is as in `pending_of`.
 SELECT id, n, lease, holder FROM jobs
-WHERE id IN (SELECT value FROM json_each(?)) AND state = 'running'
+WHERE id IN (SELECT value FROM json_each(?)) AND +state = 'running'
 
 -- name: renew
 -- Lengthen one lease.

@@ -1,11 +1,7 @@
--- name: counts
--- All jobs by state, lane, handler and category, along one index.
-SELECT state, lane, category, count(*), min(at) FROM jobs
-GROUP BY state, suspect, lane, handler, category
-
--- name: list
--- The beginning of every list.
-SELECT n, {columns}, payload, original FROM jobs JOIN payloads USING (n)
+-- name: count_kind
+-- How many jobs of one kind there are.
+SELECT count(*) FROM jobs
+WHERE state = ? AND suspect = ? AND lane = ? AND handler = ? AND category = ?
 
 -- name: few
 -- How many jobs are in these states, counted no further than a limit.
@@ -13,15 +9,39 @@ SELECT count(*) FROM (
     SELECT 1 FROM jobs WHERE state IN (SELECT value FROM json_each(?)) LIMIT ?
 )
 
--- name: tally
--- The beginning of every count by cause.
-SELECT cause, handler, category, count(*), min(coalesce(first_failed, updated)), max(updated)
-FROM jobs
+-- name: list
+-- The beginning of a list; SQLite sees by itself which index is best.
+SELECT n, {columns}, payload, original FROM jobs CROSS JOIN payloads USING (n)
 
--- name: tally_text
--- The same where payloads are searched.
+-- name: list_by_id
+-- The same in the order of ids, where most jobs will do.
+SELECT n, {columns}, payload, original
+FROM jobs INDEXED BY jobs_by_id CROSS JOIN payloads USING (n)
+
+-- name: list_by_kind
+-- The same for few jobs of some states.
+SELECT n, {columns}, payload, original
+FROM jobs INDEXED BY jobs_by_kind CROSS JOIN payloads USING (n)
+
+-- name: list_dead_by_change
+-- The same for dead jobs as they changed.
+SELECT n, {columns}, payload, original
+FROM jobs INDEXED BY dead_by_change CROSS JOIN payloads USING (n)
+
+-- name: list_dead_by_cause
+-- The same for dead jobs of one cause.
+SELECT n, {columns}, payload, original
+FROM jobs INDEXED BY dead_by_cause CROSS JOIN payloads USING (n)
+
+-- name: tally
+-- The beginning of a count by cause.
 SELECT cause, handler, category, count(*), min(coalesce(first_failed, updated)), max(updated)
-FROM jobs JOIN payloads USING (n)
+FROM jobs CROSS JOIN payloads USING (n)
+
+-- name: tally_dead
+-- The same for dead jobs, along one index.
+SELECT cause, handler, category, count(*), min(coalesce(first_failed, updated)), max(updated)
+FROM jobs INDEXED BY dead_by_cause
 
 -- name: by_cause
 -- The end of every count by cause.
@@ -34,10 +54,6 @@ SELECT number, fingerprint, title FROM causes WHERE number IN (SELECT value FROM
 -- name: by_submit
 -- Newest submit first.
 ORDER BY id DESC LIMIT ?
-
--- name: by_submit_sorted
--- Newest submit first, where few jobs are left to be sorted: the plus keeps SQLite off the ids.
-ORDER BY +id DESC LIMIT ?
 
 -- name: by_change
 -- Newest change first.
@@ -54,6 +70,10 @@ state = 'dead'
 -- name: states
 -- In one of these states.
 state IN (SELECT value FROM json_each(?))
+
+-- name: among_states
+-- The same, checked job by job: the plus keeps SQLite from starting with it.
++state IN (SELECT value FROM json_each(?))
 
 -- name: ids
 -- One of these jobs.

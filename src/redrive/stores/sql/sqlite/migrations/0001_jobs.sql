@@ -5,7 +5,7 @@
 
 CREATE TABLE jobs (
     n INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
+    id TEXT NOT NULL,
     -- Not IN (…): SQLite would build a table of the five for every row it writes.
     state TEXT NOT NULL CHECK (
         state = 'pending' OR state = 'running' OR state = 'completed' OR state = 'dead'
@@ -48,6 +48,8 @@ CREATE TABLE jobs (
     folded INTEGER NOT NULL,
     origin TEXT
 ) STRICT;
+
+CREATE UNIQUE INDEX jobs_by_id ON jobs (id);
 
 -- Claims, counts, purges and seizures go by this one: each job has one entry, and moves within it.
 CREATE INDEX jobs_by_kind ON jobs (state, suspect, lane, handler, category, at);

@@ -11,6 +11,8 @@ from _thread import allocate_lock
 from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
+from redrive.errors import StoreLost
+
 Tx = TypeVar("Tx")
 R = TypeVar("R")
 
@@ -59,7 +61,7 @@ class Combiner(Generic[Tx]):
         if not mine.leads:
             self._wait(mine)
         if mine.leads:
-            self._lead()
+            self._lead(mine)
         if mine.error is not None:
             raise mine.error
         return cast("R", mine.result)
@@ -74,17 +76,17 @@ class Combiner(Generic[Tx]):
                 if not leads and mine in self._waiting:
                     self._waiting.remove(mine)
             if leads:
-                self._lead()
+                self._lead(mine)
             raise
 
-    def _lead(self) -> None:
+    def _lead(self, mine: Operation[Tx]) -> None:
         with self._mutex:
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
         try:
             self._commit(batch)
         except BaseException as error:  # noqa: BLE001 - handed to each caller, who raises it
             for one in batch:
-                one.error = error
+                one.error = error if one is mine else _for_others(error)
         for one in batch:
             one.done = True
         with self._mutex:
@@ -96,3 +98,13 @@ class Combiner(Generic[Tx]):
             one.wake.release()
         if following is not None:
             following.wake.release()
+
+
+def _for_others(error: BaseException) -> BaseException:
+    """Give what the others of a batch get to see: Ctrl-C was meant for one thread only."""
+    if isinstance(error, Exception):
+        return error
+    return StoreLost(
+        "another thread was interrupted while it wrote this too; "
+        "whether it is stored is not known: repeat the call, which is safe"
+    )

@@ -33,7 +33,7 @@ from redrive.stores._lines import Header
 from redrive.stores._recovery import Damage, Reading
 
 _BOM = b"\xef\xbb\xbf"
-_SYNC_EVERY = 1.0
+SYNC_EVERY = 1.0
 """Seconds after which bytes that nobody asked to sync are synced with the next write."""
 _WARM_BYTES = 16 << 20
 """Room for the jobs that were claimed here, so that settling reads nothing."""
@@ -123,6 +123,9 @@ class Journal:
                 _recovery.read_on(
                     self.descriptor, self.reading, _recovery.into(self.index, self.place)
                 )
+                if self.reading.damage and not locked and self.refusal is None:
+                    # Seen while another was writing: only a second look can tell.
+                    self._load()
                 self._judge()
             self._ahead = self.reading.seq
             if locked:
@@ -318,7 +321,7 @@ class Journal:
         before = self.reading
         if self._unwritten:
             self._write()
-        late = time.monotonic() - self._synced_at > _SYNC_EVERY
+        late = time.monotonic() - self._synced_at > SYNC_EVERY
         if (durable or late) and self.reading.synced < self.reading.seq:
             self._sync(before)
             self._mark()

@@ -161,11 +161,10 @@ def change_of(raw: bytes, found: Line) -> Change | None:
 
 
 def _job_body(job: Job) -> bytes:
-    parts = [b'"job":', _text(head_to_dict(job))]
+    value: dict[str, Any] = {"job": head_to_dict(job)}
     if job.history:
-        parts += [b',"history":', _text([attempt_to_dict(attempt) for attempt in job.history])]
-    parts += [b',"payload":', _embedded(job.payload)]
-    return b"".join(parts)
+        value["history"] = [attempt_to_dict(attempt) for attempt in job.history]
+    return b'%b,"payload":%b' % (_text(value)[1:-1], _embedded(job.payload))
 
 
 def _embedded(payload: str) -> bytes:

@@ -224,6 +224,9 @@ def quarantine(place: Path, descriptor: int, stretches: list[Damage]) -> Path:
         for stretch in stretches:
             _copy(descriptor, stretch, copy)
         os.fsync(copy)
+    except OSError:
+        aside.unlink()
+        raise
     finally:
         os.close(copy)
     return aside

@@ -166,6 +166,12 @@ class JsonlStore(EngineStore):
             msg = f"{self._place} was opened read-only"
             raise StoreReadOnly(msg)
 
+    def __del__(self) -> None:
+        # A store that was never closed, or never opened, must not leave its files open.
+        for one in (getattr(self, "_journal", None), getattr(self, "_lock", None)):
+            if one is not None:
+                one.close()
+
     def close(self) -> None:
         """Let go of the file; what is in it is synced and marked before. Twice is fine."""
         if self._closed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -105,7 +106,7 @@ def one(value: Any) -> Callable[..., Any]:
         (Any, {"deep": [1, 2.5, None, True, "text"]}),
         (dict, {"a": 1}),
     ],
-    ids=str,
+    ids=lambda value: re.sub(r" at 0x\w+", "", str(value)),
 )
 def test_a_value_comes_back_as_its_annotation_says(hint: Any, value: object) -> None:
     back = round_trip(one(hint), value)["value"]
@@ -138,7 +139,7 @@ def test_a_value_comes_back_as_its_annotation_says(hint: Any, value: object) -> 
             "$.value.lines[0].when",
         ),  # noqa: DTZ001
     ],
-    ids=repr,
+    ids=lambda value: re.sub(r" at 0x\w+", "", repr(value)),
 )
 def test_what_cannot_be_read_back_is_refused_naming_the_field(
     hint: Any, value: object, field: str

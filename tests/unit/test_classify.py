@@ -123,7 +123,7 @@ def test_a_rule_for_everything_does_not_undo_a_signal() -> None:
         ("soon", (None, None)),
         (object(), (None, None)),
     ],
-    ids=str,
+    ids=["90", "2m", "3d", "none", "negative", "nan", "huge", "words", "object"],
 )
 def test_retry_later_names_its_own_delay(
     after: object, hint: tuple[float | None, str | None]

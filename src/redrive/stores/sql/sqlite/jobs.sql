@@ -49,28 +49,30 @@ INSERT INTO attempts (n, ordinal, record) VALUES (?, ?, ?)
 
 -- name: kinds
 -- The lanes, handlers and categories of one state with their earliest time: three seeks each,
--- however many jobs there are, because each step jumps over the rest of its kind.
+-- however many jobs there are, because each step jumps over the rest of its kind. The plus before a
+-- state, here and below, keeps SQLite from planning anew for every value: it would look whether this
+-- one happens to be the state of a partial index.
 WITH RECURSIVE kind (n) AS (
     SELECT (
-        SELECT n FROM jobs WHERE state = ?1 AND suspect = ?2
+        SELECT n FROM jobs WHERE state = +?1 AND suspect = ?2
         ORDER BY lane, handler, category, at LIMIT 1
     )
     UNION ALL
     SELECT coalesce(
         (
             SELECT j.n FROM jobs j
-            WHERE j.state = ?1 AND j.suspect = ?2
+            WHERE j.state = +?1 AND j.suspect = ?2
                 AND j.lane = k.lane AND j.handler = k.handler AND j.category > k.category
             ORDER BY j.category, j.at LIMIT 1
         ),
         (
             SELECT j.n FROM jobs j
-            WHERE j.state = ?1 AND j.suspect = ?2 AND j.lane = k.lane AND j.handler > k.handler
+            WHERE j.state = +?1 AND j.suspect = ?2 AND j.lane = k.lane AND j.handler > k.handler
             ORDER BY j.handler, j.category, j.at LIMIT 1
         ),
         (
             SELECT j.n FROM jobs j
-            WHERE j.state = ?1 AND j.suspect = ?2 AND j.lane > k.lane
+            WHERE j.state = +?1 AND j.suspect = ?2 AND j.lane > k.lane
             ORDER BY j.lane, j.handler, j.category, j.at LIMIT 1
         )
     )
@@ -81,7 +83,7 @@ SELECT lane, handler, category, at FROM kind JOIN jobs USING (n)
 -- name: first_of_kind
 -- The first jobs of one kind up to a time.
 SELECT at, n FROM jobs
-WHERE state = ? AND suspect = ? AND lane = ? AND handler = ? AND category = ? AND at <= ?
+WHERE state = +? AND suspect = ? AND lane = ? AND handler = ? AND category = ? AND at <= ?
 ORDER BY at LIMIT ?
 
 -- name: pending_of
@@ -154,7 +156,7 @@ DELETE FROM attempts WHERE n = ? AND ordinal = ?
 -- name: over
 -- Jobs of one kind that finished before a time.
 SELECT n FROM jobs
-WHERE state = ? AND suspect = 0 AND lane = ? AND handler = ? AND category = ? AND at < ?
+WHERE state = +? AND suspect = 0 AND lane = ? AND handler = ? AND category = ? AND at < ?
     AND finished IS NOT NULL
 ORDER BY at LIMIT ?
 

@@ -1,7 +1,7 @@
 -- name: count_kind
 -- How many jobs of one kind there are.
 SELECT count(*) FROM jobs
-WHERE state = ? AND suspect = ? AND lane = ? AND handler = ? AND category = ?
+WHERE state = +? AND suspect = ? AND lane = ? AND handler = ? AND category = ?
 
 -- name: few
 -- How many jobs are in these states, counted no further than a limit.

@@ -1,5 +1,7 @@
 """Redrive keeps work that failed: retried by the kind of error, never lost, driven again by people."""
 
+import logging
+
 from redrive import presets
 from redrive.app import Redrive
 from redrive.errors import (
@@ -42,6 +44,9 @@ from redrive.worker.context import Current, current
 from redrive.worker.turn import Pass
 
 __version__ = "0.1.0"
+
+# A library stays silent until the program sets up logging.
+logging.getLogger("redrive").addHandler(logging.NullHandler())
 
 __all__ = [
     "DEAD",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from redrive.job import Job
 
@@ -32,14 +32,14 @@ def evolve(job: Job, /, **changes: object) -> Job:
     for name, value in changes.items():
         setattr(new, name, value)
     new.__class__ = Job
-    return new
+    return cast("Job", new)
 
 
 def job_of(*values: object) -> Job:
     """Make a job of the values of all FIELDS, in their order."""
     new = _filled(values)
     new.__class__ = Job
-    return new
+    return cast("Job", new)
 
 
 def _filled(values: Iterable[object]) -> Any:

@@ -107,7 +107,7 @@ def encode(value: Any, hint: Any, path: str) -> object:
     """Give the plain JSON form of a value, as its annotation will read it back."""
     hint = _bare(hint)
     if isinstance(value, Enum):
-        return encode(value.value, Any, path) if _reads(hint, type(value)) else _refuse(value, path)
+        return encode(value.value, Any, path) if _reads(hint, value) else _refuse(value, path)
     if type(value) in _PLAIN or (hint is Any and type(value) in {dict, list, tuple}):
         return value  # `_json.dumps` looks at what is inside
     members = _members(hint)
@@ -117,7 +117,7 @@ def encode(value: Any, hint: Any, path: str) -> object:
         return _encode_mapping(value, hint, path)
     if _is(value, list, tuple, set, frozenset):
         return _encode_sequence(value, hint, path)
-    if not _reads(hint, type(value)):
+    if not _reads(hint, value):
         return _refuse(value, path)
     return _encode_rich(value, path)
 
@@ -277,11 +277,9 @@ def _fields(hint: Any) -> dict[str, object]:
     return {}
 
 
-def _reads(hint: object, kind: type) -> bool:
-    """Whether an annotation says how to read values of this type back."""
-    return isinstance(hint, type) and (
-        kind is hint or (issubclass(kind, hint) and hint is not object)
-    )
+def _reads(hint: object, value: object) -> bool:
+    """Whether an annotation says how to read a value of this type back."""
+    return isinstance(hint, type) and hint not in {object, Any} and isinstance(value, hint)
 
 
 def _name(hint: object) -> str:

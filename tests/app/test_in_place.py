@@ -183,7 +183,7 @@ def test_async_handlers_and_callers(app: Redrive) -> None:
         assert (await twice.atry_now(4)).value == 8
         assert not (await twice.atry_now(-1)).done
         job = await twice.asubmit(5)
-        with pytest.raises(redrive.UsageError, match="app.aio"):
+        with pytest.raises(redrive.UsageError, match=r"app\.aio"):
             app.run_due()
         done = await app.aio(app.run_due)
         assert (done.succeeded, done.died) == (1, 1)

@@ -215,7 +215,7 @@ def test_ignore_backoff_takes_everything_pending_pauses_too(app: Redrive) -> Non
 
 def test_a_paused_lane_waits_and_a_resumed_one_goes_on(app: Redrive, clock: ManualClock) -> None:
     """J9 by people; the acts are recorded."""
-    handler, calls = flaky(app, 0)
+    handler, _ = flaky(app, 0)
     handler.submit(1)
     app.pause("flaky", reason="deploy", duration="10m")
     assert app.run_due().taken == 0

@@ -135,9 +135,9 @@ def test_a_value_comes_back_as_its_annotation_says(hint: Any, value: object) -> 
         (complex, 1j, "$.value"),
         (
             Order,
-            Order([Line("a", Decimal(1), datetime(2026, 1, 1))], Colour.RED),
+            Order([Line("a", Decimal(1), datetime(2026, 1, 1))], Colour.RED),  # noqa: DTZ001
             "$.value.lines[0].when",
-        ),  # noqa: DTZ001
+        ),
     ],
     ids=lambda value: re.sub(r" at 0x\w+", "", repr(value)),
 )

@@ -29,7 +29,7 @@ from redrive.strategy import (
     linear,
 )
 
-HUGE = [10_000, 2**63, 2**63 + 1, 2**100]
+HUGE = [10_000, 2**63, 2**63 + 1, 2**100, 10**400]
 JITTERS: list[Jitter] = [0.0, 0.2, 1.0, 3.0, timedelta(seconds=30), "30s", "full", "equal", "none"]
 SPREADING: list[Jitter] = [0.2, 1.0, timedelta(seconds=30), "30s", "full", "equal"]
 

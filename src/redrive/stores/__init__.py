@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from redrive._clock import Clock, SystemClock
 from redrive.errors import UsageError
 from redrive.stores.base import Store
+
+if TYPE_CHECKING:
+    from redrive.stores.jsonl import JsonlStore
+    from redrive.stores.sqlite import SqliteStore
 
 log = logging.getLogger("redrive.store")
 
@@ -31,17 +36,20 @@ def open_store(
 
         return MemoryStore(clock=clock)
     path = _path(rest, os.fspath(url))
-    options = {"create": create, "read_only": read_only, "allow_network": allow_network}
+    kind = _file_store(scheme)
+    store = kind(path, clock=clock, create=create, read_only=read_only, allow_network=allow_network)
+    log.info("store %s opened, durability %s", store.url, store.durability)
+    return store
+
+
+def _file_store(scheme: str) -> type[JsonlStore] | type[SqliteStore]:
     if scheme == "jsonl":
         from redrive.stores.jsonl import JsonlStore  # noqa: PLC0415
 
-        store: Store = JsonlStore(path, clock=clock, **options)
-    else:
-        from redrive.stores.sqlite import SqliteStore  # noqa: PLC0415
+        return JsonlStore
+    from redrive.stores.sqlite import SqliteStore  # noqa: PLC0415
 
-        store = SqliteStore(path, clock=clock, **options)
-    log.info("store %s opened, durability %s", store.url, store.durability)
-    return store
+    return SqliteStore
 
 
 def _split(url: str) -> tuple[str, str]:

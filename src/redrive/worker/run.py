@@ -133,9 +133,7 @@ def failure_of(
     if timed_out:
         return _as(failure, Category.TIMEOUT, f"ran past its time limit of {entry.timeout:g} s")
     if isinstance(error, BadPayload):
-        return _as(
-            failure, Category.INVALID, f"arguments do not fit the handler: {failure.message}"
-        )
+        return _as(failure, Category.INVALID, failure.message)
     return failure
 
 

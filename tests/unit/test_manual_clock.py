@@ -1,0 +1,53 @@
+"""The clock of the tests: it moves when told to, and only as far."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+import pytest
+
+from kit import START, make_attempt, make_job
+from redrive.testing import ManualClock
+
+
+def test_both_clocks_stand_still_and_advance_together() -> None:
+    clock = ManualClock(1000.0, since_boot=50.0)
+    assert (clock.now(), clock.boot()) == (clock.now(), clock.boot()) == (1000.0, ("boot-1", 50.0))
+    clock.advance(2.5)
+    assert (clock.now(), clock.boot()) == (1002.5, ("boot-1", 52.5))
+
+
+def test_a_jump_moves_the_wall_clock_only() -> None:
+    clock = ManualClock(1000.0, since_boot=50.0)
+    clock.jump(-900)
+    assert (clock.now(), clock.boot()) == (100.0, ("boot-1", 50.0))
+
+
+def test_a_reboot_is_another_boot_that_has_just_begun() -> None:
+    clock = ManualClock(since_boot=50.0)
+    before = clock.now()
+    clock.reboot()
+    boot, seconds = clock.boot()
+    assert (boot, clock.now()) == ("boot-2", before)
+    assert 0 <= seconds < 50
+
+
+@pytest.mark.parametrize("seconds", [-1, -0.001, math.nan])
+def test_time_passes_forwards_only(seconds: float) -> None:
+    with pytest.raises(ValueError, match="forwards"):
+        ManualClock().advance(seconds)
+
+
+def test_records_show_their_times_to_people_as_aware_datetimes() -> None:
+    job = make_job(created=START, due=START + 1, updated=START + 2, finished=START + 3)
+    first = datetime.fromtimestamp(START, UTC)
+    assert job.created_at == first
+    assert [t and t.timestamp() - START for t in (job.due_at, job.updated_at, job.finished_at)] == [
+        1,
+        2,
+        3,
+    ]
+    assert make_job().finished_at is None
+    assert make_attempt(job, started=START).started_at == first
+    assert job.created_at.tzinfo is UTC

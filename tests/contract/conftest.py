@@ -13,7 +13,9 @@ from redrive.testing import ManualClock
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "needs(*capabilities): only for stores that can do this")
+    config.addinivalue_line(
+        "markers", "needs(*capabilities): only for stores that can (or can not) do this"
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -22,8 +24,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     marks = metafunc.definition.iter_markers("needs")
     needed = [capability for mark in marks for capability in mark.args]
-    able = [kind for kind in KINDS if all(getattr(kind, each) for each in needed)]
+    able = [kind for kind in KINDS if all(_can(kind, each) for each in needed)]
     metafunc.parametrize("kind", able, ids=[kind.name for kind in able], scope="function")
+
+
+def _can(kind: Kind, capability: str) -> bool:
+    """Tell whether a kind has a capability, or lacks one that is written with a "not "."""
+    name = capability.removeprefix("not ")
+    return bool(getattr(kind, name)) is (name == capability)
 
 
 @pytest.fixture

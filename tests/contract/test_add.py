@@ -21,7 +21,7 @@ from contract.verbs import (
     history,
 )
 from kit import START, make_act, make_attempt, make_failure, make_job
-from redrive.errors import KeyConflict
+from redrive.errors import KeyConflict, UsageError
 from redrive.job import Job, Reason, Resolution, State
 from redrive.stores.base import PurgeRule, Query, Store
 from redrive.testing import ManualClock
@@ -134,6 +134,17 @@ def test_the_lease_number_is_raised_to_the_last_ordinal_of_the_history(store: St
     assert claim_one(store, only=["low"]).job.lease == 6
 
 
+def test_a_long_history_comes_whole_and_is_folded_by_the_next_attempt(store: Store) -> None:
+    """M4."""
+    rows = tuple(make_attempt(make_job(), make_failure(), ordinal=n) for n in range(1, 31))
+    add(store, make_job("a", history=rows, folded=3))
+    assert (get(store, "a").history, get(store, "a").folded) == (rows, 3)
+    fail(store, claim_one(store))
+    job = get(store, "a")
+    kept = [attempt.ordinal for attempt in job.history]
+    assert (kept, job.folded) == ([1, 2, 3, 4, 5, *range(12, 32)], 9)
+
+
 def test_adding_an_id_again_changes_nothing_and_gives_what_is_stored(store: Store) -> None:
     job = make_job("a", payload='{"x":1}')
     add(store, job)
@@ -235,6 +246,13 @@ def test_a_purged_job_frees_its_key(store: Store, clock: ManualClock) -> None:
     clock.advance(100)
     store.purge([PurgeRule(state=State.COMPLETED, older_than=50)])
     assert add_one(store, "b", key="k", payload='{"x":2}').is_new
+
+
+@pytest.mark.needs("not tx")
+def test_a_store_that_cannot_join_a_transaction_says_so(store: Store) -> None:
+    with pytest.raises(UsageError, match="within"):
+        store.add([make_job("a")], within=object())
+    assert store.get("a") is None
 
 
 def test_eight_threads_with_one_key_make_one_job(store: Store) -> None:

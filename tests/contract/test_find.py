@@ -250,13 +250,17 @@ def test_a_page_read_again_is_the_same(store: Store) -> None:
     assert find(store, limit=2, cursor=cursor) == find(store, limit=2, cursor=cursor)
 
 
+@pytest.mark.parametrize("by_change", [False, True])
 @pytest.mark.parametrize(
-    "cursor", ["nonsense", "1", "0:0", "'; --", "é", "W10", "bnVsbA==", "[]", "{}", "9" * 400]
+    "cursor",
+    ["nonsense", "1", "0:0", "'; --", "é", "W10", "bnVsbA==", "[]", "{}", "9" * 400, "cx:y", "c"],
 )
-def test_a_cursor_that_is_none_of_ours_is_refused(store: Store, cursor: str) -> None:
+def test_a_cursor_that_is_none_of_ours_is_refused(
+    store: Store, cursor: str, by_change: bool
+) -> None:
     fill(store)
     with pytest.raises(UsageError, match="cursor"):
-        find(store, cursor=cursor)
+        find(store, cursor=cursor, by_change=by_change)
 
 
 def test_a_cursor_of_the_other_order_is_refused(store: Store) -> None:

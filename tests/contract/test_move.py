@@ -219,6 +219,18 @@ def test_repeating_a_deed_changes_nothing_but_the_record_of_it(store: Store) -> 
     assert {**after, "acts": None} == {**before, "acts": None}
 
 
+def test_due_order_survives_many_changes_of_mind(store: Store, clock: ManualClock) -> None:
+    names = [f"j{n:03d}" for n in range(150)]
+    add(store, *(make_job(name) for name in names))
+    for turn in range(10):
+        delays = [float((n * 37 + turn) % 150) for n in range(150)]
+        move(store, "retry", *names, delays=delays)
+    clock.advance(150)
+    expected = [name for _, name in sorted(zip(delays, names, strict=True))]
+    assert ids(claim_all(store, limit=100)) == expected[:100]
+    assert ids(claim_all(store, limit=100)) == expected[100:]
+
+
 def test_a_big_selection_moves_as_one(store: Store) -> None:
     dead = {"state": D, "reason": Reason.EXHAUSTED, "finished": START}
     jobs = [make_job(f"j{n:04d}", **dead) for n in range(1200)]

@@ -204,6 +204,8 @@ def _cursor_check(query: Query) -> Callable[[Entry], bool]:
         place = (float(updated), last)
     except ValueError:
         raise _bad_cursor(cursor) from None
+    if not cursor.startswith("c"):
+        raise _bad_cursor(cursor)
     return lambda entry: (entry.updated, entry.id) < place
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from contract.verbs import (
     settle,
 )
 from kit import START, make_act, make_failure, make_job
-from redrive.errors import KeyConflict
+from redrive.errors import KeyConflict, StoreError
 from redrive.job import Category, Retry, State
 from redrive.stores.base import PurgeRule, Store
 
@@ -187,6 +188,24 @@ def test_closing_twice_is_fine(place: Place) -> None:
     add_one(store, "a")
     store.close()
     store.close()
+
+
+@pytest.mark.needs("persistent")
+def test_a_closed_store_says_so_and_keeps_nothing(place: Place) -> None:
+    store = place.open()
+    add_one(store, "a")
+    store.close()
+    calls: list[Callable[[], object]] = [
+        lambda: store.add([make_job("b")]),
+        lambda: claim(store),
+        lambda: store.get("a"),
+        lambda: store.note("n", "x"),
+        store.counts,
+    ]
+    for call in calls:
+        with pytest.raises(StoreError, match="closed"):
+            call()
+    assert found(place.open()) == ["a"]
 
 
 def test_a_new_store_needs_no_migration_and_is_in_order(store: Store) -> None:

@@ -84,6 +84,7 @@ class SqliteFile:
         if self.settings.read_only:
             msg = f"{self.place} was opened for reading only; open it for writing to change it"
             raise StoreReadOnly(msg)
+        self._check_open()
         return self._combiner.run(work, durable=durable)
 
     def read(self, work: Callable[[SqliteTx], R]) -> R:

@@ -218,7 +218,7 @@ class StoreMachine(WatchedLife):
             if end == "crash":
                 failure = make_failure("crash")
                 verdict = Dead(Reason.CRASH) if job.crashes >= 2 else Retry(5.0)
-            attempt = failure and make_attempt(each.job, failure)
+            attempt = make_attempt(each.job, failure) if failure else None
             (result,) = self.store.settle([Settlement(each, verdict, attempt)])
             self.model.settle(job, verdict, "crash" if failure else None)
             assert result is not None

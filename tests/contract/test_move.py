@@ -222,11 +222,11 @@ def test_repeating_a_deed_changes_nothing_but_the_record_of_it(store: Store) -> 
 def test_due_order_survives_many_changes_of_mind(store: Store, clock: ManualClock) -> None:
     names = [f"j{n:03d}" for n in range(150)]
     add(store, *(make_job(name) for name in names))
-    for turn in range(10):
-        delays = [float((n * 37 + turn) % 150) for n in range(150)]
+    turns = [[float((n * 37 + turn) % 150) for n in range(150)] for turn in range(10)]
+    for delays in turns:
         move(store, "retry", *names, delays=delays)
     clock.advance(150)
-    expected = [name for _, name in sorted(zip(delays, names, strict=True))]
+    expected = [name for _, name in sorted(zip(turns[-1], names, strict=True))]
     assert ids(claim_all(store, limit=100)) == expected[:100]
     assert ids(claim_all(store, limit=100)) == expected[100:]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -48,17 +49,18 @@ def highest() -> float:
     return math.nextafter(1.0, 0.0)
 
 
-def after(failure: Failure, policy: Policy, *, now: float = START, **fields: object) -> Verdict:
+def after(failure: Failure, policy: Policy, *, now: float = START, **fields: Any) -> Verdict:
     """The verdict on a job's first failure, or a later one as the fields say."""
     job = make_job(**{"attempts": 1, **fields})
     return decide(job, Failed(failure), policy, now, lowest)
 
 
 def walk(
-    policy: Policy, *failures: Failure | str, rand: object = middle, **fields: object
+    policy: Policy, *failures: Failure | str, rand: object = middle, **fields: Any
 ) -> tuple[list[float], Verdict]:
     """Fail in this order, the last for ever, until dead: the waits in between, and the end."""
-    job, now, waits = make_job(**fields), START, []
+    job, now = make_job(**fields), START
+    waits: list[float] = []
     for n in range(100):
         job = claimed(job, holder="w", now=now, lease_end=0.0, boot=None)
         what = failures[min(n, len(failures) - 1)]
@@ -254,7 +256,7 @@ def test_a_fresh_life_has_the_whole_budget_again() -> None:
 
 def test_a_changed_policy_holds_for_jobs_that_already_wait() -> None:
     """P4."""
-    spent = {"attempts": 4, "spent": {"transient": 3}}
+    spent: dict[str, Any] = {"attempts": 4, "spent": {"transient": 3}}
     assert isinstance(after(make_failure(), Policy(attempts=4), **spent), Dead)
     assert isinstance(after(make_failure(), Policy(attempts=5), **spent), Retry)
 
@@ -405,7 +407,7 @@ def test_the_index_of_a_strategy_is_the_failures_of_its_category() -> None:
     ],
 )
 def test_the_limit_shown_is_what_this_life_may_reach(
-    outcome: Outcome, fields: dict[str, object], limit: int
+    outcome: Outcome, fields: dict[str, Any], limit: int
 ) -> None:
     assert limit_after(make_job(**{"attempts": 1, **fields}), outcome, DEFAULT) == limit
 

@@ -41,7 +41,7 @@ def test_hopeless_categories_stay_dead_at_once_unless_named(category: Category) 
     assert Policy().rule(category).dead
     assert Policy(attempts=9, wait=constant(1)).rule(category).dead
     named = Policy(**{category.value: Rule(attempts=2)}).rule(category)
-    assert (named.dead, named.attempts, named.wait) == (False, 2, DEFAULTS["transient"].wait)
+    assert (named.dead, named.attempts, named.wait) == (False, 2, DEFAULTS[Category.TRANSIENT].wait)
 
 
 def test_the_table_names_every_category() -> None:

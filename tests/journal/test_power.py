@@ -136,6 +136,27 @@ def test_closing_syncs_and_marks_what_was_not(disk: Disk) -> None:
     assert b'"note"' in disk.image
 
 
+def test_a_compacted_file_is_synced_before_it_takes_the_name_and_the_name_after(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F8."""
+    store = JsonlStore(disk.path, clock=ManualClock())
+    store.add([make_job("a")])
+    new = Disk(disk.path.with_name("jobs.jsonl.compacting"))
+    monkeypatch.setattr(os, "fsync", lambda fd: (disk.sync(fd), new.sync(fd)))
+    rename = os.rename
+
+    def check(source: Path, target: Path) -> None:
+        assert new.image == source.read_bytes() != b""
+        disk.named = False
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", check)
+    store.compact()
+    assert disk.named
+    assert store.get("a") is not None
+
+
 def test_the_name_is_synced_again_by_whoever_finds_a_file_he_did_not_make(
     disk: Disk,
 ) -> None:

@@ -315,7 +315,10 @@ class Journal:
             self._warmth += length
 
     def flush(self, *, durable: bool) -> None:
-        """Write what was drafted; synced if asked. If it fails, all of it never happened."""
+        """Write what was drafted; synced if asked.
+
+        If it fails, all of it never happened, and what is in memory must be distrusted.
+        """
         if self.refusal is not None:
             return
         before = self.reading
@@ -371,7 +374,6 @@ class Journal:
 
     def _cut(self, length: int) -> None:
         """Take back what was written in vain. If that fails too, the next reading mends it."""
-        self._stale = True
         with contextlib.suppress(OSError):
             os.ftruncate(self.descriptor, length)
 

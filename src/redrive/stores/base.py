@@ -17,6 +17,8 @@ jumps neither ends a lease nor makes it immortal.
 they survive a power cut. `claim`, `renew`, `settle`, `seize` and `purge` survive kill -9; after a
 power cut the last of them may be undone, and the job runs again.
 
+Notes expire by the wall clock: they are seconds to minutes long, or removed by a person.
+
 **Text.** Stores keep what they are given; masking and validating happen above them.
 
 **Pauses.** A live note named `pause:<lane>` keeps the jobs of that lane from being claimed.
@@ -56,9 +58,9 @@ class Query:
     key: str = ""
     run: int | None = None
     older_than: float | None = None
-    """Seconds since it last changed state, at least."""
+    """Seconds since it last changed, at least."""
     newer_than: float | None = None
-    """Seconds since it last changed state, at most."""
+    """Seconds since it last changed, at most."""
     failed: bool = False
     """Only jobs that have failed at least once in this life."""
     text: str = ""
@@ -162,7 +164,8 @@ class Store(ABC):
         For each job the one that is now stored comes back, in order. A job whose id is stored
         already comes back as stored, so a repeat changes nothing. A job whose key belongs to a
         stored job (or to an earlier one of this call) gives that job with `is_new=False`, if the
-        payloads are equal as JSON; else KeyConflict, and nothing of the call is stored.
+        payloads (after an edit: the original) are equal as JSON; else KeyConflict, and nothing of
+        the call is stored. Times are finite and ordinals of a history grow: the caller sees to it.
 
         `group` numbers are given here: a job with a failure joins the group of its fingerprint.
         `lease` is raised to at least the last ordinal of the history.

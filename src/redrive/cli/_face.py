@@ -109,8 +109,11 @@ def _show_on_terminal(view: View, out: TextIO) -> bool:
 
 
 class _Inert(logging.Formatter):
+    """Makes a record harmless; its further lines stand back, so that none looks like a new one."""
+
     def format(self, record: logging.LogRecord) -> str:
-        return inert(super().format(record), keep_newlines=True)
+        text = inert(super().format(record), keep_newlines=True)
+        return text.rstrip("\n").replace("\n", "\n    ")
 
 
 class _Stderr(logging.Handler):
@@ -126,7 +129,8 @@ class _Stderr(logging.Handler):
 def warn_on_stderr(level: int = logging.WARNING) -> None:
     """Send the library's log to standard error, unless the program already decided otherwise."""
     log = logging.getLogger("redrive")
-    if not log.handlers and not logging.getLogger().handlers:
+    decided = [*log.handlers, *logging.getLogger().handlers]
+    if all(isinstance(handler, logging.NullHandler) for handler in decided):
         handler = _Stderr()
         handler.setFormatter(_Inert("%(levelname)s: %(message)s"))
         log.addHandler(handler)

@@ -1,0 +1,136 @@
+"""C4, S15, F106, F107: text from jobs can neither drive the terminal nor forge a line."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+
+from kit import make_failure
+from ptykit import on_terminal
+from redrive.job import Category
+from shopkit import Shop, dead_letter, name
+
+ATTACKS = {
+    "clear screen": "\x1b[2J\x1b[H",
+    "window title": "\x1b]0;owned\x07",
+    "clipboard": "\x1b]52;c;ZXZpbA==\x07",
+    "link": "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\",
+    "C1": "\x9b31m\x9d0;owned\x9c",
+    "overwrite": "good\rroot: granted\b\b\b",
+    "forged line": "x\n2\tFORGED\tline\n",
+    "bidi": "\u202eevil\u202c\u2066x\u2069\u200f",
+    "no width": "a\u200bb\ufeffc\u00add",
+    "separators": "a\u2028b\u2029c\x85d\x0be\x0cf",
+    "markup": "[/bold][red]x[/red][link=http://evil.example]y[/link] [/foo]",
+    "delete": "\x7f\x00\x01",
+}
+SOUP = "".join(ATTACKS.values())
+
+VIEWS = [
+    ["status"],
+    ["dlq"],
+    ["list"],
+    ["list", "--ids"],
+    ["show", name(1)],
+    ["groups"],
+    ["log"],
+    ["retry", "--all", "--dry-run"],
+]
+# Everything below a space but line feed and tab, DEL, C1, and what reorders or hides text.
+DRIVING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\u00ad]"
+)
+COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
+
+
+def fill(shop: Shop, text: str) -> None:
+    failure = make_failure(
+        Category.TRANSIENT,
+        type=text,
+        message=text,
+        why=text,
+        code=text,
+        title=text,
+        request_id=text,
+        fingerprint="f",
+        traceback=f"Traceback\n  {text}\n{text}\n",
+    )
+    job = dead_letter(
+        1,
+        failure,
+        handler=text,
+        payload=json.dumps({text: text, "list": [text]}),
+        detail=text,
+        key=text,
+        tags=(text,),
+        release=text,
+        origin={"from": text},
+    )
+    history = tuple(replace(a, worker=text, provider=text) for a in job.history)
+    shop.add(replace(job, history=history))
+    with shop.app() as app:
+        app.pause("mail", reason=text, actor=text)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("words", VIEWS, ids=" ".join)
+def test_plain_text_and_json_show_it_as_escapes(empty: Shop, words: list[str], attack: str) -> None:
+    text = ATTACKS[attack].replace("\x00", "")
+    fill(empty, text)
+    for output in ("--plain", "--json"):
+        result = empty.run(*words, output)
+        assert result.exit_code == 0, result.stderr
+        assert not DRIVING.search(result.output)
+        assert "\n2\tFORGED" not in result.stdout
+        if output == "--json":
+            assert result.stdout.isascii()
+            json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("rich", [True, False], ids=["rich", "no rich"])
+@pytest.mark.parametrize("words", VIEWS, ids=" ".join)
+def test_a_terminal_gets_nothing_but_colours_of_our_own(
+    empty: Shop, words: list[str], rich: bool
+) -> None:
+    fill(empty, SOUP.replace("\x00", ""))
+    shown = on_terminal(*words, rich=rich, width=100)
+    assert shown.code == 0, shown.text
+    seen = COLOUR.sub(b"", shown.raw).decode().replace("\r\n", "\n")
+    assert not DRIVING.search(seen)
+    assert not re.search(r"^2\tFORGED", seen, re.MULTILINE)
+
+
+@pytest.mark.parametrize("wide", ["x", "漢", "👩‍🚀", "e\u0301\u0302"])
+def test_a_megabyte_in_one_line_does_no_harm(empty: Shop, wide: str) -> None:
+    text = wide * (1_000_000 // len(wide))
+    failure = make_failure(Category.TRANSIENT, message=text, title=text)
+    empty.add(dead_letter(1, failure, payload=json.dumps({"text": text})))
+    assert len(empty.run("dlq", "--plain").stdout) >= 1_000_000
+    for words in (["dlq"], ["show", name(1)]):
+        shown = on_terminal(*words, width=100)
+        assert shown.code == 0
+        assert len(shown.raw) < 200_000
+        lines = COLOUR.sub(b"", shown.raw).decode().splitlines()
+        assert max(cell_len(line) for line in lines) <= 100
+
+
+def test_what_a_person_types_is_made_harmless_too(empty: Shop) -> None:
+    for words in ([ATTACKS["clear screen"]], ["show", SOUP], ["list", "--store", "x\x1b[2J.db"]):
+        result = empty.run(*words)
+        assert result.exit_code in {2, 5}
+        assert not DRIVING.search(result.output)
+        error = empty.run(*words, "--json").stderr
+        assert not DRIVING.search(error)
+        json.loads(error)
+
+
+def test_the_question_before_an_act_is_harmless(empty: Shop) -> None:
+    fill(empty, SOUP.replace("\x00", ""))
+    shown = on_terminal("resolve", "--all", typed=b"n\n")
+    seen = COLOUR.sub(b"", shown.raw).decode().replace("\r\n", "\n")
+    assert "Resolve 1 job?" in seen
+    assert not DRIVING.search(seen)

@@ -1,0 +1,225 @@
+"""T6, J6, J7: making, checking, cleaning and pausing, and one pass over what is due."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from redrive import Redrive
+from shopkit import HOUR, Shop, name
+
+_numbers = itertools.count(1)
+
+
+@pytest.mark.parametrize("url", ["redrive.db", "deep/er/x.db", "jsonl:x.jsonl"])
+def test_init_makes_a_private_store_once_and_says_where(empty: Shop, url: str) -> None:
+    made = json.loads(empty.run("init", "--store", url, "--json").stdout)["data"]
+    path = Path(made["store"].partition(":")[2])
+    assert made["created"] is True
+    assert path.is_absolute()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    again = empty.run("init", "--store", url)
+    assert again.exit_code == 0
+    assert "already" in again.stdout
+    assert empty.run("status", "--store", url).exit_code == 0
+
+
+def test_reading_changes_nothing(shop: Shop) -> None:
+    sides = {"redrive.db-shm", "redrive.db-wal"}  # SQLite's own, for readers too
+    before, content = shop.names(), Path("redrive.db").read_bytes()
+    for words in (["status"], ["dlq"], ["verify"], ["retry", "--all", "--dry-run"]):
+        assert shop.run(*words).exit_code == 0
+    assert set(shop.names()) - sides == set(before) - sides
+    assert Path("redrive.db").read_bytes() == content
+
+
+def test_verify_finds_damage_and_repairs_it(shop: Shop) -> None:
+    url = "jsonl:x.jsonl"
+    with Redrive(url, clock=shop.clock) as app, shop.app() as source:
+        for number in (1, 2, 3):  # a batch each, so that the last is whole
+            app.store.add([source.get(name(number))])
+    sound = json.loads(shop.run("verify", "--store", url, "--json").stdout)["data"]
+    assert (sound["ok"], sound["jobs"], sound["problems"]) == (True, 3, [])
+    lines = Path("x.jsonl").read_bytes().splitlines(keepends=True)
+    hurt = next(i for i, line in enumerate(lines) if name(2).encode() in line)
+    lines[hurt] = lines[hurt].replace(b"hunter22", b"hunter33")
+    Path("x.jsonl").write_bytes(b"".join(lines))
+    found = shop.run("verify", "--store", url, "--json")
+    assert found.exit_code == 1
+    assert json.loads(found.stdout)["data"]["problems"]
+    mended = shop.run("verify", "--repair", "--store", url, "--json")
+    assert mended.exit_code == 0, mended.output
+    assert json.loads(mended.stdout)["data"]["repaired"]
+    assert shop.run("list", "--ids", "--store", url).stdout.split() == [name(3), name(1)]
+
+
+def test_a_store_without_a_repair_says_so(shop: Shop) -> None:
+    result = shop.run("verify", "--repair")
+    assert result.exit_code == 2
+    assert "backup" in result.stderr
+
+
+def test_pause_and_resume_are_shown_and_recorded(shop: Shop) -> None:
+    result = shop.run("pause", "pay.charge", "--for", "90m", "--reason", "down", "--json")
+    assert json.loads(result.stdout)["data"]["waiting"] == 2
+    pauses = json.loads(shop.run("status", "--json").stdout)["data"]["pauses"]
+    assert pauses == [{"lane": "pay.charge", "by": "ada", "reason": "down", "seconds_left": 5400.0}]
+    assert shop.run("resume", "pay.charge").exit_code == 0
+    assert shop.run("resume", "pay.charge").exit_code == 3
+    verbs = [act["verb"] for act in json.loads(shop.run("log", "--json").stdout)["data"]]
+    assert verbs == ["resume", "pause"]
+
+
+@pytest.mark.parametrize(
+    "words", [["pause", "../x"], ["pause", "mail", "--for", "soon"], ["pause"]]
+)
+def test_a_wrong_lane_or_time_is_refused(shop: Shop, words: list[str]) -> None:
+    """F80: a lane's name is never a path nor anything else."""
+    assert shop.run(*words).exit_code == 2
+
+
+def test_cleanup_by_ages_counts_asks_and_removes(shop: Shop) -> None:
+    shop.clock.advance(48 * HOUR)
+    dry = shop.run("cleanup", "--completed", "24h", "--dead", "60h", "--dry-run", "--json")
+    assert json.loads(dry.stdout)["data"] == {"dry_run": True, "would_remove": 5}
+    assert shop.run("cleanup", "--dead", "60h").exit_code == 2
+    done = shop.run("cleanup", "--completed", "24h", "--json", "--yes")
+    assert json.loads(done.stdout)["data"] == {"removed": 1}
+    assert shop.run("show", name(7)).exit_code == 3
+    assert shop.state_of(name(1)) == "dead"
+
+
+def test_cleanup_without_policies_or_ages_removes_nothing(shop: Shop) -> None:
+    result = shop.run("cleanup", "--yes")
+    assert result.exit_code == 2
+    assert "policies" in result.stderr
+
+
+PROGRAM = """
+import sys
+from redrive import Redrive, presets
+from redrive.testing import ManualClock
+app = Redrive("redrive.db", clock=ManualClock({now!r}))
+@app.handler("mail.send", attempts=2)
+def send(to, password):
+    print("sending to", to)
+    if to == "bad":
+        raise ConnectionError("refused")
+@app.handler("pay.charge", policy=presets.SUMMARIES)
+def charge():
+    pass
+other = 7
+"""
+
+
+@pytest.fixture
+def program(empty: Shop, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A program on disk, and its name; what importing it leaves behind is undone."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    module = f"shop_program_{next(_numbers)}"
+    Path(f"{module}.py").write_text(PROGRAM.format(now=empty.clock.now()))
+    return module
+
+
+def submit(shop: Shop, *names: str) -> None:
+    with shop.app() as app:
+        handler = app.handler("mail.send")(lambda to, password: None)
+        for one in names:
+            handler.submit(one, "x")
+
+
+def test_work_once_makes_one_pass(empty: Shop, program: str) -> None:
+    submit(empty, "ada", "bob")
+    result = empty.run("work", f"{program}:app", "--once")
+    assert result.exit_code == 0, result.output
+    assert "succeeded\t2" in result.stdout
+    assert "taken\t0" in empty.run("work", f"{program}:app", "--once").stdout
+
+
+def test_work_ends_with_6_when_some_failed_and_keeps_them(empty: Shop, program: str) -> None:
+    submit(empty, "bad", "ada")
+    result = empty.run("work", f"{program}:app", "--once", "--json")
+    assert result.exit_code == 6
+    assert json.loads(result.stdout)["data"] == {
+        "taken": 2,
+        "succeeded": 1,
+        "failed": 1,
+        "died": 0,
+        "purged": 0,
+    }
+    assert "sending to ada" in result.stderr
+    assert json.loads(empty.run("status", "--json").stdout)["data"]["failed"] == 1
+    again = empty.run("work", f"{program}:app", "--once", "--ignore-backoff", "--json")
+    assert json.loads(again.stdout)["data"]["died"] == 1
+
+
+def test_the_app_may_be_named_in_the_file(empty: Shop, program: str) -> None:
+    submit(empty, "ada")
+    Path("redrive.toml").write_text(f'app = "{program}:app"\n')
+    assert "succeeded\t1" in empty.run("work", "--once").stdout
+    assert empty.run("cleanup").stdout == "removed\t0\n"
+
+
+def test_work_needs_once_for_now(empty: Shop, program: str) -> None:
+    result = empty.run("work", f"{program}:app")
+    assert result.exit_code == 2
+    assert "--once" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("app", "words"),
+    [
+        ("nowhere:app", "no module 'nowhere'"),
+        ("{}:nothing", "is nothing, not a Redrive object"),
+        ("{}:other", "is a int, not a Redrive object"),
+        ("{}", "module:attribute"),
+        ("broken:app", "importing broken failed: ModuleNotFoundError"),
+        ("wrong:app", "importing wrong failed: SyntaxError"),
+        ("leaves:app", "importing leaves failed: SystemExit"),
+    ],
+)
+def test_a_program_that_cannot_be_loaded_is_explained(
+    empty: Shop, program: str, app: str, words: str
+) -> None:
+    Path("broken.py").write_text("import not_there_at_all\n")
+    Path("wrong.py").write_text("def (:\n")
+    Path("leaves.py").write_text("raise SystemExit(3)\n")
+    result = empty.run("work", app.format(program), "--once")
+    assert result.exit_code in {1, 2}
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_work_on_another_store_is_refused_rather_than_ignored(empty: Shop, program: str) -> None:
+    result = empty.run("work", f"{program}:app", "--once", "--store", "other.db")
+    assert result.exit_code == 2
+    assert "other.db" not in empty.names()
+
+
+def test_a_log_line_of_the_worker_is_harmless(empty: Shop, program: str) -> None:
+    """F107: the library warns of each death; the text comes from strangers."""
+    Path(f"{program}.py").write_text(
+        PROGRAM.format(now=empty.clock.now()).replace('"refused"', r'"a\x1b[2J\nERROR: forged"')
+    )
+    submit(empty, "bad")
+    words = ["work", f"{program}:app", "--once", "--ignore-backoff", "-v"]
+    said = ""
+    for _ in range(2):
+        said += subprocess.run(
+            [sys.executable, "-m", "redrive", *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        ).stderr
+    assert "WARNING: dead_letter" in said
+    assert "INFO: pass ended" in said
+    assert "\x1b" not in said
+    assert not re.search("^ERROR", said, re.MULTILINE)

@@ -1,0 +1,106 @@
+"""C1, C3: what a person at a terminal sees, and how they are asked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ptykit import on_terminal
+from shopkit import Shop, dead_letter, name
+
+
+def test_a_terminal_gets_tables_colours_and_the_next_command(shop: Shop) -> None:
+    shown = on_terminal("dlq")
+    assert b"\x1b[" in shown.raw
+    lines = shown.text.splitlines()
+    assert lines[0].split() == ["#", "id", "time", "error", "category", "attempts", "group"]
+    assert name(4) in lines[2]
+    assert "KeyError: 'vat_id'" in lines[2]
+    assert lines[-1] == f"next: redrive show {name(4)}"
+
+
+def test_status_says_in_words_and_signs_what_it_says_in_colours(shop: Shop) -> None:
+    shown = on_terminal("status", env={"NO_COLOR": "1"})
+    assert b"\x1b" not in shown.raw
+    assert "Dead letter queue  ✗ 4" in shown.text
+    assert "Failed             ! 1" in shown.text
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": ""}])
+def test_without_colours_not_one_escape_is_written(shop: Shop, env: dict[str, str]) -> None:
+    for words in (["status"], ["dlq"], ["show", name(1)], ["groups"], ["policy", "show", "HOOKS"]):
+        shown = on_terminal(*words, env=env)
+        assert shown.code == 0
+        assert b"\x1b" not in shown.raw
+
+
+def test_a_narrow_terminal_shows_whole_ids_and_the_error_below(shop: Shop) -> None:
+    text = on_terminal("dlq", width=80).text
+    assert name(4) in text
+    assert "\n   KeyError: 'vat_id'" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("words", [["--plain", "dlq"], ["dlq", "--plain"], ["dlq", "--json"]])
+def test_plain_and_json_are_the_same_on_a_terminal_as_in_a_pipe(
+    shop: Shop, words: list[str]
+) -> None:
+    piped = subprocess.run(
+        [sys.executable, "-m", "redrive", *words], capture_output=True, check=True, timeout=60
+    ).stdout
+    raw = on_terminal(*words).raw.replace(b"\r\n", b"\n")
+    assert raw.partition(b"next: ")[0] == piped
+
+
+def test_a_pipe_gets_plain_text_and_no_hint(shop: Shop) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "redrive", "dlq"], capture_output=True, check=True, timeout=60
+    )
+    assert ended.stdout.startswith(b"#\tid\ttime\terror\tcategory\tattempts\tgroup\n")
+    assert ended.stderr == b""
+
+
+def test_it_works_where_rich_is_not_installed(shop: Shop) -> None:
+    shown = on_terminal("dlq", rich=False)
+    assert shown.code == 0
+    assert b"\x1b" not in shown.raw
+    assert shown.raw.startswith(b"#\tid\ttime\terror\tcategory\tattempts\tgroup\r\n")
+    asked = on_terminal("resolve", "G1", rich=False, typed=b"y\n")
+    assert asked.code == 0
+    assert b"would take\t2" in asked.raw
+
+
+def test_yes_does_it_after_the_preview(shop: Shop) -> None:
+    shown = on_terminal("retry", "--all", "--reason", "it is back", typed=b"y\n")
+    assert shown.code == 0
+    assert "Retry 6 jobs? [y/N]: y" in shown.text
+    assert "5 of the 6 jobs" in shown.text
+    assert "✓ retried 6 jobs" in shown.text
+    assert shown.text.index("By handler") < shown.text.index("Retry 6 jobs?")
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"), [(b"n\n", 1), (b"\n", 1), (b"\x03", 130), (b"\x04", 130)]
+)
+def test_no_and_interrupts_change_nothing(shop: Shop, typed: bytes, code: int) -> None:
+    shown = on_terminal("retry", "--all", typed=typed)
+    assert shown.code == code
+    assert "Traceback" not in shown.text
+    assert shop.state_of(name(1)) == "dead"
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "state"),
+    [(b"101\n", 0, "pending"), (b"y\n", 1, "dead"), (b"100\n", 1, "dead")],
+)
+def test_above_a_hundred_the_number_must_be_typed(
+    empty: Shop, typed: bytes, code: int, state: str
+) -> None:
+    """F114: a habit of typing y is not enough."""
+    empty.add(*(dead_letter(number) for number in range(1, 102)))
+    shown = on_terminal("retry", "G1", typed=typed)
+    assert "Type 101 to retry them" in shown.text
+    assert shown.code == code
+    assert empty.state_of(name(1)) == state

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
+from redrive._clock import Clock
 from redrive.errors import StoreError, StoreLost
 from redrive.stores import _files, _lines, _recovery
 from redrive.stores._files import log
@@ -27,7 +28,7 @@ _GARBAGE = 0.75
 _CHUNK = 1 << 20
 
 
-def if_worthwhile(journal: Journal, now: float) -> None:
+def if_worthwhile(journal: Journal, clock: Clock) -> None:
     """Compact if most of the file is garbage; looks only when it has grown by a quarter."""
     if journal.size < max(SMALLEST, journal.look_at) or journal.refusal is not None:
         return
@@ -40,7 +41,7 @@ def if_worthwhile(journal: Journal, now: float) -> None:
     if needed > journal.size * (1 - _GARBAGE):
         return
     try:
-        compact(journal, now)
+        compact(journal, clock.now())
     except StoreError as error:
         log.warning("%s could not be compacted: %s", journal.place, error)
 

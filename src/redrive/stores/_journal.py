@@ -57,6 +57,7 @@ class Journal:
         self._broken: StoreLost | None = None
         self._clock = clock
         self._identity = (0, 0)
+        self._seen = ("", 0)
         self._stale = True
         self._synced_at = time.monotonic()
         self._unwritten: dict[int, bytes] = {}
@@ -114,60 +115,69 @@ class Journal:
         if self.lost is not None:
             raise self.lost
         try:
-            if self._stale or not self._is_same_file():
+            length = None if self._stale else self._length()
+            if length == self.size:
+                return
+            if length is not None:
+                self._read_on()
+                if self.reading.damage and not locked and self.refusal is None:
+                    # Seen while another was writing: only a second look can tell.
+                    length = None
+            if length is None:
                 self._load()
                 if locked:
                     # Who made or renamed the file may have died before its name was on the disk.
                     _files.sync_directory(self.place.parent)
-            elif os.fstat(self.descriptor).st_size != self.size:
-                _recovery.read_on(
-                    self.descriptor, self.reading, _recovery.into(self.index, self.place)
-                )
-                if self.reading.damage and not locked and self.refusal is None:
-                    # Seen while another was writing: only a second look can tell.
-                    self._load()
-                self._judge()
-            self._ahead = self.reading.seq
+            self._arrive()
             if locked:
                 self._mend()
         except OSError as error:
             self._stale = True
             raise _files.failed(error, self.place) from error
 
-    def _is_same_file(self) -> bool:
-        """Whether path, length and last line say that what we read is still there."""
+    def _length(self) -> int | None:
+        """Give how long the file at the path is; None unless it is still the one we read."""
         try:
             found = os.lstat(self.place)
         except FileNotFoundError:
-            return False
+            return None
         if (found.st_dev, found.st_ino) != self._identity or found.st_size < self.size:
-            return False
+            return None
         offset, start = self.reading.last
-        return os.pread(self.descriptor, len(start), offset) == start and bool(start)
+        same = start and os.pread(self.descriptor, len(start), offset) == start
+        return found.st_size if same else None
+
+    def _read_on(self) -> None:
+        _recovery.read_on(self.descriptor, self.reading, _recovery.into(self.index, self.place))
+
+    def _arrive(self) -> None:
+        """Having read all there is: judge it, and remember what must never be missing again."""
+        self._judge()
+        self._ahead = self.reading.seq
+        self._seen = (self.header.store, self.reading.synced)
 
     def _load(self) -> None:
         """Read the file from its first byte."""
-        before, header = self.reading, self.header
+        store, synced = self._seen
         self.close()
         flags = os.O_RDONLY if self.read_only else os.O_RDWR | os.O_APPEND
         try:
             self.descriptor = _files.open_private(self.place, flags)
         except StoreLost:
-            raise self._gone(header) from None
+            raise self._gone() from None
         found = os.fstat(self.descriptor)
         self._identity = (found.st_dev, found.st_ino)
         self.index = Index()
         self._warm, self._warmth, self._unwritten = {}, 0, {}
         self._read_first_line()
-        _recovery.read_on(self.descriptor, self.reading, _recovery.into(self.index, self.place))
+        self._read_on()
         self.index.note_version = max(self.index.note_version, self.header.notes)
-        if header.store and (header.store != self.header.store or self.reading.seq < before.synced):
+        if store and (store != self.header.store or self.reading.seq < synced):
             raise self._forget("was replaced or cut short while it was open")
-        self._judge()
         self._stale = False
 
-    def _gone(self, header: Header) -> StoreError:
-        if header.store:
+    def _gone(self) -> StoreError:
+        if self._seen[0]:
             return self._forget("was deleted while it was open")
         return StoreMissing(f"no store at {self.place}; `redrive init` makes one")
 
@@ -357,6 +367,7 @@ class Journal:
             )
             raise self._broken from error
         self.reading.synced = self.reading.seq
+        self._seen = (self.header.store, self.reading.synced)
         self._synced_at = time.monotonic()
 
     def _mark(self) -> None:

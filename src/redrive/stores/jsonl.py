@@ -126,16 +126,16 @@ class JsonlStore(EngineStore):
         with self._lock.held():
             self._journal.refresh(locked=True)
             chores = [one for one in batch if isinstance(one.work, _Chore)]
-            others = [one for one in batch if not isinstance(one.work, _Chore)]
             try:
-                self._evaluate(others)
-                durable = any(one.durable and one.error is None for one in others)
-                self._journal.flush(durable=durable)
+                self._evaluate([one for one in batch if one not in chores] if chores else batch)
+                durable = [one for one in batch if one.durable and one.error is None]
+                self._journal.flush(durable=bool(durable))
             except BaseException:
                 self._journal.distrust()
                 raise
-            _compact.if_worthwhile(self._journal, self._clock.now())
-            self._evaluate(chores)
+            _compact.if_worthwhile(self._journal, self._clock)
+            if chores:
+                self._evaluate(chores)
 
     def _evaluate(self, batch: list[Operation[Engine]]) -> None:
         engine = Engine(self._journal.index, self._clock, self._journal.job)

@@ -62,6 +62,22 @@ def test_a_pipe_gets_plain_text_and_no_hint(shop: Shop) -> None:
     assert ended.stderr == b""
 
 
+def test_a_list_in_a_pipe_loads_nothing_it_does_not_need(shop: Shop) -> None:
+    """What is imported is waited for, at every call."""
+    code = (
+        "import sys; from redrive.cli import main; sys.argv = ['redrive', 'list', '--plain']\n"
+        "try: main()\n"
+        "except SystemExit: print(' '.join(sys.modules), file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = set(ended.stderr.split())
+    needless = {"rich", "asyncio", "tomllib", "difflib", "importlib.metadata", "redrive.cli.act"}
+    assert "redrive.cli.see" in loaded
+    assert not loaded & needless
+
+
 def test_it_works_where_rich_is_not_installed(shop: Shop) -> None:
     shown = on_terminal("dlq", rich=False)
     assert shown.code == 0

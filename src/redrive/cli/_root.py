@@ -176,6 +176,8 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: object) -> Non
 root = Root(
     "redrive",
     help="Keeps work that failed: see why, drive it again, or close it with a reason.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or needs --yes, 3 nothing matched, "
+    "4 conflict, 5 no store or it does not answer, 6 done but some failed.",
     context_settings={"help_option_names": ["-h", "--help"]},
     params=[
         *shared(),

@@ -16,7 +16,15 @@ import time
 from collections.abc import Generator
 from pathlib import Path
 
-from redrive.errors import StoreBusy, StoreError, StoreFull, StoreLost, StoreMissing, StoreReadOnly
+from redrive.errors import (
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreLost,
+    StoreMissing,
+    StoreReadOnly,
+    UsageError,
+)
 
 log = logging.getLogger("redrive.store")
 
@@ -34,6 +42,9 @@ def prepare(path: Path, *, create: bool, allow_network: bool = False) -> Path:
     With `create=False` nothing is made and a missing file is StoreMissing.
     """
     place = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - must not follow links
+    if "\0" in str(place):
+        msg = f"{str(place)!r} cannot be the name of a file: it has a NUL in it; name another"
+        raise UsageError(msg)
     try:
         found = place.lstat()
     except FileNotFoundError:
@@ -207,7 +218,7 @@ class FileLock:
 
     def _acquire(self) -> None:
         pid = os.getpid()
-        if self._pid != pid:
+        if self._descriptor < 0 or self._pid != pid:
             # A forked child shares the parent's lock: unlocking here would unlock there.
             self._descriptor = open_private(self.place, os.O_RDWR | os.O_CREAT)
             self._pid = pid

@@ -56,7 +56,7 @@ class SqliteFile:
         self._lock = FileLock(_lock_place(self.place), settings.patience)
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
-        self._identity = self._reader_identity = (0, 0)
+        self._identity: tuple[int, int] | None = None
         self._size = 0
         self._synchronous = -1
         self._closed = False
@@ -70,13 +70,14 @@ class SqliteFile:
 
     def open(self) -> None:
         """Open it now, so that what is wrong with it is said now."""
-        if self.settings.read_only:
-            self.read(lambda _: None)
-            return
         with translated(self.place):
+            if self.settings.read_only:
+                self.read(lambda _: None)
+                return
             opening.recognise(self.place, self.settings.patience)
             with self._turn, self._lock.held():
                 opening.create_file(self.place, create=self.settings.create)
+                self._check_place()
                 self._open_writer()
 
     def write(self, work: Callable[[SqliteTx], R], *, durable: bool) -> R:
@@ -95,12 +96,11 @@ class SqliteFile:
     @contextlib.contextmanager
     def _snapshot(self) -> Generator[sqlite3.Connection]:
         self._check_open()
+        self._check_place()
         reader, keep = self._reader, True
         if reader is None:
-            self._reader_identity = _identity(self.place)
             reader, keep = opening.open_reader(self.place, self.settings.patience)
             self._reader = reader if keep else None
-        _check_identity(self.place, self._reader_identity)
         reader.execute("BEGIN")
         try:
             yield reader
@@ -112,14 +112,13 @@ class SqliteFile:
 
     def migrate(self) -> list[str]:
         """Take the steps to this version that are missing."""
-        with self._turn, self._lock.held(), translated(self.place):
-            writer = self._usable_writer()
+        with self._exclusively() as writer:
             return opening.migrate(writer, self.place, self.settings.clock.now())
 
     def synchronous(self) -> int:
         """Say how commits are synced that were promised to be."""
-        with self._turn, self._lock.held(), translated(self.place):
-            return opening.synchronous(self._usable_writer())
+        with self._exclusively() as writer:
+            return opening.synchronous(writer)
 
     def close(self) -> None:
         """Let go of the file; twice is fine."""
@@ -132,8 +131,7 @@ class SqliteFile:
 
     def _commit(self, batch: list[Operation[SqliteTx]]) -> None:
         """Run operations in one transaction; if one of them fails, each in its own."""
-        with self._turn, self._lock.held(), translated(self.place):
-            writer = self._usable_writer()
+        with self._exclusively() as writer:
             try:
                 self._run(writer, batch)
             except Exception:
@@ -175,33 +173,44 @@ class SqliteFile:
             with contextlib.suppress(sqlite3.Error):
                 writer.close()
 
-    def _usable_writer(self) -> sqlite3.Connection:
-        self._check_open()
-        if self._writer is None:
-            self._open_writer()
-        self._check_place()
-        assert self._writer is not None  # noqa: S101 - opened above
-        return self._writer
+    @contextlib.contextmanager
+    def _exclusively(self) -> Generator[sqlite3.Connection]:
+        """Give the writing connection to one thread of one process at a time."""
+        with self._turn, translated(self.place):
+            self._check_open()
+            with self._lock.held():
+                self._check_size(self._check_place())
+                yield self._writer or self._open_writer()
 
-    def _open_writer(self) -> None:
-        identity = _identity(self.place)
+    def _open_writer(self) -> sqlite3.Connection:
         writer = opening.open_writer(self.place, self.settings.patience)
         try:
             opening.migrate(writer, self.place, self.settings.clock.now())
         except BaseException:
             writer.close()
             raise
-        self._writer, self._identity, self._synchronous = writer, identity, opening.FULL
-        self._size = 0
+        self._writer, self._synchronous = writer, opening.FULL
+        return writer
 
     def _check_open(self) -> None:
         if self._closed:
             msg = f"{self.place} was closed; open it again"
             raise StoreError(msg)
 
-    def _check_place(self) -> None:
-        """Refuse to write to a file that is no longer the one at its place."""
-        size = _check_identity(self.place, self._identity)
+    def _check_place(self) -> int:
+        """Refuse a file that is no longer the one that was opened; gives its size."""
+        try:
+            found = self.place.stat()
+        except FileNotFoundError:
+            raise _lost(self.place, "was removed") from None
+        if self._identity is None:
+            self._identity = found.st_dev, found.st_ino
+        if self._identity != (found.st_dev, found.st_ino):
+            raise _lost(self.place, "was replaced")
+        return found.st_size
+
+    def _check_size(self, size: int) -> None:
+        """Refuse a file that was cut; nobody else checkpoints now, so its size stands still."""
         if size < self._size and _is_cut(self.place, size):
             raise _lost(self.place, "was cut short")
         self._size = size
@@ -231,34 +240,22 @@ class SqliteFile:
 
     def give_up(self) -> None:
         """Close without being asked to; what cannot be closed safely is kept open for ever."""
+        self._lock.close()
+        if not (self._writer or self._reader):
+            return
+        lock = FileLock(self._lock.place, _CLOSING_PATIENCE)
         try:
-            if self._writer or self._reader:
-                with FileLock(self._lock.place, _CLOSING_PATIENCE).held():
-                    self._close_connections()
+            with lock.held():
+                self._close_connections()
         except (StoreError, sqlite3.Error):
             _abandoned.extend([self._reader, self._writer])
             self._reader = self._writer = None
-        self._lock.close()
+        finally:
+            lock.close()
 
 
 def _lock_place(place: Path) -> Path:
     return place.with_name(place.name + ".lock")
-
-
-def _identity(place: Path) -> tuple[int, int]:
-    found = place.stat()
-    return found.st_dev, found.st_ino
-
-
-def _check_identity(place: Path, identity: tuple[int, int]) -> int:
-    """Give the size of the file if it is still the one that was opened."""
-    try:
-        found = place.stat()
-    except FileNotFoundError:
-        raise _lost(place, "was removed") from None
-    if (found.st_dev, found.st_ino) != identity:
-        raise _lost(place, "was replaced")
-    return found.st_size
 
 
 def _is_cut(place: Path, size: int) -> bool:

@@ -6,12 +6,13 @@ that our promises rest on are read back, not assumed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
-from redrive.errors import StoreError, StoreForeign, StoreMissing
+from redrive.errors import StoreDamaged, StoreError, StoreForeign, StoreMissing
 from redrive.stores._files import open_private
 from redrive.stores._sql_tx import Migration, load_migrations
 from redrive.stores._sqlite_errors import foreign
@@ -56,9 +57,13 @@ def connect(place: Path, mode: str, patience: float) -> sqlite3.Connection:
         check_same_thread=False,
         cached_statements=256,
     )
-    for setting in _SETTINGS:
-        connection.execute(setting)
-    connection.create_function("fold", 1, _fold, deterministic=True)
+    try:
+        for setting in _SETTINGS:
+            connection.execute(setting)
+        connection.create_function("fold", 1, _fold, deterministic=True)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -92,25 +97,23 @@ def open_reader(place: Path, patience: float) -> tuple[sqlite3.Connection, bool]
     Where not even SQLite's shared memory can be made (a directory that is read-only), a file without
     a log is read as if nobody could write it; that may stop being true, so it is not kept.
     """
-    connection = connect(place, "mode=ro", patience)
+    _check_header(place)
     try:
-        check_readable(connection, place)
+        return _open_checked(place, "mode=ro", patience), True
     except sqlite3.OperationalError:
-        connection.close()
         if os.access(place.parent, os.W_OK) or _has_log(place):
             raise
-    except BaseException:
-        connection.close()
-        raise
-    else:
-        return connection, True
-    connection = connect(place, "immutable=1", patience)
+    return _open_checked(place, "immutable=1", patience), False
+
+
+def _open_checked(place: Path, mode: str, patience: float) -> sqlite3.Connection:
+    connection = connect(place, mode, patience)
     try:
         check_readable(connection, place)
     except BaseException:
         connection.close()
         raise
-    return connection, False
+    return connection
 
 
 def _has_log(place: Path) -> bool:
@@ -127,6 +130,10 @@ def create_file(place: Path, *, create: bool) -> None:
     """Make the file, readable by its owner alone, before SQLite would make it for everybody."""
     if place.exists() and place.stat().st_size > 0:
         return
+    if _has_log(place):
+        log = f"{place}-wal"
+        msg = f"{place} was emptied or removed, but not its log {log}; restore both from a backup"
+        raise StoreDamaged(msg)
     if not create:
         msg = f"no store at {place}; `redrive init` makes one, or name another with --store"
         raise StoreMissing(msg)
@@ -137,14 +144,16 @@ def recognise(place: Path, patience: float) -> None:
     """Refuse what is not ours without touching it: not even a lock is left beside it."""
     if not place.exists() or place.stat().st_size == 0:
         return
-    with place.open("rb") as file:
-        if file.read(len(_MAGIC)) != _MAGIC:
-            raise foreign(place, "it is no SQLite database")
-    connection = connect(place, "mode=ro", patience)
-    try:
+    _check_header(place)
+    with contextlib.closing(connect(place, "mode=ro", patience)) as connection:
         version_of(connection, place)
-    finally:
-        connection.close()
+
+
+def _check_header(place: Path) -> None:
+    """Refuse other files by their first bytes; SQLite would take a very short one for empty."""
+    with place.open("rb") as file:
+        if file.read(len(_MAGIC)) not in {_MAGIC, b""}:
+            raise foreign(place, "it is no SQLite database")
 
 
 def version_of(connection: sqlite3.Connection, place: Path) -> int:

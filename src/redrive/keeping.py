@@ -135,12 +135,17 @@ class Keeper:
                 return stored
             job = stored.job
         else:
-            job = replace(job, state=State.RUNNING, attempts=1, lease=1, holder=self.holder)
+            job = self.take(job)
         return Execution(entry, job, self.settings.clock)
+
+    def take(self, job: Job) -> Job:
+        """Count the next attempt of a job that runs in place; nothing is stored."""
+        now = self.settings.clock.now()
+        return _transitions.claimed(job, holder=self.holder, now=now, lease_end=now, boot=None)
 
     def end(self, execution: Execution, options: Options) -> Job | None:
         """Keep a call that failed in place, or settle one that was stored before it ran."""
-        settlement = self._conclude(execution)
+        settlement = self.conclude(execution)
         if options.durable:
             return self.turn().settle(settlement)
         if not isinstance(execution.outcome, Failed):
@@ -155,7 +160,7 @@ class Keeper:
         if isinstance(execution, Job):
             return execution
         execution.fail(error)
-        settlement = self._conclude(execution)
+        settlement = self.conclude(execution)
         if entry is None:
             verdict = Dead(Reason.CAPTURED, "no handler of that name is registered")
             settlement = replace(settlement, verdict=verdict, limit=1)
@@ -163,6 +168,12 @@ class Keeper:
 
     def keep_failed(self, settlement: Settlement, options: Options) -> Job:
         """Store a job whose attempts were made in place, as its last one left it."""
+        kept = self._add(self.settled(settlement), options.within)
+        self.turn().tell(kept, settlement)
+        return kept
+
+    def settled(self, settlement: Settlement) -> Job:
+        """Give the job as a settlement leaves it, that attempt in its history; stores nothing."""
         attempt = settlement.attempt
         job = _transitions.settled(
             settlement.claim.job,
@@ -172,12 +183,10 @@ class Keeper:
             group=None,
             limit=settlement.limit,
         )
-        job = _transitions.with_attempt(job, attempt) if attempt else job
-        kept = self._add(job, options.within)
-        self.turn().tell(kept, settlement)
-        return kept
+        return _transitions.with_attempt(job, attempt) if attempt else job
 
-    def _conclude(self, execution: Execution) -> Settlement:
+    def conclude(self, execution: Execution) -> Settlement:
+        """Decide what becomes of a job that ran in place."""
         return conclude(
             Claim(execution.job),
             execution.outcome,

@@ -298,7 +298,10 @@ class EventLog:
         self._lock = threading.Lock()  # half a line of another thread would look torn
 
     def write(self, line: Line) -> None:
-        """Add one line. One cut short by a full disk or a crash spoils no other."""
+        """Add one line. One cut short by a full disk or a crash spoils no other.
+
+        A line that another process is just writing looks cut short, too: an empty line follows it.
+        """
         try:
             self.place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = _files.open_private(self.place, os.O_RDWR | os.O_APPEND | os.O_CREAT)

@@ -57,6 +57,7 @@ class SqliteFile:
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
+        self._log: tuple[int, int] | None = None
         self._size = 0
         self._synchronous = -1
         self._closed = False
@@ -70,15 +71,22 @@ class SqliteFile:
 
     def open(self) -> None:
         """Open it now, so that what is wrong with it is said now."""
-        with translated(self.place):
-            if self.settings.read_only:
-                self.read(lambda _: None)
-                return
-            opening.recognise(self.place, self.settings.patience)
-            with self._turn, self._lock.held():
-                opening.create_file(self.place, create=self.settings.create)
-                self._check_place()
-                self._open_writer()
+        try:
+            with translated(self.place):
+                self._open()
+        except BaseException:
+            self.give_up()
+            raise
+
+    def _open(self) -> None:
+        if self.settings.read_only:
+            self.read(lambda _: None)
+            return
+        opening.recognise(self.place, self.settings.patience)
+        with self._turn, self._lock.held():
+            opening.create_file(self.place, create=self.settings.create)
+            self._check_place()
+            self._open_writer()
 
     def write(self, work: Callable[[SqliteTx], R], *, durable: bool) -> R:
         """Run work in a transaction of its own or a shared one."""
@@ -97,6 +105,7 @@ class SqliteFile:
     def _snapshot(self) -> Generator[sqlite3.Connection]:
         self._check_open()
         self._check_place()
+        self._check_log()
         reader, keep = self._reader, True
         if reader is None:
             reader, keep = opening.open_reader(self.place, self.settings.patience)
@@ -180,6 +189,7 @@ class SqliteFile:
             self._check_open()
             with self._lock.held():
                 self._check_size(self._check_place())
+                self._check_log()
                 yield self._writer or self._open_writer()
 
     def _open_writer(self) -> sqlite3.Connection:
@@ -189,6 +199,7 @@ class SqliteFile:
         except BaseException:
             writer.close()
             raise
+        self._log = _log_of(self.place)
         self._writer, self._synchronous = writer, opening.FULL
         return writer
 
@@ -215,11 +226,32 @@ class SqliteFile:
             raise _lost(self.place, "was cut short")
         self._size = size
 
+    def _check_log(self) -> None:
+        """Refuse to go on with a log that is no longer at its place: what it gets would be lost."""
+        if self._log_is_lost():
+            msg = (
+                f"the log of {self.place} was taken away: this program opened and closed the file "
+                "itself, which drops SQLite's locks on it, and another one then took over; open it "
+                "again, and copy a store from another process only"
+            )
+            raise StoreLost(msg)
+
+    def _log_is_lost(self) -> bool:
+        return self._writer is not None and _log_of(self.place) != self._log
+
     def _close_connections(self) -> None:
-        """Close both; the lock must be held, for the last one to close takes over the log."""
-        reader, writer = self._reader, self._writer
+        """Close both; the lock must be held, for the last one to close takes over the log.
+
+        A log that is not ours must not be removed: the reader, which cannot, is closed last then.
+        """
+        connections = [self._reader, self._writer]
+        if self._log_is_lost():
+            if self._reader is None:
+                with contextlib.suppress(sqlite3.Error, StoreError):
+                    connections[0], _ = opening.open_reader(self.place, self.settings.patience)
+            connections.reverse()
         self._reader = self._writer = None
-        for connection in (reader, writer):
+        for connection in connections:
             if connection is not None:
                 connection.close()
 
@@ -258,12 +290,29 @@ def _lock_place(place: Path) -> Path:
     return place.with_name(place.name + ".lock")
 
 
+def _log_of(place: Path) -> tuple[int, int] | None:
+    """Say which file SQLite's log is."""
+    try:
+        found = place.with_name(place.name + "-wal").stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def _is_cut(place: Path, size: int) -> bool:
     """Whether a file that shrank is not as long as its header says (a VACUUM shrinks both)."""
-    with place.open("rb") as file:
-        header = file.read(32)
+    header = os.pread(_descriptor_of(place), 32, 0)
     pages, page = int.from_bytes(header[28:32], "big"), int.from_bytes(header[16:18], "big")
     return size == 0 or size < pages * (65_536 if page == 1 else page)
+
+
+def _descriptor_of(place: Path) -> int:
+    """Give a descriptor that stays open: closing one gives up all locks SQLite has on the file."""
+    found = place.stat()
+    key = found.st_dev, found.st_ino
+    if key not in _kept_open:
+        _kept_open[key] = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    return _kept_open[key]
 
 
 def _lost(place: Path, what: str) -> StoreLost:
@@ -275,6 +324,7 @@ def _lost(place: Path, what: str) -> StoreLost:
 
 _open_files: weakref.WeakSet[SqliteFile] = weakref.WeakSet()
 _abandoned: list[sqlite3.Connection | None] = []
+_kept_open: dict[tuple[int, int], int] = {}
 _held_for_fork: list[SqliteFile] = []
 
 

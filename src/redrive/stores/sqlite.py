@@ -91,10 +91,7 @@ class SqliteStore(SqlStore):
 
     def _due(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[Row]:
         first = _first_of(tx, wanted, only) if only is not None else _first(tx, wanted)
-        numbers = [number for _, number in first]
-        place = {number: at for at, number in enumerate(numbers)}
-        rows = tx.all("by_numbers", (tx.array(numbers),))
-        return sorted(rows, key=lambda row: place[row[0]])
+        return tx.all("by_numbers", (tx.array(number for _, number in first),))
 
     def now(self) -> float:
         """Give the wall time of this host."""

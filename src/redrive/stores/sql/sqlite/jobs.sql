@@ -21,8 +21,9 @@ SELECT n, {columns}, payload, original FROM jobs JOIN payloads USING (n)
 {whole} WHERE key IN (SELECT value FROM json_each(?))
 
 -- name: by_numbers
--- These jobs, by number.
-{whole} WHERE n IN (SELECT value FROM json_each(?))
+-- These jobs, by number, in the order of the numbers given.
+SELECT n, {columns}, payload, original
+FROM (SELECT value AS n FROM json_each(?)) CROSS JOIN jobs USING (n) CROSS JOIN payloads USING (n)
 
 -- name: attempts
 -- The history of a job, oldest first.
@@ -54,25 +55,26 @@ INSERT INTO attempts (n, ordinal, record) VALUES (?, ?, ?)
 -- one happens to be the state of a partial index.
 WITH RECURSIVE kind (n) AS (
     SELECT (
-        SELECT n FROM jobs WHERE state = +?1 AND suspect = ?2
+        SELECT n FROM jobs WHERE state = +? AND suspect = ?
         ORDER BY lane, handler, category, at LIMIT 1
     )
     UNION ALL
     SELECT coalesce(
         (
             SELECT j.n FROM jobs j
-            WHERE j.state = +?1 AND j.suspect = ?2
+            WHERE j.state = k.state AND j.suspect = k.suspect
                 AND j.lane = k.lane AND j.handler = k.handler AND j.category > k.category
             ORDER BY j.category, j.at LIMIT 1
         ),
         (
             SELECT j.n FROM jobs j
-            WHERE j.state = +?1 AND j.suspect = ?2 AND j.lane = k.lane AND j.handler > k.handler
+            WHERE j.state = k.state AND j.suspect = k.suspect
+                AND j.lane = k.lane AND j.handler > k.handler
             ORDER BY j.handler, j.category, j.at LIMIT 1
         ),
         (
             SELECT j.n FROM jobs j
-            WHERE j.state = +?1 AND j.suspect = ?2 AND j.lane > k.lane
+            WHERE j.state = k.state AND j.suspect = k.suspect AND j.lane > k.lane
             ORDER BY j.lane, j.handler, j.category, j.at LIMIT 1
         )
     )

@@ -42,7 +42,7 @@ def open_store(
     return store
 
 
-def _file_store(scheme: str) -> type[JsonlStore] | type[SqliteStore]:
+def _file_store(scheme: str) -> type[JsonlStore | SqliteStore]:
     if scheme == "jsonl":
         from redrive.stores.jsonl import JsonlStore  # noqa: PLC0415
 

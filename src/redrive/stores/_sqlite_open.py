@@ -25,7 +25,6 @@ FULL, NORMAL = 2, 1
 
 MIGRATIONS = load_migrations("sqlite")
 
-_MAGIC = b"SQLite format 3\0"
 _STRICT_SINCE = (3, 37)
 _CHECKPOINT_PAGES = 10_000
 _CACHE_KIB = 16_384
@@ -97,7 +96,7 @@ def open_reader(place: Path, patience: float) -> tuple[sqlite3.Connection, bool]
     Where not even SQLite's shared memory can be made (a directory that is read-only), a file without
     a log is read as if nobody could write it; that may stop being true, so it is not kept.
     """
-    _check_header(place)
+    _check_size(place)
     try:
         return _open_checked(place, "mode=ro", patience), True
     except sqlite3.OperationalError:
@@ -144,16 +143,19 @@ def recognise(place: Path, patience: float) -> None:
     """Refuse what is not ours without touching it: not even a lock is left beside it."""
     if not place.exists() or place.stat().st_size == 0:
         return
-    _check_header(place)
+    _check_size(place)
     with contextlib.closing(connect(place, "mode=ro", patience)) as connection:
         version_of(connection, place)
 
 
-def _check_header(place: Path) -> None:
-    """Refuse other files by their first bytes; SQLite would take a very short one for empty."""
-    with place.open("rb") as file:
-        if file.read(len(_MAGIC)) not in {_MAGIC, b""}:
-            raise foreign(place, "it is no SQLite database")
+def _check_size(place: Path) -> None:
+    """Refuse the one foreign file that SQLite takes for an empty database; it tells all others.
+
+    Looked at from outside: to open and close the file here would give up the locks that SQLite has
+    on it anywhere in this process.
+    """
+    if place.stat().st_size == 1:
+        raise foreign(place, "it is no SQLite database")
 
 
 def version_of(connection: sqlite3.Connection, place: Path) -> int:

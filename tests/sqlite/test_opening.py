@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -221,19 +222,18 @@ print(json.dumps(said))
 """
 
 
-def test_a_directory_that_may_not_be_written_is_said_and_can_still_be_read(
-    tmp_path: Path,
-) -> None:
+def test_a_directory_that_may_not_be_written_is_said_and_can_still_be_read() -> None:
     """F14: with the mode that is needed; a store that was closed is read as it is."""
-    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        above.chmod(above.stat().st_mode | 0o055)
-    place = tmp_path / "d" / "jobs.db"
-    store = SqliteStore(place)
-    store.add([make_job("a")])
-    store.close()
-    for each in place.parent.iterdir():
-        each.chmod(0o444)
-    assert run(FORBIDDEN, place) == [True, ["a"]]
+    with tempfile.TemporaryDirectory() as name:  # tmp_path is below directories of root's alone
+        Path(name).chmod(0o755)
+        place = Path(name) / "d" / "jobs.db"
+        store = SqliteStore(place)
+        store.add([make_job("a")])
+        store.close()
+        for each in place.parent.iterdir():
+            each.chmod(0o444)
+        assert run(FORBIDDEN, place) == [True, ["a"]]
+        place.parent.chmod(0o700)
 
 
 def test_less_than_full_durability_is_shown(

@@ -1,0 +1,92 @@
+"""A process takes only the jobs it knows how to run, and loses none of the others (J8, F52)."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from kit import make_job
+from redrive import Policy, Redrive, State, constant
+from redrive._ids import new_id
+from redrive.testing import ManualClock
+
+
+def stored(app: Redrive, name: str, payload: str = "{}") -> str:
+    """A job that another program submitted; gives its id."""
+    (job,) = app.store.add([make_job(new_id(), handler=name, payload=payload)])
+    return job.id
+
+
+def test_a_job_of_an_unknown_handler_waits_unspent_for_a_program_that_knows_it(
+    app: Redrive, clock: ManualClock
+) -> None:
+    """F52: neither dropped nor tried; any other job goes on."""
+    ran: list[str] = []
+    app.handler("known")(lambda: ran.append("known")).submit()
+    job_id = stored(app, "other")
+    for _ in range(3):
+        app.run_due(ignore_backoff=True)
+        clock.advance(3600)
+    kept = app.get(job_id)
+    assert (kept.state, kept.attempts, kept.history) == (State.PENDING, 0, ())
+    assert ran == ["known"]
+    app.handler("other")(lambda: ran.append("other"))
+    assert app.run_due().succeeded == 1
+    assert ran == ["known", "other"]
+
+
+def test_a_job_under_a_former_name_is_run_by_its_handler(app: Redrive) -> None:
+    """F52: a renamed handler leaves no job behind."""
+    ran: list[str] = []
+    app.handler("new", formerly="old")(lambda: ran.append("new"))
+    job_id = stored(app, "old")
+    assert app.run_due().succeeded == 1
+    assert app.get(job_id).state is State.COMPLETED
+    assert ran == ["new"]
+
+
+@pytest.mark.parametrize(
+    "payload", ['{"old":1}', "{}", '{"to":"ada","more":1}', '{"to":"ada","at":"yesterday"}']
+)
+def test_arguments_that_no_longer_fit_are_a_dead_letter_that_can_be_mended(
+    app: Redrive, payload: str
+) -> None:
+    """F52: retrying would not help, so it dies at once; edited, it runs."""
+    ran: list[str] = []
+
+    @app.handler("mail")
+    def mail(to: str, at: date | None = None) -> None:
+        ran.append(to)
+
+    job_id = stored(app, "mail", payload)
+    assert app.run_due().died == 1
+    dead = app.get(job_id)
+    assert (dead.state, dead.reason) == ("dead", "permanent")
+    assert dead.failure is not None
+    assert dead.failure.category == "invalid"
+    assert ran == []
+    app.edit(job_id, '{"to":"ada"}')
+    app.retry(job_id)
+    assert app.run_due().succeeded == 1
+    assert ran == ["ada"]
+
+
+def test_an_import_that_fails_inside_a_handler_is_tried_again_with_a_wait(
+    app: Redrive, clock: ManualClock
+) -> None:
+    """F52: the next deployment may have the module."""
+    missing = [True]
+
+    @app.handler("report", policy=Policy(attempts=3, wait=constant(60, jitter="none")))
+    def report() -> None:
+        if missing[0]:
+            import not_there_at_all  # type: ignore[import-not-found]  # noqa: F401, PLC0415
+
+    job = report.submit()
+    assert app.run_due().failed == 1
+    kept = app.get(job.id)
+    assert (kept.state, kept.due) == (State.PENDING, clock.now() + 60)
+    missing[0] = False
+    clock.advance(60)
+    assert app.run_due().succeeded == 1

@@ -55,6 +55,20 @@ def test_every_flipped_byte_before_the_last_mark_is_reported_with_the_offset_of_
         check_jobs(store, shot)
 
 
+def test_a_line_feed_before_a_mark_does_not_take_the_mark_with_it(
+    shot: Film, reopen: Reopen
+) -> None:
+    """F6: joined with a bad line, the mark still vouches for what is before it."""
+    at = last_mark(shot) - 1
+    store = reopen(shot.data[:at] + b"x" + shot.data[at + 1 :])
+    with pytest.raises(StoreDamaged) as caught:
+        store.add([make_job()])
+    assert caught.value.offset == shot.line_at(at)[0]
+    assert store.repair()
+    assert store.verify().ok
+    check_jobs(store, shot)
+
+
 def test_every_flipped_byte_after_the_last_mark_is_put_aside(
     shot: Film, reopen: Reopen, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ KINDS = frozenset({"job", "purge", "group", "act", "note", "mark"})
 _HEADER = re.compile(rb'\{"redrive":"jsonl","version":(\d+),"crc":"([0-9a-f]{8})",')
 _NEWER = re.compile(rb'\{"redrive":"jsonl","version":(\d+)\b')
 _LINE = re.compile(rb'\{"crc":"([0-9a-f]{8})","seq":(\d{1,18}),"end":([01]),"([a-z]+)":')
+START = b'{"crc":"'
 _COVERED = 16
 """Where the checked part of a line begins: behind the digits of its checksum."""
 _PAYLOAD = ',"payload":'

@@ -71,6 +71,12 @@ class Reading:
     """Whether an editor changed the line ends: to be read, but not to be written."""
 
 
+class _Mark(NamedTuple):
+    line: Line
+    raw: bytes
+    offset: int
+
+
 Take = Callable[[Line, bytes, int], None]
 """What to do with a whole line that begins at an offset."""
 
@@ -79,7 +85,7 @@ def read_on(descriptor: int, reading: Reading, take: Take) -> None:
     """Read whole operations from where the last reading ended, damage or not."""
     with _no_collector():
         bad = _read_whole(descriptor, reading, take)
-        mark = None if bad is None else _last_mark(descriptor, bad, crlf=reading.crlf)
+        mark = None if bad is None else _last_mark(descriptor, reading, bad)
         if mark is not None:
             _salvage(descriptor, reading, take, mark)
             _read_whole(descriptor, reading, take)
@@ -118,21 +124,26 @@ def _read_whole(descriptor: int, reading: Reading, take: Take) -> int | None:
     return waiting[0][2] if waiting else None
 
 
-def _salvage(descriptor: int, reading: Reading, take: Take, end: int) -> None:
-    """Take every whole line before `end`, and note the bytes between them as damage."""
+def _salvage(descriptor: int, reading: Reading, take: Take, mark: _Mark) -> None:
+    """Take every whole line up to a mark, and note the bytes between them as damage."""
     offset = bad_from = reading.end
     for raw in _lines_from(descriptor, offset):
+        if offset >= mark.offset:
+            break
         found = _parse(raw, crlf=reading.crlf)
         if found is not None and found.seq > reading.seq:
-            if bad_from < offset:
-                reading.damage.append(Damage(bad_from, offset - bad_from))
-            elif found.seq != reading.seq + 1:
-                reading.damage.append(Damage(offset, 0))
+            _note_damage(reading, bad_from, offset, found.seq)
             _take(found, raw, offset, take, reading)
-            bad_from = offset + len(raw)
+            bad_from = reading.end
         offset += len(raw)
-        if offset >= end:
-            return
+    _note_damage(reading, bad_from, mark.offset, mark.line.seq)
+    _take(mark.line, mark.raw, mark.offset, take, reading)
+
+
+def _note_damage(reading: Reading, start: int, end: int, seq: int) -> None:
+    """Note what lies between two whole lines: bytes, or numbers that are not there."""
+    if start < end or seq != reading.seq + 1:
+        reading.damage.append(Damage(start, end - start))
 
 
 def _take(found: Line, raw: bytes, offset: int, take: Take, reading: Reading) -> None:
@@ -145,15 +156,17 @@ def _take(found: Line, raw: bytes, offset: int, take: Take, reading: Reading) ->
         reading.synced = found.seq
 
 
-def _last_mark(descriptor: int, offset: int, *, crlf: bool) -> int | None:
-    """Give where the last readable mark behind an offset ends."""
-    end = None
+def _last_mark(descriptor: int, reading: Reading, offset: int) -> _Mark | None:
+    """Give the last readable mark behind an offset."""
+    last = None
     for raw in _lines_from(descriptor, offset):
+        # Behind the last beginning of a line, because the line feed before it may be what is bad.
+        at = max(raw.rfind(_lines.START), 0)
+        found = _parse(raw[at:], crlf=reading.crlf)
+        if found is not None and found.kind == "mark" and found.seq > reading.seq:
+            last = _Mark(found, raw[at:], offset + at)
         offset += len(raw)
-        found = _parse(raw, crlf=crlf)
-        if found is not None and found.kind == "mark":
-            end = offset
-    return end
+    return last
 
 
 def _parse(raw: bytes, *, crlf: bool) -> Line | None:

@@ -60,6 +60,7 @@ class SqliteFile:
         self._log: tuple[int, int] | None = None
         self._size = 0
         self._synchronous = -1
+        self._failed = False
         self._closed = False
         self._begin_threads()
         _open_files.add(self)
@@ -139,12 +140,16 @@ class SqliteFile:
             self._lock.close()
 
     def _commit(self, batch: list[Operation[SqliteTx]]) -> None:
-        """Run operations in one transaction; if one of them fails, each in its own."""
+        """Run operations in one transaction; if one of them fails, each in its own.
+
+        When the disk failed there is no second try: it may forget what it could not write, and say
+        of the next sync that all is well.
+        """
         with self._exclusively() as writer:
             try:
                 self._run(writer, batch)
             except Exception:
-                if len(batch) == 1:
+                if len(batch) == 1 or self._failed:
                     raise
                 for one in batch:
                     self._run_alone(writer, one)
@@ -156,6 +161,7 @@ class SqliteFile:
             one.error = translate(error, self.place)
 
     def _run(self, writer: sqlite3.Connection, batch: list[Operation[SqliteTx]]) -> None:
+        self._check_disk()
         durable = any(one.durable for one in batch) and not self.settings.relaxed
         wanted = opening.FULL if durable else opening.NORMAL
         if wanted != self._synchronous:
@@ -168,8 +174,10 @@ class SqliteFile:
             for one in batch:
                 one.run(SqliteTx(writer, self.settings.clock))
             writer.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             self._roll_back(writer)
+            if isinstance(error, sqlite3.Error):
+                self._failed = isinstance(translate(error, self.place), StoreLost)
             raise
 
     def _roll_back(self, writer: sqlite3.Connection) -> None:
@@ -187,6 +195,7 @@ class SqliteFile:
         """Give the writing connection to one thread of one process at a time."""
         with self._turn, translated(self.place):
             self._check_open()
+            self._check_disk()
             with self._lock.held():
                 self._check_size(self._check_place())
                 self._check_log()
@@ -207,6 +216,12 @@ class SqliteFile:
         if self._closed:
             msg = f"{self.place} was closed; open it again"
             raise StoreError(msg)
+
+    def _check_disk(self) -> None:
+        """Refuse to write after a write failed, until somebody looked and opened it again."""
+        if self._failed:
+            msg = f"an earlier write to {self.place} failed; check the disk, then open it again"
+            raise StoreLost(msg)
 
     def _check_place(self) -> int:
         """Refuse a file that is no longer the one that was opened; gives its size."""

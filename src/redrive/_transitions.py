@@ -66,48 +66,46 @@ def settled(
     limit: int | None = None,
 ) -> Job:
     """End a claim: the lease goes, the failure is counted, the verdict becomes the state."""
-    base = evolve(
-        job, holder=None, lease_end=None, boot=None, updated=now, limit=limit or job.limit
+    state, becomes = _outcome(job, verdict, now)
+    counted = {} if failure is None else _counted(job, failure, group, now)
+    return evolve(
+        _ensure(job, state),
+        state=state,
+        holder=None,
+        lease_end=None,
+        boot=None,
+        updated=now,
+        limit=limit or job.limit,
+        **counted,
+        **becomes,
     )
-    if failure is not None:
-        base = _with_failure(base, failure, group)
+
+
+def _outcome(job: Job, verdict: Verdict, now: float) -> tuple[State, dict[str, object]]:
+    """Give the state a verdict leads to, and the fields that go with it."""
     match verdict:
         case Completed(reason, detail):
-            ended = State.COMPLETED
-            return evolve(
-                _ensure(base, ended), state=ended, reason=reason, detail=detail, finished=now
-            )
+            return State.COMPLETED, {"reason": reason, "detail": detail, "finished": now}
         case Dead(reason, detail):
-            ended = State.DEAD
-            return evolve(
-                _ensure(base, ended), state=ended, reason=reason, detail=detail, finished=now
-            )
+            return State.DEAD, {"reason": reason, "detail": detail, "finished": now}
         case Retry(delay, detail):
-            return evolve(
-                _ensure(base, State.PENDING), state=State.PENDING, detail=detail, due=now + delay
-            )
+            return State.PENDING, {"detail": detail, "due": now + delay}
         case Release(delay):
             due = job.due if delay is None else now + delay
-            return evolve(
-                _ensure(base, State.PENDING),
-                state=State.PENDING,
-                attempts=max(0, job.attempts - 1),
-                due=due,
-            )
+            return State.PENDING, {"attempts": max(0, job.attempts - 1), "due": due}
         case _:
             assert_never(verdict)
 
 
-def _with_failure(job: Job, failure: Failure, group: int | None) -> Job:
-    spent = {**job.spent, failure.category.value: job.spent.get(failure.category, 0) + 1}
-    return evolve(
-        job,
-        spent=spent,
-        crashes=job.crashes + (failure.category is Category.CRASH),
-        first_failed=job.updated if job.first_failed is None else job.first_failed,
-        failure=replace(failure, traceback=""),
-        group=group,
-    )
+def _counted(job: Job, failure: Failure, group: int | None, now: float) -> dict[str, object]:
+    """Give the fields that a failure changes."""
+    return {
+        "spent": {**job.spent, failure.category.value: job.spent.get(failure.category, 0) + 1},
+        "crashes": job.crashes + (failure.category is Category.CRASH),
+        "first_failed": now if job.first_failed is None else job.first_failed,
+        "failure": replace(failure, traceback=""),
+        "group": group,
+    }
 
 
 def moved(job: Job, verb: Verb, *, actor: str, reason: str, now: float, delay: float = 0.0) -> Job:

@@ -10,9 +10,8 @@ from journal.scenes import Film, picture
 from kit import make_act, make_job, make_settlement
 from redrive.errors import KeyConflict
 from redrive.job import Completed, Reason, State
-from redrive.stores import _compact
 from redrive.stores.base import PurgeRule
-from redrive.stores.jsonl import JsonlStore
+from redrive.stores.jsonl import JsonlStore, compact
 from redrive.testing import ManualClock
 
 pytestmark = pytest.mark.usefixtures("no_sync")
@@ -78,7 +77,7 @@ def test_notes_that_ended_are_left_behind(path: Path) -> None:
 
 def test_a_busy_journal_compacts_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """T2: the file stays within a few times of what is needed."""
-    monkeypatch.setattr(_compact, "SMALLEST", 64 << 10)
+    monkeypatch.setattr(compact, "SMALLEST", 64 << 10)
     store = JsonlStore(path, clock=ManualClock())
     most = 0
     store.add([make_job("stays", payload='{"x":"%s"}' % ("y" * 1000))])
@@ -96,7 +95,7 @@ def test_a_busy_journal_compacts_itself(path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_file_that_is_mostly_needed_is_left_as_it_is(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_compact, "SMALLEST", 4 << 10)
+    monkeypatch.setattr(compact, "SMALLEST", 4 << 10)
     store = JsonlStore(path, clock=ManualClock())
     for number in range(100):
         store.add([make_job(f"{number}", payload='{"x":"%s"}' % ("y" * 200))])

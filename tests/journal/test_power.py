@@ -10,8 +10,7 @@ import pytest
 
 from journal.scenes import Film, Operation, picture, scenario
 from kit import make_act, make_job
-from redrive.stores import _journal
-from redrive.stores.jsonl import JsonlStore
+from redrive.stores.jsonl import JsonlStore, journal
 from redrive.testing import ManualClock
 
 DURABLE = {0, 4, 9, 10, 15}
@@ -107,7 +106,7 @@ def test_what_only_has_to_survive_a_kill_pays_no_sync(
     disk: Disk, verb: Callable[[JsonlStore], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """T5."""
-    monkeypatch.setattr(_journal, "SYNC_EVERY", float("inf"))
+    monkeypatch.setattr(journal, "SYNC_EVERY", float("inf"))
     store = JsonlStore(disk.path, clock=ManualClock())
     store.add([make_job("a")])
     syncs = disk.syncs
@@ -119,7 +118,7 @@ def test_what_nobody_asked_to_sync_is_synced_after_a_while(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """T5: so a power cut undoes little, and a mark vouches for the rest."""
-    monkeypatch.setattr(_journal, "SYNC_EVERY", -1.0)
+    monkeypatch.setattr(journal, "SYNC_EVERY", -1.0)
     store = JsonlStore(disk.path, clock=ManualClock())
     store.note("n", "v")
     assert b'"note"' in disk.image

@@ -10,9 +10,8 @@ import pytest
 
 from contract.verbs import add_one, found
 from redrive.errors import StoreError, StoreForeign
-from redrive.stores import _sqlite_open as opening
-from redrive.stores._sql_tx import Migration
-from redrive.stores.sqlite import SqliteStore
+from redrive.stores.sql.tx import Migration
+from redrive.stores.sqlite import SqliteStore, opening
 
 Opener = Callable[..., SqliteStore]
 

@@ -24,8 +24,7 @@ from redrive.errors import (
 )
 from redrive.job import State
 from redrive.stores import _files
-from redrive.stores import _sqlite_open as opening
-from redrive.stores.sqlite import SqliteStore
+from redrive.stores.sqlite import SqliteStore, opening
 from sqlite.programs import run
 
 Opener = Callable[..., SqliteStore]

@@ -11,10 +11,10 @@ import pytest
 from contract.verbs import add_one, bring_to, claim, find
 from kit import make_job
 from redrive.job import Category, State
-from redrive.stores import _where
-from redrive.stores._sqlite_tx import QUERIES
 from redrive.stores.base import PurgeRule, Query
+from redrive.stores.sql import filters
 from redrive.stores.sqlite import SqliteStore
+from redrive.stores.sqlite.tx import QUERIES
 
 DEAD = frozenset({State.DEAD})
 
@@ -105,7 +105,7 @@ def test_many_jobs_of_a_state_are_listed_in_the_order_of_ids(
     busy: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sorting them all for one page would take as long as there are many."""
-    monkeypatch.setattr(_where, "_FEW", 2)
+    monkeypatch.setattr(filters, "_FEW", 2)
     steps = plans(busy, lambda: find(busy, states=frozenset({State.PENDING})))
     assert any("SCAN jobs USING INDEX jobs_by_id" in step for step in steps)
     assert not any("TEMP" in step for step in steps)

@@ -78,6 +78,7 @@ def test_a_state_that_is_none_of_the_five_cannot_be_written(full: SqliteStore, p
 
 
 def test_broken_pages_are_reported_not_raised(opener: Opener, path: Path) -> None:
+    """F6: with the remedy."""
     store = opener()
     store.add([make_job(f"j{n:04d}") for n in range(2000)])
     store.close()

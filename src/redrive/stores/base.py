@@ -1,6 +1,6 @@
 """The store contract: what every store can do, and what it promises.
 
-Two engines obey it (`_engine` over a journal or over nothing, `_sql` over a database); one suite,
+Two engines obey it (`index` over a journal or over nothing, `sql` over a database); one suite,
 `tests/contract`, proves it for all. The verbs are synchronous, take and give batches, and each is
 atomic: all of it happened, or none and an error says why. A caller may repeat any of them.
 

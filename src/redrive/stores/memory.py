@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from redrive._clock import Clock, SystemClock
 from redrive.job import Job
-from redrive.stores._engine import Drafted, Engine
-from redrive.stores._index import Entry, Index, Put
-from redrive.stores._verbs import EngineStore
 from redrive.stores.base import Report
+from redrive.stores.index.engine import Drafted, Engine
+from redrive.stores.index.entries import Entry, Index, Put
+from redrive.stores.index.verbs import EngineStore
 
 R = TypeVar("R")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from redrive.job import Act, Failure, Job
-from redrive.stores._index import Change, Entry, Grouped, Index, Put
+from redrive.stores.index.entries import Change, Entry, Grouped, Index, Put
 
 
 class Draft:

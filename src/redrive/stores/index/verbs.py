@@ -10,8 +10,8 @@ from redrive._clock import Clock
 from redrive._transitions import Verb
 from redrive.errors import UsageError
 from redrive.job import Act, Claim, Group, Job, Settlement, State
-from redrive.stores._engine import Drafted, Engine
 from redrive.stores.base import Count, Moved, Note, Page, PurgeRule, Query, Store
+from redrive.stores.index.engine import Drafted, Engine
 
 R = TypeVar("R")
 

@@ -27,7 +27,7 @@ from redrive.stores._codec import (
     head_to_dict,
     job_from_dict,
 )
-from redrive.stores._index import Change, Grouped, Noted, Purged, Put
+from redrive.stores.index.entries import Change, Grouped, Noted, Purged, Put
 
 VERSION = 1
 KINDS = frozenset({"job", "purge", "group", "act", "note", "mark"})

@@ -6,10 +6,10 @@ import os
 from dataclasses import replace
 
 from redrive.job import TRANSITIONS, State
-from redrive.stores import _lines, _recovery
-from redrive.stores._journal import Journal
-from redrive.stores._lines import Line
 from redrive.stores.base import Problem, Report
+from redrive.stores.jsonl import lines, recovery
+from redrive.stores.jsonl.journal import Journal
+from redrive.stores.jsonl.lines import Line
 
 _REPAIR = "`redrive verify --repair` puts the bytes aside and keeps every whole line"
 _KEEP = "keep a copy of the file and report it; the job itself can still be shown"
@@ -26,20 +26,20 @@ class _Auditor:
     def take(self, found: Line, raw: bytes, offset: int) -> None:
         """Check one line whose bytes are right."""
         try:
-            self._check(found, _recovery.plain(raw))
+            self._check(found, recovery.plain(raw))
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             self._complain(offset, f"line {found.seq} cannot be understood: {error}", _KEEP)
             return
-        if found.kind not in _lines.KINDS:
+        if found.kind not in lines.KINDS:
             self._complain(offset, f"line {found.seq} is a {found.kind!r}", "upgrade Redrive")
 
     def _check(self, found: Line, raw: bytes) -> None:
         if found.kind != "job":
-            change = _lines.change_of(raw, found)
+            change = lines.change_of(raw, found)
             for gone in getattr(change, "ids", ()):
                 self.states.pop(gone, None)
             return
-        job = _lines.job_of(raw, found)
+        job = lines.job_of(raw, found)
         before = self.states.get(job.id, job.state)
         if job.state is not before and job.state not in TRANSITIONS[before]:
             msg = f"job {job.id} went from {before} to {job.state}"
@@ -55,11 +55,11 @@ def verify(journal: Journal, durability: str) -> Report:
     """Read the file from its first line, apart from what is in memory."""
     auditor = _Auditor()
     known = journal.reading
-    start = len(os.pread(journal.descriptor, _recovery.HEADER, 0).partition(b"\n")[0]) + 1
+    start = len(os.pread(journal.descriptor, recovery.HEADER, 0).partition(b"\n")[0]) + 1
     reading = replace(
         known, end=start if known.end else 0, seq=journal.header.seq, damage=[], lines=0
     )
-    _recovery.read_on(journal.descriptor, reading, auditor.take)
+    recovery.read_on(journal.descriptor, reading, auditor.take)
     damage = [one for one in known.damage if one.offset == 0] + reading.damage
     problems = [
         Problem(f"byte {offset}", f"{length} bytes are not what was written", _REPAIR)
@@ -69,7 +69,7 @@ def verify(journal: Journal, durability: str) -> Report:
     ]
     tail = os.fstat(journal.descriptor).st_size - reading.end
     facts = {
-        "format": f"jsonl version {_lines.VERSION}",
+        "format": f"jsonl version {lines.VERSION}",
         "path": str(journal.place),
         "bytes": str(reading.end),
         "lines": str(reading.lines),

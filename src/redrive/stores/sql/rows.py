@@ -20,7 +20,7 @@ from redrive.stores._codec import (
     resolution_from_dict,
     resolution_to_dict,
 )
-from redrive.stores._sql_tx import Row
+from redrive.stores.sql.tx import Row
 
 _STATES = {state.value: state for state in State}
 _REASONS: dict[str | None, Reason | None] = {reason.value: reason for reason in Reason}

@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from redrive.stores._sqlite_tx import SqliteTx
 from redrive.stores.base import Problem, Report
+from redrive.stores.sqlite.tx import SqliteTx
 
 _RACE_FIXED = (3, 51, 3)
 _RESTORE = "keep a copy, then restore a backup or use the .recover command of the sqlite3 shell"

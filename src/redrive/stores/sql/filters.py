@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from redrive.errors import UsageError
 from redrive.job import Job, State
-from redrive.stores._sql_tx import Tx
 from redrive.stores.base import Query
+from redrive.stores.sql.tx import Tx
 
 LAST = "\U0010ffff"
 """Sorts after everything a name can continue with."""

@@ -32,9 +32,10 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from redrive.errors import StoreForeign
-from redrive.stores import _files, _lines
-from redrive.stores._index import Index
-from redrive.stores._lines import Line
+from redrive.stores import _files
+from redrive.stores.index.entries import Index
+from redrive.stores.jsonl import lines
+from redrive.stores.jsonl.lines import Line
 
 LONGEST = 1 << 28
 """A line longer than this is none: reading zeros or noise must not fill the memory."""
@@ -106,7 +107,7 @@ def _no_collector() -> Generator[None]:
 def _read_whole(descriptor: int, reading: Reading, take: Take) -> int | None:
     """Take operations as long as everything is right; gives the offset where it stopped being so."""
     waiting: list[tuple[Line, bytes, int]] = []
-    seq, offset, crlf, parse = reading.seq, reading.end, reading.crlf, _lines.parse
+    seq, offset, crlf, parse = reading.seq, reading.end, reading.crlf, lines.parse
     for raw in _lines_from(descriptor, offset):
         found = parse(plain(raw) if crlf else raw)
         seq += 1
@@ -161,7 +162,7 @@ def _last_mark(descriptor: int, reading: Reading, offset: int) -> _Mark | None:
     last = None
     for raw in _lines_from(descriptor, offset):
         # Behind the last beginning of a line, because the line feed before it may be what is bad.
-        at = max(raw.rfind(_lines.START), 0)
+        at = max(raw.rfind(lines.START), 0)
         found = _parse(raw[at:], crlf=reading.crlf)
         if found is not None and found.kind == "mark" and found.seq > reading.seq:
             last = _Mark(found, raw[at:], offset + at)
@@ -170,7 +171,7 @@ def _last_mark(descriptor: int, reading: Reading, offset: int) -> _Mark | None:
 
 
 def _parse(raw: bytes, *, crlf: bool) -> Line | None:
-    return _lines.parse(plain(raw) if crlf else raw)
+    return lines.parse(plain(raw) if crlf else raw)
 
 
 def plain(raw: bytes) -> bytes:
@@ -208,9 +209,9 @@ def into(index: Index, place: Path) -> Take:
     def take(found: Line, raw: bytes, offset: int) -> None:
         try:
             if found.kind == "job":
-                index.apply_head(_lines.head_of(raw, found), packed(offset, len(raw)))
+                index.apply_head(lines.head_of(raw, found), packed(offset, len(raw)))
                 return
-            change = _lines.change_of(raw, found)
+            change = lines.change_of(raw, found)
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise _unknown(place, offset, f"its {found.kind} has no {error}") from error
         if change is not None:

@@ -23,11 +23,11 @@ from typing import TypeVar
 
 from redrive._clock import Clock
 from redrive.errors import StoreError, StoreLost, StoreReadOnly
-from redrive.stores import _sqlite_open as opening
 from redrive.stores._combine import Combiner, Operation
 from redrive.stores._files import FileLock
-from redrive.stores._sqlite_errors import translate, translated
-from redrive.stores._sqlite_tx import SqliteTx
+from redrive.stores.sqlite import opening
+from redrive.stores.sqlite.errors import translate, translated
+from redrive.stores.sqlite.tx import SqliteTx
 
 R = TypeVar("R")
 

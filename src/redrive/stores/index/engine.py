@@ -16,11 +16,11 @@ from redrive._clock import Clock
 from redrive._transitions import Verb, amended, claimed, moved, seized, settled, with_attempt
 from redrive.errors import JobNotFound, KeyConflict, Refused
 from redrive.job import TERMINAL, Act, Claim, Group, Job, Settlement, State
-from redrive.stores import _search
-from redrive.stores._draft import Draft
-from redrive.stores._index import Change, Entry, Index, Noted, Purged, Queue
-from redrive.stores._search import without_history
 from redrive.stores.base import PAUSE, Count, Moved, Note, Page, PurgeRule, Query
+from redrive.stores.index import search
+from redrive.stores.index.draft import Draft
+from redrive.stores.index.entries import Change, Entry, Index, Noted, Purged, Queue
+from redrive.stores.index.search import without_history
 
 R = TypeVar("R")
 Drafted = tuple[R, list[Change]]
@@ -307,15 +307,15 @@ class Engine:
 
     def find(self, query: Query) -> Page:
         """Give a page of jobs."""
-        return _search.find(self.index, self._load, query, self._clock.now())
+        return search.find(self.index, self._load, query, self._clock.now())
 
     def counts(self) -> list[Count]:
         """Count all jobs."""
-        return _search.counts(self.index)
+        return search.counts(self.index)
 
     def groups(self, query: Query) -> list[Group]:
         """Count jobs by cause."""
-        return _search.groups(self.index, self._load, query, self._clock.now())
+        return search.groups(self.index, self._load, query, self._clock.now())
 
     def notes(self, prefix: str) -> list[Note]:
         """Give the live notes, by name."""

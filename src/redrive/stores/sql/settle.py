@@ -11,13 +11,14 @@ from collections.abc import Iterable, Sequence
 from redrive._evolve import evolve
 from redrive._transitions import KEEP_FIRST, KEEP_LAST, settled
 from redrive.job import Attempt, Claim, Failure, Job, Settlement, State
-from redrive.stores._rows import attempt_to_json, category_of, changes_to_row
-from redrive.stores._sql_tx import Row, Tx
+from redrive.stores.sql.rows import attempt_to_json, category_of, changes_to_row
+from redrive.stores.sql.tx import Row, Tx
 
 _KEPT = KEEP_FIRST + KEEP_LAST
 
 
 def settle(tx: Tx, results: Sequence[Settlement]) -> list[Job | None]:
+    """End those claims whose fence still stands."""
     held = held_by_id(tx, (result.claim for result in results))
     settling = _Settling(tx)
     answers: list[Job | None] = []

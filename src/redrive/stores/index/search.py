@@ -16,8 +16,8 @@ from itertools import islice
 from redrive._evolve import evolve
 from redrive.errors import UsageError
 from redrive.job import Category, Group, Job, State
-from redrive.stores._index import Entry, Index
 from redrive.stores.base import Count, Page, Query
+from redrive.stores.index.entries import Entry, Index
 
 Load = Callable[[Entry], Job]
 """How to get the whole job of an entry, with its history."""

@@ -15,12 +15,12 @@ from redrive import _json
 from redrive._transitions import Verb, amended, claimed, moved, seized
 from redrive.errors import JobNotFound, KeyConflict, Refused, UsageError
 from redrive.job import TERMINAL, Act, Claim, Job, Settlement, State
-from redrive.stores._rows import changes_to_row, job_from_row
-from redrive.stores._sql_lists import SqlLists
-from redrive.stores._sql_notes import SqlNotes, live_notes, record_act
-from redrive.stores._sql_settle import group_of, held_by_id, settle
-from redrive.stores._sql_tx import Row, Tx
 from redrive.stores.base import PAUSE, Moved, PurgeRule
+from redrive.stores.sql.lists import SqlLists
+from redrive.stores.sql.notes import SqlNotes, live_notes, record_act
+from redrive.stores.sql.rows import changes_to_row, job_from_row
+from redrive.stores.sql.settle import group_of, held_by_id, settle
+from redrive.stores.sql.tx import Row, Tx
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

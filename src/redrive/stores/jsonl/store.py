@@ -1,8 +1,8 @@
 """Jobs kept in a file of JSON Lines: no database, and readable with any tool.
 
 One line is one whole entry, and the last line of an id wins. Any number of threads and of processes
-of one host may use the file at once. `_lines` says how a line looks, `_recovery` what happens to a
-file after a crash, `_journal` how it is written; here the verbs meet the file.
+of one host may use the file at once. `lines` says how a line looks, `recovery` what happens to a
+file after a crash, `journal` how it is written; here the verbs meet the file.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Generic, TypeVar
 
 from redrive._clock import Clock, SystemClock
 from redrive.errors import StoreError, StoreReadOnly
-from redrive.stores import _audit, _compact, _files
+from redrive.stores import _files
 from redrive.stores._combine import Combiner, Operation
-from redrive.stores._engine import Drafted, Engine
 from redrive.stores._files import FileLock, log
-from redrive.stores._journal import Journal
-from redrive.stores._verbs import EngineStore
 from redrive.stores.base import Report
+from redrive.stores.index.engine import Drafted, Engine
+from redrive.stores.index.verbs import EngineStore
+from redrive.stores.jsonl import audit, compact
+from redrive.stores.jsonl.journal import Journal
 
 R = TypeVar("R")
 
@@ -88,7 +89,7 @@ class JsonlStore(EngineStore):
             self._journal.refresh(locked=False)
             return
         with self._lock.held():
-            _compact.remove_leftover(self._place)
+            compact.remove_leftover(self._place)
             if create:
                 self._journal.create()
             self._journal.refresh(locked=True)
@@ -133,7 +134,7 @@ class JsonlStore(EngineStore):
             except BaseException:
                 self._journal.distrust()
                 raise
-            _compact.if_worthwhile(self._journal, self._clock)
+            compact.if_worthwhile(self._journal, self._clock)
             if chores:
                 self._evaluate(chores)
 
@@ -147,15 +148,15 @@ class JsonlStore(EngineStore):
 
     def compact(self) -> None:
         """Rewrite the file with what is still needed. It also happens by itself."""
-        self._alone(lambda: _compact.compact(self._journal, self._clock.now()))
+        self._alone(lambda: compact.compact(self._journal, self._clock.now()))
 
     def repair(self) -> list[str]:
         """Put damaged bytes aside and go on with every line that is whole; gives what was done."""
-        return self._alone(lambda: _compact.repair(self._journal, self._clock.now()))
+        return self._alone(lambda: compact.repair(self._journal, self._clock.now()))
 
     def verify(self) -> Report:
         """Read the whole file and say what is wrong. Changes nothing."""
-        return self._read(lambda _: _audit.verify(self._journal, self.durability))
+        return self._read(lambda _: audit.verify(self._journal, self.durability))
 
     def _alone(self, work: Callable[[], R]) -> R:
         self._check_writable()

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from redrive._clock import Clock
-from redrive.stores._sql_tx import Args, Row, Tx, load_queries
+from redrive.stores.sql.tx import Args, Row, Tx, load_queries
 
 QUERIES = load_queries("sqlite")
 

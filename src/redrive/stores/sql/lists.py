@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from redrive.job import Category, Group, Job, State
-from redrive.stores import _where
-from redrive.stores._rows import attempt_from_json, category_from, job_from_row
-from redrive.stores._sql_tx import Row, SqlBase, Tx
 from redrive.stores.base import Count, Page, Query
+from redrive.stores.sql import filters
+from redrive.stores.sql.rows import attempt_from_json, category_from, job_from_row
+from redrive.stores.sql.tx import Row, SqlBase, Tx
 
 
 class SqlLists(SqlBase):
@@ -41,16 +41,16 @@ def _get(tx: Tx, job_id: str) -> Job | None:
 
 
 def _find(tx: Tx, query: Query) -> Page:
-    where = _where.conditions(tx, query)
+    where = filters.conditions(tx, query)
     if query.cursor is not None:
-        _where.continue_after(query.cursor, query, where)
+        filters.continue_after(query.cursor, query, where)
     if query.limit < 1:
         return Page([])
-    head = _where.begin_list(tx, query, where)
+    head = filters.begin_list(tx, query, where)
     tail = "by_change" if query.by_change else "by_submit"
     rows = tx.select(head, where.names, tail, (*where.args, query.limit + 1))
     jobs = [job_from_row(row)[1] for row in rows[: query.limit]]
-    return Page(jobs, _where.cursor_of(jobs[-1], query) if len(rows) > query.limit else None)
+    return Page(jobs, filters.cursor_of(jobs[-1], query) if len(rows) > query.limit else None)
 
 
 def _counts(tx: Tx) -> list[Count]:
@@ -87,8 +87,8 @@ class _Tally:
 
 
 def _groups(tx: Tx, query: Query) -> list[Group]:
-    where = _where.conditions(tx, query)
-    head = _where.begin_tally(tx, query, where)
+    where = filters.conditions(tx, query)
+    head = filters.begin_tally(tx, query, where)
     tallies: dict[int, _Tally] = {}
     for row in tx.select(head, where.names, "by_cause", where.args):
         tallies.setdefault(row[0], _Tally()).take(row)

@@ -26,11 +26,12 @@ from redrive.errors import (
     StoreReadOnly,
 )
 from redrive.job import Job, State
-from redrive.stores import _files, _lines, _recovery
+from redrive.stores import _files
 from redrive.stores._files import log
-from redrive.stores._index import Change, Entry, Index, Put
-from redrive.stores._lines import Header
-from redrive.stores._recovery import Damage, Reading
+from redrive.stores.index.entries import Change, Entry, Index, Put
+from redrive.stores.jsonl import lines, recovery
+from redrive.stores.jsonl.lines import Header
+from redrive.stores.jsonl.recovery import Damage, Reading
 
 _BOM = b"\xef\xbb\xbf"
 SYNC_EVERY = 1.0
@@ -86,7 +87,7 @@ class Journal:
             if size and not self._is_stillborn(descriptor, size):
                 return
             header = Header(secrets.token_hex(8), 0, 0)
-            _files.write_all(descriptor, _lines.header_line(header, self._clock.now()))
+            _files.write_all(descriptor, lines.header_line(header, self._clock.now()))
             os.fsync(descriptor)
             _files.sync_directory(self.place.parent)
         except OSError as error:
@@ -98,14 +99,14 @@ class Journal:
 
     def _is_stillborn(self, descriptor: int, size: int) -> bool:
         """Whether making the file was cut short, so that nothing was ever kept in it."""
-        start = os.pread(descriptor, _recovery.HEADER, 0)
+        start = os.pread(descriptor, recovery.HEADER, 0)
         born = start.rstrip(b"\0")
         whole = b'{"redrive":"jsonl","version":'
-        if size > _recovery.HEADER or b"\n" in start:
+        if size > recovery.HEADER or b"\n" in start:
             return False
         if born[: len(whole)] != whole[: len(born)]:
             return False
-        aside = _recovery.quarantine(self.place, descriptor, [Damage(0, size)])
+        aside = recovery.quarantine(self.place, descriptor, [Damage(0, size)])
         log.warning("%s was never finished; its %d bytes are in %s", self.place, size, aside)
         os.ftruncate(descriptor, 0)
         return True
@@ -148,7 +149,7 @@ class Journal:
         return found.st_size if same else None
 
     def _read_on(self) -> None:
-        _recovery.read_on(self.descriptor, self.reading, _recovery.into(self.index, self.place))
+        recovery.read_on(self.descriptor, self.reading, recovery.into(self.index, self.place))
 
     def _arrive(self) -> None:
         """Having read all there is: judge it, and remember what must never be missing again."""
@@ -189,14 +190,14 @@ class Journal:
         return self.lost
 
     def _read_first_line(self) -> None:
-        raw = os.pread(self.descriptor, _recovery.HEADER, 0)
+        raw = os.pread(self.descriptor, recovery.HEADER, 0)
         first = raw[: raw.find(b"\n") + 1] or raw
-        bare = _recovery.plain(first.removeprefix(_BOM))
-        version = _lines.newer_version(bare)
+        bare = recovery.plain(first.removeprefix(_BOM))
+        version = lines.newer_version(bare)
         if version is not None:
             msg = f"{self.place} is of version {version}, newer than this Redrive; upgrade it"
             raise StoreForeign(msg)
-        header = _lines.read_header(bare)
+        header = lines.read_header(bare)
         edited = bare != first
         self.refusal = self._broken
         if header is not None:
@@ -209,7 +210,7 @@ class Journal:
 
     def _without_header(self, first: bytes, raw: bytes) -> None:
         following = raw[len(first) :]
-        line = _lines.parse(following[: following.find(b"\n") + 1])
+        line = lines.parse(following[: following.find(b"\n") + 1])
         if line is not None:
             self.header = Header("", line.seq - 1, 0)
             self.reading = Reading(len(first), line.seq - 1, line.seq - 1, (0, first[:80]))
@@ -247,7 +248,7 @@ class Journal:
         extra = os.fstat(self.descriptor).st_size - self.size
         if extra <= 0 or self.refusal is not None:
             return
-        aside = _recovery.quarantine(self.place, self.descriptor, [Damage(self.size, extra)])
+        aside = recovery.quarantine(self.place, self.descriptor, [Damage(self.size, extra)])
         os.ftruncate(self.descriptor, self.size)
         os.fsync(self.descriptor)
         log.warning(
@@ -263,14 +264,14 @@ class Journal:
         place, job = self._warm.get(entry.id, _NOTHING)
         if place == entry.place and job is not None:
             return job
-        offset, length = _recovery.unpacked(entry.place)
+        offset, length = recovery.unpacked(entry.place)
         raw = self._unwritten.get(offset)
         if raw is None:
             raw = self._bytes_at(offset, length)
-        line = _lines.parse(raw)
+        line = lines.parse(raw)
         if line is None or line.kind != "job":
             raise self._damaged(offset)
-        return _lines.job_of(raw, line)
+        return lines.job_of(raw, line)
 
     def _damaged(self, offset: int) -> StoreDamaged:
         self._stale = True
@@ -282,15 +283,15 @@ class Journal:
             raw = os.pread(self.descriptor, length, offset)
         except OSError as error:
             raise _files.failed(error, self.place) from error
-        return _recovery.plain(raw) if self.reading.crlf else raw
+        return recovery.plain(raw) if self.reading.crlf else raw
 
     def job_bodies(self) -> Iterator[bytes]:
         """Give the body of every job's line, in the order of the file."""
         places = (entry.place for entry in self.index.entries.values())
         for place in sorted(place for place in places if isinstance(place, int)):
-            offset, length = _recovery.unpacked(place)
+            offset, length = recovery.unpacked(place)
             raw = self._bytes_at(offset, length)
-            line = _lines.parse(raw)
+            line = lines.parse(raw)
             if line is None:
                 raise self._damaged(offset)
             yield raw[line.body - len('"job":') : -2]
@@ -301,14 +302,14 @@ class Journal:
             return
         if self.refusal is not None:
             raise self.refusal
-        bodies = [_lines.body_of(change) for change in changes]
+        bodies = [lines.body_of(change) for change in changes]
         last = len(changes) - 1
         offset = self.size + sum(map(len, self._unwritten.values()))
         for at, (change, body) in enumerate(zip(changes, bodies, strict=True)):
             self._ahead += 1
-            raw = _lines.line(self._ahead, ends=at == last, body=body)
+            raw = lines.line(self._ahead, ends=at == last, body=body)
             self._unwritten[offset] = raw
-            place = _recovery.packed(offset, len(raw))
+            place = recovery.packed(offset, len(raw))
             self.index.apply(change, place)
             if isinstance(change, Put):
                 self._keep_warm(change.job, place, len(raw))
@@ -316,7 +317,7 @@ class Journal:
 
     def _keep_warm(self, job: Job, place: int, length: int) -> None:
         old, _ = self._warm.pop(job.id, _NOTHING)
-        self._warmth -= _recovery.unpacked(old)[1]
+        self._warmth -= recovery.unpacked(old)[1]
         if self._warmth + length > _WARM_BYTES:
             # Jobs that another process ended stay here; what still runs is read again when needed.
             self._warm, self._warmth = {}, 0
@@ -372,7 +373,7 @@ class Journal:
 
     def _mark(self) -> None:
         """Say in the file what is synced. Nobody was promised this line, so it may fail."""
-        raw = _lines.line(self._ahead + 1, ends=True, body=_lines.mark_body(self.reading.seq))
+        raw = lines.line(self._ahead + 1, ends=True, body=lines.mark_body(self.reading.seq))
         try:
             _files.write_all(self.descriptor, raw)
         except OSError:

@@ -13,12 +13,13 @@ from typing import Literal, TypeVar
 
 from redrive._clock import Clock, SystemClock
 from redrive.job import Job
-from redrive.stores import _files, _sqlite_open, _sqlite_verify
-from redrive.stores._rows import attempt_to_json, job_to_row
-from redrive.stores._sql import SqlStore, Wanted
-from redrive.stores._sql_tx import Row, Tx
-from redrive.stores._sqlite_file import Settings, SqliteFile
+from redrive.stores import _files
 from redrive.stores.base import Durability, Report
+from redrive.stores.sql.engine import SqlStore, Wanted
+from redrive.stores.sql.rows import attempt_to_json, job_to_row
+from redrive.stores.sql.tx import Row, Tx
+from redrive.stores.sqlite import audit, opening
+from redrive.stores.sqlite.file import Settings, SqliteFile
 
 R = TypeVar("R")
 
@@ -67,7 +68,7 @@ class SqliteStore(SqlStore):
             return "relaxed"
         if self._file.settings.read_only:
             return "full"
-        return "full" if self._file.synchronous() >= _sqlite_open.FULL else "relaxed"
+        return "full" if self._file.synchronous() >= opening.FULL else "relaxed"
 
     def _write(self, work: Callable[[Tx], R], *, durable: bool) -> R:
         return self._file.write(work, durable=durable)
@@ -100,7 +101,7 @@ class SqliteStore(SqlStore):
     def verify(self) -> Report:
         """Look at everything that is stored and say what is wrong. Changes nothing."""
         facts = {"store": self.url, "durability": self.durability}
-        return self._file.read(lambda tx: _sqlite_verify.verify(tx, self._file.place, facts))
+        return self._file.read(lambda tx: audit.verify(tx, self._file.place, facts))
 
     def migrate(self) -> list[str]:
         """Bring an older store up to this version; opening it for writing does so too."""

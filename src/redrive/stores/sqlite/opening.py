@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 from redrive.errors import StoreDamaged, StoreError, StoreForeign, StoreMissing
 from redrive.stores._files import open_private
-from redrive.stores._sql_tx import Migration, load_migrations
-from redrive.stores._sqlite_errors import foreign
+from redrive.stores.sql.tx import Migration, load_migrations
+from redrive.stores.sqlite.errors import foreign
 
 APPLICATION_ID = 0x52647276
 """`Rdrv` in the file's header: how `file` and we recognise a store."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from redrive.job import Act
-from redrive.stores._rows import act_from_row, act_to_row
-from redrive.stores._sql_tx import SqlBase, Tx
-from redrive.stores._where import LAST
 from redrive.stores.base import Note
+from redrive.stores.sql.filters import LAST
+from redrive.stores.sql.rows import act_from_row, act_to_row
+from redrive.stores.sql.tx import SqlBase, Tx
 
 _EVERY = 2**62
 

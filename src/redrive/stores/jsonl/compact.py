@@ -15,12 +15,13 @@ from pathlib import Path
 
 from redrive._clock import Clock
 from redrive.errors import StoreError, StoreLost
-from redrive.stores import _files, _lines, _recovery
+from redrive.stores import _files
 from redrive.stores._files import log
-from redrive.stores._index import Change
-from redrive.stores._journal import Journal
-from redrive.stores._lines import Header
-from redrive.stores._recovery import Damage
+from redrive.stores.index.entries import Change
+from redrive.stores.jsonl import lines, recovery
+from redrive.stores.jsonl.journal import Journal
+from redrive.stores.jsonl.lines import Header
+from redrive.stores.jsonl.recovery import Damage
 
 SMALLEST = 8 << 20
 """A file below this many bytes is not worth rewriting."""
@@ -34,7 +35,7 @@ def if_worthwhile(journal: Journal, clock: Clock) -> None:
         return
     journal.look_at = journal.size * 5 // 4
     needed = sum(
-        _recovery.unpacked(entry.place)[1]
+        recovery.unpacked(entry.place)[1]
         for entry in journal.index.entries.values()
         if isinstance(entry.place, int)
     )
@@ -64,7 +65,7 @@ def repair(journal: Journal, now: float) -> list[str]:
     extra = os.fstat(journal.descriptor).st_size - journal.size
     if extra > 0:
         damage.append(Damage(journal.size, extra))
-    aside = _recovery.quarantine(journal.place, journal.descriptor, damage)
+    aside = recovery.quarantine(journal.place, journal.descriptor, damage)
     _rewrite(journal, now)
     log.warning("%s repaired; the damaged bytes are in %s", journal.place, aside)
     steps = [f"{length} bytes at byte {offset} put aside" for offset, length in damage if length]
@@ -116,16 +117,16 @@ def _new_lines(journal: Journal, now: float) -> Iterator[bytes]:
     """Give every line of the new file, oldest first."""
     index, seq = journal.index, journal.reading.seq
     store = journal.header.store or secrets.token_hex(8)
-    yield _lines.header_line(Header(store, seq, index.note_version), now)
+    yield lines.header_line(Header(store, seq, index.note_version), now)
     notes = [note for note in index.notes.values() if note.expires is None or note.expires > now]
     changes: list[Change] = [*index.groups.values(), *index.acts, *notes]
     for change in changes:
         seq += 1
-        yield _lines.line(seq, ends=True, body=_lines.body_of(change))
+        yield lines.line(seq, ends=True, body=lines.body_of(change))
     for body in journal.job_bodies():
         seq += 1
-        yield _lines.line(seq, ends=True, body=body)
-    yield _lines.line(seq + 1, ends=True, body=_lines.mark_body(seq))
+        yield lines.line(seq, ends=True, body=body)
+    yield lines.line(seq + 1, ends=True, body=lines.mark_body(seq))
 
 
 def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:

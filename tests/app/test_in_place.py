@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -301,3 +302,23 @@ def test_many_threads_submit_at_once_and_nothing_is_lost(app: Redrive) -> None:
         thread.join()
     assert sum(c.jobs for c in app.counts()) == 200
     assert app.run_due().succeeded == 200
+
+
+def test_a_handler_is_told_that_its_lease_is_gone_and_its_result_does_not_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """J3, M7: the heartbeat notices; the late result goes to the log and nowhere else."""
+    with Redrive(tmp_path / "jobs.db", lease=0.03) as app:
+
+        @app.handler("slow")
+        def slow() -> None:
+            current = redrive.current()
+            app.store.seize(by="thief", lease_for=60, holder=app.keeper.holder)
+            while not current.lease_lost:
+                threading.Event().wait(0.001)
+
+        job = slow.submit()
+        with caplog.at_level(logging.WARNING, "redrive"):
+            assert app.run_due().taken == 0
+        assert app.get(job.id).holder == "thief"
+        assert "was not taken" in caplog.text

@@ -22,6 +22,7 @@ from redrive.events import Bus, Event, Kind
 from redrive.job import Claim, Completed, Dead, Interrupted, Job, Retry, Settlement, State
 from redrive.stores.base import Store
 from redrive.strategy import Rand
+from redrive.worker.context import Current
 from redrive.worker.registry import Entry, Registry
 from redrive.worker.run import Execution, awaited, conclude, crash, worker_name
 
@@ -89,6 +90,7 @@ class Turn:
         self.bus = bus
         self.rand = rand
         self.worker = worker_name()
+        self._running: dict[str, Current] = {}
 
     def run(
         self, *, ignore_waits: bool = False, only: Collection[str] | None = None, limit: int = 0
@@ -163,6 +165,7 @@ class Turn:
     def execute(self, claim: Claim, entry: Entry, loop: Loop) -> Settlement:
         """Run one claimed job here and decide what becomes of it."""
         execution = Execution(entry, claim.job, self.clock)
+        self._running[claim.job.id] = execution.context
         try:
             with execution:
                 if entry.is_async:
@@ -197,6 +200,7 @@ class Turn:
                 entry = self.registry.need(claim.job.handler)
                 self.settle(self.execute(claim, entry, loop), tally)
                 held.pop(claim.job.id, None)
+                self._running.pop(claim.job.id, None)
         finally:
             for claim in claims:
                 held.pop(claim.job.id, None)
@@ -218,9 +222,8 @@ class Turn:
 
         def beat() -> None:
             while not stop.wait(self.lease_for / 3):
-                claims = list(held.values())
                 try:
-                    self.store.renew(claims, lease_for=self.lease_for)
+                    self._renew(list(held.values()))
                 except StoreError as error:
                     log.warning("leases could not be renewed, trying again: %s", error)
 
@@ -231,6 +234,15 @@ class Turn:
         finally:
             stop.set()
             thread.join()
+
+    def _renew(self, claims: list[Claim]) -> None:
+        """Lengthen leases; a handler whose lease is gone is told, so that it can stop."""
+        for claim, ours in zip(
+            claims, self.store.renew(claims, lease_for=self.lease_for), strict=True
+        ):
+            context = self._running.get(claim.job.id)
+            if not ours and context is not None:
+                context.lose()
 
     def tell(self, job: Job, settlement: Settlement) -> None:
         """Log what became of a job and tell the listeners, once it is true."""

@@ -27,7 +27,6 @@ from redrive.errors import (
 )
 from redrive.job import Job, State
 from redrive.stores import _files
-from redrive.stores._files import log
 from redrive.stores.index.entries import Change, Entry, Index, Put
 from redrive.stores.jsonl import lines, recovery
 from redrive.stores.jsonl.lines import Header
@@ -107,7 +106,7 @@ class Journal:
         if born[: len(whole)] != whole[: len(born)]:
             return False
         aside = recovery.quarantine(self.place, descriptor, [Damage(0, size)])
-        log.warning("%s was never finished; its %d bytes are in %s", self.place, size, aside)
+        _files.log.warning("%s was never finished; its %d bytes are in %s", self.place, size, aside)
         os.ftruncate(descriptor, 0)
         return True
 
@@ -230,7 +229,7 @@ class Journal:
             f"{self.place} was changed by an editor (byte order mark or CRLF line ends); it can be "
             "read but not written: take them out, for example with dos2unix"
         )
-        log.warning("%s", self.refusal)
+        _files.log.warning("%s", self.refusal)
 
     def _judge(self) -> None:
         """Refuse to write to a damaged file."""
@@ -241,7 +240,7 @@ class Journal:
                 "look with `redrive verify`, mend it with `redrive verify --repair`",
                 offset=offset,
             )
-            log.error("%s", self.refusal)
+            _files.log.error("%s", self.refusal)
 
     def _mend(self) -> None:
         """Put a torn tail aside and cut it off."""
@@ -251,7 +250,7 @@ class Journal:
         aside = recovery.quarantine(self.place, self.descriptor, [Damage(self.size, extra)])
         os.ftruncate(self.descriptor, self.size)
         os.fsync(self.descriptor)
-        log.warning(
+        _files.log.warning(
             "%s ended in %d bytes of an unfinished write; they are in %s now",
             self.place,
             extra,

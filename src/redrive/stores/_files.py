@@ -31,7 +31,10 @@ log = logging.getLogger("redrive.store")
 PATIENCE = 30.0
 """Seconds to wait for another process's lock before giving up."""
 
-_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ncpfs", "fuse.sshfs"})
+_NETWORK = frozenset(
+    "9p afs beegfs ceph cifs fuse.ceph fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs "
+    "glusterfs lustre ncpfs nfs nfs4 smb3 smbfs virtiofs".split()
+)
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 

@@ -51,21 +51,20 @@ class _Place:
 
 def cause_of(
     exc: BaseException,
+    message: str,
     *,
     key: str | None = None,
     detail: str = "",
     app_roots: Sequence[str] = (),
-    secrets: Sequence[str] = (),
 ) -> Cause:
-    """Find the cause of this failure.
+    """Find the cause of this failure, whose message comes in as `redact.error_text` gives it.
 
     `key`, or an attribute `redrive_group` on the exception, decides alone. `detail` tells
     apart what fails on one line for different reasons, such as a status or an error code.
     `app_roots` are directories or packages that count as the application even where they
-    are installed among the libraries. `secrets` are masked in the title.
+    are installed among the libraries.
     """
     place = _place_of(exc, app_roots)
-    message = error_text(exc, secrets, limit=_MESSAGE_READ)
     group = _given_group(exc) if key is None else safe_text(key)
     if group:
         fingerprint = _digest("key", group)

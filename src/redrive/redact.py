@@ -156,7 +156,7 @@ def mask_text(text: str, secrets: Sequence[str] = ()) -> str:
     # Most text holds none of the fixed parts of a rule; looking for those is cheap.
     lowered = _lower(text)
     for hints, mask in _RULES:
-        if any(hint in lowered for hint in hints):
+        if any(map(lowered.__contains__, hints)):
             text = mask(text)
     text = _mask_pairs(text, _lower(text))
     return _mask_secrets(text, [secret for secret in secrets if is_secret_name(secret)])

@@ -177,7 +177,7 @@ def test_secrets_are_masked_everywhere() -> None:
 
 
 def blow_up(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
+    raise SystemExit
 
 
 def recurse(self: object, *rest: object) -> object:
@@ -283,6 +283,14 @@ def test_never_raises(make: Callable[[], BaseException]) -> None:
     failure = classify(error, rules=[when(status=418, then="auth")], secrets=["pw123456"], now=NOW)
     assert time.perf_counter() - started < 2
     assert_bounded(failure)
+
+
+def test_a_real_interrupt_is_not_swallowed() -> None:
+    def interrupt(_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        classify(with_properties(interrupt))
 
 
 def assert_bounded(failure: Failure) -> None:

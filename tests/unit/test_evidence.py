@@ -19,8 +19,7 @@ from urllib.error import HTTPError, URLError
 
 import pytest
 
-from redrive import _evidence
-from redrive.classify import classify
+from redrive.classify import classify, tables
 from redrive.errors import GiveUp, RetryLater
 from redrive.job import Category
 
@@ -391,5 +390,5 @@ def test_a_real_answer_of_urllib() -> None:
 
 
 def test_no_class_has_rows_in_both_tables() -> None:
-    assert not set(_evidence.CLASSES) & set(_evidence.STDLIB)
-    assert set(_evidence.WORST_FIRST) == set(Category)
+    assert not set(tables.CLASSES) & set(tables.STDLIB)
+    assert set(tables.WORST_FIRST) == set(Category)

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import redrive.fingerprint
-from redrive.fingerprint import Cause, cause_of, normalise, of_text
+from redrive.fingerprint import Cause, normalise, of_text
+from redrive.redact import error_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 HOME = "/" + "home"
 """Apart, so that the tree holds no path of a person's machine."""
@@ -25,6 +26,10 @@ HOME = "/" + "home"
 
 class ApiError(Exception):
     pass
+
+
+def cause_of(error: BaseException, *, secrets: Sequence[str] = (), **options: Any) -> Cause:
+    return redrive.fingerprint.cause_of(error, error_text(error, secrets), **options)
 
 
 def caught(call: Callable[..., object], *args: object) -> BaseException:

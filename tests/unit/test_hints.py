@@ -12,10 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.hints import LONGEST, hint_of
+from redrive.classify.clues import gather
+from redrive.classify.hints import LONGEST, find_hint
 
 NOW = 1_750_000_000.0
 DAY = 86400.0
+
+
+def hint_of(error: Exception, now: float) -> tuple[float, str] | None:
+    return find_hint(gather(error), now)
 
 
 def http_date(offset: float) -> str:

@@ -126,7 +126,7 @@ def test_members_of_a_group_are_set_in_below_it() -> None:
     assert "ExceptionGroup: several (12 sub-exceptions)\n" in text
     assert "  +---------------- 1 ----------------\n" in text
     assert "    | ValueError: member 0\n" in text
-    assert "… 2 more" in text
+    assert text.count("  +---------------- ") == 10
 
 
 def test_secrets_in_source_lines_are_masked() -> None:

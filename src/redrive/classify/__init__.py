@@ -1,0 +1,73 @@
+"""What an error means: which category it is, why we think so, and what to show people.
+
+`clues` reads what the error carries, `judge` weighs it by the `tables` and the user's rules,
+`hints` finds how long to wait, `trace` writes the traceback. Here all that is put together into a
+`Failure`: plain data, masked and bounded, for the decision, the store and people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from redrive.classify.clues import Clues, as_text, errno_name, guarded, name_of
+from redrive.classify.hints import find_hint
+from redrive.classify.judge import Finding, Judge
+from redrive.classify.trace import trace_text
+from redrive.fingerprint import cause_of
+from redrive.job import Category, Failure
+from redrive.policy import When
+from redrive.redact import error_text
+
+_MESSAGE, _LINE, _WORD = 1900, 300, 100
+_REQUEST_IDS: Final = ("x-request-id", "request-id", "x-amzn-requestid")
+
+
+def classify(
+    exc: BaseException,
+    *,
+    rules: Sequence[When] = (),
+    secrets: Sequence[str] = (),
+    now: float = 0.0,
+) -> Failure:
+    """Say what an error means. Never raises; all text in the answer is masked and bounded.
+
+    >>> failure = classify(ConnectionResetError("peer went away"))
+    >>> failure.category, failure.why
+    (<Category.TRANSIENT: 'transient'>, 'ConnectionResetError')
+    """
+    name, judge = name_of(type(exc)), Judge(rules)
+    found = guarded(judge.judge, exc)
+    clues = judge.seen.get(id(exc)) or Clues(exc)
+    found = found or Finding(clues, Category.UNKNOWN, f"nothing known about {name}")
+    message = error_text(exc, secrets, limit=_MESSAGE)
+    code, status = _code(clues, found, secrets), clues.status or found.clues.status
+    hint = guarded(find_hint, found.clues, now) or guarded(find_hint, clues, now)
+    cause = cause_of(exc, message, detail=code or str(status or ""))
+    return Failure(
+        category=found.category,
+        why=found.why[:_LINE],
+        type=name[:_LINE],
+        message=message,
+        code=code,
+        status=status,
+        traceback=guarded(trace_text, exc, message, secrets) or "",
+        hint=hint and hint[0],
+        hint_source=hint and hint[1],
+        request_id=_request_id(clues, found, secrets),
+        final=found.final,
+        fingerprint=cause.fingerprint,
+        title=cause.title,
+    )
+
+
+def _code(clues: Clues, found: Finding, secrets: Sequence[str]) -> str | None:
+    codes = (code for code, _ in (*found.clues.codes, *clues.codes))
+    code = next(codes, None) if found.code is None else None
+    return error_text(code, secrets, limit=_WORD) if code else found.code or errno_name(found.clues)
+
+
+def _request_id(clues: Clues, found: Finding, secrets: Sequence[str]) -> str | None:
+    ids = [each.headers.get(name) for each in (clues, found.clues) for name in _REQUEST_IDS]
+    known = next(filter(None, (*ids, as_text(clues.held.get("request_id")))), None)
+    return known and error_text(known, secrets, limit=_WORD)

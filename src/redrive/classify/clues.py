@@ -1,0 +1,188 @@
+"""What an error carries: its kin, status, codes, headers, and the errors inside it.
+
+No client library is imported: a class is known by its root package and name, the rest by looking.
+Errors are strangers: a property may raise, lie, recurse or return anything. So their code is run
+by `guarded` only, and what they give is taken for what it is, never for what it says it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from operator import getitem
+from typing import Any, Final, NamedTuple, TypeVar
+
+from redrive.classify import tables
+
+T = TypeVar("T")
+_LONGEST_TEXT, _LARGEST_BODY, _MOST_HEADERS = 500, 65536, 200
+_LOWEST, _FAILED, _HIGHEST = 100, 400, 599
+_OWN_NUMBERS: Final = ("ssl.", "socket.", *tables.BAD_CERTIFICATES)
+_CODE: Final = re.compile(r"(?![0-9]+\Z)[A-Za-z0-9_.:/-]{2,100}|[0-9A-Z]{5}")
+
+
+class Clues(NamedTuple):
+    """What one error carries, read once."""
+
+    error: BaseException
+    kin: tuple[str, ...] = ()
+    """Its class and the bases of that, each by root package and name, most specific first."""
+    held: Mapping[str, Any] = {}
+    """The attributes that may tell something, and the body of the answer as `body`."""
+    status: int | None = None
+    codes: tuple[tuple[str, str], ...] = ()
+    """Each code with the words for where it was found, the most telling first."""
+    headers: Mapping[str, str] = {}
+    """Of the answer that the error is about; names in lower case."""
+
+
+def gather(error: BaseException) -> Clues:
+    """Read all that an error carries."""
+    kin = tuple([f"{_module(cls).partition('.')[0]}.{_NAME(cls)}" for cls in _BASES(type(error))])
+    held = _attributes(error)
+    for name in kin:
+        for attribute, path in tables.CALLS.get(name, {}).items():
+            held[attribute] = guarded(reach(error, *path))
+    bodies = (guarded(_body, found) for _, found in _found(held, tables.BODY_PLACES))
+    held["body"] = next(filter(None, bodies), None)
+    return Clues(error, kin, held, _status(held), tuple(_codes(held)), _headers(held))
+
+
+def guarded(work: Callable[..., T], *arguments: object) -> T | None:
+    """Do what may run a stranger's code; if it fails, there is nothing.
+
+    Only an interrupt goes through: nobody can tell whether it came from there or the keyboard.
+    """
+    try:
+        return work(*arguments)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - a property may raise what is not even an Exception
+        return None
+
+
+def reach(thing: Any, *path: str | int) -> Any:
+    """Follow attributes, keys and positions; whatever goes wrong, there is nothing."""
+    for key in path:
+        found = guarded(getattr, thing, key, None) if type(key) is str else None
+        if found is None and guarded(hasattr, thing, "__getitem__"):
+            found = guarded(getitem, thing, key)
+        if found is None:
+            return None
+        thing = found
+    return thing
+
+
+def is_a(thing: object, *kinds: type) -> bool:
+    """Tell what a thing is, whatever it says about its class."""
+    return issubclass(type(thing), kinds)
+
+
+def as_text(value: Any) -> str | None:
+    """Give text as plain text, cut; None for anything else."""
+    if type(value) is str:
+        return value[:_LONGEST_TEXT]
+    if type(value) is bytes:
+        return value[:_LONGEST_TEXT].decode("utf-8", "replace")
+    # By its characters: a subclass could answer otherwise.
+    return str.__getitem__(value, slice(_LONGEST_TEXT)) if is_a(value, str) else None
+
+
+def as_whole(value: Any) -> int | None:
+    """Give a whole number as a plain one; None for anything else, True and False included."""
+    return int.__int__(value) if is_a(value, int) and not is_a(value, bool) else None
+
+
+# Read from the slots themselves: a metaclass may have put code of its own before them.
+_BASES: Final = type.__dict__["__mro__"].__get__
+_MODULE: Final = type.__dict__["__module__"].__get__
+_NAME: Final = type.__dict__["__name__"].__get__
+_QUALIFIED_NAME: Final = type.__dict__["__qualname__"].__get__
+
+
+def name_of(cls: type) -> str:
+    """Name a class as its users do: `openai.RateLimitError`, and built-in ones bare."""
+    parts = [part for part in _module(cls).split(".") if part[:1] != "_" and part != "builtins"]
+    return ".".join((*parts, as_text(_QUALIFIED_NAME(cls)) or "object"))
+
+
+def _module(cls: type) -> str:
+    return as_text(_MODULE(cls)) or ""
+
+
+def errno_name(clues: Clues) -> str | None:
+    """Name the system error; TLS and name look-up count their own, so theirs are none."""
+    if "builtins.OSError" not in clues.kin or clues.kin[0].startswith(_OWN_NUMBERS):
+        return None
+    return errno.errorcode.get(as_whole(clues.held.get("errno")) or 0)
+
+
+def inside(clues: Clues) -> Iterator[BaseException]:
+    """List the errors that one stands for, the nearest first."""
+    hidden = clues.held.get("__suppress_context__") is not False
+    for root, found in _found(clues.held, tables.INNER_PLACES):
+        if is_a(found, BaseException) and not (hidden and root == "__context__"):
+            yield found
+
+
+def _attributes(error: BaseException) -> dict[str, Any]:
+    held: dict[str, Any] = {}
+    for name in tables.ATTRIBUTES:
+        try:  # not by `guarded`: forty calls would cost as much as all the rest
+            value = getattr(error, name, None)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - as in `guarded`
+            value = None
+        if value is not None:
+            held[name] = value
+    return held
+
+
+def _found(held: Mapping[str, Any], places: Iterable[tables.Place]) -> Iterator[tuple[str, Any]]:
+    """Go through the places that hold something."""
+    for root, path in places:
+        thing = held.get(root)
+        if thing is not None and path:
+            thing = reach(thing, *path)
+        if thing is not None:
+            yield root, thing
+
+
+def _status(held: Mapping[str, Any]) -> int | None:
+    """Find the HTTP status, and rather one that says failure: some errors carry a 200."""
+    numbers = [as_whole(found) or 0 for _, found in _found(held, tables.STATUS_PLACES)]
+    statuses = (number for number in numbers if _LOWEST <= number <= _HIGHEST)
+    return max(statuses, key=lambda status: status >= _FAILED, default=None)
+
+
+def _codes(held: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for root, found in _found(held, tables.CODE_PLACES):
+        code = as_text(found)
+        if code is not None and _CODE.fullmatch(code):
+            yield code, " in response body" if root == "body" else ""
+
+
+def _body(raw: Any) -> object:
+    """Give the body of an answer if it is a JSON object, as such or as text."""
+    if is_a(raw, dict):
+        return raw
+    small = is_a(raw, str, bytes) and len(raw) <= _LARGEST_BODY
+    return json.loads(raw) if small and raw[:1] in ("{", b"{") else None
+
+
+def _headers(held: Mapping[str, Any]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for _, found in _found(held, tables.HEADER_PLACES):
+        guarded(_read_headers, found, headers)  # what was read before it failed stands
+    return headers
+
+
+def _read_headers(found: Any, headers: dict[str, str]) -> None:
+    for name, value in islice(found.items() if hasattr(found, "items") else found, _MOST_HEADERS):
+        key, said = as_text(name), as_text(value) or as_text(reach(value, 0))
+        if key and said:
+            headers.setdefault(key.lower(), said)

@@ -1,0 +1,218 @@
+"""What the evidence on an error says, asked in order: the strongest first.
+
+What is said outright ends the search: the handler's signals, the user's rules, a wish to stop, the
+error's own word; a group speaks through its worst member. Then comes what is found, by the
+`tables`; there, what only says unknown lets weaker evidence speak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from redrive.classify import clues as look
+from redrive.classify import tables
+from redrive.classify.clues import Clues, as_text, as_whole, errno_name, is_a, name_of
+from redrive.classify.hints import PUSHBACK, is_refusal, is_used_up
+from redrive.errors import GiveUp, RetryLater
+from redrive.job import Category
+from redrive.policy import When
+
+Rows = Mapping[str, Category]
+_DEEPEST, _MOST_ERRORS = 8, 64
+_CLIENT, _FORBIDDEN, _TOO_MANY, _SERVER = 400, 403, 429, 500
+_CATEGORIES: Final = {category.value: category for category in Category}
+_MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
+
+
+class Finding(NamedTuple):
+    """What one piece of evidence says; the clues are of the error that says it, or one inside."""
+
+    clues: Clues
+    category: Category
+    why: str
+    code: str | None = None
+    final: bool = False
+
+
+class Judge:
+    """Judges an error and those inside it, each once."""
+
+    def __init__(self, rules: Sequence[When]) -> None:
+        self.seen: dict[int, Clues] = {}
+        """By identity of the error; they keep it alive, or its identity could come again."""
+        self._rules = rules
+        self._depth = 0
+
+    def judge(self, error: BaseException) -> Finding | None:
+        """Go through the evidence; None where there is none, or the error was judged before."""
+        if not self._is_new(error) or self._depth > _DEEPEST:
+            return None
+        clues = self.seen[id(error)] = look.gather(error)
+        self._depth += 1
+        found = next(filter(None, self._said(clues)), None) or self._found(clues)
+        self._depth -= 1
+        return found
+
+    def _is_new(self, error: BaseException) -> bool:
+        return id(error) not in self.seen and len(self.seen) < _MOST_ERRORS
+
+    def _said(self, clues: Clues) -> Iterator[Finding | None]:
+        # The handler's signals before the rules: one for every Exception must not undo a GiveUp.
+        if is_a(clues.error, GiveUp):
+            yield Finding(clues, Category.PERMANENT, "the handler gave up", final=True)
+        if is_a(clues.error, RetryLater):
+            yield Finding(clues, Category.TRANSIENT, "the handler asked to be run later")
+        for rule in self._rules:
+            if look.guarded(_matches, rule, clues):
+                yield Finding(clues, rule.then, f"your rule for {_words(rule)}")
+        if not tables.STOPS.keys().isdisjoint(clues.kin):
+            why = f"{name_of(type(clues.error))} asks to stop and says nothing about the job"
+            yield Finding(clues, Category.UNKNOWN, why)
+        word = as_text(clues.held.get("redrive_category")) or ""
+        yield _row(clues, _CATEGORIES, word, f"redrive_category is {word}")
+        if is_a(clues.error, BaseExceptionGroup):
+            yield self._worst(clues)
+
+    def _worst(self, group: Clues) -> Finding | None:
+        members: tuple[BaseException, ...] = _MEMBERS(group.error)
+        found = [
+            self.judge(member) or Finding(Clues(member), Category.UNKNOWN, name_of(type(member)))
+            for member in members
+            if self._is_new(member)
+        ]
+        found.sort(key=lambda f: (not f.final, tables.WORST_FIRST.index(f.category)))
+        more = f", the worst of {len(members)} errors" if len(members) > 1 else ""
+        return found[0]._replace(why=found[0].why + more) if found else None
+
+    def _found(self, clues: Clues) -> Finding | None:
+        doubt: Finding | None = None
+        for found in self._evidence(clues):
+            if found is not None and found.category is not Category.UNKNOWN:
+                return found
+            doubt = doubt or found
+        return doubt
+
+    def _evidence(self, clues: Clues) -> Iterator[Finding | None]:
+        yield _by_server(clues)
+        yield _by_database(clues)
+        yield _by_code(clues)
+        for name in ("orig", "reason"):  # SQLAlchemy and urllib3 know less than what they hold
+            if is_a(clues.held.get(name), BaseException):
+                yield self._inner(clues.held[name])
+        yield self._by_class(clues, tables.CLASSES)
+        yield _by_status(clues)
+        yield self._by_class(clues, tables.STDLIB)
+        name = errno_name(clues) or ""
+        yield _row(clues, tables.ERRNOS, name, f"errno {name}", name)
+        for error in look.inside(clues):
+            yield self._inner(error)
+
+    def _by_class(self, clues: Clues, rows: Rows) -> Finding | None:
+        if rows.keys().isdisjoint(clues.kin):
+            return None
+        kin = next(kin for kin in clues.kin if kin in rows)
+        for error in look.inside(clues) if rows[kin] is Category.TRANSIENT else ():
+            found = self._inner(error)
+            if found and not tables.BAD_CERTIFICATES.keys().isdisjoint(found.clues.kin):
+                return found
+        name = name_of(type(clues.error))
+        if kin.partition(".")[0] != clues.kin[0].partition(".")[0]:
+            name += f", a kind of {kin.removeprefix('builtins.')}"
+        return Finding(clues, rows[kin], name)
+
+    def _inner(self, error: BaseException) -> Finding | None:
+        found = self.judge(error)
+        if found is None or found.category is Category.UNKNOWN:
+            return None
+        name, why = name_of(type(error)), found.why
+        if why.startswith("caused by "):
+            return found
+        return found._replace(
+            why=f"caused by {name}" if why == name else f"caused by {name}: {why}"
+        )
+
+
+def _matches(rule: When, clues: Clues) -> bool:
+    """Tell whether all that a rule of the user names is so."""
+    cls = type(clues.error)
+    return (
+        (rule.status is None or rule.status == clues.status)
+        and (rule.code is None or _has_code(clues, rule.code))
+        and (rule.error is None or issubclass(cls, rule.error))
+        and (rule.name is None or any(_is_named(base, rule.name) for base in cls.__mro__))
+        and (rule.test is None or bool(rule.test(clues.error)))
+    )
+
+
+def _has_code(clues: Clues, code: str) -> bool:
+    # A number is a code only to those who ask for it.
+    number = clues.held.get("code")
+    return code in (as_text(number), str(as_whole(number)), errno_name(clues), *dict(clues.codes))
+
+
+def _is_named(cls: type, name: str) -> bool:
+    """Match `openai.RateLimitError` wherever below `openai` the class is defined."""
+    package, _, last = name.rpartition(".")
+    below = not package or f"{cls.__module__}.".startswith(f"{package}.")
+    return (below and cls.__name__ == last) or f"{cls.__module__}.{cls.__qualname__}" == name
+
+
+def _words(rule: When) -> str:
+    words = (
+        name_of(rule.error) if rule.error else rule.name,
+        f"status {rule.status}" if rule.status else None,
+        f"code {rule.code}" if rule.code else None,
+        (as_text(look.reach(rule.test, "__name__")) or "a test") if rule.test else None,
+    )
+    return ", ".join(filter(None, words))
+
+
+def _row(clues: Clues, rows: Rows, key: str, why: str, code: str | None = None) -> Finding | None:
+    return Finding(clues, rows[key], why, code) if key in rows else None
+
+
+def _by_server(clues: Clues) -> Finding | None:
+    """Take the server's own word on whether to try again."""
+    status, headers = clues.status or 0, clues.headers
+    if is_refusal(headers):
+        return Finding(clues, Category.PERMANENT, f"{PUSHBACK} says not to retry")
+    for name in headers.keys() & {"x-should-retry", "stripe-should-retry"}:
+        said = headers[name].strip().lower()
+        why = f"{name} {said}, status {status}"
+        if said == "false" and status >= _SERVER:
+            return Finding(clues, Category.PERMANENT, why)
+        if said == "false" and status == _TOO_MANY and not _by_code(clues):
+            return Finding(clues, Category.QUOTA, why)
+        if said == "true" and _CLIENT <= status < _SERVER and status != _TOO_MANY:
+            return Finding(clues, Category.TRANSIENT, why)
+    return None
+
+
+def _by_database(clues: Clues) -> Finding | None:
+    held, number = clues.held, ""
+    if clues.kin[0].startswith(tables.MYSQL):
+        number = str(as_whole(look.reach(held, "args", 0)) or as_whole(held.get("errno")))
+    state = as_text(held.get("sqlstate")) or as_text(held.get("pgcode")) or ""
+    key = state if state in tables.SQLSTATES else state[:2]
+    # The number first: the state says less, to MySQL a missing right is a syntax error.
+    found = _row(clues, tables.MYSQL_NUMBERS, number, f"MySQL error {number}", number)
+    return found or _row(clues, tables.SQLSTATES, key, f"SQLSTATE {state}", state)
+
+
+def _by_code(clues: Clues) -> Finding | None:
+    for code, where in clues.codes:
+        if code in tables.CODES:
+            return Finding(clues, tables.CODES[code], f"code {code}{where}", code)
+    return None
+
+
+def _by_status(clues: Clues) -> Finding | None:
+    status, headers = clues.status, clues.headers
+    if status is None or status < _CLIENT:
+        return None
+    limited = "retry-after" in headers or is_used_up(headers, "x-ratelimit-remaining")
+    if status == _FORBIDDEN and limited:
+        return Finding(clues, Category.RATE_LIMIT, "status 403 with the headers of a rate limit")
+    other = Category.PERMANENT if status < _SERVER else Category.TRANSIENT
+    return Finding(clues, tables.STATUSES.get(str(status), other), f"status {status}")

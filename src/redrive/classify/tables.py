@@ -1,0 +1,201 @@
+"""Where libraries put what, and what it means: to know one more library is to add rows.
+
+A word that ends in `:` names the category of the words after it, one that ends in `=` the root
+packages of the classes after it. Unknown means "this alone says nothing": it keeps the row of a
+base class from being taken, and weaker evidence is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from redrive.job import Category
+
+Place = tuple[str, tuple[str | int, ...]]
+"""An attribute of an error, and the attributes, keys and positions to follow from there."""
+
+
+def _table(text: str) -> dict[str, Category]:
+    rows: dict[str, Category] = {}
+    packages, category = [""], Category.UNKNOWN
+    for word in text.split():
+        if word.endswith("="):
+            packages = [f"{package}." for package in word[:-1].split(",")]
+        elif word.endswith(":"):
+            category = Category(word[:-1])
+        else:
+            rows.update((package + word, category) for package in packages)
+    return rows
+
+
+def _places(text: str) -> tuple[Place, ...]:
+    paths = (path.split(".") for path in text.split())
+    return tuple(
+        (path[0], tuple(int(key) if key.isdigit() else key for key in path[1:])) for path in paths
+    )
+
+
+STATUSES: Final = _table("""
+    transient: 408 409 421 423 424 425 499  rate_limit: 429  quota: 402  auth: 401 403 407 511
+    invalid: 400 406 411 413 414 415 416 422 428 431  permanent: 501 505 508
+""")
+"""HTTP statuses; any other 4xx is permanent, any other 5xx transient."""
+
+# OpenAI and those who speak like it; Anthropic; gRPC and Google; AWS; Slack; SQLite; TLS
+CODES: Final = _table("""
+    transient: overloaded_error api_error timeout_error cmek_key_unreachable UNAVAILABLE
+        DEADLINE_EXCEEDED ABORTED INTERNAL CANCELLED backendError RequestTimeout
+        RequestTimeoutException PriorRequestNotComplete InternalError TransactionInProgressException
+        ServiceUnavailable ModelNotReadyException SQLITE_BUSY SQLITE_BUSY_RECOVERY
+        SQLITE_BUSY_SNAPSHOT SQLITE_BUSY_TIMEOUT SQLITE_LOCKED SQLITE_LOCKED_SHAREDCACHE SQLITE_FULL
+    rate_limit: rate_limit_exceeded slow_down rate_limit_error ramp_limit_exceeded
+        RESOURCE_EXHAUSTED rateLimitExceeded userRateLimitExceeded Throttling ThrottlingException
+        ThrottledException RequestThrottled RequestThrottledException TooManyRequestsException
+        RequestLimitExceeded ProvisionedThroughputExceededException BandwidthLimitExceeded
+        LimitExceededException SlowDown EC2ThrottledException ratelimited
+    quota: insufficient_quota billing_hard_limit_reached credit_balance_exhausted
+        organization_spend_limit_exceeded project_spend_limit_exceeded
+        organization_usage_limit_exceeded usage_limit_reached enforced_spend_limit_reached
+        billing_error quotaExceeded dailyLimitExceeded
+    auth: invalid_api_key authentication_error permission_error organization_on_hold UNAUTHENTICATED
+        PERMISSION_DENIED ExpiredToken ExpiredTokenException AccessDenied AccessDeniedException
+        UnrecognizedClientException SignatureDoesNotMatch InvalidClientTokenId invalid_auth
+        token_revoked account_inactive
+    invalid: context_length_exceeded content_policy_violation content_filter string_above_max_length
+        INVALID_ARGUMENT OUT_OF_RANGE ValidationException ConditionalCheckFailedException
+    permanent: model_not_found NOT_FOUND ALREADY_EXISTS FAILED_PRECONDITION UNIMPLEMENTED DATA_LOSS
+        ResourceNotFoundException NoSuchKey SQLITE_ERROR CERTIFICATE_VERIFY_FAILED
+    unknown: UNKNOWN
+""")
+
+CLASSES: Final = _table("""
+    openai,groq= transient: APIConnectionError APITimeoutError
+        permanent: LengthFinishReasonError APIResponseValidationError
+        invalid: ContentFilterFinishReasonError  auth: SubjectTokenProviderError
+    anthropic= transient: APIConnectionError APITimeoutError RetryableError
+        permanent: APIResponseValidationError  auth: CredentialsError
+    litellm= quota: BudgetExceededError  rate_limit: RouterRateLimitError RouterRateLimitErrorBasic
+        invalid: ContextWindowExceededError ContentPolicyViolationError
+    google= auth: RefreshError DefaultCredentialsError  transient: TransportError
+    botocore= transient: EndpointConnectionError ReadTimeoutError ConnectTimeoutError
+            ConnectionClosedError ProxyConnectionError ResponseStreamingError IncompleteReadError
+        auth: NoCredentialsError PartialCredentialsError CredentialRetrievalError
+            TokenRetrievalError SSOTokenLoadError UnauthorizedSSOTokenError
+        invalid: ParamValidationError  permanent: SSLError NoRegionError
+    httpx,httpx2,httpcore,httpcore2=
+        transient: TimeoutException NetworkError ProxyError RemoteProtocolError
+        permanent: UnsupportedProtocol LocalProtocolError TooManyRedirects InvalidURL StreamError
+        unknown: DecodingError
+    requests= transient: ConnectionError Timeout ChunkedEncodingError RetryError
+        permanent: SSLError InvalidURL MissingSchema InvalidSchema InvalidHeader TooManyRedirects
+        unknown: JSONDecodeError ContentDecodingError
+    urllib3= permanent: SSLError LocationValueError
+        transient: TimeoutError ProtocolError PoolError ProxyError
+    aiohttp= transient: ClientConnectionError ClientPayloadError ServerTimeoutError
+        permanent: ClientConnectorCertificateError ServerFingerprintMismatch InvalidURL
+        unknown: ContentTypeError
+    psycopg,psycopg2,asyncpg,sqlite3,pymysql,MySQLdb,mysql,mariadb,sqlalchemy=
+        transient: OperationalError InterfaceError  invalid: IntegrityError DataError
+        permanent: ProgrammingError NotSupportedError
+    sqlalchemy= transient: TimeoutError DisconnectionError
+    redis= auth: AuthenticationError AuthorizationError NoPermissionError
+            AuthenticationWrongNumberOfArgsError
+        transient: ConnectionError TimeoutError BusyLoadingError ClusterDownError ReadOnlyError
+            OutOfMemoryError TryAgainError WatchError
+        invalid: DataError  permanent: ResponseError
+    stripe= transient: APIConnectionError  auth: AuthenticationError PermissionError
+        invalid: CardError IdempotencyError InvalidRequestError
+    telegram= rate_limit: RetryAfter  invalid: BadRequest  auth: Forbidden InvalidToken
+        transient: NetworkError
+    github= rate_limit: RateLimitExceededException
+    azure= transient: ServiceRequestError ServiceResponseError  auth: ClientAuthenticationError
+    kafka,aiokafka= transient: RetriableError  auth: AuthenticationFailedError
+    pymongo= transient: ConnectionFailure  invalid: DuplicateKeyError
+    pika= auth: ProbableAuthenticationError ProbableAccessDeniedError
+        transient: AMQPConnectionError
+    elastic_transport= transient: ConnectionError ConnectionTimeout  permanent: TlsError
+    pydantic,pydantic_core,jsonschema,marshmallow,msgspec= invalid: ValidationError
+""")
+
+STDLIB: Final = _table("""
+    builtins= transient: ConnectionError TimeoutError EOFError
+    socket= transient: gaierror herror
+    ssl= permanent: SSLCertVerificationError  transient: SSLError
+    http= transient: IncompleteRead BadStatusLine  permanent: InvalidURL
+    subprocess= transient: TimeoutExpired
+    smtplib= transient: SMTPServerDisconnected SMTPConnectError  auth: SMTPAuthenticationError
+""")
+
+ERRNOS: Final = _table("""
+    transient: ECONNRESET ECONNREFUSED ECONNABORTED EPIPE ETIMEDOUT ENETDOWN ENETUNREACH ENETRESET
+        EHOSTDOWN EHOSTUNREACH EADDRNOTAVAIL EAGAIN EINTR EBUSY ENOBUFS ENOMEM EMFILE ENFILE ENOSPC
+        ESTALE
+    quota: EDQUOT
+""")
+"""Names of system errors; those about files and permissions say too little for a row."""
+
+SQLSTATES: Final = _table("""
+    transient: 08 25 40 53 55 57 58 XX  auth: 28 42501  invalid: 22 23  permanent: 0A 26 3D 42
+""")
+"""Whole states, and classes of states by their first two characters."""
+
+MYSQL: Final = ("pymysql.", "MySQLdb.", "mysql.", "mariadb.")
+MYSQL_NUMBERS: Final = _table("""
+    transient: 1040 1205 1213 2002 2003 2006 2013  auth: 1044 1045
+    invalid: 1048 1062 1406 1452  permanent: 1054 1064 1146
+""")
+
+WORST_FIRST = [*_table("invalid auth permanent quota rate_limit unknown crash timeout transient")]
+"""Which error of a group speaks for it: retrying all is pointless if it is pointless for one."""
+
+STOPS: Final = _table(
+    "builtins= KeyboardInterrupt SystemExit GeneratorExit  asyncio= CancelledError"
+)
+"""Wishes to stop, which say nothing about the job."""
+
+BAD_CERTIFICATES: Final = _table("""
+    ssl= SSLCertVerificationError  urllib3,requests,botocore= SSLError  elastic_transport= TlsError
+    aiohttp= ClientConnectorCertificateError ServerFingerprintMismatch
+""")
+"""Found inside a lost connection, these make it permanent: time mends no certificate."""
+
+CALLS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "grpc.RpcError": {"code": ("code",), "headers": ("trailing_metadata",)},
+    "tenacity.RetryError": {"cause": ("last_attempt", "exception")},
+}
+"""Methods of known libraries; what they answer is taken for the attribute named first."""
+
+STATUS_PLACES: Final = _places("""
+    status_code http_status status code response.status_code response.status
+    response.ResponseMetadata.HTTPStatusCode resp.status meta.status raw_response.status_code
+""")
+
+# What the server said comes before what a wrapper made of it: litellm rewrites `code`. And a code
+# comes before a type: many causes share one type.
+CODE_PLACES: Final = _places("""
+    error_code body.error.details.error_code body.error.code body.code code code.name reason
+    response.Error.Code response.error status status.name body.error.status grpc_status_code.name
+    errors.0.reason sqlite_errorname sqlstate pgcode body.error.type body.type type
+""")
+
+HEADER_PLACES: Final = _places("""
+    headers response.headers response.ResponseMetadata.HTTPHeaders litellm_response_headers
+    resp meta.headers raw_response.headers
+""")
+
+# What httpx and requests have read stays in `_content`; `content` could go and read the network.
+BODY_PLACES: Final = _places("body json_body details response._content")
+
+INNER_PLACES: Final = _places("""
+    orig reason cause exc inner_exception original_exception os_error certificate_error args.0
+    __cause__ __context__
+""")
+
+_OTHERS = _places(
+    "retry_after cooldown_time redrive_category request_id errno __suppress_context__"
+)
+ATTRIBUTES: Final = frozenset(
+    root
+    for places in (STATUS_PLACES, CODE_PLACES, HEADER_PLACES, BODY_PLACES, INNER_PLACES, _OTHERS)
+    for root, _ in places
+)

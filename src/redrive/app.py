@@ -6,42 +6,39 @@ use. The verbs here are the whole library: the command line and the pages call n
 
 from __future__ import annotations
 
-import getpass
 import inspect
 import json
 import logging
 import os
 import random
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, Unpack
 
-from redrive import _duration, _json, presets, retention
+from redrive import _duration, _json, config, presets, retention
 from redrive._aio import Threads, hop
 from redrive._clock import Clock, SystemClock
 from redrive._duration import Duration
 from redrive._transitions import Verb
 from redrive.args import Arguments
-from redrive.errors import JobNotFound, StoreError, UsageError
+from redrive.errors import JobNotFound, UsageError
 from redrive.events import TOLD, Event, Listener
 from redrive.handler import Handler
 from redrive.job import Act, Group, Job
-from redrive.keeping import Keeper, Options, Settings
+from redrive.keeping import Capture, Keeper, Options, Settings, check_key, who
 from redrive.policy import Keep, Policy
-from redrive.selection import Filters, Target, freeze, job_id, query_of, spelled
+from redrive.selection import USUAL, Filters, Target, every, job_id, meant, query_of, spelled
 from redrive.stores import open_store
 from redrive.stores.base import PAUSE, Count, Moved, Note, Page, Report, Store
 from redrive.strategy import Rand
-from redrive.worker.registry import Entry, Isolation, check_lane
+from redrive.worker.registry import Entry, check_lane, check_name
 from redrive.worker.turn import Pass
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["Count", "Filters", "Moved", "Note", "Page", "Redrive", "Report"]
+__all__ = ["USUAL", "Count", "Filters", "Moved", "Note", "Page", "Redrive", "Report"]
 
 log = logging.getLogger("redrive")
 
@@ -49,12 +46,13 @@ log = logging.getLogger("redrive")
 class Redrive:
     """Keeps work that failed. Make one for your program and register handlers on it.
 
-    `store` is a path (SQLite), `jsonl:PATH`, `memory:` or `postgresql://…`.
+    `store` is a path (SQLite), `jsonl:PATH`, `memory:` or `postgresql://…`. Without one it is found
+    as the command line finds it: REDRIVE_STORE, redrive.toml, pyproject.toml, else redrive.db.
     """
 
     def __init__(
         self,
-        store: str | os.PathLike[str] | Store = "redrive.db",
+        store: str | os.PathLike[str] | Store | None = None,
         *,
         policy: Policy = presets.DEFAULT,
         lease: Duration = 30.0,
@@ -69,6 +67,7 @@ class Redrive:
         rand: Rand = random.random,
     ) -> None:
         clock = clock or SystemClock()
+        store = config.find().store if store is None else store
         self._where = store
         self._policy = policy
         self._keep = keep or Keep()
@@ -89,7 +88,7 @@ class Redrive:
             lease=_duration.seconds(lease, name="lease"),
             payload_limit=payload_limit,
             release=release,
-            actor=actor or _who(),
+            actor=actor or who(),
             rand=rand,
         )
         self.keeper = Keeper(opener, settings)
@@ -101,7 +100,6 @@ class Redrive:
         policy: Policy | None = None,
         attempts: int | None = None,
         timeout: Duration | None = None,
-        isolation: Isolation | None = None,
         lane: str | None = None,
         already_done: Callable[..., object] | None = None,
         formerly: str | Iterable[str] = (),
@@ -110,12 +108,20 @@ class Redrive:
 
         `formerly` are names it had before; `already_done` is asked before a job is declared dead.
         """
+        check_name(name)
         chosen = (policy or self._policy).limited(attempts)
         if policy is not None and attempts is not None and policy.attempts is not None:
             msg = f"handler {name!r}: give attempts on the policy or on the handler, not on both"
             raise UsageError(msg)
 
         def register(function: Callable[P, R]) -> Handler[P, R]:
+            is_async = inspect.iscoroutinefunction(function)
+            if timeout is not None and not is_async:
+                msg = (
+                    f"handler {name!r}: a time limit for a plain function needs the worker, which "
+                    "is not built yet; make it async or leave timeout out"
+                )
+                raise UsageError(msg)
             entry = Entry(
                 name=name,
                 function=function,
@@ -123,17 +129,15 @@ class Redrive:
                 policy=chosen,
                 lane=lane or name,
                 timeout=None if timeout is None else _duration.seconds(timeout, name="timeout"),
-                isolation=isolation,
                 already_done=already_done,
                 formerly=(formerly,) if isinstance(formerly, str) else tuple(formerly),
-                is_async=inspect.iscoroutinefunction(function),
+                is_async=is_async,
             )
             self.keeper.registry.add(entry)
             return Handler(entry, self.keeper, lambda: self._threads)
 
         return register
 
-    @contextmanager
     def capture(
         self,
         name: str,
@@ -142,11 +146,12 @@ class Redrive:
         reraise: bool = True,
         key: str | None = None,
         tags: Iterable[str] = (),
-    ) -> Generator[None]:
+    ) -> Capture:
         """Spread a net under ordinary code: what fails inside is kept with its error.
 
         With a registered handler of that name it is retried like any job; without one it is a dead
-        letter at once. Then the error goes on up, unless `reraise=False`.
+        letter at once, and needs a handler before it can be driven again. Then the error goes on
+        up, unless `reraise=False`. The `with` gives a Capture: its `job` is what was kept.
         """
         entry = self.keeper.registry.get(name)
         limit = self.keeper.settings.payload_limit
@@ -154,25 +159,15 @@ class Redrive:
             text = _json.dumps(dict(payload), max_bytes=limit)
         else:
             text = entry.arguments.dump((), dict(payload), limit)
-        try:
-            yield
-        except Exception as error:
-            try:
-                self.keeper.capture(name, text, error, Options(key=key, tags=tuple(tags)))
-            except StoreError as failed:
-                log.exception("could not keep the failure of %s", name)
-                error.add_note(f"Redrive could not keep this failure: {failed}")
-                raise
-            if reraise:
-                raise
+        options = Options(key=check_key(key), tags=tuple(check_name(tag) for tag in tags))
+        return Capture(self.keeper, name, text, options, reraise=reraise)
 
     def run_due(self, *, ignore_backoff: bool = False, limit: int = 0) -> Pass:
         """Run what is due, each job once, in this thread; for scripts and cron.
 
         `ignore_backoff` takes every pending job, whatever its wait, pauses too.
         """
-        queued = self._queued()
-        log.info("pass begins: %d queued", queued)
+        log.info("pass begins: %d queued", self._queued())
         tally = self.keeper.turn().run(ignore_waits=ignore_backoff, limit=limit)
         purged = self.cleanup()
         log.info(
@@ -213,6 +208,10 @@ class Redrive:
         query = replace(query, limit=limit, cursor=cursor, by_change=by_change)
         return self.keeper.store.find(query)
 
+    def each(self, **filters: Unpack[Filters]) -> Iterator[Job]:
+        """Give all jobs that match, newest first, page by page as they are asked for."""
+        return every(self.keeper.store, query_of(**filters))
+
     def counts(self) -> list[Count]:
         """Count all jobs by state, lane and category."""
         return self.keeper.store.counts()
@@ -225,14 +224,6 @@ class Redrive:
         """Give what people did, newest first."""
         return self.keeper.store.acts(limit=limit, before=before)
 
-    def select(self, *targets: Target, **filters: Unpack[Filters]) -> list[str]:
-        """Freeze a set of job ids: from ids, groups, or filters; nothing later joins it."""
-        query = query_of(**filters) if filters else None
-        if not targets and query is None:
-            msg = "say which jobs: ids, a group such as G7, or filters (state=, handler=, …)"
-            raise UsageError(msg)
-        return freeze(self.keeper.store, targets, query)
-
     def retry(
         self,
         *targets: Target,
@@ -240,10 +231,11 @@ class Redrive:
         actor: str | None = None,
         **filters: Unpack[Filters],
     ) -> Moved:
-        """Drive jobs again. Dead and resolved ones start a fresh life; pending ones become due."""
-        asked = spelled(targets, filters)
-        ids = self.select(*targets, **filters)
-        return self.move("retry", ids, asked=asked, reason=reason, actor=actor)
+        """Drive jobs again. Dead and resolved ones start a fresh life; pending ones become due.
+
+        Groups and filters mean pending and dead jobs unless `state` says otherwise.
+        """
+        return self._deed("retry", targets, filters, reason, actor)
 
     def resolve(
         self,
@@ -252,10 +244,11 @@ class Redrive:
         actor: str | None = None,
         **filters: Unpack[Filters],
     ) -> Moved:
-        """Close jobs: the matter is settled another way. `reopen` undoes it."""
-        asked = spelled(targets, filters)
-        ids = self.select(*targets, **filters)
-        return self.move("resolve", ids, asked=asked, reason=reason, actor=actor)
+        """Close jobs: the matter is settled another way. `reopen` undoes it.
+
+        Groups and filters mean dead jobs unless `state` says otherwise.
+        """
+        return self._deed("resolve", targets, filters, reason, actor)
 
     def discard(
         self,
@@ -264,10 +257,11 @@ class Redrive:
         actor: str | None = None,
         **filters: Unpack[Filters],
     ) -> Moved:
-        """Close jobs that shall never be done; the reason is required. `reopen` undoes it."""
-        asked = spelled(targets, filters)
-        ids = self.select(*targets, **filters)
-        return self.move("discard", ids, asked=asked, reason=reason, actor=actor)
+        """Close jobs that shall never be done; the reason is required. `reopen` undoes it.
+
+        Groups and filters mean dead jobs unless `state` says otherwise.
+        """
+        return self._deed("discard", targets, filters, reason, actor)
 
     def reopen(
         self,
@@ -277,9 +271,11 @@ class Redrive:
         **filters: Unpack[Filters],
     ) -> Moved:
         """Make resolved or discarded jobs dead letters again."""
-        asked = spelled(targets, filters)
-        ids = self.select(*targets, **filters)
-        return self.move("reopen", ids, asked=asked, reason=reason, actor=actor)
+        return self._deed("reopen", targets, filters, reason, actor)
+
+    def select(self, verb: Verb, *targets: Target, **filters: Unpack[Filters]) -> list[Job | str]:
+        """Give the jobs a deed is meant for, as they are now; an unknown id comes as written."""
+        return list(meant(self.keeper.store, verb, targets, filters))
 
     def move(
         self,
@@ -298,6 +294,23 @@ class Redrive:
         for job in moved.done:
             self.keeper.bus.emit(Event(TOLD[verb], job, detail=reason))
         return moved
+
+    def _deed(
+        self,
+        verb: Verb,
+        targets: tuple[Target, ...],
+        filters: Filters,
+        reason: str,
+        actor: str | None,
+    ) -> Moved:
+        jobs = self.select(verb, *targets, **filters)
+        missing = [one for one in jobs if isinstance(one, str)]
+        if missing:
+            msg = f"no job {missing[0]!r}; nothing was changed"
+            raise JobNotFound(msg)
+        ids = [job.id for job in jobs if isinstance(job, Job)]
+        asked = spelled(targets, filters)
+        return self.move(verb, ids, asked=asked, reason=reason, actor=actor)
 
     def edit(self, which: str, payload: str, *, reason: str = "", actor: str | None = None) -> Job:
         """Give a job another payload (JSON text); the first one is kept.
@@ -367,12 +380,7 @@ class Redrive:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -390,10 +398,3 @@ class Redrive:
     def _act(self, verb: str, target: str, reason: str, actor: str | None) -> Act:
         who = actor or self.keeper.settings.actor
         return Act(actor=who, verb=verb, target=target, reason=reason)
-
-
-def _who() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, ParamSpec, TypeVar, cast
@@ -11,16 +10,14 @@ from redrive import _duration
 from redrive._aio import Threads, hop
 from redrive._duration import Duration
 from redrive.errors import Kept, UsageError
-from redrive.job import Failed, Job
-from redrive.keeping import Keeper, Options
+from redrive.job import Failed, Job, State
+from redrive.keeping import Keeper, Options, check_key
 from redrive.worker.registry import Entry, check_name
 from redrive.worker.run import Execution, awaited
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
-
-_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +30,16 @@ class Tried(Generic[R_co]):
 
     @property
     def value(self) -> R_co:
-        """The handler's result; raises Kept when it failed and was kept."""
-        if not self.done:
-            job = cast("Job", self.job)
+        """The handler's result; raises Kept when it did not run here, or failed and was kept."""
+        job = self.job
+        if job is None or (self.done and job.is_new):
+            return cast("R_co", self._value)
+        if self.done:
+            msg = f"job {job.id} did this before under the same key; results are not kept"
+        else:
             why = f": {job.failure.message}" if job.failure else ""
             msg = f"{job.handler} has no value here; it is kept as job {job.id} ({job.state}){why}"
-            raise Kept(msg, job=job)
-        return cast("R_co", self._value)
+        raise Kept(msg, job=job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Handler(Generic[P, R_co]):
             raise UsageError(msg)
         execution = self.keeper.begin(self.entry, self._payload(args, kwargs), self.chosen)
         if isinstance(execution, Job):
-            return Tried(done=False, job=execution)
+            return Tried(done=execution.state is State.COMPLETED, job=execution)
         try:
             with execution:
                 execution.value = self.entry.function(*args, **kwargs)
@@ -104,9 +104,13 @@ class Handler(Generic[P, R_co]):
         payload = self._payload(args, kwargs)
         execution = await hop(self.threads(), self.keeper.begin, self.entry, payload, self.chosen)
         if isinstance(execution, Job):
-            return Tried(done=False, job=execution)
-        with execution:
-            execution.value = await awaited(execution, self.entry.function(*args, **kwargs))
+            return Tried(done=execution.state is State.COMPLETED, job=execution)
+        try:
+            with execution:
+                execution.value = await awaited(execution, self.entry.function(*args, **kwargs))
+        except BaseException:
+            self.keeper.end(execution, self.chosen)  # cancelled: give it back before we go
+            raise
         job = await hop(self.threads(), self.keeper.end, execution, self.chosen)
         return cast("Tried[T]", self._tried(execution, job))
 
@@ -126,15 +130,12 @@ class Handler(Generic[P, R_co]):
         it. `max_attempts`: its own limit. `within`: a database connection whose transaction the
         submit joins. `durable`: `try_now` stores it before it runs.
         """
-        if key is not None and not _KEY.fullmatch(key):
-            msg = f"a key must be 1 to 255 visible ASCII characters; found {key[:300]!r}"
-            raise UsageError(msg)
         if max_attempts is not None and max_attempts < 1:
             msg = f"max_attempts must be 1 or more; found {max_attempts}"
             raise UsageError(msg)
         chosen = Options(
             delay=_duration.seconds(delay, name="delay"),
-            key=key,
+            key=check_key(key),
             tags=tuple(check_name(tag) for tag in tags),
             max_attempts=max_attempts,
             within=within,

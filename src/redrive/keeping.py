@@ -6,14 +6,18 @@ decision, the same record; only its first write is an `add` instead of a `settle
 
 from __future__ import annotations
 
+import getpass
 import logging
 import random
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 from redrive import _ids, _json, _transitions
 from redrive._clock import Clock
+from redrive.errors import KeyConflict, StoreError, UsageError
 from redrive.events import Bus, Event
 from redrive.job import Claim, Dead, Failed, Job, Reason, Settlement, State
 from redrive.stores.base import Query, Store
@@ -23,6 +27,8 @@ from redrive.worker.run import Execution, conclude, worker_name
 from redrive.worker.turn import Turn
 
 log = logging.getLogger("redrive")
+
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 LATEST = 253402300799.0
 """The end of the year 9999; later due times are cut to it."""
@@ -50,6 +56,22 @@ class Options:
     max_attempts: int | None = None
     within: object = None
     durable: bool = False
+
+
+def who() -> str:
+    """Name the person at this program, for the record of acts."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def check_key(key: str | None) -> str | None:
+    """Refuse an idempotency key that could not travel in a header."""
+    if key is not None and not _KEY.fullmatch(key):
+        msg = f"a key must be 1 to 255 visible ASCII characters; found {key[:300]!r}"
+        raise UsageError(msg)
+    return key
 
 
 class Keeper:
@@ -126,6 +148,7 @@ class Keeper:
         if options.key is not None:
             known = self.existing(options.key)
             if known is not None:
+                self._check_same(known, payload)
                 self._warn_if_closed(known)
                 return known
         job = self.draft(entry, payload, options)
@@ -155,7 +178,6 @@ class Keeper:
     def capture(self, name: str, payload: str, error: Exception, options: Options) -> Job:
         """Keep work that failed in ordinary code; without a handler it is dead at once."""
         entry = self.registry.get(name)
-        options = replace(options, durable=False)
         execution = self.begin(entry or Entry.unregistered(name), payload, options)
         if isinstance(execution, Job):
             return execution
@@ -222,6 +244,14 @@ class Keeper:
             self._warn_if_closed(stored)
         return stored
 
+    def _check_same(self, job: Job, payload: str) -> None:
+        if not _json.same(job.payload if job.original is None else job.original, payload):
+            msg = (
+                f"the key {job.key!r} already stands for job {job.id} with another payload; "
+                "use another key, or submit the same payload"
+            )
+            raise KeyConflict(msg)
+
     def _warn_if_closed(self, job: Job) -> None:
         if job.state in {State.DEAD, State.RESOLVED}:
             log.warning(
@@ -231,3 +261,31 @@ class Keeper:
                 job.state,
                 job.id,
             )
+
+
+class Capture:
+    """A net under ordinary code; see `Redrive.capture`. `job` is what was kept, if anything."""
+
+    def __init__(
+        self, keeper: Keeper, name: str, payload: str, options: Options, *, reraise: bool
+    ) -> None:
+        self.job: Job | None = None
+        self._keeper = keeper
+        self._name = name
+        self._payload = payload
+        self._options = options
+        self._reraise = reraise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        try:
+            self.job = self._keeper.capture(self._name, self._payload, error, self._options)
+        except StoreError as failed:
+            log.exception("could not keep the failure of %s", self._name)
+            error.add_note(f"Redrive could not keep this failure: {failed}")
+            return False
+        return not self._reraise

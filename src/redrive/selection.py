@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import TypedDict, TypeVar, Unpack
 
 from redrive import _duration
 from redrive._duration import Duration
+from redrive._transitions import Verb
 from redrive.errors import JobNotFound, UsageError
 from redrive.job import Category, Group, Job, State
 from redrive.stores.base import Query, Store
@@ -20,6 +21,17 @@ _GROUP = re.compile(r"[Gg](\d{1,9})")
 _ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _PAGE = 1000
 E = TypeVar("E", State, Category)
+
+USUAL: Mapping[Verb, Sequence[State]] = {
+    "retry": (State.PENDING, State.DEAD),
+    "resolve": (State.DEAD,),
+    "discard": (State.DEAD,),
+    "reopen": (State.RESOLVED,),
+}
+"""Which states a group or a filter means where no state is named.
+
+A closed job is retried only by id or by `state="resolved"`: somebody closed it on purpose.
+"""
 
 
 class Filters(TypedDict, total=False):
@@ -40,7 +52,9 @@ class Filters(TypedDict, total=False):
 
 
 def query_of(**filters: Unpack[Filters]) -> Query:
-    """Build a query from filters; says which words it knows when one is wrong."""
+    """Build a query from filters. What is misspelled or empty is refused, for it would mean all."""
+    for name, value in filters.items():
+        _check_filter(name, value)
     query = Query(
         handler=filters.get("handler", ""),
         lane=filters.get("lane", ""),
@@ -62,6 +76,16 @@ def query_of(**filters: Unpack[Filters]) -> Query:
         age = _duration.seconds(filters["newer_than"], name="newer_than")
         query = replace(query, newer_than=age)
     return query
+
+
+def _check_filter(name: str, value: object) -> None:
+    known = Filters.__annotations__
+    if name not in known:
+        msg = f"there is no filter {name!r}; use: {', '.join(known)}"
+        raise UsageError(msg)
+    if value is None or (isinstance(value, Sized) and not len(value)):
+        msg = f"the filter {name} is empty, which would mean every job; leave it out or name one"
+        raise UsageError(msg)
 
 
 def _states(value: State | str | Iterable[State | str]) -> frozenset[State]:
@@ -92,20 +116,55 @@ def group_number(value: int | str | Group) -> int:
     raise UsageError(msg)
 
 
-def freeze(store: Store, targets: Iterable[Target], query: Query | None) -> list[str]:
-    """Give the ids that are meant, each once, as they are now; nothing later joins the set."""
-    ids: dict[str, None] = {}
+def meant(
+    store: Store, verb: Verb, targets: Sequence[Target], filters: Filters
+) -> Iterator[Job | str]:
+    """Give each job a deed is meant for, once; an id that nobody has comes as it was written.
+
+    Groups and filters mean the states of USUAL unless a state is named.
+    """
+    groups = [one for one in targets if _is_group(one)]
+    if len(groups) < len(targets) and (groups or filters):
+        msg = "give ids, or groups and filters, not both: an id already says which job is meant"
+        raise UsageError(msg)
+    if not targets and not filters:
+        msg = "say which jobs: ids, a group such as G7, or filters (state=, handler=, …)"
+        raise UsageError(msg)
+    seen: set[str] = set()
+    for found in _found(store, verb, targets, filters):
+        name = found if isinstance(found, str) else found.id
+        if name not in seen:
+            seen.add(name)
+            yield found
+
+
+def _found(
+    store: Store, verb: Verb, targets: Sequence[Target], filters: Filters
+) -> Iterator[Job | str]:
+    query = query_of(**filters)
+    query = query if query.states else replace(query, states=frozenset(USUAL[verb]))
+    if not targets:
+        yield from every(store, query)
     for target in targets:
         if isinstance(target, Job):
-            ids[target.id] = None
-        elif isinstance(target, Group) or _GROUP.fullmatch(target):
-            wanted = replace(query or Query(), group=group_number(target))
-            ids.update(dict.fromkeys(_all(store, wanted)))
+            yield from _by_id(store, target.id)
+        elif _is_group(target):
+            yield from every(store, replace(query, group=group_number(target)))
         else:
-            ids[job_id(store, target)] = None
-    if query is not None and not ids and not any(True for _ in targets):
-        ids.update(dict.fromkeys(_all(store, query)))
-    return list(ids)
+            yield from _by_id(store, str(target))
+
+
+def _by_id(store: Store, text: str) -> Iterator[Job | str]:
+    try:
+        yield from store.find(Query(ids=(job_id(store, text),), limit=1)).jobs
+    except JobNotFound:
+        yield text
+
+
+def _is_group(target: Target) -> bool:
+    return isinstance(target, Group) or (
+        isinstance(target, str) and _GROUP.fullmatch(target) is not None
+    )
 
 
 def job_id(store: Store, text: str) -> str:
@@ -132,10 +191,11 @@ def spelled(targets: Iterable[Target], filters: Filters) -> str:
     return " ".join(names)[:500]
 
 
-def _all(store: Store, query: Query) -> Iterable[str]:
+def every(store: Store, query: Query) -> Iterator[Job]:
+    """Give all jobs of a query, page by page as they are asked for."""
     page = store.find(replace(query, limit=_PAGE, cursor=None))
     while True:
-        yield from (job.id for job in page.jobs)
+        yield from page.jobs
         if page.cursor is None:
             return
         page = store.find(replace(query, limit=_PAGE, cursor=page.cursor))

@@ -74,3 +74,5 @@ def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
         raise click.BadParameter("a store must have a name", ctx=ctx, param=param)
     if value and param.name:
         setattr(face, param.name, value)
+    if face.json and face.plain:
+        raise click.UsageError("give --json or --plain, not both", ctx=ctx)

@@ -136,3 +136,13 @@ def warn_on_stderr(level: int = logging.WARNING) -> None:
         log.addHandler(handler)
     if level < logging.WARNING:
         log.setLevel(level)
+
+
+def leave_log_to_program() -> None:
+    """Take our own handler back if the program has set up logging meanwhile: no line comes twice."""
+    log = logging.getLogger("redrive")
+    ours = [handler for handler in log.handlers if isinstance(handler, _Stderr)]
+    others = [*(one for one in log.handlers if one not in ours), *logging.getLogger().handlers]
+    if any(not isinstance(handler, logging.NullHandler) for handler in others):
+        for handler in ours:
+            log.removeHandler(handler)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
+from redrive._duration import seconds
 from redrive.app import Filters
-from redrive.errors import UsageError
+from redrive.errors import JobNotFound, UsageError
 from redrive.job import Category, State
 from redrive.selection import group_number
 
@@ -74,16 +77,50 @@ def selection_of(said: dict[str, Any]) -> Selection:
     Ids and filters together would leave one of them without effect, so they are refused.
     """
     words = list(_words(said["selectors"]))
-    groups = tuple(group_number(word) for word in words if _GROUP.fullmatch(word))
-    ids = tuple(word for word in words if not _GROUP.fullmatch(word))
+    groups = tuple(group_number(word) for word in words if is_group(word))
+    ids = tuple(word for word in words if not is_group(word))
     filters = _filters(said)
     if ids and (groups or filters):
         msg = "give ids, or groups and filters, not both: ids say exactly which jobs are meant"
-        raise UsageError(msg)
+        raise UsageError(_expanded(ids) or msg)
     if groups and "group" in filters:
         msg = "give the group once: G7 or --group G7"
         raise UsageError(msg)
     return Selection(ids, groups, filters, _asked(said))
+
+
+def is_group(word: str) -> bool:
+    """Tell whether a word names a group, such as G7."""
+    return _GROUP.fullmatch(word) is not None
+
+
+@contextmanager
+def explained(selection: Selection) -> Generator[None]:
+    """Say it where a name that is not found came from a pattern that the shell has replaced."""
+    try:
+        yield
+    except (JobNotFound, UsageError) as error:
+        said = _expanded(selection.ids)
+        if said:
+            raise UsageError(said) from error
+        raise
+
+
+def unquoted(selection: Selection) -> str:
+    """Give a hint where nothing was found because the shell replaced a pattern by a file's name."""
+    handler = (selection.filters or {}).get("handler", "")
+    return _expanded((*selection.ids, handler))
+
+
+def _expanded(words: Iterable[str]) -> str:
+    """Explain the first word that is the name of a file here, if one is."""
+    for word in words:
+        if word and os.path.lexists(word):
+            return (
+                f"{word!r} is a file here: the shell puts file names in the place of a pattern "
+                "without quotes; write it as 'mail.*'"
+            )
+    return ""
 
 
 def _words(selectors: Iterable[str]) -> Iterable[str]:
@@ -97,8 +134,12 @@ def _words(selectors: Iterable[str]) -> Iterable[str]:
 def _filters(said: dict[str, Any]) -> Filters:
     filters = Filters()
     for name in ("handler", "lane", "category", "group", "tag", "text"):
-        if said[name] is not None:
-            filters[name] = said[name]
+        if said[name] is None:
+            continue
+        if not said[name].strip():
+            msg = f"--{name} is empty, which would mean every job: give a value or leave it out"
+            raise UsageError(msg)
+        filters[name] = said[name]
     if said["states"]:
         filters["state"] = list(said["states"])
     for age in said["ages"]:
@@ -108,13 +149,17 @@ def _filters(said: dict[str, Any]) -> Filters:
 
 def _add_age(filters: Filters, text: str) -> None:
     found = _AGE.fullmatch(text)
-    if not found:
-        msg = f"--age must be like '>2h' (older) or '<10m' (newer); found {text!r}"
+    try:
+        age = seconds(found[2], name="--age") if found else None
+    except UsageError:
+        age = None
+    if found is None or age is None:
+        msg = (
+            "--age must be like '>2h' (older) or '<1h30m' (newer), with the units s, m, h, d, w; "
+            f"found {text!r}"
+        )
         raise UsageError(msg)
-    if found[1].startswith(">"):
-        filters["older_than"] = found[2]
-    else:
-        filters["newer_than"] = found[2]
+    filters["older_than" if found[1].startswith(">") else "newer_than"] = age
 
 
 def _asked(said: dict[str, Any]) -> str:

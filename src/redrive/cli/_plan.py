@@ -7,30 +7,18 @@ changed since people saw the plan are left alone and listed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from redrive import _transitions
 from redrive._transitions import Verb
-from redrive.app import Filters, Redrive
+from redrive.app import USUAL, Filters, Redrive
 from redrive.cli._filters import Selection
-from redrive.errors import JobNotFound, Refused
+from redrive.errors import Refused
 from redrive.job import Job, State
-
-USUAL: Mapping[Verb, Sequence[State]] = {
-    "retry": (State.PENDING, State.DEAD),
-    "resolve": (State.DEAD,),
-    "discard": (State.DEAD,),
-    "reopen": (State.RESOLVED,),
-}
-"""Which states a group, a filter or --all means where no state is named.
-
-A closed job is retried only by id or by `--state resolved`: somebody closed it on purpose.
-"""
 
 SAMPLES = 5
 MISSING = "there is no such job"
-_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,36 +97,12 @@ def still_so(app: Redrive, plan: Plan) -> Plan:
 
 def _jobs(app: Redrive, verb: Verb, selection: Selection) -> Iterator[Job | str]:
     """Give each job that is meant, once; an id that nobody has comes as it was written."""
-    seen: set[str] = set()
-    for found in _meant(app, verb, selection):
-        name = found if isinstance(found, str) else found.id
-        if name not in seen:
-            seen.add(name)
-            yield found
-
-
-def _meant(app: Redrive, verb: Verb, selection: Selection) -> Iterator[Job | str]:
-    for word in selection.ids:
-        try:
-            yield _light(app.get(word))
-        except JobNotFound:
-            yield word
-    if selection.ids:
-        return
-    filters: Filters = {"state": USUAL[verb], **(selection.filters or {})}
-    for group in selection.groups:
-        yield from _found(app, {**filters, "group": group})
-    if not selection.groups:
-        yield from _found(app, filters)
-
-
-def _found(app: Redrive, filters: Filters) -> Iterator[Job]:
-    page = app.find(limit=_PAGE, **filters)
-    while True:
-        yield from (_light(job) for job in page.jobs)
-        if page.cursor is None:
-            return
-        page = app.find(limit=_PAGE, cursor=page.cursor, **filters)
+    targets = [*selection.ids, *(f"G{number}" for number in selection.groups)]
+    filters = selection.filters or {}
+    if not targets and not filters:
+        filters = Filters(state=USUAL[verb])
+    for found in app.select(verb, *targets, **filters):
+        yield found if isinstance(found, str) else _light(found)
 
 
 def _light(job: Job) -> Job:

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from redrive._transitions import Verb
-from redrive.app import Redrive
+from redrive.app import USUAL, Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, FAILED, NOTHING, PARTLY, USAGE, Stop
 from redrive.cli._face import Face, same_line
 from redrive.cli._filters import Selection, selection_of, with_filters
-from redrive.cli._plan import USUAL, Plan, make_plan, still_so
+from redrive.cli._plan import Plan, make_plan, still_so
 from redrive.cli.documents import error_line, job_document
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 

@@ -163,7 +163,8 @@ def cleanup(
             _show_removed(face, app.cleanup())
         return
     with face.opened(read_only=dry_run, keep=_keep(spans)) as app:
-        number = sum(len(app.select(state=state, older_than=age)) for state, age in spans.items())
+        old = [app.each(state=state, older_than=age) for state, age in spans.items()]
+        number = sum(1 for jobs in old for _ in jobs)
         if dry_run:
             data = {"dry_run": True, "would_remove": number}
             face.show(

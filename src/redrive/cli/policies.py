@@ -9,8 +9,8 @@ import click
 from redrive._duration import words
 from redrive.cli._command import command
 from redrive.cli._face import Face
-from redrive.cli.output import Cell, Facts, Part, Table, View, columns
-from redrive.cli.output.plain import number
+from redrive.cli.output import Cell, Facts, Part, Span, Table, View, columns
+from redrive.cli.output.plain import span
 from redrive.job import Category
 from redrive.policy import CRASH_LIMIT, Policy, Rule
 from redrive.presets import PRESETS
@@ -63,11 +63,11 @@ def _strategy_view(name: str, strategy: RetryStrategy) -> View:
     facts: list[tuple[str, Cell]] = [
         ("strategy", name),
         ("class", strategy.get_strategy_name()),
-        ("cap", number(strategy.max_backoff)),
+        ("cap", Span(strategy.max_backoff)),
         ("jitter", _jitter(strategy)),
     ]
     data = {"name": name, "strategy": repr(strategy), "delays": delays}
-    heads = columns("failure:number", "delay s:number", "lowest:number", "highest:number")
+    heads = columns("failure:number", "delay:number", "lowest:number", "highest:number")
     rows = [[d["failure"], d["delay"], d["lowest"], d["highest"]] for d in _worded(delays)]
     return View(data, [Facts(facts), Table(heads, rows, "Delays after each failure", "delay")])
 
@@ -77,9 +77,8 @@ def _policy_view(name: str, chosen: Policy) -> View:
     facts: list[tuple[str, Cell]] = [
         ("policy", name),
         ("attempts", chosen.ceiling),
-        ("max age", None if chosen.oldest is None else words(chosen.oldest)),
+        ("max age", Span(chosen.oldest)),
         ("a server's hint", _HINTS[chosen.hints]),
-        ("pauses a lane", "no" if chosen.pause is None else f"after {chosen.pause.after} in a row"),
         ("completed kept", _kept(chosen.keep.completed)),
         ("resolved kept", _kept(chosen.keep.resolved)),
         ("dead kept", _kept(chosen.keep.dead)),
@@ -108,8 +107,8 @@ _HINTS = {
 }
 
 
-def _kept(age: float | None) -> str:
-    return "for ever" if age is None else words(age)
+def _kept(age: float | None) -> Cell:
+    return "for ever" if age is None else Span(age)
 
 
 def _sets(chosen: Policy) -> list[tuple[list[Category], Rule]]:
@@ -164,7 +163,7 @@ def _delay_table(names: list[Category], rule: Rule, alone: bool) -> Table:
     heads = columns(
         "categories:text:extra",
         "failure:number",
-        "delay s:number",
+        "delay:number",
         "lowest:number",
         "highest:number",
         "then",
@@ -202,7 +201,11 @@ def _delays(strategy: RetryStrategy, count: int) -> list[dict[str, float]]:
 
 
 def _worded(delays: list[dict[str, float]]) -> list[dict[str, str | None]]:
-    return [{name: number(value) for name, value in delay.items()} for delay in delays]
+    """Say delays in seconds, for people too: rounded to minutes one could not compare them."""
+    return [
+        {name: f"{value:g}" if name == "failure" else span(value) for name, value in delay.items()}
+        for delay in delays
+    ]
 
 
 def _words_of(strategy: RetryStrategy) -> str:

@@ -11,7 +11,7 @@ import click
 
 from redrive.cli._command import command
 from redrive.cli._errors import PARTLY
-from redrive.cli._face import Face, warn_on_stderr
+from redrive.cli._face import Face
 from redrive.cli._load import load_app
 from redrive.cli.output import Facts, View
 
@@ -26,7 +26,12 @@ from redrive.cli.output import Facts, View
 @click.option("--once", is_flag=True, help="Run what is due, each job once, and end.")
 @click.option("--ignore-backoff", is_flag=True, help="Take every pending job, pauses too.")
 @click.option("--limit", type=click.IntRange(0), default=0, metavar="N", help="At most so many.")
-@click.option("-v", "--verbose", is_flag=True, help="Log what happens on standard error.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Log what happens on standard error (the default on a terminal).",
+)
 @click.pass_obj
 def work(
     face: Face, app_name: str | None, *, once: bool, ignore_backoff: bool, limit: int, verbose: bool
@@ -38,11 +43,10 @@ def work(
     if not name:
         msg = 'name your program as module:app, or in redrive.toml: app = "shop.jobs:app"'
         raise click.UsageError(msg)
-    if verbose:
-        warn_on_stderr(logging.INFO)
+    level = logging.INFO if verbose or sys.stderr.isatty() else logging.WARNING
     # What handlers print must not get into the document.
     aside = redirect_stdout(sys.stderr) if face.json else nullcontext()
-    with aside, load_app(face, name) as app:
+    with aside, load_app(face, name, level=level) as app:
         done = app.run_due(ignore_backoff=ignore_backoff, limit=limit)
     facts = asdict(done)
     face.show(View(facts, [Facts(list(facts.items()))]), then="redrive status")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from redrive.app import Page, Redrive
+from redrive.app import Filters, Page, Redrive
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, selection_of, with_filters
@@ -191,12 +191,14 @@ def _found(app: Redrive, selection: Selection, limit: int, cursor: str | None) -
     if len(selection.groups) == 1:
         filters["group"] = selection.groups[0]
     elif selection.ids or selection.groups:
-        names = [*selection.ids, *(f"G{number}" for number in selection.groups)]
-        ids = app.select(*names, **filters)
-        if len(ids) > limit:
-            msg = f"{len(ids)} jobs are meant; give --limit {len(ids)} to see them all"
+        jobs = [app.get(name) for name in selection.ids]
+        for number in selection.groups:
+            wanted: Filters = {**filters, "group": number}
+            jobs += app.each(**wanted)
+        if len(jobs) > limit:
+            msg = f"{len(jobs)} jobs are meant; give --limit {len(jobs)} to see them all"
             raise click.UsageError(msg)
-        return Page([app.get(name) for name in ids], None)
+        return Page(jobs, None)
     return app.find(limit=limit, cursor=cursor, **filters)
 
 

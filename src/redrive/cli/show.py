@@ -6,8 +6,11 @@ import shlex
 
 import click
 
+from redrive.app import Redrive
 from redrive.cli._command import command
+from redrive.cli._errors import USAGE, Stop
 from redrive.cli._face import Face
+from redrive.cli._filters import is_group
 from redrive.cli.documents import (
     attempt_document,
     category_of,
@@ -18,8 +21,9 @@ from redrive.cli.documents import (
     payload_text,
     secrets_of,
 )
-from redrive.cli.output import Block, Cell, Facts, Part, Span, Table, View, When, columns
+from redrive.cli.output import Block, Cell, Column, Facts, Part, Span, Table, View, When, columns
 from redrive.cli.output.plain import iso
+from redrive.errors import JobNotFound, UsageError
 from redrive.job import Attempt, Failure, Job, State
 from redrive.redact import inert, mask_text
 
@@ -35,7 +39,7 @@ from redrive.redact import inert, mask_text
 def show(face: Face, job_id: str) -> None:
     """Show everything about a job; the unique beginning of its id is enough."""
     with face.reading() as app:
-        job = _masked(app.get(job_id))
+        job = _masked(_named(app, job_id))
         now = app.store.now()
         # The store's own URL, not what was typed: it holds no password.
         retry = _retry_line(job, app.store.url if face.store else None)
@@ -50,14 +54,26 @@ def show(face: Face, job_id: str) -> None:
         "history": [attempt_document(attempt) for attempt in reversed(job.history)],
         "retry": retry,
     }
-    face.show(View(data, _parts(job, now, retry)), then=retry or "redrive list")
+    # The view ends with the retry line already.
+    face.show(View(data, _parts(job, now, retry)), then="" if retry else "redrive list")
+
+
+def _named(app: Redrive, word: str) -> Job:
+    try:
+        return app.get(word)
+    except (JobNotFound, UsageError):
+        if not is_group(word):
+            raise
+    msg = f"{word} is a group of jobs; show takes one job"
+    raise Stop("usage", msg, hint=f"redrive list {word}", exits=USAGE)
 
 
 def _parts(job: Job, now: float, retry: str) -> list[Part]:
     parts: list[Part] = [Facts(_facts(job, now))]
     failed = [attempt for attempt in reversed(job.history) if attempt.failure]
     if job.history:
-        parts.append(Table(_ATTEMPTS, _attempt_rows(job, now), "Attempts, newest first", "attempt"))
+        heads = _attempt_columns(job)
+        parts.append(Table(heads, _attempt_rows(job, now), "Attempts, newest first", "attempt"))
     if failed and failed[0].failure and failed[0].failure.traceback:
         title = f"Traceback of attempt {failed[0].number}"
         parts.append(Block(title, failed[0].failure.traceback, "traceback"))
@@ -69,18 +85,21 @@ def _parts(job: Job, now: float, retry: str) -> list[Part]:
     return parts
 
 
-_ATTEMPTS = columns(
-    "number:number",
-    "life:number",
-    "started:time",
-    "took:number",
-    "outcome:word",
-    "category:word",
-    "error",
-    "why",
-    "worker:text:extra",
-    "provider:text:extra",
-)
+def _attempt_columns(job: Job) -> list[Column]:
+    """Give the columns; people see how often it was driven again only where it was."""
+    again = any(attempt.life for attempt in job.history)
+    return columns(
+        "number:number",
+        "driven again:number" if again else "driven again:number:extra",
+        "started:time",
+        "took:number",
+        "outcome:word",
+        "category:word",
+        "error",
+        "why",
+        "worker:text:extra",
+        "provider:text:extra",
+    )
 
 
 def _attempt_rows(job: Job, now: float) -> list[list[Cell]]:
@@ -103,7 +122,6 @@ def _attempt_rows(job: Job, now: float) -> list[list[Cell]]:
 
 def _facts(job: Job, now: float) -> list[tuple[str, Cell]]:
     """Give what is known, the important first; what is not there is left out."""
-    waiting = job.state is State.PENDING
     always: list[tuple[str, Cell]] = [
         ("id", job.id),
         ("state", f"{job.state} ({job.reason})" if job.reason else job.state.value),
@@ -115,7 +133,7 @@ def _facts(job: Job, now: float) -> list[tuple[str, Cell]]:
     ]
     failure = job.failure
     sometimes: list[tuple[str, Cell]] = [
-        ("next retry" if job.failure else "due", When(job.due, now) if waiting else None),
+        (_due_name(job, now), When(job.due, now) if job.state is State.PENDING else None),
         ("finished", When(job.finished, now) if job.finished is not None else None),
         ("detail", job.detail),
         ("error", error_line(failure)),
@@ -131,15 +149,27 @@ def _facts(job: Job, now: float) -> list[tuple[str, Cell]]:
         ("tags", " ".join(job.tags)),
         ("release", job.release),
         ("run", job.run),
-        ("spent", " ".join(f"{name}:{number}" for name, number in job.spent.items())),
+        ("failures so far", ", ".join(f"{name} {number}" for name, number in job.spent.items())),
         ("crashes", job.crashes),
-        ("redrives", job.redrives),
-        ("edits", job.edits),
+        ("driven again", _times(job.redrives)),
+        ("edited", _times(job.edits)),
         ("attempts not kept", job.folded),
         ("resolved by", _resolved_by(job)),
         ("origin", _origin_words(job)),
     ]
     return always + [(name, value) for name, value in sometimes if value not in {None, "", 0}]
+
+
+def _due_name(job: Job, now: float) -> str:
+    if job.due <= now:
+        return "due since"
+    return "next retry" if job.failure else "due"
+
+
+def _times(number: int) -> str | None:
+    if not number:
+        return None
+    return "once" if number == 1 else f"{number} times"
 
 
 def _resolved_by(job: Job) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import click
 
+from redrive._duration import words
 from redrive.app import Count, Note, Redrive
 from redrive.cli._command import command
 from redrive.cli._face import Face
@@ -16,7 +17,20 @@ from redrive.cli.output.plain import iso
 from redrive.job import Category, Group, State
 
 TOP = 5
-"""How many causes are shown."""
+"""How many causes are shown, and how many lanes are named."""
+LATE = 600.0
+"""Seconds. What has been due for longer is not only waiting for the next pass of a worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A lane whose jobs nobody takes."""
+
+    lane: str
+    pending: int
+    due: float
+    """Since when the oldest has been due."""
+    paused: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +72,23 @@ class Standing:
         oldest = self.oldest(state)
         return None if oldest is None or oldest > self.now else self.now - oldest
 
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing failed, nothing is dead and nothing waits for a worker that is not there."""
+        return not self.failed and not self.total(State.DEAD) and not self.overdue()
+
+    def overdue(self) -> list[Overdue]:
+        """Give the lanes with jobs that should have run long ago, the oldest first."""
+        held = {lane_of(note) for note in self.pauses}
+        oldest: dict[str, float] = {}
+        pending: Counter[str] = Counter()
+        for count in self.counts:
+            if count.state is State.PENDING and count.oldest is not None:
+                pending[count.lane] += count.jobs
+                oldest[count.lane] = min(count.oldest, oldest.get(count.lane, count.oldest))
+        late = sorted((due, lane) for lane, due in oldest.items() if self.now - due > LATE)
+        return [Overdue(lane, pending[lane], due, lane in held) for due, lane in late]
+
     def categories(self) -> list[tuple[Category | None, int, int]]:
         """Count failed and dead jobs by category, most first."""
         failed: Counter[Category | None] = Counter()
@@ -80,8 +111,10 @@ def status(face: Face) -> None:
         standing = _look(app)
     if standing.groups:
         then = f"redrive list {standing.groups[0].name}"
+    elif standing.failed:
+        then = "redrive failed"
     else:
-        then = "redrive failed" if standing.failed else "redrive list"
+        then = "redrive list --state pending" if standing.overdue() else "redrive list"
     face.show(View(_document(standing), _parts(standing)), then=then)
 
 
@@ -99,8 +132,9 @@ def _look(app: Redrive) -> Standing:
 def _parts(at: Standing) -> list[Part]:
     dead = at.total(State.DEAD)
     parts: list[Part] = []
-    if not at.failed and not dead:
+    if at.healthy:
         parts.append(Line("No errors detected - system is healthy!", "good"))
+    parts += [Line(text, "warn") for text in _overdue_lines(at)]
     parts.append(
         Facts(
             [
@@ -136,6 +170,30 @@ def _parts(at: Standing) -> list[Part]:
     return parts
 
 
+def _overdue_lines(at: Standing) -> list[str]:
+    """Say in words which lanes nobody works on; a paused one has its own reason."""
+    late = at.overdue()
+    free, held = [o for o in late if not o.paused], [o for o in late if o.paused]
+    lines: list[str] = []
+    if free:
+        said = _waiting_words(at, free)
+        lines.append(f"{said}: is a worker running, and does it know the handlers?")
+    if held:
+        said = _waiting_words(at, held)
+        lines.append(f"{said}: the lane is paused, `redrive resume LANE` lets it go on")
+    return lines
+
+
+def _waiting_words(at: Standing, late: list[Overdue]) -> str:
+    names = ", ".join(one.lane for one in late[:TOP])
+    more = f" and {len(late) - TOP} more" if len(late) > TOP else ""
+    lanes = "the lane" if len(late) == 1 else "the lanes"
+    since = words(at.now - late[0].due)
+    number = sum(one.pending for one in late)
+    jobs = "1 job" if number == 1 else f"{number:,} jobs"
+    return f"{jobs} pending in {lanes} {names}{more}, due for up to {since}"
+
+
 def lane_of(note: Note) -> str:
     """Give the lane that a pause holds."""
     return note.name.partition(":")[2]
@@ -155,7 +213,7 @@ def pause_words(note: Note) -> tuple[str, str]:
 def _document(at: Standing) -> dict[str, object]:
     dead = at.total(State.DEAD)
     return {
-        "healthy": not at.failed and not dead,
+        "healthy": at.healthy,
         "failed": at.failed,
         "dead_letter_queue": dead,
         "retry_candidates": at.candidates,
@@ -173,6 +231,16 @@ def _document(at: Standing) -> dict[str, object]:
                 "seconds_left": note.expires_in,
             }
             for note in at.pauses
+        ],
+        "overdue": [
+            {
+                "lane": one.lane,
+                "pending": one.pending,
+                "due": iso(one.due),
+                "seconds": at.now - one.due,
+                "paused": one.paused,
+            }
+            for one in at.overdue()
         ],
         "oldest_due": iso(at.oldest(State.PENDING)),
         "oldest_due_seconds": at.age(State.PENDING),

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from redrive.args import Arguments
 from redrive.errors import UnknownHandler, UsageError
 from redrive.policy import Policy
-
-Isolation = Literal["thread", "process"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _LANE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._:-]{0,127}")
@@ -27,7 +24,6 @@ class Entry:
     policy: Policy
     lane: str
     timeout: float | None = None
-    isolation: Isolation | None = None
     already_done: Callable[..., object] | None = None
     formerly: tuple[str, ...] = ()
     is_async: bool = False
@@ -98,9 +94,8 @@ class Registry:
 def check_name(name: str) -> str:
     """Refuse a name that could not safely stand in a file, a log line or a URL."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        msg = (
-            f"a name must be 1 to 64 of A-Z a-z 0-9 . _ - and not start with a dot; found {name!r}"
-        )
+        hint = '; write @app.handler("name")' if callable(name) else ""
+        msg = f"a name must be 1 to 64 of A-Z a-z 0-9 . _ -, no dot first; found {name!r}{hint}"
         raise UsageError(msg)
     return name
 

@@ -60,6 +60,8 @@ class Execution(AbstractContextManager["Execution"]):
         self.outcome: Outcome = Interrupted()
         self.error: BaseException | None = None
         self.timed_out = False
+        self.cancelled = False
+        """Whether somebody stopped it from outside, which says nothing about the job."""
         self.started = clock.now()
         self.duration = 0.0
         limit = entry.timeout
@@ -92,9 +94,10 @@ class Execution(AbstractContextManager["Execution"]):
         self.duration = time.perf_counter() - self._began
         context.leave(self._token)
         self.error = error
-        self.outcome = self._outcome_of(error)
-        # Ctrl-C ends the program, not the job: it goes on up, and the claim is given back.
-        return not _is(error, KeyboardInterrupt)
+        stopped = self.cancelled or _is(error, KeyboardInterrupt)
+        self.outcome = Interrupted() if stopped else self._outcome_of(error)
+        # Who stopped it means the program, not the job: that goes on up, the claim is given back.
+        return not stopped
 
     def fail(self, error: Exception) -> None:
         """Take an error that was caught elsewhere as the end of this execution."""
@@ -106,8 +109,6 @@ class Execution(AbstractContextManager["Execution"]):
             return Done()
         if _is(error, Skip):
             return Skipped(redact.error_text(error, _secrets(self.job.payload), limit=500))
-        if _is(error, KeyboardInterrupt):
-            return Interrupted()
         return Failed(failure_of(error, self.entry, self.job, self.clock, self.timed_out))
 
 
@@ -124,6 +125,10 @@ async def awaited(execution: Execution, result: object) -> object:
     try:
         async with limit:
             return await cast("Awaitable[object]", result)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        execution.cancelled = task is not None and task.cancelling() > 0
+        raise
     finally:
         execution.timed_out = limit.expired()
 

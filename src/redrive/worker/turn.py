@@ -20,7 +20,7 @@ from redrive._clock import Clock
 from redrive.errors import StoreError, UsageError
 from redrive.events import Bus, Event, Kind
 from redrive.job import Claim, Completed, Dead, Interrupted, Job, Retry, Settlement, State
-from redrive.stores.base import Store
+from redrive.stores.base import Query, Store
 from redrive.strategy import Rand
 from redrive.worker.context import Current
 from redrive.worker.registry import Entry, Registry
@@ -119,7 +119,22 @@ class Turn:
                     self._run_batch(fresh, tally, loop, held)
                     if not fresh:
                         break
+        self._warn_of_strangers()
         return tally
+
+    def _warn_of_strangers(self) -> None:
+        """Say which due jobs nobody here can run: they wait and spend nothing."""
+        now, known = self.store.now(), self.registry.names()
+        lanes = {
+            count.lane
+            for count in self.store.counts()
+            if count.state is State.PENDING and count.oldest is not None and count.oldest <= now
+        }
+        for lane in sorted(lanes - known):
+            due = Query(lane=lane, states=frozenset({State.PENDING}))
+            names = {job.handler for job in self.store.find(due).jobs} - known
+            for name in sorted(names):
+                log.warning("jobs are due for %s, but no handler of that name is here", name)
 
     def sweep(self, tally: Tally | None = None) -> int:
         """Take over jobs whose worker vanished, and decide about each like about any failure."""

@@ -53,7 +53,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings. In plain text a `tag` stands before each row instead of the headings."""
+    """Rows under headings. In plain text a `tag` stands before each row, where tables are mixed."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]

@@ -1,7 +1,8 @@
 """Plain text: our own, the same on every machine, one row a line, tabs between values.
 
-Values are whole, times are UTC in ISO 8601, and whatever could drive a terminal or forge a line is
-shown as an escape. Nothing here knows of colours, widths or rich.
+Values are whole, times are UTC in ISO 8601, durations are seconds with their unit (`90s`), and
+whatever could drive a terminal or forge a line is shown as an escape. Nothing here knows of colours,
+widths or rich.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ def iso(at: float | None) -> str | None:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def number(value: float | None) -> str | None:
-    """Say seconds without needless digits."""
-    return None if value is None else f"{value:.3f}".rstrip("0").rstrip(".")
+def span(value: float | None) -> str | None:
+    """Say a duration in seconds, with the unit and without needless digits."""
+    return None if value is None else f"{value:.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def cell(value: Cell) -> str:
@@ -43,7 +44,7 @@ def cell(value: Cell) -> str:
         case When(at):
             said = iso(at)
         case Span(seconds):
-            said = number(seconds)
+            said = span(seconds)
         case Mark(marked):
             said = str(marked)
         case str():
@@ -67,8 +68,9 @@ def _lines(part: Part) -> Iterator[str]:
                 yield f"{tag}\t{inert(line)}"
         case Table(columns, rows, _, tag):
             lead: list[Cell] = [tag] if tag else []
-            if not tag:
-                yield _row([column.name for column in columns])
+            names = [column.name for column in columns]
+            # The names of tagged rows begin with # and the tag, so that no search for a tag finds them.
+            yield _row([f"#{tag}", *names] if tag else names)
             for row in rows:
                 yield _row([*lead, *row])
 

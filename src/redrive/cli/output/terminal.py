@@ -121,18 +121,33 @@ def _print_cards(
     rows: Sequence[Sequence[Text]],
     widths: Sequence[int],
 ) -> None:
-    """Print each row on two lines, for a narrow terminal: the short cells, then the texts."""
+    """Print each row on two lines, for a narrow terminal.
+
+    The first has the short cells. Those it has no room for start the second, and texts end it: they
+    are what may be cut.
+    """
     heads = [Text(column.name, style="bold") for column in columns]
+    short = [index for index, column in enumerate(columns) if column.kind != "text"]
+    texts = [index for index, column in enumerate(columns) if column.kind == "text"]
+    fitting = _fitting([widths[index] for index in short], console.width)
     for row in (heads, *rows):
-        first, second = Text(), Text("   ")
-        for column, width, cell in zip(columns, widths, row, strict=True):
-            if column.kind == "text":
-                second.append_text(cell).append("  ")
-            else:
-                cell.align("right" if column.kind == "number" else "left", width)
-                first.append_text(cell).append("  ")
+        for index in short:
+            kind = columns[index].kind
+            row[index].align("right" if kind == "number" else "left", widths[index])
+        first = Text("  ").join(row[index] for index in short[:fitting])
+        second = Text("  ").join(row[index] for index in [*short[fitting:], *texts])
         console.print(first, overflow="ellipsis", no_wrap=True)
-        console.print(second, overflow="ellipsis", no_wrap=True)
+        console.print(Text("   ").append_text(second), overflow="ellipsis", no_wrap=True)
+
+
+def _fitting(widths: Sequence[int], room: int) -> int:
+    """Count the cells that fit on one line, two spaces between them; one always does."""
+    taken = 0
+    for index, width in enumerate(widths):
+        taken += width + (2 if index else 0)
+        if index and taken > room:
+            return index
+    return len(widths)
 
 
 def _text(value: Cell, *, kind: str = "text", limit: int = CELL, full: bool) -> Text:

@@ -1,0 +1,178 @@
+"""Which jobs a deed is meant for: never more than was said (C3)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import redrive
+from redrive import JobNotFound, KeyConflict, Policy, Redrive, State, UsageError
+
+
+@pytest.fixture
+def jobs(app: Redrive) -> dict[str, str]:
+    """One job of each kind: waiting, dead, resolved."""
+
+    @app.handler("work", policy=Policy(attempts=1))
+    def work(name: str) -> None:
+        if name != "good":
+            raise ValueError("bad")
+
+    dead, closed = work.submit("dead"), work.submit("closed")
+    app.run_due()
+    app.resolve(closed.id)
+    waiting = work.options(delay="1h").submit("good")
+    return {"dead": dead.id, "closed": closed.id, "waiting": waiting.id}
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"stat": "dead"},
+        {"handlr": "x"},
+        {"handler": ""},
+        {"handler": None},
+        {"state": ()},
+        {"tag": ""},
+    ],
+    ids=str,
+)
+def test_a_misspelled_or_empty_filter_is_refused_because_it_would_mean_everything(
+    app: Redrive, jobs: dict[str, str], filters: dict[str, Any]
+) -> None:
+    for verb in (app.retry, app.resolve, app.find, app.groups):
+        with pytest.raises(UsageError, match="filter"):
+            verb(**filters)
+    with pytest.raises(UsageError, match="filter"):
+        app.discard(reason="r", **filters)
+    assert app.acts()[0].verb == "resolve"
+    assert len(app.acts()) == 1
+
+
+def test_groups_and_filters_mean_the_usual_states_and_ids_mean_themselves(
+    app: Redrive, jobs: dict[str, str]
+) -> None:
+    assert [job.id for job in app.discard(handler="work", reason="r").done] == [jobs["dead"]]
+    assert {job.id for job in app.reopen(handler="w*").done} == {jobs["dead"], jobs["closed"]}
+    app.resolve(jobs["closed"])
+    moved = app.retry(handler="work")
+    assert {job.id for job in moved.done} == {jobs["dead"], jobs["waiting"]}
+    assert [job.id for job in app.retry(jobs["closed"]).done] == [jobs["closed"]]
+
+
+def test_ids_with_filters_or_groups_are_refused(app: Redrive, jobs: dict[str, str]) -> None:
+    for call in (
+        lambda: app.discard(jobs["waiting"], state="dead", reason="r"),
+        lambda: app.retry(jobs["waiting"], "G1"),
+        app.retry,
+    ):
+        with pytest.raises(UsageError):
+            call()
+    assert app.get(jobs["waiting"]).state is State.PENDING
+
+
+def test_an_unknown_id_changes_nothing_at_all(app: Redrive, jobs: dict[str, str]) -> None:
+    with pytest.raises(JobNotFound, match="nothing was changed"):
+        app.retry(jobs["dead"], "01J9ZQ4B7V5X2C8D3E6F1G0H4K")
+    assert app.get(jobs["dead"]).state is State.DEAD
+
+
+def test_each_goes_through_all_pages(app: Redrive) -> None:
+    @app.handler("many")
+    def many(number: int) -> None: ...
+
+    ids = [many.submit(number).id for number in range(7)]
+    assert [job.id for job in app.each(handler="many")] == ids[::-1]
+
+
+def test_a_bare_decorator_says_how_it_is_written(app: Redrive) -> None:
+    with pytest.raises(UsageError, match=r'@app\.handler\("name"\)'):
+
+        @app.handler  # type: ignore[arg-type]
+        def function() -> None: ...
+
+
+def test_a_time_limit_that_could_not_be_kept_is_refused(app: Redrive) -> None:
+    with pytest.raises(UsageError, match="time limit"):
+
+        @app.handler("slow", timeout="1s")
+        def slow() -> None: ...
+
+
+def test_cancelling_atry_now_cancels_it_and_keeps_nothing(app: Redrive) -> None:
+    """J3: who stops a task means the task; a time limit of the caller's own goes up as one."""
+
+    @app.handler("slow")
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    async def program() -> None:
+        task = asyncio.create_task(slow.atry_now())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await slow.options(durable=True).atry_now()
+
+    asyncio.run(program())
+    [job] = app.find().jobs
+    assert (job.state, job.attempts) == (State.PENDING, 0), "the durable one was given back"
+
+
+def test_try_now_under_a_known_key_tells_what_became_of_it(app: Redrive) -> None:
+    """J1, M8."""
+
+    @app.handler("once")
+    def once(number: int) -> int:
+        return number
+
+    once.options(key="k", durable=True).try_now(1)
+    again = once.options(key="k").try_now(1)
+    assert again.done
+    with pytest.raises(redrive.Kept, match="before"):
+        _ = again.value
+    with pytest.raises(KeyConflict):
+        once.options(key="k").try_now(2)
+
+
+def test_a_captured_failure_can_be_seen_at_once(app: Redrive) -> None:
+    """J2."""
+    with app.capture("row", {"n": 1}, reraise=False) as caught:
+        raise ValueError("bad")
+    assert caught.job is not None
+    assert caught.job.reason == "captured"
+    with app.capture("row", {"n": 2}) as fine:
+        pass
+    assert fine.job is None
+
+
+def test_jobs_whose_handler_nobody_has_are_named_in_the_log(
+    app: Redrive, caplog: pytest.LogCaptureFixture
+) -> None:
+    """J8: they wait, spend nothing, and somebody is told."""
+    with app.capture("row", {"n": 1}, reraise=False):
+        raise ValueError("bad")
+    app.retry(state="dead")
+    with caplog.at_level("WARNING", "redrive"):
+        app.run_due()
+    assert "no handler of that name is here" in caplog.text
+    assert "row" in caplog.text
+
+
+def test_without_a_name_the_store_is_found_as_the_command_line_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REDRIVE_STORE", raising=False)
+    (tmp_path / "redrive.toml").write_text('store = "jsonl:here.jsonl"\n')
+    with Redrive() as app:
+        app.counts()
+        assert app.store.url == f"jsonl:{tmp_path / 'here.jsonl'}"
+    monkeypatch.setenv("REDRIVE_STORE", "memory:")
+    with Redrive() as app:
+        assert app.store.url == "memory:"

@@ -54,6 +54,8 @@ def decide(job: Job, outcome: Outcome, policy: Policy, now: float, rand: Rand) -
             return Completed(Reason.ALREADY_DONE)
         case Interrupted():
             return Release()
+        case Failed(_, captured=True):
+            return Dead(Reason.CAPTURED, "no handler of that name is registered")
         case Failed(failure):
             return _after_failure(job, failure, policy.limited(job.max_attempts), now, rand)
         case _:
@@ -67,7 +69,7 @@ def limit_after(job: Job, outcome: Outcome, policy: Policy) -> int:
         return policy.ceiling
     category = outcome.failure.category
     rule = policy.rule(category)
-    if outcome.failure.final or rule.dead:
+    if outcome.failure.final or outcome.captured or rule.dead:
         return job.attempts
     left = (rule.attempts or 1) - _failures(job, category, policy)
     return min(policy.ceiling, job.attempts + max(0, left))

@@ -266,6 +266,8 @@ class Failed:
     """The handler failed, or was never seen to end (then the category is crash)."""
 
     failure: Failure
+    captured: bool = False
+    """It failed in ordinary code, and nobody is registered who could run it again."""
 
 
 @dataclass(frozen=True, slots=True)

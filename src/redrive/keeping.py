@@ -19,7 +19,7 @@ from redrive import _ids, _json, _transitions
 from redrive._clock import Clock
 from redrive.errors import KeyConflict, StoreError, UsageError
 from redrive.events import Bus, Event
-from redrive.job import Claim, Dead, Failed, Job, Reason, Settlement, State
+from redrive.job import Claim, Failed, Job, Settlement, State
 from redrive.stores.base import Query, Store
 from redrive.strategy import Rand
 from redrive.worker.registry import Entry, Registry
@@ -181,12 +181,8 @@ class Keeper:
         execution = self.begin(entry or Entry.unregistered(name), payload, options)
         if isinstance(execution, Job):
             return execution
-        execution.fail(error)
-        settlement = self.conclude(execution)
-        if entry is None:
-            verdict = Dead(Reason.CAPTURED, "no handler of that name is registered")
-            settlement = replace(settlement, verdict=verdict, limit=1)
-        return self.keep_failed(settlement, options)
+        execution.fail(error, captured=entry is None)
+        return self.keep_failed(self.conclude(execution), options)
 
     def keep_failed(self, settlement: Settlement, options: Options) -> Job:
         """Store a job whose attempts were made in place, as its last one left it."""

@@ -99,10 +99,12 @@ class Execution(AbstractContextManager["Execution"]):
         # Who stopped it means the program, not the job: that goes on up, the claim is given back.
         return not stopped
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: Exception, *, captured: bool = False) -> None:
         """Take an error that was caught elsewhere as the end of this execution."""
         self.error = error
         self.outcome = self._outcome_of(error)
+        if captured and isinstance(self.outcome, Failed):
+            self.outcome = replace(self.outcome, captured=True)
 
     def _outcome_of(self, error: BaseException | None) -> Outcome:
         if error is None:

@@ -137,6 +137,39 @@ def test_an_empty_store_name_is_refused(empty: Shop, option: str) -> None:
     assert empty.run("list", option).exit_code == 2
 
 
+def test_json_and_plain_together_are_refused(shop: Shop) -> None:
+    for words in (["list", "--json", "--plain"], ["--plain", "list", "--json"]):
+        result = shop.run(*words)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "not both" in json.loads(result.stderr)["error"]["message"]
+
+
+@pytest.mark.parametrize("name", ["handler", "lane", "group", "tag", "text", "category", "state"])
+@pytest.mark.parametrize("words", [["list"], ["retry", "--yes"], ["groups"]], ids=" ".join)
+def test_an_empty_filter_is_refused_by_its_name(shop: Shop, words: list[str], name: str) -> None:
+    result = shop.run(*words, f"--{name}=")
+    assert result.exit_code == 2
+    assert f"--{name}" in result.stderr
+
+
+@pytest.mark.parametrize("age", [">2x", "2h", "soon", ">", "", ">-1s", "> 1e9h", ">2h x"])
+def test_a_wrong_age_names_the_option_and_shows_what_is_meant(shop: Shop, age: str) -> None:
+    result = shop.run("list", "--age", age)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: --age must be like '>2h' (older) or '<1h30m' (newer)")
+    assert repr(age) in result.stderr
+
+
+def test_names_of_files_in_the_place_of_a_pattern_are_explained(shop: Shop) -> None:
+    """`redrive list --handler llm.*`, as the shell hands it over."""
+    for file in ("llm.py", "llm.txt"):
+        Path(file).touch()
+    result = shop.run("list", "--handler", "llm.py", "llm.txt")
+    assert result.exit_code == 2
+    assert "'llm.txt' is a file here" in result.stderr
+    assert "quotes" in result.stderr
+
+
 def test_a_foreign_file_is_refused_with_its_path(empty: Shop) -> None:
     Path("notes.txt").write_text("shopping list, quite long enough to be a file of its own\n" * 50)
     for url in ("notes.txt", "jsonl:notes.txt"):
@@ -144,6 +177,7 @@ def test_a_foreign_file_is_refused_with_its_path(empty: Shop) -> None:
             result = empty.run(*words, "--store", url)
             assert result.exit_code == 5, (url, words, result.output)
             assert "notes.txt" in result.stderr
+            assert "redrive import" not in result.stderr
     assert Path("notes.txt").read_text().startswith("shopping list")
 
 

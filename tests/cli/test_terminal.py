@@ -43,6 +43,15 @@ def test_a_narrow_terminal_shows_whole_ids_and_the_error_below(shop: Shop) -> No
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
+def test_show_says_the_next_command_once(shop: Shop) -> None:
+    text = on_terminal("show", name(1)).text
+    assert text.count(f"redrive retry {name(1)}") == 1
+    assert "next:" not in text
+    assert "life" not in text
+    assert "driven again" not in text
+    assert "redrive list" in on_terminal("show", name(7)).text.splitlines()[-1]
+
+
 @pytest.mark.parametrize("words", [["--plain", "dlq"], ["dlq", "--plain"], ["dlq", "--json"]])
 def test_plain_and_json_are_the_same_on_a_terminal_as_in_a_pipe(
     shop: Shop, words: list[str]

@@ -12,10 +12,41 @@ from shopkit import HOUR, TIMEOUT, Shop, dead_letter, name, tried
 
 
 def test_a_store_without_errors_is_called_healthy(empty: Shop) -> None:
-    empty.add(make_job(name(1)))
+    empty.add(make_job(name(1), due=empty.clock.now() - 599))
     result = empty.run("status")
     assert result.stdout.splitlines()[0] == "No errors detected - system is healthy!"
     assert json.loads(empty.run("status", "--json").stdout)["data"]["healthy"] is True
+
+
+def test_what_has_been_due_for_long_is_not_healthy(empty: Shop) -> None:
+    now = empty.clock.now()
+    empty.add(
+        make_job(name(1), handler="mail.send", due=now - 2 * HOUR),
+        make_job(name(2), handler="mail.send", due=now + HOUR),
+        make_job(name(3), handler="pay", due=now - 3 * HOUR),
+        make_job(name(4), handler="held", due=now - HOUR),
+        make_job(name(5), handler="fresh", due=now - 1),
+    )
+    with empty.app() as app:
+        app.pause("held")
+    lines = empty.run("status").stdout.splitlines()
+    assert lines[0] == (
+        "3 jobs pending in the lanes pay, mail.send, the oldest due for 3h: "
+        "is a worker running, and does it know the handlers?"
+    )
+    assert lines[1].startswith("1 job pending in the lane held, the oldest due for 1h: the lane is")
+    data = json.loads(empty.run("status", "--json").stdout)["data"]
+    assert data["healthy"] is False
+    assert [(o["lane"], o["paused"]) for o in data["overdue"]] == [
+        ("pay", False),
+        ("mail.send", False),
+        ("held", True),
+    ]
+
+
+def test_few_of_many_overdue_lanes_are_named(empty: Shop) -> None:
+    empty.add(*(make_job(name(number), handler=f"h{number}") for number in range(1, 9)))
+    assert "h1, h2, h3, h4, h5 and 3 more, the oldest" in empty.run("status").stdout
 
 
 @pytest.mark.parametrize(
@@ -135,6 +166,32 @@ def test_a_secret_of_the_payload_is_hidden_in_the_error_too(empty: Shop) -> None
         assert "hunter22" not in empty.run("show", name(1), output).stdout
 
 
+def test_show_says_in_words_how_often_and_since_when(shop: Shop) -> None:
+    text = shop.run("show", name(1)).stdout
+    assert "failures so far\ttransient 3\n" in text
+    assert "\ndriven again\t" not in text
+    assert "\n#attempt\tnumber\tdriven again\tstarted\ttook\t" in text
+    shop.run("retry", name(1))
+    text = shop.run("show", name(1)).stdout
+    assert "\ndriven again\tonce\n" in text
+    assert "\ndue since\t" in text
+    assert "next retry" not in text
+    assert "\nnext retry\t" in shop.run("show", name(6)).stdout
+
+
+def test_show_of_a_group_says_what_to_type(shop: Shop) -> None:
+    result = shop.run("show", "G2")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[1] == "hint: redrive list G2"
+
+
+def test_every_duration_in_plain_text_has_its_unit(shop: Shop) -> None:
+    shop.run("pause", "mail.send", "--for", "2h")
+    lines = shop.run("status").stdout.splitlines()
+    assert "Oldest due\t86400s" in lines
+    assert "pause\tmail.send\tada\t7200s\t-" in lines
+
+
 def test_the_retry_line_can_be_pasted(shop: Shop) -> None:
     store = ["--store", "redrive.db"]
     data = json.loads(shop.run("show", name(1), "--json", *store).stdout)["data"]
@@ -193,13 +250,18 @@ def test_p8_hooks_prints_its_delays_and_the_one_nobody_waits_for(
     rows = [line.split("\t") for line in empty.run("policy", "show", spelling).stdout.splitlines()]
     delays = [row[2:] for row in rows if row[0] == "delay"]
     assert [row[1:4] for row in delays] == [
-        ["60", "30", "90"],
-        ["120", "90", "150"],
-        ["240", "210", "270"],
-        ["480", "450", "510"],
-        ["960", "930", "990"],
+        ["60s", "30s", "90s"],
+        ["120s", "90s", "150s"],
+        ["240s", "210s", "270s"],
+        ["480s", "450s", "510s"],
+        ["960s", "930s", "990s"],
     ]
     assert [row[4] for row in delays] == ["retry"] * 4 + ["dead, never waited"]
+
+
+@pytest.mark.parametrize("preset", ["DEFAULT", "HOOKS"])
+def test_policy_show_speaks_only_of_what_there_is(empty: Shop, preset: str) -> None:
+    assert "pause" not in empty.run("policy", "show", preset).stdout
 
 
 def test_policy_show_needs_no_store_and_names_what_there_is(empty: Shop) -> None:

@@ -191,7 +191,7 @@ def _waiting_words(at: Standing, late: list[Overdue]) -> str:
     since = words(at.now - late[0].due)
     number = sum(one.pending for one in late)
     jobs = "1 job" if number == 1 else f"{number:,} jobs"
-    return f"{jobs} pending in {lanes} {names}{more}, due for up to {since}"
+    return f"{jobs} pending in {lanes} {names}{more}, the oldest due for {since}"
 
 
 def lane_of(note: Note) -> str:

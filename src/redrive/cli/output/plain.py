@@ -19,7 +19,15 @@ NOTHING = "-"
 
 def render(view: View) -> str:
     """Give the whole text."""
-    return "".join(f"{line}\n" for part in view.parts for line in _lines(part))
+    lines: list[str] = []
+    tag = ""
+    for part in view.parts:
+        found = list(_lines(part))
+        # Tables in a row with the same tag are one: the columns are named once.
+        again = isinstance(part, Table) and tag == part.tag != ""
+        lines += found[1:] if again else found
+        tag = part.tag if isinstance(part, Table) else ""
+    return "".join(f"{line}\n" for line in lines)
 
 
 def iso(at: float | None) -> str | None:

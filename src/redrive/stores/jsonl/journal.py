@@ -217,7 +217,7 @@ class Journal:
         elif raw.strip(b"\0"):
             msg = (
                 f"{self.place} is not a Redrive journal: its first line is another's; "
-                "name another file, or bring its jobs in with `redrive import`"
+                "name another file"
             )
             raise StoreForeign(msg)
         else:

@@ -20,6 +20,8 @@ Target = str | Job | Group
 _GROUP = re.compile(r"[Gg](\d{1,9})")
 _ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _PAGE = 1000
+_CANDIDATES = 5
+"""How many of the jobs that may be meant are named."""
 E = TypeVar("E", State, Category)
 
 USUAL: Mapping[Verb, Sequence[State]] = {
@@ -170,18 +172,26 @@ def _is_group(target: Target) -> bool:
 def job_id(store: Store, text: str) -> str:
     """Give the id that starts with this text; it must be the only one."""
     if not _ID.fullmatch(text):
-        msg = f"{text!r} is no job id; ids look like 01J9ZQ4B7V5X2C8D3E6F1G0H4K (or its beginning)"
-        raise UsageError(msg)
+        raise UsageError(no_job(text))
     if store.get(text) is not None:
         return text
-    found = store.find(Query(prefix=text.upper(), limit=2)).jobs
+    found = store.find(Query(prefix=text.upper(), limit=_CANDIDATES + 1)).jobs
     if not found:
-        msg = f"no job {text!r}; `redrive list` shows the ids there are"
-        raise JobNotFound(msg)
+        raise JobNotFound(no_job(text))
     if len(found) > 1:
-        msg = f"{text!r} is the beginning of more than one id; type more of it"
+        names = ", ".join(job.id for job in found[:_CANDIDATES])
+        more = " and more" if len(found) > _CANDIDATES else ""
+        msg = f"{text!r} is the beginning of more than one id: {names}{more}; type more of it"
         raise UsageError(msg)
     return found[0].id
+
+
+def no_job(text: str) -> str:
+    """Say that there is no such job, in the same words wherever it is found out."""
+    return (
+        f"no job {text!r}; ids look like 01J9ZQ4B7V5X2C8D3E6F1G0H4K (the first characters will do, "
+        "4 at least), groups like G7: `redrive list` shows them"
+    )
 
 
 def spelled(targets: Iterable[Target], filters: Filters) -> str:

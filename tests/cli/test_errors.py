@@ -170,6 +170,46 @@ def test_names_of_files_in_the_place_of_a_pattern_are_explained(shop: Shop) -> N
     assert "quotes" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["list", "retry", "show"])
+def test_the_shells_file_names_are_explained_where_an_id_was_expected(
+    shop: Shop, command: str
+) -> None:
+    for file in ("mail.py", "z"):
+        Path(file).touch()
+    for word in ("mail.py", "z"):
+        result = shop.run(command, word)
+        assert result.exit_code in {2, 3}
+        assert ("quotes" in result.stderr) == (command != "show")
+    assert "quotes" in shop.run("retry", "--handler", "mail.py").stderr
+    listed = shop.run("list", "--handler", "mail.py")
+    assert listed.exit_code == 0
+    assert "quotes" in listed.stderr
+
+
+@pytest.mark.parametrize("command", ["list", "retry", "show"])
+def test_a_word_that_is_no_job_is_always_answered_alike(shop: Shop, command: str) -> None:
+    said = {word: shop.run(command, word).stderr for word in ("nonsense", "z", "a.b!")}
+    for word, text in said.items():
+        assert text.startswith(f"error: no job {word!r}; ids look like 01J")
+        assert text == said["z"].replace("'z'", repr(word))
+
+
+def test_several_missing_jobs_are_named(shop: Shop) -> None:
+    words = [f"ZZZZ{number}" for number in range(7)]
+    error = shop.run("retry", *words, "--yes").stderr
+    assert error.startswith("error: none of these 7 jobs is there: 'ZZZZ0', ")
+    assert "'ZZZZ4' …" in error
+
+
+def test_an_ambiguous_beginning_lists_the_jobs_it_may_mean(shop: Shop) -> None:
+    for command in ("list", "retry", "show"):
+        result = shop.run(command, "01J9ZQ4B")
+        assert result.exit_code == 2
+        assert all(name(number) in result.stderr for number in range(3, 8))
+        assert name(2) not in result.stderr
+        assert "and more; type more of it" in result.stderr
+
+
 def test_a_foreign_file_is_refused_with_its_path(empty: Shop) -> None:
     Path("notes.txt").write_text("shopping list, quite long enough to be a file of its own\n" * 50)
     for url in ("notes.txt", "jsonl:notes.txt"):

@@ -15,7 +15,16 @@ def test_a_terminal_gets_tables_colours_and_the_next_command(shop: Shop) -> None
     shown = on_terminal("dlq")
     assert b"\x1b[" in shown.raw
     lines = shown.text.splitlines()
-    assert lines[0].split() == ["#", "id", "time", "error", "category", "attempts", "group"]
+    assert lines[0].split() == [
+        "#",
+        "id",
+        "time",
+        "handler",
+        "error",
+        "category",
+        "attempts",
+        "group",
+    ]
     assert name(4) in lines[2]
     assert "KeyError: 'vat_id'" in lines[2]
     assert lines[-1] == f"next: redrive show {name(4)}"
@@ -39,8 +48,29 @@ def test_without_colours_not_one_escape_is_written(shop: Shop, env: dict[str, st
 def test_a_narrow_terminal_shows_whole_ids_and_the_error_below(shop: Shop) -> None:
     text = on_terminal("dlq", width=80).text
     assert name(4) in text
-    assert "\n   KeyError: 'vat_id'" in text
+    assert "\n   pdf.print  KeyError: 'vat_id'" in text
     assert max(len(line) for line in text.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("command", ["dlq", "failed", "list"])
+@pytest.mark.parametrize("width", [60, 80, 100, 130])
+def test_no_width_hides_the_handler_the_attempts_or_the_group(
+    shop: Shop, command: str, width: int
+) -> None:
+    shown = on_terminal(command, width=width).text
+    lines = shown.partition("next: ")[0].splitlines()
+    assert max(len(line) for line in lines) <= width
+    text = " ".join(lines)
+    words = {
+        "dlq": "pdf.print 3/10 G3",
+        "failed": "pay.charge 1/10 G1",
+        "list": "pdf.print 3/10 G3",
+    }
+    for word in ["handler", "attempts", "group", *words[command].split()]:
+        assert word in text.split()
+    if width <= 80:
+        starts = [line for line in lines if "01J9ZQ" in line]
+        assert len(lines) == 2 * len(starts) + 2
 
 
 def test_show_says_the_next_command_once(shop: Shop) -> None:
@@ -67,7 +97,7 @@ def test_a_pipe_gets_plain_text_and_no_hint(shop: Shop) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "redrive", "dlq"], capture_output=True, check=True, timeout=60
     )
-    assert ended.stdout.startswith(b"#\tid\ttime\terror\tcategory\tattempts\tgroup\n")
+    assert ended.stdout.startswith(b"#\tid\ttime\thandler\terror\tcategory\tattempts\tgroup\n")
     assert ended.stderr == b""
 
 
@@ -91,7 +121,7 @@ def test_it_works_where_rich_is_not_installed(shop: Shop) -> None:
     shown = on_terminal("dlq", rich=False)
     assert shown.code == 0
     assert b"\x1b" not in shown.raw
-    assert shown.raw.startswith(b"#\tid\ttime\terror\tcategory\tattempts\tgroup\r\n")
+    assert shown.raw.startswith(b"#\tid\ttime\thandler\terror\tcategory\tattempts\tgroup\r\n")
     asked = on_terminal("resolve", "G1", rich=False, typed=b"y\n")
     assert asked.code == 0
     assert b"would take\t2" in asked.raw

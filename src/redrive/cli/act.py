@@ -14,13 +14,16 @@ from redrive.app import USUAL, Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, FAILED, NOTHING, PARTLY, USAGE, Stop
 from redrive.cli._face import Face, same_line
-from redrive.cli._filters import Selection, selection_of, with_filters
+from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
 from redrive.cli._plan import Plan, make_plan, still_so
 from redrive.cli.documents import error_line, job_document
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+from redrive.selection import no_job
 
 TYPED = 100
 """Above so many jobs the number must be typed."""
+NAMED = 5
+"""How many missing jobs are named."""
 
 Function = Callable[..., None]
 
@@ -111,10 +114,10 @@ def _act(face: Face, verb: Verb, said: dict[str, Any]) -> None:
     """Freeze, preview, ask, do, report."""
     selection = _selection(verb, said)
     with face.opened(read_only=said["dry_run"]) as app:
-        plan = make_plan(app, verb, selection)
+        with explained(selection):
+            plan = make_plan(app, verb, selection)
         if plan.is_void:
-            missing = "".join(f"; no job {one!r}" for one, _ in plan.ineligible[:3])
-            raise Stop("nothing_matched", f"nothing matched{missing}", exits=NOTHING)
+            raise _nothing(plan)
         if said["dry_run"]:
             then = same_line(without="--dry-run") if plan.eligible else ""
             face.show(View(_plan_document(plan), _preview(plan)), then=then)
@@ -125,6 +128,20 @@ def _act(face: Face, verb: Verb, said: dict[str, Any]) -> None:
         if not (said["yes"] or plan.is_single):
             _ask(face, plan)
         _carry_out(face, app, plan, said["reason"])
+
+
+def _nothing(plan: Plan) -> Stop:
+    """Say that no job is meant, and by which word."""
+    missing = [one for one, _ in plan.ineligible]
+    said = unquoted(plan.selection)
+    if not missing:
+        return Stop("nothing_matched", "nothing matched", hint=said, exits=NOTHING)
+    text = no_job(missing[0])
+    if len(missing) > 1:
+        names = ", ".join(repr(one) for one in missing[:NAMED])
+        more = " …" if len(missing) > NAMED else ""
+        text = f"none of these {len(missing)} jobs is there: {names}{more}"
+    return Stop("nothing_matched", said or text, exits=NOTHING)
 
 
 def _carry_out(face: Face, app: Redrive, plan: Plan, reason: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from redrive.app import Filters, Page, Redrive
 from redrive.cli._command import command
 from redrive.cli._face import Face
-from redrive.cli._filters import Selection, selection_of, with_filters
+from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
 from redrive.cli.documents import (
     act_document,
     category_of,
@@ -22,7 +23,14 @@ from redrive.cli.output import Cell, Line, Part, Table, View, When, columns, num
 from redrive.job import Job
 
 _SHORT = columns(
-    "#:number", "id:id", "time:time", "error", "category:word", "attempts:number", "group:id"
+    "#:number",
+    "id:id",
+    "time:time",
+    "handler",
+    "error",
+    "category:word",
+    "attempts:number",
+    "group:id",
 )
 _LIST = columns(
     "id:id",
@@ -40,8 +48,10 @@ _LIST = columns(
     "tags:text:extra",
     "key:text:extra",
 )
+LIMIT = 20
+_PAGE = 1000
 _limit = click.option(
-    "--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), metavar="N"
+    "--limit", default=LIMIT, show_default=True, type=click.IntRange(1, 10_000), metavar="N"
 )
 _cursor = click.option("--cursor", metavar="CURSOR", help="Go on where a page ended.")
 
@@ -92,21 +102,36 @@ def failed(face: Face, limit: int, cursor: str | None) -> None:
     "redrive list --state dead --ids | redrive resolve - --yes",
 )
 @with_filters
-@_limit
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help=f"[default: {LIMIT}; with --ids all]",
+)
 @_cursor
-@click.option("--ids", "only_ids", is_flag=True, help="Only the ids, one a line.")
+@click.option("--ids", "only_ids", is_flag=True, help="Only the ids, one a line, of all jobs.")
 @click.pass_obj
-def list_(face: Face, /, limit: int, cursor: str | None, *, only_ids: bool, **said: Any) -> None:
+def list_(
+    face: Face, /, limit: int | None, cursor: str | None, *, only_ids: bool, **said: Any
+) -> None:
     """List jobs, newest first; every filter given must hold."""
     selection = selection_of(said)
-    with face.reading() as app:
-        page = _found(app, selection, limit, cursor)
+    with face.reading() as app, explained(selection):
+        if only_ids and limit is None:
+            ids = _all_ids(app, selection, cursor)
+            page = Page([], None)
+        else:
+            page = _found(app, selection, limit or LIMIT, cursor)
+            ids = [job.id for job in page.jobs]
         now = app.store.now()
-    view = _listed(page, limit, now)
     if only_ids:
-        ids = [job.id for job in page.jobs]
-        view = View(ids, [Line(one) for one in ids], view.page)
+        where = {"limit": limit, "count": len(ids), "cursor": page.cursor}
+        view = View(ids, [Line(one) for one in ids], where)
+    else:
+        view = _listed(page, limit or LIMIT, now)
     _show(face, view, page)
+    if not ids and (hint := unquoted(selection)):
+        face.say(f"hint: {hint}")
 
 
 @command(
@@ -191,15 +216,33 @@ def _found(app: Redrive, selection: Selection, limit: int, cursor: str | None) -
     if len(selection.groups) == 1:
         filters["group"] = selection.groups[0]
     elif selection.ids or selection.groups:
-        jobs = [app.get(name) for name in selection.ids]
-        for number in selection.groups:
-            wanted: Filters = {**filters, "group": number}
-            jobs += app.each(**wanted)
+        jobs = list(_named(app, selection))
         if len(jobs) > limit:
             msg = f"{len(jobs)} jobs are meant; give --limit {len(jobs)} to see them all"
             raise click.UsageError(msg)
         return Page(jobs, None)
     return app.find(limit=limit, cursor=cursor, **filters)
+
+
+def _all_ids(app: Redrive, selection: Selection, cursor: str | None) -> list[str]:
+    """Give the ids of all that is meant, however many, without keeping the jobs."""
+    if selection.ids or len(selection.groups) > 1:
+        return [job.id for job in _named(app, selection)]
+    ids: list[str] = []
+    while True:
+        page = _found(app, selection, _PAGE, cursor)
+        ids += [job.id for job in page.jobs]
+        if page.cursor is None:
+            return ids
+        cursor = page.cursor
+
+
+def _named(app: Redrive, selection: Selection) -> Iterator[Job]:
+    """Give the jobs of ids or of several groups, in the order they were named, each once."""
+    yield from {job.id: job for job in map(app.get, selection.ids)}.values()
+    for number in dict.fromkeys(selection.groups):
+        filters: Filters = {**(selection.filters or {}), "group": number}
+        yield from app.each(**filters)
 
 
 def _show(face: Face, view: View, page: Page) -> None:
@@ -219,6 +262,7 @@ def _short(page: Page, limit: int, now: float, empty: str) -> View:
         [
             job.id,
             When(job.updated, now),
+            job.handler,
             error_line(job.failure),
             category_of(job),
             attempts_of(job),

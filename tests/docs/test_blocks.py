@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from redrive import config
+from redrive.cli import _errors
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -75,6 +80,36 @@ def test_every_command_shown_exists(page: str, line: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("page", "block"),
+    [(page.name, block) for page in PAGES for block in blocks(page, "toml")],
+    ids=lambda value: str(value)[:20],
+)
+def test_every_toml_block_is_a_file_that_redrive_reads(
+    page: str, block: str, tmp_path: Path
+) -> None:
+    (tmp_path / "redrive.toml").write_text(block, "utf-8")
+    found = config.find(directory=tmp_path, environ={})
+    assert found.unknown == (), page
+    assert tomllib.loads(block).keys() <= {*config.KEYS, "redrive"}, page
+    assert found.source == str(tmp_path / "redrive.toml"), page
+
+
+@pytest.mark.parametrize(
+    ("page", "block"),
+    [(page.name, block) for page in PAGES for block in blocks(page, "json")],
+    ids=lambda value: str(value)[:20],
+)
+def test_every_json_block_is_json(page: str, block: str) -> None:
+    assert json.loads(block), page
+
+
+def test_the_guide_names_every_exit_code() -> None:
+    table = (ROOT / "docs" / "guide.md").read_text("utf-8").partition("### Exit codes")[2]
+    found = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
+    assert found == {*range(_errors.PARTLY + 1), _errors.INTERRUPTED}
 
 
 def test_every_block_names_a_language_that_is_checked() -> None:

@@ -166,7 +166,7 @@ def _delay_table(names: list[Category], rule: Rule, alone: bool) -> Table:
         "delay:number",
         "lowest:number",
         "highest:number",
-        "then",
+        "then:word",
     )
     return Table(heads, rows, f"Delays: {said}", "delay")
 

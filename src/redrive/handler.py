@@ -101,8 +101,7 @@ class Handler(Generic[P, R_co]):
         if not self.entry.is_async:
             msg = f"{self.name} is not async; use `await app.aio({self.name}.try_now, …)`"
             raise UsageError(msg)
-        payload = self._payload(args, kwargs)
-        execution = await hop(self.threads(), self.keeper.begin, self.entry, payload, self.chosen)
+        execution = await self._begun(self._payload(args, kwargs))
         if isinstance(execution, Job):
             return Tried(done=execution.state is State.COMPLETED, job=execution)
         try:
@@ -145,6 +144,21 @@ class Handler(Generic[P, R_co]):
 
     def _payload(self, args: tuple[object, ...], kwargs: dict[str, object]) -> str:
         return self.entry.arguments.dump(args, kwargs, self.keeper.settings.payload_limit)
+
+    async def _begun(self, payload: str) -> Execution | Job:
+        """Get ready on another thread; if we are cancelled meanwhile, what was claimed goes back."""
+        import asyncio  # noqa: PLC0415 - whoever awaits this has imported it
+
+        began = asyncio.ensure_future(
+            hop(self.threads(), self.keeper.begin, self.entry, payload, self.chosen)
+        )
+        try:
+            return await asyncio.shield(began)
+        except asyncio.CancelledError:
+            execution = await began
+            if isinstance(execution, Execution):
+                self.keeper.end(execution, self.chosen)
+            raise
 
     def _tried(self, execution: Execution, job: Job | None) -> Tried[R_co]:
         if isinstance(execution.outcome, Failed):

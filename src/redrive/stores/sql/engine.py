@@ -17,9 +17,9 @@ from redrive.errors import JobNotFound, KeyConflict, Refused, UsageError
 from redrive.job import TERMINAL, Act, Claim, Job, Settlement, State
 from redrive.stores.base import PAUSE, Moved, PurgeRule
 from redrive.stores.sql.lists import SqlLists
-from redrive.stores.sql.notes import SqlNotes, live_notes, record_act
+from redrive.stores.sql.notes import SqlNotes, act_landed, live_notes, record_act
 from redrive.stores.sql.rows import changes_to_row, job_from_row
-from redrive.stores.sql.settle import group_of, held_by_id, settle
+from redrive.stores.sql.settle import group_of, held_by_id, settle, settlements_landed
 from redrive.stores.sql.tx import Row, Tx
 
 
@@ -47,13 +47,16 @@ class Wanted:
 class SqlStore(SqlLists, SqlNotes):
     """A store over a database; a dialect adds how to open it, and how to find what is due."""
 
+    _claims_are_synced = False
+    """Whether claims and seizures, too, are on disk before they are answered."""
+
     @abstractmethod
     def _due(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[Row]:
         """Give the whole rows of the jobs to be claimed, earliest due first, locked."""
 
     @abstractmethod
-    def _insert(self, tx: Tx, jobs: Sequence[Job]) -> None:
-        """Write new jobs with payload and history."""
+    def _insert(self, tx: Tx, jobs: Sequence[Job]) -> bool:
+        """Write new jobs with payload and history; False if others took an id or key meanwhile."""
 
     def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
         """Keep jobs, whole; see the contract."""
@@ -65,20 +68,10 @@ class SqlStore(SqlLists, SqlNotes):
         return self._write(lambda tx: self._add(tx, jobs), durable=True)
 
     def _add(self, tx: Tx, jobs: Sequence[Job]) -> list[Job]:
-        by_id = {job.id: job for job in _stored(tx, "by_ids", (job.id for job in jobs))}
-        by_key = _by_key(tx, jobs)
-        fresh: list[Job] = []
-        answers: list[Job] = []
-        for job in jobs:
-            stored = by_id.get(job.id) or _keyed(by_key, job)
-            if stored is None:
-                fresh.append(_as_new(tx, job))
-                stored = by_id[job.id] = _without_history(fresh[-1])
-                if job.key is not None:
-                    by_key[job.key] = stored
-            answers.append(stored)
-        self._insert(tx, fresh)
-        return answers
+        while True:
+            answers, fresh = _sorted_out(tx, jobs)
+            if self._insert(tx, fresh):
+                return answers
 
     def claim(
         self,
@@ -108,7 +101,7 @@ class SqlStore(SqlLists, SqlNotes):
             )
             return _claim(tx, self._due(tx, wanted, only), holder, lease_for)
 
-        return self._write(work, durable=False)
+        return self._write(work, durable=self._claims_are_synced, landed=_claims_landed)
 
     def renew(self, claims: Sequence[Claim], *, lease_for: float) -> list[bool]:
         """Lengthen leases from now; see the contract."""
@@ -116,14 +109,20 @@ class SqlStore(SqlLists, SqlNotes):
 
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
         """End claims; see the contract."""
-        return self._write(lambda tx: settle(tx, results), durable=False)
+        return self._write(
+            lambda tx: settle(tx, results),
+            durable=False,
+            landed=lambda tx, answers: settlements_landed(tx, results, answers),
+        )
 
     def seize(
         self, *, by: str, lease_for: float, holder: str | None = None, limit: int = 100
     ) -> list[Claim]:
         """Take over running jobs whose lease has ended; see the contract."""
         return self._write(
-            lambda tx: _seize(tx, by, lease_for, holder, max(limit, 0)), durable=False
+            lambda tx: _seize(tx, by, lease_for, holder, max(limit, 0)),
+            durable=self._claims_are_synced,
+            landed=_claims_landed,
         )
 
     def move(
@@ -137,15 +136,40 @@ class SqlStore(SqlLists, SqlNotes):
     ) -> Moved:
         """Apply a person's deed to exactly these jobs; see the contract."""
         waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
-        return self._write(lambda tx: _move(tx, ids, verb, act, waits=waits, run=run), durable=True)
+        return self._write(
+            lambda tx: _move(tx, ids, verb, act, waits=waits, run=run),
+            durable=True,
+            landed=lambda tx, moved: _move_landed(tx, ids, moved),
+        )
 
     def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
         """Give a job another payload; see the contract."""
-        return self._write(lambda tx: _amend(tx, job_id, payload, act, expected), durable=True)
+        return self._write(
+            lambda tx: _amend(tx, job_id, payload, act, expected),
+            durable=True,
+            landed=_amendment_landed,
+        )
 
     def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
         """Remove finished jobs by rule; see the contract."""
         return self._write(lambda tx: _purge(tx, rules, limit), durable=False)
+
+
+def _sorted_out(tx: Tx, jobs: Sequence[Job]) -> tuple[list[Job], list[Job]]:
+    """Give the answer for each job, and those that are to be written."""
+    by_id = {job.id: job for job in _stored(tx, "by_ids", (job.id for job in jobs))}
+    by_key = _by_key(tx, jobs)
+    fresh: list[Job] = []
+    answers: list[Job] = []
+    for job in jobs:
+        stored = by_id.get(job.id) or _keyed(by_key, job)
+        if stored is None:
+            fresh.append(_as_new(tx, job))
+            stored = by_id[job.id] = _without_history(fresh[-1])
+            if job.key is not None:
+                by_key[job.key] = stored
+        answers.append(stored)
+    return answers, fresh
 
 
 def _stored(tx: Tx, query: str, values: Iterable[str]) -> list[Job]:
@@ -222,19 +246,30 @@ def _seize(tx: Tx, by: str, lease_for: float, holder: str | None, limit: int) ->
     else:
         rows = tx.all("held_by", (holder, limit))
     claims: list[Claim] = []
+    changes: list[Row] = []
     for row in rows:
         number, lost = job_from_row(row)
         job = seized(lost, by=by, lease_end=seconds + lease_for, boot=boot)
-        tx.run("seize", (job.lease, job.holder, job.lease_end, job.boot, number))
+        changes.append((job.lease, job.holder, job.lease_end, job.boot, number))
         claims.append(Claim(job, lost_by=lost.holder))
+    tx.many("seize", changes)
     return claims
+
+
+def _claims_landed(tx: Tx, claims: list[Claim]) -> bool:
+    """Whether these leases were given: all were, if one of them still stands."""
+    fences = {(claim.job.id, claim.job.lease, claim.job.holder) for claim in claims}
+    return any(
+        job.state is State.RUNNING and (job.id, job.lease, job.holder) in fences
+        for job in _stored(tx, "to_change", (claim.job.id for claim in claims))
+    )
 
 
 def _move(
     tx: Tx, ids: Sequence[str], verb: Verb, act: Act, *, waits: dict[str, float], run: int | None
 ) -> Moved:
     now = tx.now()
-    found = {row[1]: job_from_row(row) for row in tx.all("by_ids", (tx.array(ids),))}
+    found = {row[1]: job_from_row(row) for row in tx.all("to_change", (tx.array(ids),))}
     done: list[Job] = []
     skipped: list[tuple[str, str]] = []
     changes: list[Row] = []
@@ -254,6 +289,11 @@ def _move(
     return Moved(done, skipped, act)
 
 
+def _move_landed(tx: Tx, ids: Sequence[str], moved: Moved) -> bool:
+    tx.all("to_change", (tx.array(ids),))
+    return act_landed(tx, moved.act)
+
+
 def _present(found: tuple[int, Job] | None, job_id: str) -> tuple[int, Job]:
     if found is None:
         msg = f"no job {job_id}; it may have been purged"
@@ -262,16 +302,23 @@ def _present(found: tuple[int, Job] | None, job_id: str) -> tuple[int, Job]:
 
 
 def _amend(tx: Tx, job_id: str, payload: str, act: Act, expected: int) -> Job:
-    row = tx.one("by_id", (job_id,))
+    row = tx.one("to_change", (tx.array([job_id]),))
     number, job = _present(None if row is None else job_from_row(row), job_id)
     if job.edits != expected:
         msg = f"was edited meanwhile ({job.edits} edits, not {expected}); look at it again"
         raise Refused(msg)
     job = amended(job, payload, now=tx.now())
-    tx.run("rewrite", changes_to_row(job, number))
+    tx.many("rewrite", [changes_to_row(job, number)])
     tx.run("repay", (job.payload, job.original, number))
     record_act(tx, replace(act, done=1))
     return job
+
+
+def _amendment_landed(tx: Tx, job: Job) -> bool:
+    stored = _stored(tx, "to_change", [job.id])
+    return [(one.edits, one.payload, one.updated) for one in stored] == [
+        (job.edits, job.payload, job.updated)
+    ]
 
 
 def _purge(tx: Tx, rules: Sequence[PurgeRule], limit: int) -> list[tuple[str, State]]:

@@ -33,11 +33,12 @@ class SqlNotes(SqlBase):
         return self._write(
             lambda tx: _note(tx, name, value, expected=expected, expires_in=expires_in),
             durable=durable,
+            landed=lambda tx, note: note is None or _note_landed(tx, name, note),
         )
 
     def record(self, act: Act) -> Act:
         """Keep an act that moved no job; gives it with its number and time."""
-        return self._write(lambda tx: record_act(tx, act), durable=True)
+        return self._write(lambda tx: record_act(tx, act), durable=True, landed=act_landed)
 
     def acts(self, *, limit: int = 100, before: int | None = None) -> list[Act]:
         """Give acts, newest first, from before that number."""
@@ -60,10 +61,22 @@ def record_act(tx: Tx, act: Act) -> Act:
     return replace(act, number=tx.insert("insert_act", act_to_row(act)))
 
 
+def act_landed(tx: Tx, act: Act) -> bool:
+    """Whether exactly this act is kept; its number alone may have been given to another since."""
+    return [act] == [act_from_row(row) for row in tx.all("acts", (act.number + 1, 1))]
+
+
+def _note_landed(tx: Tx, name: str, note: Note) -> bool:
+    tx.alone("notes")
+    stored = tx.one("note", (name,))
+    return (0 if stored is None else stored[0]) == note.version
+
+
 def _note(
     tx: Tx, name: str, value: str | None, *, expected: int | None, expires_in: float | None
 ) -> Note | None:
     now = tx.now()
+    tx.alone("notes")
     stored = tx.one("note", (name,))
     live = stored is not None and (stored[1] is None or stored[1] > now)
     if expected is not None and expected != (stored[0] if stored and live else 0):

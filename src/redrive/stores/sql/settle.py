@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from redrive._evolve import evolve
 from redrive._transitions import KEEP_FIRST, KEEP_LAST, settled
 from redrive.job import Attempt, Claim, Failure, Job, Settlement, State
-from redrive.stores.sql.rows import attempt_to_json, category_of, changes_to_row
+from redrive.stores.sql.rows import attempt_to_json, category_of, changes_to_row, job_from_row
 from redrive.stores.sql.tx import Row, Tx
 
 _KEPT = KEEP_FIRST + KEEP_LAST
@@ -32,6 +32,25 @@ def settle(tx: Tx, results: Sequence[Settlement]) -> list[Job | None]:
             answers.append(None)
     settling.write()
     return answers
+
+
+def settlements_landed(
+    tx: Tx, results: Sequence[Settlement], answers: Sequence[Job | None]
+) -> bool:
+    """Whether these claims were ended so: all that took were, if one of them is found to be.
+
+    An attempt's record is never rewritten; where there is none, the job must be as it was left.
+    """
+    took = {job.id: (result, job) for result, job in zip(results, answers, strict=True) if job}
+    for row in tx.all("to_change", (tx.array(took),)):
+        number, stored = job_from_row(row)
+        result, job = took[stored.id]
+        if result.attempt is None:
+            if (stored.lease, stored.state, stored.updated) == (job.lease, job.state, job.updated):
+                return True
+        elif (attempt_to_json(result.attempt),) in tx.all("attempts", (number,)):
+            return True
+    return not took
 
 
 def held_by_id(tx: Tx, claims: Iterable[Claim]) -> dict[str, tuple[int, int, str]]:
@@ -56,6 +75,7 @@ class _Settling:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
         self._now = tx.now()
+        self._groups: dict[str, int | None] = {}
         self._completed: list[Row] = []
         self._others: list[Row] = []
         self._attempts: list[Row] = []
@@ -64,7 +84,7 @@ class _Settling:
         """End one claim whose fence stands."""
         attempt = result.attempt
         failure = attempt.failure if attempt else None
-        group = group_of(self._tx, failure)
+        group = self._group_of(failure)
         job = settled(
             result.claim.job,
             result.verdict,
@@ -81,13 +101,21 @@ class _Settling:
             self._others.append(changes_to_row(job, number))
         return job
 
+    def _group_of(self, failure: Failure | None) -> int | None:
+        """Give the group of a failure; most of a batch fail of the same few causes."""
+        if failure is None:
+            return None
+        if failure.fingerprint not in self._groups:
+            self._groups[failure.fingerprint] = group_of(self._tx, failure)
+        return self._groups[failure.fingerprint]
+
     def _keep(self, number: int, job: Job, attempt: Attempt) -> Job:
         """Note an attempt down; a history that grew too long loses its middle, which is counted."""
         row = (number, attempt.ordinal, attempt_to_json(attempt))
         if job.lease <= _KEPT:
             self._attempts.append(row)
             return job
-        self._tx.run("insert_attempt", row)
+        self._tx.many("insert_attempt", [row])
         (kept,) = self._tx.one("count_attempts", (number,)) or (0,)
         if kept <= _KEPT:
             return job

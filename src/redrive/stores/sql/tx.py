@@ -34,9 +34,9 @@ class Migration:
     script: str
 
 
-def load_queries(dialect: str) -> dict[str, str]:
-    """Read every statement of a dialect, with what it includes put in."""
-    found: dict[str, str] = {}
+def load_queries(dialect: str, **given: str) -> dict[str, str]:
+    """Read every statement of a dialect, with what it includes put in; `given` can be included too."""
+    found: dict[str, str] = {**given}
     for file in files("redrive.stores").joinpath("sql", dialect).iterdir():
         if file.name.endswith(".sql"):
             parts = _NAME.split(file.read_text("utf-8"))
@@ -87,6 +87,10 @@ class Tx(ABC):
         """Run the query made of these named parts; every condition must hold."""
 
     @abstractmethod
+    def alone(self, what: str) -> None:
+        """Let no other transaction that asks for the same go on until this one has ended."""
+
+    @abstractmethod
     def array(self, values: Iterable[object]) -> object:
         """Make one parameter of many values."""
 
@@ -107,8 +111,18 @@ class SqlBase(Store):
     """What a dialect's store gives to the verbs: a way to run work in a transaction."""
 
     @abstractmethod
-    def _write(self, work: Callable[[Tx], R], *, durable: bool) -> R:
-        """Run work in a transaction; it may run twice, the first time for nothing."""
+    def _write(
+        self,
+        work: Callable[[Tx], R],
+        *,
+        durable: bool,
+        landed: Callable[[Tx, R], bool] | None = None,
+    ) -> R:
+        """Run work in a transaction; it may run twice, the first time for nothing.
+
+        Where a commit can go unanswered, `landed` finds out whether the answer it would have given
+        came true. Without it the work is simply repeated, which must then do no harm.
+        """
 
     @abstractmethod
     def _read(self, work: Callable[[Tx], R]) -> R:

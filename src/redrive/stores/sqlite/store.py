@@ -70,13 +70,19 @@ class SqliteStore(SqlStore):
             return "full"
         return "full" if self._file.synchronous() >= opening.FULL else "relaxed"
 
-    def _write(self, work: Callable[[Tx], R], *, durable: bool) -> R:
+    def _write(
+        self,
+        work: Callable[[Tx], R],
+        *,
+        durable: bool,
+        landed: Callable[[Tx, R], bool] | None = None,  # noqa: ARG002 - a commit here always answers
+    ) -> R:
         return self._file.write(work, durable=durable)
 
     def _read(self, work: Callable[[Tx], R]) -> R:
         return self._file.read(work)
 
-    def _insert(self, tx: Tx, jobs: Sequence[Job]) -> None:
+    def _insert(self, tx: Tx, jobs: Sequence[Job]) -> bool:
         (last,) = tx.one("last_number") or (0,)
         numbered = list(enumerate(jobs, last + 1))
         tx.many("insert_job", [(n, *job_to_row(job)) for n, job in numbered])
@@ -89,6 +95,7 @@ class SqliteStore(SqlStore):
                 for attempt in job.history
             ],
         )
+        return True
 
     def _due(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[Row]:
         first = _first_of(tx, wanted, only) if only is not None else _first(tx, wanted)

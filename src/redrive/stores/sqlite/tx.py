@@ -50,6 +50,9 @@ class SqliteTx(Tx):
         text = f"{QUERIES[head]} WHERE {conditions} {QUERIES[tail]}"
         return self._connection.execute(text, args).fetchall()
 
+    def alone(self, what: str) -> None:
+        """Do nothing: there is one writer at a time."""
+
     def array(self, values: Iterable[object]) -> str:
         """Make one parameter of many values, for json_each."""
         return json.dumps(list(values))

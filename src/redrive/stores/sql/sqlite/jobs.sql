@@ -16,6 +16,10 @@ SELECT n, {columns}, payload, original FROM jobs JOIN payloads USING (n)
 -- Those of these jobs that there are.
 {whole} WHERE id IN (SELECT value FROM json_each(?))
 
+-- name: to_change
+-- The same for jobs that are about to be changed.
+{by_ids}
+
 -- name: by_keys
 -- The jobs that these idempotency keys stand for.
 {whole} WHERE key IN (SELECT value FROM json_each(?))

@@ -32,7 +32,7 @@ class WatchedLife(RuleBasedStateMachine):
         self.place = Place(self.kind, self.directory)
         self.clock = self.place.clock
         self.store: Store = self.place.open()
-        self.model = Model(self.clock)
+        self.model = Model(self.clock, boot=self.kind.boot)
         self.numbers = itertools.count()
         self.workers = ["w0", "w1"]
         self.claims: list[Claim] = []
@@ -41,7 +41,7 @@ class WatchedLife(RuleBasedStateMachine):
         self.backup: tuple[Any, ...] | None = None
 
     def teardown(self) -> None:
-        self.place.close()
+        self.place.remove()
         shutil.rmtree(self.directory)
 
     @invariant()
@@ -68,7 +68,7 @@ class WatchedLife(RuleBasedStateMachine):
     def check_state(self, job: Job) -> None:
         before = self.seen.get(job.id, State.PENDING)
         assert job.state is before or job.state in TRANSITIONS[before], (before, job.state)
-        leased = (job.holder, job.lease_end, job.boot)
+        leased = (job.holder, job.lease_end, *((job.boot,) if self.kind.boot else ()))
         assert all(each is not None for each in leased) is (job.state is State.RUNNING)
         self.seen[job.id] = job.state
 

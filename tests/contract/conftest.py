@@ -38,7 +38,7 @@ def _can(kind: Kind, capability: str) -> bool:
 def place(kind: Kind, tmp_path: Path) -> Iterator[Place]:
     place = Place(kind, tmp_path)
     yield place
-    place.close()
+    place.remove()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pgkit
 from redrive.stores.base import Store
 from redrive.testing import ManualClock
 
@@ -32,6 +33,8 @@ class Kind:
     """Its data are files that can be copied while it is closed, and put back."""
     boot: bool = True
     """It measures leases with the boot clock of its host."""
+    forget: Callable[[Path], None] = lambda _directory: None
+    """Remove what opening it in this directory made elsewhere."""
 
 
 def _opener(module: str, name: str, file: str = "") -> Callable[[Path, ManualClock], Store]:
@@ -44,6 +47,10 @@ def _opener(module: str, name: str, file: str = "") -> Callable[[Path, ManualClo
         return store
 
     return open_it
+
+
+def _open_postgres(directory: Path, clock: ManualClock) -> Store:
+    return pgkit.open_in(directory, clock=clock)
 
 
 KINDS = [
@@ -61,6 +68,15 @@ KINDS = [
         persistent=True,
         shared=True,
         files=True,
+    ),
+    Kind(
+        "postgresql",
+        _open_postgres,
+        persistent=True,
+        shared=True,
+        tx=True,
+        boot=False,
+        forget=pgkit.forget,
     ),
 ]
 
@@ -104,3 +120,8 @@ class Place:
         """Close every store that was opened here."""
         while self._opened:
             self._opened.pop().close()
+
+    def remove(self) -> None:
+        """Close everything, and leave nothing behind."""
+        self.close()
+        self.kind.forget(self.directory)

@@ -142,7 +142,7 @@ class StoreMachine(WatchedLife):
         some = [self.claims[n % len(self.claims)] for n in which]
         held = [self.model.held(fence(each)) for each in some]
         assert self.store.renew(some, lease_for=lease_for) == [job is not None for job in held]
-        boot, seconds = self.clock.boot()
+        boot, seconds = self.model.lease_clock()
         for job in held:
             if job is not None:
                 job.ends = (boot, seconds + lease_for)

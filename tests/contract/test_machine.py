@@ -18,7 +18,7 @@ from contract.machine import machine_for
 
 STEPS = int(os.environ.get("REDRIVE_STEPS", "0"))
 LIFE = 60 if STEPS else 40
-SHORT = {"sqlite": 250}
+SHORT = {"sqlite": 250, "postgresql": 60}
 OTHERS = 400
 """Lives of a store in a normal run."""
 

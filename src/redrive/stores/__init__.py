@@ -35,9 +35,19 @@ def open_store(
         from redrive.stores.memory import MemoryStore  # noqa: PLC0415
 
         return MemoryStore(clock=clock)
-    path = _path(rest, os.fspath(url))
-    kind = _file_store(scheme)
-    store = kind(path, clock=clock, create=create, read_only=read_only, allow_network=allow_network)
+    store: Store
+    if scheme == "postgresql":
+        from redrive.stores.postgres import PostgresStore  # noqa: PLC0415
+
+        store = PostgresStore(os.fspath(url), clock=clock, create=create, read_only=read_only)
+    else:
+        store = _file_store(scheme)(
+            _path(rest, os.fspath(url)),
+            clock=clock,
+            create=create,
+            read_only=read_only,
+            allow_network=allow_network,
+        )
     log.info("store %s opened, durability %s", store.url, store.durability)
     return store
 
@@ -59,6 +69,8 @@ def _split(url: str) -> tuple[str, str]:
         return "sqlite", url
     if scheme in {"memory", "jsonl", "sqlite"}:
         return scheme, rest
+    if scheme in {"postgresql", "postgres"} and rest.startswith("//"):
+        return "postgresql", rest
     msg = f"{_hidden(url)!r} names no store Redrive knows; use one of: {_KNOWN}"
     raise UsageError(msg)
 

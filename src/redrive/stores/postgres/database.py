@@ -1,0 +1,186 @@
+"""Running work in transactions, again where that is safe, on a server that may go away.
+
+Until COMMIT was sent, a transaction that failed has changed nothing and is repeated. When the
+connection breaks after that, nobody knows: then the verb looks whether what it was about to answer
+came true, and only if not it is repeated. How long all this may take is bounded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import psycopg
+
+from redrive._clock import Clock
+from redrive.errors import StoreError, StoreForeign, StoreLost
+from redrive.stores.postgres.address import Address
+from redrive.stores.postgres.errors import is_passing, translate
+from redrive.stores.postgres.pool import Pool
+from redrive.stores.postgres.tx import Connection, PostgresTx, queries_for
+
+R = TypeVar("R")
+
+_LONGEST_PAUSE = 1.0
+_TIME_IS_FRESH = 5.0
+"""Seconds for which a reading of the server's clock is carried on by our own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome(Generic[R]):
+    """What work came to; with an error if COMMIT was sent but not answered."""
+
+    answer: R
+    unsure: psycopg.Error | None = None
+
+
+class _Effort:
+    """How often the same is tried: until patience is over, with growing, uneven pauses."""
+
+    def __init__(self, patience: float) -> None:
+        self._end = time.monotonic() + patience
+        self._pause = 0.0
+
+    def is_over(self) -> bool:
+        """Whether the next try would come too late."""
+        return time.monotonic() + self._pause > self._end
+
+    def pause(self) -> None:
+        """Wait a little; not at all the first time, for an old connection only had to be dropped."""
+        time.sleep(self._pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads, hides nothing
+        self._pause = min(_LONGEST_PAUSE, self._pause * 2 or 0.02)
+
+
+class Database:
+    """One schema on one server, as a place to run transactions."""
+
+    def __init__(self, address: Address, *, clock: Clock | None, patience: float) -> None:
+        self.address = address
+        self.queries = queries_for(address.schema)
+        self._clock = clock
+        self._patience = patience
+        self._seen: tuple[float, float] | None = None
+        self.pool = Pool(self._connect, address.url, patience)
+
+    def _connect(self) -> Connection:
+        return psycopg.connect(self.address.conninfo, autocommit=True, prepare_threshold=None)
+
+    def write(
+        self,
+        work: Callable[[PostgresTx], R],
+        *,
+        synced: bool,
+        landed: Callable[[PostgresTx, R], bool] | None = None,
+    ) -> R:
+        """Run work in a transaction of its own; see the module's words."""
+        begin = "begin_synced" if synced else "begin_relaxed"
+        return self._persist(lambda: self._commit(begin, work), landed)
+
+    def read(self, work: Callable[[PostgresTx], R]) -> R:
+        """Run work on one snapshot."""
+        return self._persist(lambda: self._commit("begin_read", work))
+
+    def alone(self, work: Callable[[PostgresTx], R]) -> R:
+        """Run work while no other program migrates this schema."""
+        return self._persist(lambda: self._commit("begin_migration", work))
+
+    def direct(self, work: Callable[[PostgresTx], R], *, patience: float | None = None) -> R:
+        """Run statements that are each their own transaction; they may run twice."""
+        return self._persist(lambda: self._lent(work), patience=patience)
+
+    def now(self) -> float:
+        """Give the server's time, for a few seconds after a reading by our own counting."""
+        if self._clock is not None:
+            return self._clock.now()
+        if self._seen is None or time.monotonic() - self._seen[1] > _TIME_IS_FRESH:
+            self.read(lambda _: None)
+        server, ours = self._seen or (0.0, 0.0)
+        return server + time.monotonic() - ours
+
+    def _persist(
+        self,
+        attempt: Callable[[], _Outcome[R]],
+        landed: Callable[[PostgresTx, R], bool] | None = None,
+        *,
+        patience: float | None = None,
+    ) -> R:
+        effort = _Effort(self._patience if patience is None else patience)
+        while True:
+            error: Exception
+            try:
+                outcome = attempt()
+            except (psycopg.Error, OverflowError, UnicodeError) as problem:
+                error = problem
+            else:
+                if outcome.unsure is None or (landed and self._came_true(landed, outcome.answer)):
+                    return outcome.answer
+                error = outcome.unsure
+            if not is_passing(error) or effort.is_over():
+                raise translate(error, self.address.url) from error
+            effort.pause()
+
+    def _came_true(self, landed: Callable[[PostgresTx, R], bool], answer: R) -> bool:
+        """Ask the verb whether its change was made, once the server can be asked again."""
+        try:
+            return self.write(lambda tx: landed(tx, answer), synced=False)
+        except StoreError as error:
+            msg = (
+                f"the connection to {self.address.url} broke while a change was being committed; "
+                "whether it was made is not known: look before you repeat it"
+            )
+            raise StoreLost(msg) from error
+
+    def _lent(self, work: Callable[[PostgresTx], R]) -> _Outcome[R]:
+        with self.pool.connection() as connection:
+            return _Outcome(work(PostgresTx(connection, self.queries, clock=self._clock)))
+
+    def _commit(self, begin: str, work: Callable[[PostgresTx], R]) -> _Outcome[R]:
+        with self.pool.connection() as connection:
+            try:
+                answer = work(self._begun(connection, begin))
+            except BaseException:
+                _roll_back(connection)
+                raise
+            try:
+                connection.execute(b"COMMIT", prepare=False)
+            except psycopg.Error as error:
+                if connection.closed:
+                    return _Outcome(answer, unsure=error)
+                raise
+            return _Outcome(answer)
+
+    def _begun(self, connection: Connection, begin: str) -> PostgresTx:
+        cursor = connection.execute(self.queries.texts[begin], prepare=False)
+        cursor.nextset()
+        now, version, *_ = cursor.fetchone() or (0.0, None)
+        self._seen = now, time.monotonic()
+        self._check_version(begin, version)
+        return PostgresTx(connection, self.queries, now=now, clock=self._clock)
+
+    def _check_version(self, begin: str, version: int | None) -> None:
+        """Refuse to work on what another version of us has made of the tables meanwhile."""
+        known = self.queries.version
+        if begin == "begin_migration" or version == known:
+            return
+        place = self.address.url
+        if version is not None and version > known:
+            msg = (
+                f"{place} was written by a newer Redrive (schema {version}, this one knows "
+                f"{known}); update this program"
+            )
+            raise StoreForeign(msg)
+        msg = (
+            f"{place} was written by an older Redrive (schema {version or 0}, this one needs "
+            f"{known}); run `redrive migrate` once"
+        )
+        raise StoreForeign(msg)
+
+
+def _roll_back(connection: Connection) -> None:
+    """Undo the transaction; a connection that cannot is closed when it is given back."""
+    with contextlib.suppress(psycopg.Error):
+        connection.execute(b"ROLLBACK", prepare=False)

@@ -1,0 +1,95 @@
+"""PostgreSQL's errors as ours: what happened, where, and what to do.
+
+Its messages name hosts, users and tables, never a password, so they are passed on.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from redrive.errors import (
+    RedriveError,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreLost,
+    StoreMissing,
+    StoreReadOnly,
+    UsageError,
+)
+
+_GONE = frozenset({"57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "08"})
+"""The session is over, or the server not ready yet."""
+_AGAIN = frozenset({"40001", "40P01", "55P03", "53300", "40003"})
+"""Repeating may help: serialization, deadlock, a lock or a connection that was not to be had."""
+
+
+def code_of(error: psycopg.Error) -> str:
+    """Give the server's code; empty where the server said nothing."""
+    return error.sqlstate or ""
+
+
+def is_gone(error: psycopg.Error) -> bool:
+    """Whether the connection is lost, or could not be made."""
+    code = code_of(error)
+    if code:
+        return code in _GONE or code[:2] in _GONE
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the same may work in a moment; nothing of it was kept."""
+    return isinstance(error, psycopg.Error) and (is_gone(error) or code_of(error) in _AGAIN)
+
+
+def translate(error: Exception, place: str) -> Exception:
+    """Give our error for one of the driver or the values; others stay as they are."""
+    if isinstance(error, psycopg.Error):
+        return _from_driver(error, place)
+    if isinstance(error, OverflowError | UnicodeError):
+        return UsageError(f"a value cannot be kept in {place} ({error}); nothing was stored")
+    return error
+
+
+def _from_driver(error: psycopg.Error, place: str) -> RedriveError:
+    code, said = code_of(error), _said(error)
+    match code[:2], code:
+        case ("53", "53100") | ("54", _):
+            return StoreFull(f"{place} has no room ({said}); free space, then it works again")
+        case (_, "25006"):
+            return StoreReadOnly(
+                f"{place} is a standby, or may only be read ({said}); name the primary server"
+            )
+        case (_, "42501"):
+            return StoreReadOnly(
+                f"not allowed to use {place} ({said}); grant this user the schema and its tables"
+            )
+        case ("42", "42P01" | "42P02" | "42703" | "42883") | ("3F", _) | ("3D", _):
+            return StoreMissing(f"no store at {place} ({said}); `redrive init` makes one")
+        case ("22" | "23" | "21", _):
+            return UsageError(f"a value does not fit into {place} ({said}); nothing was stored")
+        case ("XX", "XX001" | "XX002"):
+            return StoreDamaged(f"{place} is damaged ({said}); restore a backup of the database")
+        case ("40" | "55" | "53", _) | (_, "57014"):
+            return StoreBusy(f"others hold {place} for too long ({said}); wait and repeat")
+        case ("58", _):
+            return StoreLost(f"the server of {place} could not read or write ({said})")
+        case ("0A", _) if "recovery" in said:
+            return StoreReadOnly(f"{place} is a standby ({said}); name the primary server")
+        case _:
+            return _unnamed(error, place, said)
+
+
+def _unnamed(error: psycopg.Error, place: str, said: str) -> RedriveError:
+    if is_gone(error):
+        return StoreLost(f"the server of {place} cannot be reached ({said}); is it running?")
+    if isinstance(error, psycopg.DataError) and not error.sqlstate:
+        return UsageError(f"a value cannot be kept in {place} ({said}); nothing was stored")
+    return StoreError(f"{place}: {said}")
+
+
+def _said(error: psycopg.Error) -> str:
+    """Give the message on one line, without the statement it goes on to quote."""
+    lines = str(error).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__

@@ -1,0 +1,100 @@
+"""A few connections to one server, handed to one thread at a time and never across a fork."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Generator
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from redrive.errors import StoreBusy, StoreError
+from redrive.stores.postgres.tx import Connection
+
+SIZE = 8
+"""How many connections one store opens at most."""
+
+
+class Pool:
+    """Connections are made when they are needed, and kept for the next who asks."""
+
+    def __init__(self, connect: Callable[[], Connection], place: str, patience: float) -> None:
+        self._connect = connect
+        self._place = place
+        self._patience = patience
+        self._idle: list[Connection] = []
+        self._closed = False
+        self._begin_threads()
+        _pools.add(self)
+
+    def _begin_threads(self) -> None:
+        self._lock = threading.Lock()
+        self._free = threading.Semaphore(SIZE)
+
+    @contextlib.contextmanager
+    def connection(self) -> Generator[Connection]:
+        """Lend a connection; one that comes back broken or in a transaction is not lent again."""
+        if not self._free.acquire(timeout=self._patience):
+            msg = f"all {SIZE} connections to {self._place} were in use for {self._patience:g} s"
+            raise StoreBusy(msg)
+        try:
+            connection = self._taken()
+            try:
+                yield connection
+            finally:
+                self._put_back(connection)
+        finally:
+            self._free.release()
+
+    def _taken(self) -> Connection:
+        with self._lock:
+            if self._closed:
+                msg = f"{self._place} was closed; open it again"
+                raise StoreError(msg)
+            if self._idle:
+                return self._idle.pop()
+        return self._connect()
+
+    def _put_back(self, connection: Connection) -> None:
+        if connection.info.transaction_status is TransactionStatus.IDLE:
+            with self._lock:
+                if not self._closed:
+                    self._idle.append(connection)
+                    return
+        elif connection.closed:
+            self.forget()  # the others are most likely as dead: the server went away
+        connection.close()
+
+    def forget(self) -> None:
+        """Close what nobody uses now."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()
+
+    def close(self) -> None:
+        """Lend no more; connections in use are closed when they come back. Twice is fine."""
+        self._closed = True
+        self.forget()
+
+    def in_child(self) -> None:
+        """Start anew: the connections are the parent's, and closing one here would end it there."""
+        _of_parents.extend(self._idle)
+        self._idle = []
+        self._begin_threads()
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+_of_parents: list[Connection] = []
+
+
+def _after_fork_in_child() -> None:
+    for pool in list(_pools):
+        pool.in_child()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

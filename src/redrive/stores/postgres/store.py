@@ -1,0 +1,175 @@
+"""Jobs in PostgreSQL: for many threads, processes and hosts; the database's clock counts alone.
+
+Submits, deeds of people and claims are on disk before they are answered. Settlements are committed
+before they are answered too, but the server may sync them a moment later: they survive the death of
+every client, and after a power cut of the server the last ones may be undone and run again.
+
+Nothing is kept in a session (no prepared statement, no setting, no lock outlives its transaction),
+so a pooler in transaction mode may stand between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar, cast
+
+import psycopg
+
+from redrive._clock import Clock, SystemClock
+from redrive.errors import StoreError, StoreReadOnly
+from redrive.job import Job
+from redrive.stores.base import Report
+from redrive.stores.postgres import adding, audit, opening
+from redrive.stores.postgres.address import read_url
+from redrive.stores.postgres.database import Database
+from redrive.stores.postgres.errors import translate
+from redrive.stores.postgres.joining import connection_of
+from redrive.stores.postgres.tx import PostgresTx
+from redrive.stores.sql.engine import SqlStore, Wanted
+from redrive.stores.sql.tx import Row, Tx
+
+R = TypeVar("R")
+
+PATIENCE = 15.0
+"""Seconds for which a server that is away, or locks that others hold, are waited for."""
+
+_SPARE, _WIDER, _WIDEST = 30, 8, 100_000
+"""How many more jobs than asked for come into question, and how that grows when all are taken."""
+
+
+class PostgresStore(SqlStore):
+    """A store in the schema of a database, made if it is missing.
+
+    `clock` is for tests: one that stands still counts in place of the database's. The machine's own
+    never does.
+    """
+
+    _claims_are_synced = True
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        create: bool = True,
+        clock: Clock | None = None,
+        patience: float = PATIENCE,
+        read_only: bool = False,
+    ) -> None:
+        address = read_url(url)
+        self.url = address.url
+        self.channel = address.channel
+        self._read_only = read_only
+        stands_in = None if isinstance(clock, SystemClock) else clock
+        self._database = Database(address, clock=stands_in, patience=patience)
+        weakref.finalize(self, self._database.pool.close)
+        try:
+            opening.open_schema(self._database, create=create, read_only=read_only)
+            self.durability = opening.durability_of(self._database)
+        except BaseException:
+            self._database.pool.close()
+            raise
+
+    def _write(
+        self,
+        work: Callable[[Tx], R],
+        *,
+        durable: bool,
+        landed: Callable[[Tx, R], bool] | None = None,
+    ) -> R:
+        self._check_writable()
+        return self._database.write(work, synced=durable, landed=landed)
+
+    def _read(self, work: Callable[[Tx], R]) -> R:
+        return self._database.read(work)
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            msg = f"{self.url} was opened for reading only; open it for writing to change it"
+            raise StoreReadOnly(msg)
+
+    def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
+        """Keep jobs, whole; see the contract. With `within` they are there once it commits."""
+        if not jobs:
+            return []
+        self._check_writable()
+        if within is not None:
+            return self._add_within(within, jobs)
+        if not (adding.is_simple(jobs) and self._database.direct(lambda tx: self._fast(tx, jobs))):
+            jobs = self._write(lambda tx: self._add(tx, jobs), durable=True)
+        self._hint()
+        return list(jobs)
+
+    def _fast(self, tx: PostgresTx, jobs: Sequence[Job]) -> bool:
+        return adding.add_simple(tx, jobs, self._database.queries.version)
+
+    def _add_within(self, within: object, jobs: Sequence[Job]) -> list[Job]:
+        """Add in the caller's transaction, under a savepoint: what fails here leaves it as it was."""
+        connection = connection_of(within)
+        tx = PostgresTx(connection, self._database.queries)
+        try:
+            with connection.transaction():
+                stored = self._add(tx, jobs)
+                tx.run("hint")
+        except (psycopg.Error, OverflowError, UnicodeError) as error:
+            raise translate(error, self.url) from error
+        return stored
+
+    def get(self, job_id: str) -> Job | None:
+        """Give one job with its history; none has an id that PostgreSQL cannot even compare."""
+        return None if "\0" in job_id else super().get(job_id)
+
+    def _insert(self, tx: Tx, jobs: Sequence[Job]) -> bool:
+        return adding.add_whole(cast("PostgresTx", tx), jobs)
+
+    def _due(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[Row]:
+        numbers = _first(tx, wanted) if only is None else _first_of(tx, wanted, only)
+        return tx.all("by_numbers", (numbers,)) if numbers else []
+
+    def _hint(self) -> None:
+        """Tell listeners that something may be due; if that fails they find it by looking."""
+        with contextlib.suppress(StoreError):
+            self._database.direct(lambda tx: tx.run("notify"))
+
+    def now(self) -> float:
+        """Give the database's time."""
+        return self._database.now()
+
+    def verify(self) -> Report:
+        """Look at everything that is stored and say what is wrong. Changes nothing."""
+        facts = {"store": self.url, "durability": self.durability}
+        return self._database.read(lambda tx: audit.verify(tx, self.url, facts))
+
+    def migrate(self) -> list[str]:
+        """Bring an older store up to this version; opening it for writing does so too."""
+        self._check_writable()
+        return opening.migrate(self._database)
+
+    def close(self) -> None:
+        """Let go of the connections; twice is fine."""
+        self._database.pool.close()
+
+
+def _first(tx: Tx, wanted: Wanted) -> list[int]:
+    """Lock the jobs that are due first; where others hold all that came into question, look wider."""
+    window = 2 * wanted.limit + _SPARE
+    while True:
+        args = (int(wanted.suspects), wanted.latest, *_kinds(wanted), window, wanted.limit)
+        candidates, numbers = tx.one("due", args) or (0, [])
+        if len(numbers) == wanted.limit or candidates < window or window > _WIDEST:
+            return list(numbers)
+        window *= _WIDER
+
+
+def _first_of(tx: Tx, wanted: Wanted, only: Collection[str]) -> list[int]:
+    """Lock those of some jobs that are due first."""
+    suspect = int(wanted.suspects)
+    args = (tx.array(only), suspect, wanted.latest, *_kinds(wanted), wanted.limit)
+    return [number for (number,) in tx.all("due_of", args)]
+
+
+def _kinds(wanted: Wanted) -> tuple[list[str], list[str], bool, list[str]]:
+    """Give the handlers, the lanes left out, whether all other lanes will do, and those that will."""
+    every = wanted.lanes is None
+    return list(wanted.handlers), list(wanted.paused), every, list(wanted.lanes or ())

@@ -1,0 +1,144 @@
+"""PostgreSQL's side of the seam: statements by name on one connection.
+
+A statement over `unnest` does its work for many rows at once and takes one list for each column;
+lists travel in binary form (`%b`), which is five times faster than text. Nothing is prepared: that
+would be state of a session, and a pooler gives each transaction another one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from redrive._clock import Clock
+from redrive.stores.sql.tx import Args, Migration, Row, Tx, load_migrations, load_queries
+
+Connection = psycopg.Connection[Any]
+
+_LIST = re.compile(rb"%b::(\w+)\[\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """The statements for the tables of one schema."""
+
+    texts: dict[str, bytes]
+    lists: dict[str, list[bytes]]
+    """The types of the lists that each takes, in order."""
+    migrations: list[Migration]
+
+    @property
+    def version(self) -> int:
+        """The schema version that they are for."""
+        return self.migrations[-1].version
+
+
+@cache
+def queries_for(schema: str) -> Queries:
+    """Read the statements; the schema's name is the only thing that is put into them."""
+    name = f'"{schema}"'
+    loaded = load_queries("postgres", schema=name, channel=f"redrive_{schema}")
+    texts = {key: text.encode() for key, text in loaded.items()}
+    steps = [
+        Migration(step.version, step.name, step.script.replace("{schema}", name))
+        for step in load_migrations("postgres")
+    ]
+    return Queries(texts, {key: _LIST.findall(text) for key, text in texts.items()}, steps)
+
+
+class PostgresTx(Tx):
+    """One transaction; its time stands still."""
+
+    __slots__ = ("_clock", "_cursor", "_now", "_queries")
+
+    def __init__(
+        self,
+        connection: Connection,
+        queries: Queries,
+        *,
+        now: float | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        # Made here and not by the connection, which may be the caller's and make others.
+        self._cursor = psycopg.Cursor(connection, row_factory=tuple_row)
+        self._queries = queries
+        self._now = now
+        self._clock = clock
+
+    def all(self, name: str, args: Args = ()) -> list[Row]:
+        """Give the rows of a query."""
+        return self._execute(self._queries.texts[name], args).fetchall()
+
+    def one(self, name: str, args: Args = ()) -> Row | None:
+        """Give the first row of a query, if there is one."""
+        return self._execute(self._queries.texts[name], args).fetchone()
+
+    def run(self, name: str, args: Args = ()) -> None:
+        """Run a statement that changes something."""
+        self._execute(self._queries.texts[name], args)
+
+    def many(self, name: str, rows: Iterable[Args]) -> None:
+        """Run a statement for every row, at once."""
+        self.batch(name, rows)
+
+    def batch(self, name: str, rows: Iterable[Args], *more: object) -> psycopg.Cursor[Row] | None:
+        """Run a statement over `unnest`; gives its cursor, or none where there are no rows."""
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        if not columns:
+            return None
+        for place, kind in enumerate(self._queries.lists[name]):
+            if kind == b"float8":  # a list must be of one type, and times may be whole numbers
+                columns[place] = [None if v is None else float(v) for v in columns[place]]
+        return self._execute(self._queries.texts[name], [*columns, *more])
+
+    def script(self, text: str) -> None:
+        """Run the statements of a migration."""
+        self._cursor.execute(text.encode(), prepare=False)
+
+    def insert(self, name: str, args: Args) -> int:
+        """Insert one row; gives the number it got."""
+        row = self.one(name, args)
+        return 0 if row is None else int(row[0])
+
+    def select(self, head: str, where: Sequence[str], tail: str, args: Args) -> list[Row]:
+        """Run the query made of these named parts; every condition must hold."""
+        texts = self._queries.texts
+        conditions = b" AND ".join(texts[name] for name in where or ["all"])
+        text = b"%s WHERE %s %s" % (texts[head], conditions, texts[tail])
+        return self._execute(text, args).fetchall()
+
+    def alone(self, what: str) -> None:
+        """Wait for the others' lock; read what they wrote by the next statement."""
+        self.run(f"alone_{what}")
+
+    def array(self, values: Iterable[object]) -> list[object]:
+        """Make one parameter of many values."""
+        return list(values)
+
+    def pattern(self, text: str) -> str:
+        """Make a LIKE pattern in which only `*` is special."""
+        for special in ("\\", "%", "_"):
+            text = text.replace(special, "\\" + special)
+        return text.replace("*", "%")
+
+    def now(self) -> float:
+        """Give the time by the database's clock, or the one that stands in for it in tests."""
+        if self._clock is not None:
+            self._now = self._clock.now()
+            self._clock = None
+        if self._now is None:
+            (self._now,) = self.one("time") or (0.0,)
+        return self._now
+
+    def lease_clock(self) -> tuple[str | None, float]:
+        """Give the same clock: it is one for all hosts, and no boot's."""
+        return None, self.now()
+
+    def _execute(self, text: bytes, args: Args) -> psycopg.Cursor[Row]:
+        return self._cursor.execute(text, args, prepare=False, binary=True)

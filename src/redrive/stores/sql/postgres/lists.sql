@@ -1,0 +1,145 @@
+-- name: count_kind
+-- How many jobs of one kind there are.
+SELECT count(*) FROM {schema}.jobs
+WHERE state = %s AND suspect = %s AND lane = %s AND handler = %s AND category = %s
+
+-- name: few
+-- How many jobs are in these states, counted no further than a limit.
+SELECT count(*) FROM (
+    SELECT 1 FROM {schema}.jobs WHERE state = ANY(%b::text[]) LIMIT %s
+) AS several
+
+-- name: list
+-- The beginning of a list; the planner sees by itself which index is best.
+SELECT n, {columns}, payload, original FROM {schema}.jobs JOIN {schema}.payloads USING (n)
+
+-- name: list_by_id
+-- The same in the order of ids, where most jobs will do.
+{list}
+
+-- name: list_by_kind
+-- The same for few jobs of some states.
+{list}
+
+-- name: list_dead_by_change
+-- The same for dead jobs as they changed.
+{list}
+
+-- name: list_dead_by_cause
+-- The same for dead jobs of one cause.
+{list}
+
+-- name: tally
+-- The beginning of a count by cause.
+SELECT cause, handler, category, count(*), min(coalesce(first_failed, updated)), max(updated)
+FROM {schema}.jobs JOIN {schema}.payloads USING (n)
+
+-- name: tally_dead
+-- The same for dead jobs, along one index.
+SELECT cause, handler, category, count(*), min(coalesce(first_failed, updated)), max(updated)
+FROM {schema}.jobs
+
+-- name: by_cause
+-- The end of every count by cause.
+GROUP BY cause, handler, category
+
+-- name: causes
+-- These causes.
+SELECT number, fingerprint, title FROM {schema}.causes WHERE number = ANY(%b::int8[])
+
+-- name: by_submit
+-- Newest submit first.
+ORDER BY id DESC LIMIT %s
+
+-- name: by_change
+-- Newest change first.
+ORDER BY updated DESC, id DESC LIMIT %s
+
+-- name: all
+-- No condition.
+true
+
+-- name: dead
+-- The state, spelled out: only so does the planner know the indexes of dead jobs will do.
+state = 'dead'
+
+-- name: states
+-- In one of these states.
+state = ANY(%b::text[])
+
+-- name: among_states
+-- The same, where something else says more.
+state = ANY(%b::text[])
+
+-- name: ids
+-- One of these jobs.
+id = ANY(%b::text[])
+
+-- name: prefix
+-- The id begins so.
+id >= %s AND id < %s
+
+-- name: handler
+-- Of this handler.
+handler = %s
+
+-- name: handler_like
+-- Of handlers named like this.
+handler LIKE %s
+
+-- name: lane
+-- In this lane.
+lane = %s
+
+-- name: category
+-- Failed in this way.
+category = %s
+
+-- name: group
+-- Of this cause.
+cause = %s
+
+-- name: grouped
+-- Of any cause.
+cause IS NOT NULL
+
+-- name: tag
+-- Tagged so.
+tags::jsonb ? %s
+
+-- name: key
+-- Of this idempotency key.
+key = %s
+
+-- name: run
+-- Part of this run.
+run = %s
+
+-- name: older_than
+-- Last changed at this time or before.
+updated <= %s
+
+-- name: newer_than
+-- Last changed at this time or after.
+updated >= %s
+
+-- name: failed
+-- Failed in this life.
+spent IS NOT NULL
+
+-- name: text
+-- The words are in the failure or the payload; `fold` puts letter case aside.
+(
+    strpos({schema}.fold(failure::json ->> 'type'), %s) > 0
+    OR strpos({schema}.fold(failure::json ->> 'message'), %s) > 0
+    OR strpos({schema}.fold(failure::json ->> 'title'), %s) > 0
+    OR strpos({schema}.fold(payload), %s) > 0
+)
+
+-- name: after_submit
+-- The next page by submit.
+id < %s
+
+-- name: after_change
+-- The next page by change.
+(updated, id) < (%s::float8, %s::text)

@@ -1,0 +1,62 @@
+-- name: glance
+-- What every transaction begins by looking at: the time, and whether the schema is still ours.
+SELECT extract(epoch FROM clock_timestamp())::float8,
+    (SELECT max(version) FROM {schema}.redrive_migrations)
+
+-- name: begin_synced
+-- A transaction whose commit is on disk when it is answered, as the server is set up to do. Nobody
+-- waits for a lock for ever, and a client that froze does not keep its locks for ever.
+BEGIN ISOLATION LEVEL READ COMMITTED;
+{glance}, set_config('lock_timeout', '4s', true),
+    set_config('idle_in_transaction_session_timeout', '60s', true)
+
+-- name: begin_relaxed
+-- The same, but the server may answer a commit before it is on disk. The settings end with the
+-- transaction, so a pooler can give the connection to anybody after it.
+{begin_synced}, set_config('synchronous_commit', 'off', true)
+
+-- name: begin_read
+-- A transaction that sees one moment and changes nothing.
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+{glance}
+
+-- name: begin_migration
+-- A transaction of one program at a time, though there may be no schema yet.
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SELECT extract(epoch FROM clock_timestamp())::float8, 0,
+    pg_advisory_xact_lock(hashtextextended('redrive {schema}', 0))
+
+-- name: time
+-- The time, alone.
+SELECT extract(epoch FROM clock_timestamp())::float8
+
+-- name: notify
+-- Tell those who listen that something may be due; a hint only, so its commit waits for no disk.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify('{channel}', '')
+
+-- name: hint
+-- The same in a transaction of the caller's, who alone says how it commits; told when it does.
+SELECT pg_notify('{channel}', '')
+
+-- name: found
+-- What there is in place of a store: the schema, our mark, and how many tables and views.
+SELECT to_regnamespace('{schema}') IS NOT NULL,
+    to_regclass('{schema}.redrive_migrations') IS NOT NULL,
+    (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('{schema}'))
+
+-- name: schema_version
+-- Which migration was the last.
+SELECT max(version) FROM {schema}.redrive_migrations
+
+-- name: make_schema
+-- A place for our tables.
+CREATE SCHEMA {schema}
+
+-- name: record_migration
+-- Note a step down.
+INSERT INTO {schema}.redrive_migrations (version, name, at) VALUES (%s, %s, %s)
+
+-- name: durability
+-- The settings that decide whether a commit survives a power cut.
+SELECT current_setting('fsync'), current_setting('full_page_writes'),
+    current_setting('synchronous_commit')

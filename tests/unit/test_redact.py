@@ -36,7 +36,7 @@ SECRET_NAMES = """
 INNOCENT_NAMES = """
     user name key keys keyboard monkey id idempotency_key primary_key storage_key
     tokenizer max_tokens tokens tokens_used token_type token_count maxToken token_url token_env
-    token_expires_at password_changed_at password_length has_password is_secret secret_name
+    token_expires_at password_changed_at password_length has_password has_api_key is_secret secret_name
     access_key_id cookie_policy pin_code pinned mapping shipping author authority auth
     session session_id sessionId pass passed passenger compass bypass card discard cardinality
     dsnap tag iband email status url data 42 _
@@ -175,6 +175,8 @@ SHAPES = [
     ("{'Authorization': 'Bearer a', 'x': 1}", "{'Authorization': '•••', 'x': 1}"),
     ("sent Cookie: a=b; c=d", "sent Cookie: •••"),
     ("Set-Cookie: sid=1; Path=/", "Set-Cookie: •••"),
+    ('Cookie: a="b c"; d=e\nHost: h', "Cookie: •••\nHost: h"),
+    ("authorization: please log in", "authorization: ••• log in"),
     (f"{PEM}\nafter", "•••\nafter"),
     (f"cut {PEM[:40]}", "cut •••"),
     ("İ password=İx y", "İ password=••• y"),

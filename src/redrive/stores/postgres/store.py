@@ -11,6 +11,7 @@ so a pooler in transaction mode may stand between.
 from __future__ import annotations
 
 import contextlib
+import time
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar, cast
@@ -18,9 +19,10 @@ from typing import TypeVar, cast
 import psycopg
 
 from redrive._clock import Clock, SystemClock
+from redrive._transitions import Verb
 from redrive.errors import StoreError, StoreReadOnly
-from redrive.job import Job
-from redrive.stores.base import Report
+from redrive.job import Act, Job
+from redrive.stores.base import Moved, Report
 from redrive.stores.postgres import adding, audit, opening
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
@@ -34,6 +36,10 @@ R = TypeVar("R")
 
 PATIENCE = 15.0
 """Seconds for which a server that is away, or locks that others hold, are waited for."""
+
+HINT_HOLDS = 0.05
+"""A listener looks when it hears a hint, and once more after so many seconds: only one is sent for
+all that is added in that time."""
 
 _SPARE, _WIDER, _WIDEST = 30, 8, 100_000
 """How many more jobs than asked for come into question, and how that grows when all are taken."""
@@ -61,6 +67,7 @@ class PostgresStore(SqlStore):
         self.url = address.url
         self.channel = address.channel
         self._read_only = read_only
+        self._hinted = 0.0
         stands_in = None if isinstance(clock, SystemClock) else clock
         self._database = Database(address, clock=stands_in, patience=patience)
         weakref.finalize(self, self._database.pool.close)
@@ -116,6 +123,21 @@ class PostgresStore(SqlStore):
             raise translate(error, self.url) from error
         return stored
 
+    def move(
+        self,
+        ids: Sequence[str],
+        verb: Verb,
+        act: Act,
+        *,
+        delays: Sequence[float] | None = None,
+        run: int | None = None,
+    ) -> Moved:
+        """Apply a person's deed to exactly these jobs; see the contract."""
+        moved = super().move(ids, verb, act, delays=delays, run=run)
+        if verb == "retry" and moved.done:
+            self._hint()
+        return moved
+
     def get(self, job_id: str) -> Job | None:
         """Give one job with its history; none has an id that PostgreSQL cannot even compare."""
         return None if "\0" in job_id else super().get(job_id)
@@ -128,9 +150,15 @@ class PostgresStore(SqlStore):
         return tx.all("by_numbers", (numbers,)) if numbers else []
 
     def _hint(self) -> None:
-        """Tell listeners that something may be due; if that fails they find it by looking."""
-        with contextlib.suppress(StoreError):
-            self._database.direct(lambda tx: tx.run("notify"))
+        """Tell listeners that something may be due; if that fails they find it by looking.
+
+        One hint stands for what is added within the next HINT_HOLDS seconds.
+        """
+        now = time.monotonic()
+        if now - self._hinted > HINT_HOLDS:
+            self._hinted = now
+            with contextlib.suppress(StoreError):
+                self._database.direct(lambda tx: tx.run("notify"), patience=0.0)
 
     def now(self) -> float:
         """Give the database's time."""

@@ -89,12 +89,10 @@ class PostgresTx(Tx):
 
     def batch(self, name: str, rows: Iterable[Args], *more: object) -> psycopg.Cursor[Row] | None:
         """Run a statement over `unnest`; gives its cursor, or none where there are no rows."""
-        columns = [list(column) for column in zip(*rows, strict=True)]
+        kinds = self._queries.lists[name]
+        columns = [_as_list(kind, column) for kind, column in zip(kinds, zip(*rows, strict=True))]  # noqa: B905 - without rows there are no columns
         if not columns:
             return None
-        for place, kind in enumerate(self._queries.lists[name]):
-            if kind == b"float8":  # a list must be of one type, and times may be whole numbers
-                columns[place] = [None if v is None else float(v) for v in columns[place]]
         return self._execute(self._queries.texts[name], [*columns, *more])
 
     def script(self, text: str) -> None:
@@ -142,3 +140,12 @@ class PostgresTx(Tx):
 
     def _execute(self, text: bytes, args: Args) -> psycopg.Cursor[Row]:
         return self._cursor.execute(text, args, prepare=False, binary=True)
+
+
+def _as_list(kind: bytes, column: Sequence[Any]) -> list[Any]:
+    """Make a list of one type, as binary form asks for; `unnest` fills up a short one with nulls."""
+    if all(value is None for value in column):
+        return []
+    if kind == b"float8":  # a time may be a whole number
+        return [None if value is None else float(value) for value in column]
+    return list(column)

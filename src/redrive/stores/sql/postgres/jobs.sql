@@ -37,9 +37,15 @@ ORDER BY place
 -- The history of a job, oldest first.
 SELECT record FROM {schema}.attempts WHERE n = %s ORDER BY ordinal
 
+-- name: add_one
+-- A new job as most are, nothing but defaults beside what is given; see the function.
+SELECT {schema}.add_job(
+    %s, %s::text, %s::text, %s::text, %s::text, %s::float8, %s::float8, %s::int8, %s::int8,
+    %s::text, %s::text, %s::text
+)
+
 -- name: add_new
--- New jobs as most are, nothing but defaults beside what is given; gives no row for one whose id or
--- key is taken, and none at all once a newer Redrive has changed the schema.
+-- The same for many; counts those that were written.
 WITH given AS (
     SELECT * FROM unnest(
         %b::text[], %b::text[], %b::text[], %b::text[], %b::float8[], %b::float8[], %b::int8[],
@@ -48,10 +54,10 @@ WITH given AS (
     WHERE NOT EXISTS (SELECT FROM {schema}.redrive_migrations WHERE version > %s)
 ), made AS (
     INSERT INTO {schema}.jobs (
-        id, lane, handler, key, at, created, due, since, updated, max_attempts, ceiling, tags,
+        id, lane, handler, key, created, updated, due, since, at, max_attempts, ceiling, tags,
         release
     )
-    SELECT id, lane, handler, key, due, created, due, due, created, max_attempts, ceiling, tags,
+    SELECT id, lane, handler, key, created, created, due, due, due, max_attempts, ceiling, tags,
         release
     FROM given
     ON CONFLICT DO NOTHING
@@ -119,7 +125,8 @@ SELECT lane, handler, category, at FROM kind
 -- name: due
 -- Lock the pending jobs that are due first. From each kind that is wanted the first few come into
 -- question; of all these the earliest are locked one by one, past those that others hold, until
--- there are enough. The state is asked for again when a lock is had: the row may have moved on.
+-- there are enough. The state is asked for again when a lock is had: the row may have moved on; the
+-- `+ 0` and `|| ''` keep the planner from looking the row up by what it is asked for.
 -- Every step is materialized, or the planner might run a LIMIT more than once and claim too much.
 WITH RECURSIVE asked (suspect, latest) AS MATERIALIZED (
     SELECT %s::smallint, %s::float8
@@ -153,8 +160,8 @@ WITH RECURSIVE asked (suspect, latest) AS MATERIALIZED (
 ), chosen AS MATERIALIZED (
     SELECT j.n
     FROM candidate JOIN {schema}.jobs AS j USING (n)
-    WHERE j.state = 'pending' AND j.suspect = (SELECT suspect FROM asked)
-        AND j.at <= (SELECT latest FROM asked)
+    WHERE j.state || '' = 'pending' AND j.suspect + 0 = (SELECT suspect FROM asked)
+        AND j.at + 0 <= (SELECT latest FROM asked)
     ORDER BY candidate.at, candidate.n LIMIT %s
     FOR UPDATE OF j SKIP LOCKED
 )
@@ -197,6 +204,24 @@ WHERE jobs.n = new.n
 {whole}
 WHERE state = 'running' AND suspect = 0
     AND (boot IS DISTINCT FROM %s::text OR lease_end IS NULL OR lease_end <= %s)
+LIMIT %s
+FOR UPDATE SKIP LOCKED
+
+-- name: ended_of
+-- The same for some handlers.
+{whole}
+WHERE state = 'running' AND suspect = 0
+    AND (boot IS DISTINCT FROM %s::text OR lease_end IS NULL OR lease_end <= %s)
+    AND handler = ANY(%b::text[])
+LIMIT %s
+FOR UPDATE SKIP LOCKED
+
+-- name: ended_of
+-- The same for some handlers.
+{whole}
+WHERE state = 'running' AND suspect = 0
+    AND (boot IS DISTINCT FROM %s::text OR lease_end IS NULL OR lease_end <= %s)
+    AND handler = ANY(%b::text[])
 LIMIT %s
 FOR UPDATE SKIP LOCKED
 

@@ -5,9 +5,12 @@ SELECT extract(epoch FROM clock_timestamp())::float8,
 
 -- name: begin_synced
 -- A transaction whose commit is on disk when it is answered, as the server is set up to do. Nobody
--- waits for a lock for ever, and a client that froze does not keep its locks for ever.
+-- waits for a lock for ever, and a client that froze does not keep its locks for ever. Every statement
+-- that changes jobs has an index to go along, whatever the planner believes of a table that has
+-- just grown; and none is worth compiling.
 BEGIN ISOLATION LEVEL READ COMMITTED;
-{glance}, set_config('lock_timeout', '4s', true),
+{glance}, set_config('lock_timeout', '4s', true), set_config('enable_seqscan', 'off', true),
+    set_config('jit', 'off', true),
     set_config('idle_in_transaction_session_timeout', '60s', true)
 
 -- name: begin_relaxed
@@ -18,7 +21,7 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 -- name: begin_read
 -- A transaction that sees one moment and changes nothing.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-{glance}
+{glance}, set_config('jit', 'off', true)
 
 -- name: begin_migration
 -- A transaction of one program at a time, though there may be no schema yet.

@@ -124,6 +124,29 @@ CREATE TABLE {schema}.redrive_migrations (
     at double precision NOT NULL
 );
 
+-- Adds a job that was just submitted; false if its id or key is taken, or once a newer Redrive than
+-- the caller (who knows the version given) has changed the schema. A function because a session keeps
+-- its plan, behind a pooler too: to plan the statement anew each time is half the cost of a submit.
+CREATE FUNCTION {schema}.add_job(
+    known integer, id text, lane text, handler text, key text, created float8, due float8,
+    max_attempts bigint, ceiling bigint, tags text, release text, payload text
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    WITH made AS (
+        INSERT INTO {schema}.jobs (
+            id, lane, handler, key, created, updated, due, since, at, max_attempts, ceiling, tags,
+            release
+        )
+        SELECT $2, $3, $4, $5, $6, $6, $7, $7, $7, $8, $9, $10, $11
+        WHERE NOT EXISTS (SELECT FROM {schema}.redrive_migrations WHERE version > $1)
+        ON CONFLICT DO NOTHING
+        RETURNING n
+    )
+    INSERT INTO {schema}.payloads (n, payload) SELECT n, $12 FROM made;
+    RETURN found;
+END
+$$;
+
 -- Text without its letter case, as well as this server can: only PostgreSQL 18 knows case folding,
 -- and in a database of the locale C plain lower() knows nothing but ASCII.
 DO $$

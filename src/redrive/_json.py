@@ -13,7 +13,7 @@ import re
 from functools import partial
 from itertools import accumulate
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from redrive.errors import BadPayload
 
@@ -36,7 +36,6 @@ _INT_LIMIT: Final = 10**4300
 # is written out, at more members than the limit has bytes, or so many times the limit in text.
 _HEADROOM: Final = 16
 _SHOWN: Final = 80
-
 _STRING: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _SPACE = re.compile(rf"({_STRING})|[ \t\n\r]++", re.DOTALL)
 _BRACKET = re.compile(rf"{_STRING}|([\[\]{{}}])", re.DOTALL)
@@ -163,8 +162,7 @@ def _check(value: object, depth: int, left: int) -> int:
     elif type(value) is _Fault:
         raise value
     elif value is not None and type(value) is not bool:
-        what = f"is {_kind(value)}, which is not JSON"
-        raise _Fault(f"{what}; annotate the handler's parameter or convert it")
+        raise _Fault(f"is {_kind(value)}, which is not JSON; annotate the parameter or convert it")
     return left
 
 
@@ -221,13 +219,9 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object] | _Fault:
     return found
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
-
-
 _encode = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
 ).encode
 _canonical = json.JSONEncoder(check_circular=False, sort_keys=True).encode
-_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_decode = json.JSONDecoder(parse_constant=int).decode  # int("NaN") is a ValueError
 _decode_strictly = partial(json.loads, object_pairs_hook=_object)  # refuses a byte order mark

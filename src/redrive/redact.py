@@ -45,8 +45,10 @@ _ABOUT_SECRET = re.compile(
     r"|alg|algorithm)$"
 )
 _LONGEST_NAME: Final = 64
+_LONGEST_LEAD: Final = 80
 _SHORTEST_SECRET: Final = 4
 _LONG_SECRET: Final = 8
+_MASKED_AT_MOST: Final = 262_144
 
 
 def is_secret_name(key: str) -> bool:
@@ -210,7 +212,7 @@ def _mask_pairs(text: str) -> str:
     pieces: list[str] = []
     done = 0
     for separator in _SEPARATOR.finditer(text):
-        name = separator["option"] or _name_before(separator.start(), text)
+        name = separator["option"] or _name_before(text, separator.start())
         if separator.start() < done or not is_secret_name(name):
             continue
         value = _VALUE.match(text, separator.end())
@@ -220,9 +222,8 @@ def _mask_pairs(text: str) -> str:
     return "".join((*pieces, text[done:]))
 
 
-def _name_before(end: int, text: str) -> str:
-    lead = text[max(0, end - 2 * _LONGEST_NAME) : end].rstrip(" \t").removesuffix("]")
-    lead = lead.rstrip("\\\"'")
+def _name_before(text: str, end: int) -> str:
+    lead = text[max(0, end - _LONGEST_LEAD) : end].rstrip(" \t").removesuffix("]").rstrip("\\\"'")
     return lead[len(lead.rstrip(_NAME_CHARACTERS)) :]
 
 
@@ -248,9 +249,6 @@ def safe_text(value: object, limit: int = 2000) -> str:
     clean = head.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
     more = length - len(head) + max(0, len(clean) - limit)
     return f"{clean[:limit]}… ({more} characters more)" if more else clean
-
-
-_MASKED_AT_MOST: Final = 262_144
 
 
 def error_text(value: object, secrets: Sequence[str] = (), *, limit: int = 2000) -> str:

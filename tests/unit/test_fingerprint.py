@@ -20,12 +20,13 @@ from redrive.redact import error_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-HOME = "/" + "home"
-"""Apart, so that the tree holds no path of a person's machine."""
-
 
 class ApiError(Exception):
     pass
+
+
+class Grouped(Exception):
+    redrive_group = "my group"
 
 
 def cause_of(error: BaseException, *, secrets: Sequence[str] = (), **options: Any) -> Cause:
@@ -82,7 +83,7 @@ def test_a_fingerprint_names_its_version_and_stays_what_it_was() -> None:
     # If one of these changes, so must the version: old jobs keep the old fingerprints.
     assert cause.fingerprint == "v1:c09cc31dd0c99f45"
     assert cause_of(run("def f():\n  1/0\nf()")).fingerprint == "v1:5940ee2d89d8dba8"
-    assert cause_of(ValueError("x"), key="my group").fingerprint == "v1:b8ad1ea74cd4289f"
+    assert cause_of(Grouped("x")).fingerprint == "v1:b8ad1ea74cd4289f"
 
 
 def test_code_above_the_function_does_not_matter_and_the_line_within_it_does() -> None:
@@ -132,18 +133,6 @@ def test_lines_of_libraries_are_not_where_it_failed(file: str) -> None:
     assert cause_of(alone) == cause_of(OSError("3 left"))
 
 
-@pytest.mark.parametrize("root", ["myapp", "/venv/lib/site-packages/myapp", "C:\\x\\site-packages"])
-def test_an_installed_application_can_be_named(root: str) -> None:
-    source = "def f(n):\n  if n: raise OSError\n  raise OSError\nf({})"
-    file = (
-        "C:\\x\\site-packages\\jobs.py" if "\\" in root else "/venv/lib/site-packages/myapp/jobs.py"
-    )
-    errors = [run(source.format(n), file, __name__="myapp.jobs") for n in (0, 1)]
-    assert len({cause_of(error).fingerprint for error in errors}) == 1
-    assert len({cause_of(error, app_roots=["other", root]).fingerprint for error in errors}) == 2
-    assert cause_of(errors[0], app_roots=["my", "/venv/lib/site-pack"]) == cause_of(errors[0])
-
-
 def test_what_is_typed_in_is_the_application() -> None:
     assert cause_of(run("def f():\n  1/0\nf()", "<stdin>")).title.endswith("@ f:2")
 
@@ -154,13 +143,11 @@ def test_a_comprehension_fails_where_its_function_does() -> None:
 
 
 def test_a_key_decides_alone() -> None:
-    class Grouped(Exception):
-        redrive_group = "billing"
-
     given = cause_of(Grouped("x"), detail="1").fingerprint
-    assert given == cause_of(ValueError("y"), key="billing").fingerprint
-    assert given != cause_of(Grouped("x"), key="other").fingerprint
-    assert cause_of(ValueError("x"), key="") == cause_of(ValueError("x"))
+    for key in ("my group", "other", ""):
+        error = run("def f():\n  raise error\nf()", error=ValueError("y"))
+        error.redrive_group = key  # type: ignore[attr-defined]
+        assert (cause_of(error).fingerprint == given) is (key == "my group")
 
 
 WRAP = """
@@ -261,10 +248,10 @@ def test_no_exception_can_make_it_raise() -> None:
     chained.__context__ = hostile
     group = BaseExceptionGroup("g", [hostile, KeyboardInterrupt()])
     for error in (chained, group, KeyboardInterrupt(), Hostile("\ud800")):
-        assert cause_of(error, key=None).fingerprint.startswith("v1:")
+        assert cause_of(error).fingerprint.startswith("v1:")
     code = compile("raise ValueError", "/srv/\ud800/a.py", "exec")
     for names in ({"__package__": 7}, Strange(), {"__name__": None}):
-        cause_of(caught(exec, code, names), app_roots=["x"]).title.encode()
+        cause_of(caught(exec, code, names)).title.encode()
 
 
 def test_a_class_without_a_proper_module_still_has_a_name() -> None:
@@ -294,12 +281,12 @@ def test_a_title_is_one_short_line_without_secrets_or_escapes() -> None:
     assert len(title) == 120
     long = run(f"def {'f' * 300}(): 1/0\n{'f' * 300}()")
     assert cause_of(long).title == f"ZeroDivisionError: division by zero @ {'f' * 39}…:1"
-    assert of_text("a.b.Crash", "").title == "Crash"
+    assert of_text("Crash", "").title == "Crash"
 
 
-@given(st.text(st.characters()), st.text(st.characters()), st.text(st.characters()))
-def test_any_text_gives_a_title_that_may_be_printed(name: str, message: str, detail: str) -> None:
-    cause = of_text(name, message, detail=detail)
+@given(st.text(st.characters()), st.text(st.characters()))
+def test_any_text_gives_a_title_that_may_be_printed(name: str, message: str) -> None:
+    cause = of_text(name, message)
     assert len(cause.title) <= 120
     cause.title.encode()
     assert len(cause.title.splitlines()) <= 1
@@ -321,19 +308,15 @@ def test_any_text_gives_a_title_that_may_be_printed(name: str, message: str, det
             "at 2024-01-05T10:00:00.123+02:00 or 2024-01-05 10:00 or 12:30:45",
             "at <n> or <n> or <n>",
         ),
-        ("on Mon, 05 Jan 2024 10:00:00 GMT; Jan 5 2024", "on <n>; <n>"),
-        (
-            "after 1h 30m, 950ms, 1.5 seconds",
-            "after <n>",
-        ),
-        ("api3.eu.example.com:443 and db.local and localhost:80", "<host> and <host> and <host>"),
-        ("10.0.0.1:5432 or [fe80::1]:80 or ::ffff:1.2.3.4", "<host> or <host> or <host>"),
-        ("line 3:14: error", "line <n>:<n>: error"),
-        ("mail ada@example.com: see https://x.y/z?q=1", "mail <email>: see <url>"),
+        ("after 1h 30m, 950ms", "after <n>"),
+        ("api3.eu.example.com:443 and db.local and localhost:80", "<n> and <n> and <n>"),
+        ("10.0.0.1:5432 or [fe80::1]:80 or ::ffff:1.2.3.4", "<n> or <n> or <n>"),
+        ("line 3:14: error", "line <n>: error"),
+        ("mail ada@example.com: see https://x.y/z?q=1", "mail <n>: see <n>"),
         ("redrive.errors.BadPayload in google.cloud.bigquery",) * 2,
         (
-            f"open '/etc/app.conf' /tmp/ab/c {HOME}/ada/x.py",
-            "open '/etc/app.conf' /tmp/<n> /home/<n>/x.py",
+            "open '/etc/app.conf' or /tmp/ab/c",
+            "open '/etc/app.conf' or <n>",
         ),
         ("KeyError: 'vat_id' can't be \"name\"",) * 2,
         ("got 'item 7' and \"" + "long words " * 5 + '"', "got '<s>' and \"<s>\""),
@@ -354,7 +337,7 @@ def test_ids_numbers_addresses_and_times_never_split_a_group(
     number: int, ident: uuid.UUID, address: object, time: object, seconds: float
 ) -> None:
     message = f"job {number} ({ident.hex}, {ident}) on {address} at {time} took {seconds:.3f}s"
-    assert normalise(message) == "job <n> (<n>) on <host> at <n> took <n>"
+    assert normalise(message) == "job <n> (<n>) on <n> at <n> took <n>"
 
 
 @pytest.mark.parametrize(

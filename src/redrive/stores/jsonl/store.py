@@ -48,6 +48,13 @@ class _Chore(Generic[R]):
         return self._work()
 
 
+class _Closing:
+    """The last operation of a store: the file is let go of when all that waits beside it is done."""
+
+    def __call__(self, engine: Engine) -> None:
+        """Change nothing."""
+
+
 class JsonlStore(EngineStore):
     """A store in one file that people can read.
 
@@ -114,12 +121,34 @@ class JsonlStore(EngineStore):
 
     def _run(self, operation: Callable[[Engine], R], *, durable: bool) -> R:
         if self._closed:
-            msg = f"{self._place} is closed; open it again"
-            raise StoreError(msg)
+            raise self._was_closed()
         return self._combiner.run(operation, durable=durable)
 
+    def _was_closed(self) -> StoreError:
+        return StoreError(f"{self._place} was closed; open it again")
+
     def _commit(self, batch: list[Operation[Engine]]) -> None:
-        """Do what waits, together; one sync serves all."""
+        """Do what waits; a store that is to be closed does everything else before."""
+        others = [one for one in batch if not isinstance(one.work, _Closing)]
+        if self._closed:
+            for one in others:
+                one.error = self._was_closed()
+            return
+        if len(others) == len(batch):
+            self._do(batch)
+            return
+        try:
+            looks = all(isinstance(one.work, _Look) for one in others)
+            self._do(others if looks and not self._journal.needs_sync else batch)
+        finally:
+            self._closed = True
+            self._journal.close()
+            self._lock.close()
+
+    def _do(self, batch: list[Operation[Engine]]) -> None:
+        """Do operations together; one sync serves all."""
+        if not batch:
+            return
         if all(isinstance(one.work, _Look) for one in batch):
             self._journal.refresh(locked=False)
             self._evaluate(batch)
@@ -174,17 +203,16 @@ class JsonlStore(EngineStore):
                 one.close()
 
     def close(self) -> None:
-        """Let go of the file; what is in it is synced and marked before. Twice is fine."""
+        """Let go of the file; what is in it is synced and marked before. Twice is fine.
+
+        It waits its turn: in the middle of another thread's write the lock must not be given up.
+        """
         if self._closed:
             return
         try:
-            if self._journal.needs_sync:
-                self._run(lambda _: None, durable=True)
+            self._combiner.run(_Closing(), durable=True)
         except StoreError as error:
             log.warning("%s could not be synced when it was closed: %s", self._place, error)
-        self._closed = True
-        self._journal.close()
-        self._lock.close()
 
 
 _open_stores: weakref.WeakSet[JsonlStore] = weakref.WeakSet()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -10,12 +11,31 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    Threads = ThreadPoolExecutor
-else:
-    Threads = object
-
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class Threads:
+    """A few threads, started when first needed; a forked child starts its own."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._pool: ThreadPoolExecutor | None = None
+
+    def pool(self) -> ThreadPoolExecutor:
+        """Give the threads of this process."""
+        if self._pool is None or self._pid != os.getpid():
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - async callers only
+
+            self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="redrive-aio")
+            self._pid = os.getpid()
+        return self._pool
+
+    def close(self) -> None:
+        """Wait for what runs and let the threads go; the next use starts new ones."""
+        pool, self._pool = self._pool, None
+        if pool is not None and self._pid == os.getpid():
+            pool.shutdown(wait=True)
 
 
 async def hop(threads: Threads, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -23,4 +43,4 @@ async def hop(threads: Threads, function: Callable[P, R], *args: P.args, **kwarg
     import asyncio  # noqa: PLC0415 - whoever awaits this has imported it
 
     call = partial(contextvars.copy_context().run, partial(function, *args, **kwargs))
-    return await asyncio.get_running_loop().run_in_executor(threads, call)
+    return await asyncio.get_running_loop().run_in_executor(threads.pool(), call)

@@ -6,14 +6,12 @@ use. The verbs here are the whole library: the command line and the pages call n
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import ParamSpec, Self, TypeVar, Unpack
 
 from redrive import _duration, _json, config, presets, retention
@@ -28,11 +26,11 @@ from redrive.handler import Handler
 from redrive.job import Act, Group, Job
 from redrive.keeping import Capture, Keeper, Options, Settings, check_key, who
 from redrive.policy import Keep, Policy
-from redrive.selection import USUAL, Filters, Target, every, job_id, meant, query_of, spelled
+from redrive.selection import USUAL, Filters, Target, job_id, meant, query_of, spelled
 from redrive.stores import open_store
-from redrive.stores.base import PAUSE, Count, Moved, Note, Page, Report, Store
+from redrive.stores.base import PAUSE, Count, Moved, Note, Page, Report, Store, every
 from redrive.strategy import Rand
-from redrive.worker.registry import Entry, check_lane, check_name
+from redrive.worker.registry import Entry, check_functions, check_lane, check_name
 from redrive.worker.turn import Pass
 
 P = ParamSpec("P")
@@ -67,16 +65,14 @@ class Redrive:
         rand: Rand = random.random,
     ) -> None:
         clock = clock or SystemClock()
-        store = config.find().store if store is None else store
-        self._where = store
+        self._where = store if isinstance(store, Store) else config.place_of(store)
         self._policy = policy
+        self._threads = Threads()
         self._keep = keep or Keep()
 
         def opener() -> Store:
-            if isinstance(store, Store):
-                return store
             return open_store(
-                store,
+                self._where,
                 create=create,
                 read_only=read_only,
                 clock=clock,
@@ -85,7 +81,7 @@ class Redrive:
 
         settings = Settings(
             clock=clock,
-            lease=_duration.seconds(lease, name="lease"),
+            lease=_positive(lease),
             payload_limit=payload_limit,
             release=release,
             actor=actor or who(),
@@ -115,7 +111,7 @@ class Redrive:
             raise UsageError(msg)
 
         def register(function: Callable[P, R]) -> Handler[P, R]:
-            is_async = inspect.iscoroutinefunction(function)
+            is_async = check_functions(name, function, already_done)
             if timeout is not None and not is_async:
                 msg = (
                     f"handler {name!r}: a time limit for a plain function needs the worker, which "
@@ -134,7 +130,7 @@ class Redrive:
                 is_async=is_async,
             )
             self.keeper.registry.add(entry)
-            return Handler(entry, self.keeper, lambda: self._threads)
+            return Handler(entry, self.keeper, self._threads)
 
         return register
 
@@ -153,7 +149,7 @@ class Redrive:
         letter at once, and needs a handler before it can be driven again. Then the error goes on
         up, unless `reraise=False`. The `with` gives a Capture: its `job` is what was kept.
         """
-        entry = self.keeper.registry.get(name)
+        entry = self.keeper.registry.get(check_name(name))
         limit = self.keeper.settings.payload_limit
         if entry is None:
             text = _json.dumps(dict(payload), max_bytes=limit)
@@ -372,9 +368,7 @@ class Redrive:
 
     def close(self) -> None:
         """Let go of files and connections; the next use opens them again."""
-        if "_threads" in self.__dict__:
-            self._threads.shutdown(wait=True)
-            del self.__dict__["_threads"]
+        self._threads.close()
         self.keeper.close()
 
     def __enter__(self) -> Self:
@@ -386,15 +380,17 @@ class Redrive:
     def __repr__(self) -> str:
         return f"Redrive({str(self._where)!r}, {len(self.keeper.registry)} handlers)"
 
-    @cached_property
-    def _threads(self) -> Threads:
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only for async callers
-
-        return ThreadPoolExecutor(max_workers=8, thread_name_prefix="redrive-aio")
-
     def _queued(self) -> int:
         return sum(c.jobs for c in self.counts() if c.state in {"pending", "running"})
 
     def _act(self, verb: str, target: str, reason: str, actor: str | None) -> Act:
         who = actor or self.keeper.settings.actor
         return Act(actor=who, verb=verb, target=target, reason=reason)
+
+
+def _positive(lease: Duration) -> float:
+    seconds = _duration.seconds(lease, name="lease")
+    if seconds == 0:
+        msg = "lease must be more than 0 seconds: it is how long a worker may be silent"
+        raise UsageError(msg)
+    return seconds

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 from uuid import UUID
 
@@ -45,7 +45,7 @@ class Arguments:
     def hints(self) -> dict[str, object]:
         """The annotations, resolved on first use so that forward references are defined by then."""
         try:
-            return dict(typing.get_type_hints(self.function, include_extras=False))
+            return dict(typing.get_type_hints(_annotated(self.function), include_extras=False))
         except Exception as error:
             msg = f"the annotations of {self.function!r} cannot be resolved: {error}"
             raise UsageError(msg) from error
@@ -91,6 +91,13 @@ class Arguments:
             )
             for name, value in values.items()
         }
+
+
+def _annotated(function: Callable[..., object]) -> Callable[..., object]:
+    """Find where the annotations stand: in a partial's function, or an object's `__call__`."""
+    while isinstance(function, partial):
+        function = function.func
+    return function if inspect.isroutine(function) else type(function).__call__
 
 
 def _check_parameter(parameter: inspect.Parameter, name: str) -> None:

@@ -59,6 +59,11 @@ def find(
     return Config(app=app, unknown=unknown, file=file)
 
 
+def place_of(store: str | os.PathLike[str] | None) -> str:
+    """Give the store a program names, or the one that is found; relative paths count from here."""
+    return anchored(find().store if store is None else os.fspath(store), Path.cwd())
+
+
 def anchored(url: str, directory: Path) -> str:
     """Make the relative path in a store's URL count from a directory."""
     scheme = next((known for known in ("sqlite:", "jsonl:") if url.startswith(known)), "")

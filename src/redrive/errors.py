@@ -32,6 +32,19 @@ if TYPE_CHECKING:
 class RedriveError(Exception):
     """Anything Redrive itself has to say."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Let it travel between processes with all it carries."""
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _rebuilt(
+    kind: type[RedriveError], args: tuple[object, ...], carried: dict[str, object]
+) -> RedriveError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(carried)
+    return error
+
 
 class UsageError(RedriveError, ValueError):
     """Something in the call is wrong; the message says what was expected and what to do."""

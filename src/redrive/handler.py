@@ -13,7 +13,7 @@ from redrive.errors import Kept, UsageError
 from redrive.job import Failed, Job, State
 from redrive.keeping import Keeper, Options, check_key
 from redrive.worker.registry import Entry, check_name
-from redrive.worker.run import Execution, awaited
+from redrive.worker.run import Execution, awaited, finished
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -48,7 +48,7 @@ class Handler(Generic[P, R_co]):
 
     entry: Entry
     keeper: Keeper
-    threads: Callable[[], Threads]
+    threads: Threads
     chosen: Options = field(default_factory=Options)
 
     @property
@@ -72,7 +72,7 @@ class Handler(Generic[P, R_co]):
     async def asubmit(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """Do the same from async code. If the await is cancelled, it may still be stored."""
         payload = self._payload(args, kwargs)
-        return await hop(self.threads(), self.keeper.submit, self.entry, payload, self.chosen)
+        return await hop(self.threads, self.keeper.submit, self.entry, payload, self.chosen)
 
     def try_now(self, *args: P.args, **kwargs: P.kwargs) -> Tried[R_co]:
         """Run it here and now; if it fails, keep it and retry it later.
@@ -87,8 +87,8 @@ class Handler(Generic[P, R_co]):
         if isinstance(execution, Job):
             return Tried(done=execution.state is State.COMPLETED, job=execution)
         try:
-            with execution:
-                execution.value = self.entry.function(*args, **kwargs)
+            with self.keeper.holding(execution, self.chosen), execution:
+                execution.value = finished(self.entry.function(*args, **kwargs))
         except KeyboardInterrupt:
             self.keeper.end(execution, self.chosen)
             raise
@@ -105,12 +105,12 @@ class Handler(Generic[P, R_co]):
         if isinstance(execution, Job):
             return Tried(done=execution.state is State.COMPLETED, job=execution)
         try:
-            with execution:
+            with self.keeper.holding(execution, self.chosen), execution:
                 execution.value = await awaited(execution, self.entry.function(*args, **kwargs))
         except BaseException:
             self.keeper.end(execution, self.chosen)  # cancelled: give it back before we go
             raise
-        job = await hop(self.threads(), self.keeper.end, execution, self.chosen)
+        job = await hop(self.threads, self.keeper.end, execution, self.chosen)
         return cast("Tried[T]", self._tried(execution, job))
 
     def options(
@@ -150,7 +150,7 @@ class Handler(Generic[P, R_co]):
         import asyncio  # noqa: PLC0415 - whoever awaits this has imported it
 
         began = asyncio.ensure_future(
-            hop(self.threads(), self.keeper.begin, self.entry, payload, self.chosen)
+            hop(self.threads, self.keeper.begin, self.entry, payload, self.chosen)
         )
         try:
             return await asyncio.shield(began)

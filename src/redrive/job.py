@@ -195,6 +195,9 @@ class Job:
     is_new: bool = True
     """False when a submit found this job under its idempotency key; not stored."""
 
+    def __hash__(self) -> int:
+        return hash(self.id)
+
     @property
     def can_retry(self) -> bool:
         """Whether attempts of this life are left."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import getpass
 import logging
+import os
 import random
 import re
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -84,7 +86,16 @@ class Keeper:
         self.settings = settings
         self.registry = Registry()
         self.bus = Bus()
-        self.holder = _ids.new_holder()
+        self._held_by = (0, "")
+
+    @property
+    def holder(self) -> str:
+        """The name our leases are held under: another one in a forked child."""
+        pid, name = self._held_by
+        if pid != os.getpid():
+            name = _ids.new_holder()
+            self._held_by = (os.getpid(), name)
+        return name
 
     @property
     def store(self) -> Store:
@@ -148,7 +159,7 @@ class Keeper:
         if options.key is not None:
             known = self.existing(options.key)
             if known is not None:
-                self._check_same(known, payload)
+                self._check_same(known, entry, payload)
                 self._warn_if_closed(known)
                 return known
         job = self.draft(entry, payload, options)
@@ -170,10 +181,17 @@ class Keeper:
         """Keep a call that failed in place, or settle one that was stored before it ran."""
         settlement = self.conclude(execution)
         if options.durable:
-            return self.turn().settle(settlement)
+            job = execution.job  # if the lease was lost, whoever took it over says what it is now
+            return self.turn().settle(settlement) or self.store.get(job.id) or job
         if not isinstance(execution.outcome, Failed):
             return None
         return self.keep_failed(settlement, options)
+
+    def holding(self, execution: Execution, options: Options) -> AbstractContextManager[object]:
+        """Keep the lease of a call that was stored before it runs in place."""
+        if not options.durable:
+            return nullcontext()
+        return self.turn().heartbeat(Claim(execution.job), execution.context)
 
     def capture(self, name: str, payload: str, error: Exception, options: Options) -> Job:
         """Keep work that failed in ordinary code; without a handler it is dead at once."""
@@ -240,11 +258,13 @@ class Keeper:
             self._warn_if_closed(stored)
         return stored
 
-    def _check_same(self, job: Job, payload: str) -> None:
-        if not _json.same(job.payload if job.original is None else job.original, payload):
+    def _check_same(self, job: Job, entry: Entry, payload: str) -> None:
+        first = job.payload if job.original is None else job.original
+        named = job.handler in {entry.name, *entry.formerly}
+        if not named or not _json.same(first, payload):
             msg = (
-                f"the key {job.key!r} already stands for job {job.id} with another payload; "
-                "use another key, or submit the same payload"
+                f"the key {job.key!r} already stands for job {job.id} of {job.handler} with another "
+                "payload or handler; use another key, or submit the same work"
             )
             raise KeyConflict(msg)
 

@@ -12,14 +12,13 @@ from redrive._duration import Duration
 from redrive._transitions import Verb
 from redrive.errors import JobNotFound, UsageError
 from redrive.job import Category, Group, Job, State
-from redrive.stores.base import Query, Store
+from redrive.stores.base import Query, Store, every
 
 Target = str | Job | Group
 """A job, its id or the unique beginning of one; a group or its name, such as "G7"."""
 
 _GROUP = re.compile(r"[Gg](\d{1,9})")
 _ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
-_PAGE = 1000
 _CANDIDATES = 5
 """How many of the jobs that may be meant are named."""
 E = TypeVar("E", State, Category)
@@ -199,13 +198,3 @@ def spelled(targets: Iterable[Target], filters: Filters) -> str:
     names = [t if isinstance(t, str) else t.id if isinstance(t, Job) else t.name for t in targets]
     names += [f"{name}:{value}" for name, value in filters.items()]
     return " ".join(names)[:500]
-
-
-def every(store: Store, query: Query) -> Iterator[Job]:
-    """Give all jobs of a query, page by page as they are asked for."""
-    page = store.find(replace(query, limit=_PAGE, cursor=None))
-    while True:
-        yield from page.jobs
-        if page.cursor is None:
-            return
-        page = store.find(replace(query, limit=_PAGE, cursor=page.cursor))

@@ -256,7 +256,7 @@ def delay_after(strategy: RetryStrategy, attempt: int, rand: Rand) -> float:
         delay = strategy.get_backoff_with_jitter(attempt, rand)
     else:
         delay = strategy.get_backoff_with_jitter(attempt)
-    return _clean(delay, strategy.max_backoff)
+    return _clean(float(delay), float(strategy.max_backoff))
 
 
 def _clean(seconds: float, cap: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import threading
 from pathlib import Path
 
@@ -124,7 +125,7 @@ def test_ctrl_c_in_a_pass_gives_back_everything_unspent(app: Redrive) -> None:
 
     @app.handler("stop")
     def stop() -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     for _ in range(3):
         stop.submit()

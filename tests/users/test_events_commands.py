@@ -57,10 +57,10 @@ def test_r_events_3_every_command_works_on_the_dead_letters(
 @pytest.mark.parametrize(
     ("name", "delays"),
     [
-        ("exponential", ["1", "2", "4", "8"]),
-        ("linear", ["1", "3", "5", "7"]),
-        ("constant", ["5", "5", "5", "5"]),
-        ("fibonacci", ["1", "1", "2", "3"]),
+        ("exponential", ["1s", "2s", "4s", "8s"]),
+        ("linear", ["1s", "3s", "5s", "7s"]),
+        ("constant", ["5s", "5s", "5s", "5s"]),
+        ("fibonacci", ["1s", "1s", "2s", "3s"]),
     ],
 )
 def test_r_events_5_policy_show_prints_the_delays(

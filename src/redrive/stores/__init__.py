@@ -21,7 +21,7 @@ _KNOWN = "memory:, jsonl:PATH, sqlite:PATH (or just a path), postgresql://…"
 
 
 def open_store(
-    url: str | os.PathLike[str],
+    url: str | os.PathLike[str] | Store,
     *,
     create: bool = True,
     read_only: bool = False,
@@ -29,6 +29,8 @@ def open_store(
     allow_network: bool = False,
 ) -> Store:
     """Open the store a URL names; a bare path is SQLite. Stores are imported only when used."""
+    if isinstance(url, Store):
+        return url
     clock = clock or SystemClock()
     scheme, rest = _split(os.fspath(url))
     if scheme == "memory":

@@ -27,8 +27,8 @@ Notes expire by the wall clock: they are seconds to minutes long, or removed by 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from redrive._transitions import Verb
@@ -36,6 +36,8 @@ from redrive.job import Act, Category, Claim, Group, Job, Settlement, State
 
 Durability = Literal["full", "relaxed", "memory"]
 """full: acknowledged work survives a power cut. relaxed: kill -9 only. memory: nothing."""
+
+_PAGE = 1000
 
 PAUSE = "pause:"
 """Notes whose name starts so keep a lane from being claimed."""
@@ -206,9 +208,17 @@ class Store(ABC):
 
     @abstractmethod
     def seize(
-        self, *, by: str, lease_for: float, holder: str | None = None, limit: int = 100
+        self,
+        *,
+        by: str,
+        lease_for: float,
+        holder: str | None = None,
+        handlers: Collection[str] | None = None,
+        limit: int = 100,
     ) -> list[Claim]:
         """Take over running jobs whose lease has ended, or all those of one holder.
+
+        With `handlers` only jobs of these.
 
         The lease number grows, so the old holder is fenced off; nothing is counted: the caller
         decides and settles. Each claim says whom it was lost by.
@@ -299,3 +309,13 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of files and connections. Twice is fine."""
+
+
+def every(store: Store, query: Query) -> Iterator[Job]:
+    """Give all jobs of a query, page by page as they are asked for."""
+    page = store.find(replace(query, limit=_PAGE, cursor=None))
+    while True:
+        yield from page.jobs
+        if page.cursor is None:
+            return
+        page = store.find(replace(query, limit=_PAGE, cursor=page.cursor))

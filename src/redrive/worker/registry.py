@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -89,6 +90,20 @@ class Registry:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+def check_functions(
+    name: str, function: Callable[..., object], already_done: Callable[..., object] | None
+) -> bool:
+    """Say whether a handler is async; refuse what would be called but never run."""
+    call = getattr(function, "__call__", function)  # noqa: B004 - an object may have an async one
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        msg = f"handler {name!r} is a generator, which nobody would run through; return instead"
+        raise UsageError(msg)
+    if already_done is not None and inspect.iscoroutinefunction(already_done):
+        msg = f"handler {name!r}: already_done must be a plain function, not async"
+        raise UsageError(msg)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def check_name(name: str) -> str:

@@ -7,6 +7,7 @@ the store settles.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import random
@@ -21,7 +22,7 @@ from typing import Any, Self, cast
 from redrive import _decide, _json, fingerprint, redact
 from redrive._clock import Clock
 from redrive.classify import classify
-from redrive.errors import BadPayload, Skip
+from redrive.errors import BadPayload, GiveUp, Skip
 from redrive.job import (
     AlreadyDone,
     Attempt,
@@ -99,7 +100,7 @@ class Execution(AbstractContextManager["Execution"]):
         # Who stopped it means the program, not the job: that goes on up, the claim is given back.
         return not stopped
 
-    def fail(self, error: Exception, *, captured: bool = False) -> None:
+    def fail(self, error: BaseException, *, captured: bool = False) -> None:
         """Take an error that was caught elsewhere as the end of this execution."""
         self.error = error
         self.outcome = self._outcome_of(error)
@@ -117,6 +118,18 @@ class Execution(AbstractContextManager["Execution"]):
 def _is(error: BaseException | None, kind: type[BaseException]) -> bool:
     """Tell by the type itself: isinstance() asks the error, which may raise or lie."""
     return issubclass(type(error), kind)
+
+
+def finished(result: object) -> object:
+    """Refuse what a plain function only started: a coroutine or generator that nobody would run."""
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        msg = (
+            f"the handler gave a {type(result).__name__}, which nobody runs; write it as async def"
+        )
+        raise GiveUp(msg)
+    return result
 
 
 async def awaited(execution: Execution, result: object) -> object:
@@ -229,7 +242,7 @@ def _was_done(entry: Entry, job: Job) -> bool:
     if entry.already_done is None:
         return False
     try:
-        return bool(entry.already_done(**entry.arguments.load(job.payload)))
-    except Exception:
+        return bool(finished(entry.already_done(**entry.arguments.load(job.payload))))
+    except (Exception, SystemExit):
         log.exception("already_done of %s failed for job %s; taken as no", entry.name, job.id)
         return False

@@ -20,15 +20,14 @@ from redrive._clock import Clock
 from redrive.errors import StoreError, UsageError
 from redrive.events import Bus, Event, Kind
 from redrive.job import Claim, Completed, Dead, Interrupted, Job, Retry, Settlement, State
-from redrive.stores.base import Query, Store
+from redrive.stores.base import Query, Store, every
 from redrive.strategy import Rand
 from redrive.worker.context import Current
+from redrive.worker.interrupts import Interrupts
 from redrive.worker.registry import Entry, Registry
-from redrive.worker.run import Execution, awaited, conclude, crash, worker_name
+from redrive.worker.run import Execution, awaited, conclude, crash, finished, worker_name
 
 log = logging.getLogger("redrive")
-
-BATCH = 20
 
 Loop = Callable[[Coroutine[object, object, object]], object]
 
@@ -91,36 +90,65 @@ class Turn:
         self.rand = rand
         self.worker = worker_name()
         self._running: dict[str, Current] = {}
+        self._interrupts = Interrupts()
 
     def run(
         self, *, ignore_waits: bool = False, only: Collection[str] | None = None, limit: int = 0
     ) -> Tally:
-        """Run each due job once; a job that fails without a wait is left for the next pass."""
+        """Run each due job once; a job that fails without a wait is left for the next pass.
+
+        Jobs are claimed one at a time: if one takes this process down, no other is touched.
+        """
         _refuse_running_loop(self.registry)
-        tally, seen = Tally(), set[str]()
+        tally = Tally()
         self.sweep(tally)
-        with _loop(self.registry) as loop, self._heartbeat() as held:
-            for suspects in (False, True):
-                while not limit or len(seen) < limit:
-                    size = 1 if suspects else min(BATCH, (limit - len(seen)) if limit else BATCH)
-                    claims = self.store.claim(
-                        self.registry.names(),
-                        limit=size,
-                        holder=self.holder,
-                        lease_for=self.lease_for,
-                        only=only,
-                        suspects=suspects,
-                        ignore_waits=ignore_waits,
-                    )
-                    again = [claim for claim in claims if claim.job.id in seen]
-                    fresh = [claim for claim in claims if claim.job.id not in seen]
-                    self._give_back(again)
-                    seen.update(claim.job.id for claim in fresh)
-                    self._run_batch(fresh, tally, loop, held)
-                    if not fresh:
-                        break
+        with _loop(self.registry) as loop, self.heartbeat() as held, self._interrupts:
+            for claim in self._claims(held, ignore_waits=ignore_waits, only=only):
+                self._run_one(claim, tally, loop)
+                del held[claim.job.id]
+                if limit and tally.taken >= limit:
+                    break
         self._warn_of_strangers()
         return tally
+
+    def _claims(
+        self, held: dict[str, Claim], *, ignore_waits: bool, only: Collection[str] | None
+    ) -> Generator[Claim]:
+        """Give one claim after the other, each job once; those that crashed before come last."""
+        if ignore_waits and only is None:
+            pending = Query(states=frozenset({State.PENDING}))
+            only = [job.id for job in every(self.store, pending)]
+        chosen = [None] if only is None else [[one] for one in only]
+        seen: set[str] = set()
+        again: list[Claim] = []
+        try:
+            for suspects in (False, True):
+                for ids in chosen:
+                    while claim := self._claim(ids, suspects=suspects, ignore_waits=ignore_waits):
+                        held[claim.job.id] = claim
+                        if claim.job.id in seen:
+                            again.append(claim)
+                            continue
+                        seen.add(claim.job.id)
+                        yield claim
+                        if ids is not None:
+                            break
+        finally:
+            self._give_back(again)
+
+    def _claim(
+        self, only: Collection[str] | None, *, suspects: bool, ignore_waits: bool
+    ) -> Claim | None:
+        claims = self.store.claim(
+            self.registry.names(),
+            limit=1,
+            holder=self.holder,
+            lease_for=self.lease_for,
+            only=only,
+            suspects=suspects,
+            ignore_waits=ignore_waits,
+        )
+        return claims[0] if claims else None
 
     def _warn_of_strangers(self) -> None:
         """Say which due jobs nobody here can run: they wait and spend nothing."""
@@ -137,26 +165,39 @@ class Turn:
                 log.warning("jobs are due for %s, but no handler of that name is here", name)
 
     def sweep(self, tally: Tally | None = None) -> int:
-        """Take over jobs whose worker vanished, and decide about each like about any failure."""
+        """Take over jobs whose worker vanished, and decide about each like about any failure.
+
+        Only those this program knows: others have policies that are not ours to guess.
+        """
         total = 0
-        while claims := self.store.seize(by=self.holder, lease_for=self.lease_for):
+        while claims := self.store.seize(
+            by=self.holder, lease_for=self.lease_for, handlers=self.registry.names()
+        ):
             for claim in claims:
-                entry = self.registry.get(claim.job.handler)
-                why = "worker vanished, lease expired"
-                log.warning("job %s: %s (held by %s)", claim.job.id, why, claim.lost_by)
-                settlement = conclude(
-                    claim,
-                    crash(why),
-                    entry,
-                    started=claim.job.updated,
-                    duration=max(0.0, self.clock.now() - claim.job.updated),
-                    worker=claim.lost_by or "",
-                    now=self.store.now(),
-                    rand=self.rand,
-                )
-                self.settle(settlement, tally)
+                self._bury(claim, tally)
             total += len(claims)
         return total
+
+    def _bury(self, claim: Claim, tally: Tally | None) -> None:
+        """Settle a job whose worker vanished; whatever goes wrong with it stops no other."""
+        why = "worker vanished, lease expired"
+        log.warning("job %s: %s (held by %s)", claim.job.id, why, claim.lost_by)
+        try:
+            settlement = conclude(
+                claim,
+                crash(why),
+                self.registry.need(claim.job.handler),
+                started=claim.job.updated,
+                duration=max(0.0, self.clock.now() - claim.job.updated),
+                worker=claim.lost_by or "",
+                now=self.store.now(),
+                rand=self.rand,
+            )
+            self.settle(settlement, tally)
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("job %s could not be settled; it stays for the next sweep", claim.job.id)
 
     def settle(self, settlement: Settlement, tally: Tally | None = None) -> Job | None:
         """Make one verdict true, then tell everybody. A refused one is only written to the log."""
@@ -186,10 +227,12 @@ class Turn:
                 if entry.is_async:
                     execution.value = loop(_called(entry, execution))
                 else:
-                    execution.value = entry.function(**execution.arguments)
-        except KeyboardInterrupt:
-            self.settle(self._conclude(claim, execution, entry))
-            raise
+                    execution.value = finished(entry.function(**execution.arguments))
+        except KeyboardInterrupt as error:
+            if self._interrupts.seen:
+                self.settle(self._conclude(claim, execution, entry))
+                raise
+            execution.fail(error)  # nobody pressed Ctrl-C: the handler raised it
         return self._conclude(claim, execution, entry)
 
     def _conclude(self, claim: Claim, execution: Execution, entry: Entry) -> Settlement:
@@ -204,22 +247,12 @@ class Turn:
             rand=self.rand,
         )
 
-    def _run_batch(
-        self, claims: list[Claim], tally: Tally, loop: Loop, held: dict[str, Claim]
-    ) -> None:
-        held.update({claim.job.id: claim for claim in claims})
-        waiting = list(claims)
+    def _run_one(self, claim: Claim, tally: Tally, loop: Loop) -> None:
+        entry = self.registry.need(claim.job.handler)
         try:
-            while waiting:
-                claim = waiting.pop(0)
-                entry = self.registry.need(claim.job.handler)
-                self.settle(self.execute(claim, entry, loop), tally)
-                held.pop(claim.job.id, None)
-                self._running.pop(claim.job.id, None)
+            self.settle(self.execute(claim, entry, loop), tally)
         finally:
-            for claim in claims:
-                held.pop(claim.job.id, None)
-            self._give_back(waiting)
+            self._running.pop(claim.job.id, None)
 
     def _give_back(self, claims: list[Claim]) -> None:
         """Release claims that were never started; nothing is spent."""
@@ -230,9 +263,13 @@ class Turn:
             self.settle(settlement)
 
     @contextmanager
-    def _heartbeat(self) -> Generator[dict[str, Claim]]:
+    def heartbeat(
+        self, claim: Claim | None = None, context: Current | None = None
+    ) -> Generator[dict[str, Claim]]:
         """Renew the leases of all claims in the dict that comes back, until the end."""
-        held: dict[str, Claim] = {}
+        held = {} if claim is None else {claim.job.id: claim}
+        if claim is not None and context is not None:
+            self._running[claim.job.id] = context
         stop = threading.Event()
 
         def beat() -> None:

@@ -197,7 +197,13 @@ class Engine:
         return now if now is not None and now.state is State.RUNNING else None
 
     def seize(
-        self, *, by: str, lease_for: float, holder: str | None, limit: int
+        self,
+        *,
+        by: str,
+        lease_for: float,
+        holder: str | None,
+        handlers: Collection[str] | None,
+        limit: int,
     ) -> Drafted[list[Claim]]:
         """Take over running jobs whose holder is gone."""
         boot, seconds = self._clock.boot()
@@ -207,6 +213,8 @@ class Engine:
             if len(claims) >= limit:
                 break
             ended = lease.boot != boot or lease.end is None or lease.end <= seconds
+            if handlers is not None and self.index.entries[one].queue.handler not in handlers:
+                continue
             if lease.holder == holder if holder is not None else ended:
                 job = self._load(self.index.entries[one])
                 job = seized(job, by=by, lease_end=seconds + lease_for, boot=boot)

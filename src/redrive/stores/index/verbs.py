@@ -73,11 +73,19 @@ class EngineStore(Store):
         return self._write(lambda engine: engine.settle(results), durable=False)
 
     def seize(
-        self, *, by: str, lease_for: float, holder: str | None = None, limit: int = 100
+        self,
+        *,
+        by: str,
+        lease_for: float,
+        holder: str | None = None,
+        handlers: Collection[str] | None = None,
+        limit: int = 100,
     ) -> list[Claim]:
         """Take over running jobs whose lease has ended; see the contract."""
         return self._write(
-            lambda engine: engine.seize(by=by, lease_for=lease_for, holder=holder, limit=limit),
+            lambda engine: engine.seize(
+                by=by, lease_for=lease_for, holder=holder, handlers=handlers, limit=limit
+            ),
             durable=False,
         )
 

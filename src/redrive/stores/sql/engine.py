@@ -116,11 +116,21 @@ class SqlStore(SqlLists, SqlNotes):
         )
 
     def seize(
-        self, *, by: str, lease_for: float, holder: str | None = None, limit: int = 100
+        self,
+        *,
+        by: str,
+        lease_for: float,
+        holder: str | None = None,
+        handlers: Collection[str] | None = None,
+        limit: int = 100,
     ) -> list[Claim]:
         """Take over running jobs whose lease has ended; see the contract."""
+
+        def work(tx: Tx) -> list[Claim]:
+            return _seize(tx, _lost(tx, holder, handlers, max(limit, 0)), by, lease_for)
+
         return self._write(
-            lambda tx: _seize(tx, by, lease_for, holder, max(limit, 0)),
+            work,
             durable=self._claims_are_synced,
             landed=_claims_landed,
         )
@@ -239,12 +249,18 @@ def _renew(tx: Tx, claims: Sequence[Claim], lease_for: float) -> list[bool]:
     return answers
 
 
-def _seize(tx: Tx, by: str, lease_for: float, holder: str | None, limit: int) -> list[Claim]:
-    boot, seconds = tx.lease_clock()
-    if holder is None:
-        rows = tx.all("ended", (boot, seconds, limit))
-    else:
+def _lost(tx: Tx, holder: str | None, handlers: Collection[str] | None, limit: int) -> list[Row]:
+    """Give the running jobs to be taken over, locked."""
+    if holder is not None:
         rows = tx.all("held_by", (holder, limit))
+        return [row for row in rows if handlers is None or job_from_row(row)[1].handler in handlers]
+    if handlers is not None:
+        return tx.all("ended_of", (*tx.lease_clock(), tx.array(handlers), limit))
+    return tx.all("ended", (*tx.lease_clock(), limit))
+
+
+def _seize(tx: Tx, rows: list[Row], by: str, lease_for: float) -> list[Claim]:
+    boot, seconds = tx.lease_clock()
     claims: list[Claim] = []
     changes: list[Row] = []
     for row in rows:

@@ -119,6 +119,13 @@ UPDATE jobs SET lease_end = ?, boot = ? WHERE n = ?
 WHERE state = 'running' AND suspect = 0 AND (boot IS NOT ? OR lease_end IS NULL OR lease_end <= ?)
 LIMIT ?
 
+-- name: ended_of
+-- The same for some handlers.
+{whole}
+WHERE state = 'running' AND suspect = 0 AND (boot IS NOT ? OR lease_end IS NULL OR lease_end <= ?)
+    AND handler IN (SELECT value FROM json_each(?))
+LIMIT ?
+
 -- name: held_by
 -- The running jobs of one holder.
 {whole} WHERE state = 'running' AND suspect = 0 AND holder = ? LIMIT ?

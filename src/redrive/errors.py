@@ -3,7 +3,7 @@
 RedriveError
 ├── UsageError (also a ValueError)    something in the call is wrong; the message says what to do
 │   ├── BadPayload                    an argument cannot be kept as JSON; names the field
-│   ├── KeyConflict                   an idempotency key already stands for another payload
+│   ├── KeyConflict                   an idempotency key already stands for other work
 │   └── UnknownHandler                a name that nobody registered here
 ├── StoreError                        the store could not do it; nothing was half done
 │   ├── StoreMissing                  there is no store at that place yet
@@ -59,7 +59,7 @@ class BadPayload(UsageError):
 
 
 class KeyConflict(UsageError):
-    """The idempotency key already stands for a job with another payload."""
+    """The idempotency key already stands for other work: another payload, or another handler."""
 
 
 class UnknownHandler(UsageError):

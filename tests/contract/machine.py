@@ -79,12 +79,13 @@ class StoreMachine(WatchedLife):
         fields = {"handler": handler, "lane": lane, "payload": payload, "key": key}
         job = make_job(job_id, created=now, due=now + delay, **fields)
         known = next((b for b in self.model.jobs.values() if key and b.key == key), None)
-        if known is not None and (known.original or known.payload) != payload:
+        work = known and (known.handler, known.original or known.payload)
+        if work not in {None, (handler, payload)}:
             try:
                 self.store.add([make_job(f"{job_id}x"), job])
             except KeyConflict:
                 return
-            raise AssertionError(f"{key} stood for another payload, and was taken all the same")
+            raise AssertionError(f"{key} stood for other work, and was taken all the same")
         (stored,) = self.store.add([job])
         assert stored.id == (known.id if known else job_id)
         assert stored.is_new is (known is None)

@@ -205,6 +205,20 @@ def test_the_same_key_and_another_payload_is_a_conflict_and_nothing_is_stored(
     add(store, make_job("new1", key="n"))
 
 
+def test_the_same_key_for_another_handler_is_a_conflict_and_no_work_is_dropped(
+    store: Store,
+) -> None:
+    add_one(store, "a", key="k", handler="mail", payload='{"x":1}')
+    said = r"job a of 'mail'.*'bill'.*share their keys.*'bill:k'"
+    with pytest.raises(KeyConflict, match=said):
+        store.add([make_job("b", key="k", handler="bill", payload='{"x":1}')])
+    with pytest.raises(KeyConflict, match="job c of 'mail'"):
+        store.add(
+            [make_job("c", key="q", handler="mail"), make_job("d", key="q", handler="bill")],
+        )
+    assert found(store) == ["a"]
+
+
 def test_a_key_counts_within_one_call_too(store: Store) -> None:
     one, two = store.add([make_job("a", key="k"), make_job("b", key="k")])
     assert (one.id, one.is_new, two.id, two.is_new) == ("a", True, "a", False)

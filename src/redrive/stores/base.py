@@ -166,8 +166,8 @@ class Store(ABC):
         For each job the one that is now stored comes back, in order. A job whose id is stored
         already comes back as stored, so a repeat changes nothing. A job whose key belongs to a
         stored job (or to an earlier one of this call) gives that job with `is_new=False`, if the
-        payloads (after an edit: the original) are equal as JSON; else KeyConflict, and nothing of
-        the call is stored. Times are finite and ordinals of a history grow: the caller sees to it.
+        handlers have the same name and the payloads (after an edit: the original) are equal as
+        JSON; else KeyConflict, and nothing of the call is stored. Times are finite and ordinals of a history grow: the caller sees to it.
 
         `group` numbers are given here: a job with a failure joins the group of its fingerprint.
         `lease` is raised to at least the last ordinal of the history.

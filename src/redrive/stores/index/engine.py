@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from redrive import _json
 from redrive._clock import Clock
 from redrive._transitions import Verb, amended, claimed, moved, seized, settled, with_attempt
-from redrive.errors import JobNotFound, KeyConflict, Refused
+from redrive.errors import JobNotFound, Refused
 from redrive.job import TERMINAL, Act, Claim, Group, Job, Settlement, State
+from redrive.stores._keys import check_same
 from redrive.stores.base import PAUSE, Count, Moved, Note, Page, PurgeRule, Query
 from redrive.stores.index import search
 from redrive.stores.index.draft import Draft
@@ -47,7 +47,7 @@ class Engine:
         if job.key is not None:
             stored = draft.keyed(job.key)
             if stored is not None:
-                _check_same_payload(stored, job)
+                check_same(stored, job)
                 return replace(stored, is_new=False)
         group = draft.group(job.failure)
         lease = max([job.lease, *(attempt.ordinal for attempt in job.history)])
@@ -356,16 +356,6 @@ def _found(draft: Draft, job_id: str) -> Job:
         msg = f"no job {job_id}; it may have been purged"
         raise JobNotFound(msg)
     return job
-
-
-def _check_same_payload(stored: Job, job: Job) -> None:
-    first = stored.payload if stored.original is None else stored.original
-    if not _json.same(first, job.payload):
-        msg = (
-            f"the key {job.key!r} already stands for job {stored.id} with another payload; "
-            "use another key, or submit the same payload"
-        )
-        raise KeyConflict(msg)
 
 
 def _is_over(entry: Entry, rule: PurgeRule, now: float) -> bool:

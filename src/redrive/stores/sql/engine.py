@@ -11,10 +11,10 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from redrive import _json
 from redrive._transitions import Verb, amended, claimed, moved, seized
-from redrive.errors import JobNotFound, KeyConflict, Refused, UsageError
+from redrive.errors import JobNotFound, Refused, UsageError
 from redrive.job import TERMINAL, Act, Claim, Job, Settlement, State
+from redrive.stores._keys import check_same
 from redrive.stores.base import PAUSE, Moved, PurgeRule
 from redrive.stores.sql.lists import SqlLists
 from redrive.stores.sql.notes import SqlNotes, act_landed, live_notes, record_act
@@ -192,17 +192,11 @@ def _by_key(tx: Tx, jobs: Sequence[Job]) -> dict[str, Job]:
 
 
 def _keyed(by_key: dict[str, Job], job: Job) -> Job | None:
-    """Give the job that this one's key stands for; KeyConflict if for another payload."""
+    """Give the job that this one's key stands for; KeyConflict if for other work."""
     stored = by_key.get(job.key) if job.key is not None else None
     if stored is None:
         return None
-    first = stored.payload if stored.original is None else stored.original
-    if not _json.same(first, job.payload):
-        msg = (
-            f"the key {job.key!r} already stands for job {stored.id} with another payload; "
-            "use another key, or submit the same payload"
-        )
-        raise KeyConflict(msg)
+    check_same(stored, job)
     return replace(stored, is_new=False)
 
 

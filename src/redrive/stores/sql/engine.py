@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from redrive._transitions import Verb, amended, claimed, moved, seized
-from redrive.errors import JobNotFound, Refused, UsageError
+from redrive.errors import JobNotFound, Refused, StoreDamaged, UsageError
 from redrive.job import TERMINAL, Act, Claim, Job, Settlement, State
 from redrive.stores._keys import check_same
 from redrive.stores.base import PAUSE, Moved, PurgeRule
 from redrive.stores.sql.lists import SqlLists
 from redrive.stores.sql.notes import SqlNotes, act_landed, live_notes, record_act
-from redrive.stores.sql.rows import changes_to_row, job_from_row
+from redrive.stores.sql.rows import changes_to_row, job_from_row, readable
 from redrive.stores.sql.settle import group_of, held_by_id, settle, settlements_landed
 from redrive.stores.sql.tx import Row, Tx
 
@@ -99,9 +99,19 @@ class SqlStore(SqlLists, SqlNotes):
                 latest=float("inf") if ignore_waits else tx.now(),
                 limit=limit,
             )
-            return _claim(tx, self._due(tx, wanted, only), holder, lease_for)
+            return _claim(tx, self._sound(tx, wanted, only), holder, lease_for)
 
         return self._write(work, durable=self._claims_are_synced, landed=_claims_landed)
+
+    def _sound(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[tuple[int, Job]]:
+        """Give number and job of what is due; jobs that cannot be read do not stop the others."""
+        limit = wanted.limit
+        while True:
+            rows = self._due(tx, wanted, only)
+            jobs = readable(rows)
+            if len(jobs) >= limit or len(rows) < wanted.limit:
+                return jobs[:limit]
+            wanted = replace(wanted, limit=limit + len(rows) - len(jobs))
 
     def renew(self, claims: Sequence[Claim], *, lease_for: float) -> list[bool]:
         """Lengthen leases from now; see the contract."""
@@ -213,16 +223,15 @@ def _without_history(job: Job) -> Job:
     return replace(job, history=()) if job.history else job
 
 
-def _claim(tx: Tx, rows: list[Row], holder: str, lease_for: float) -> list[Claim]:
+def _claim(tx: Tx, jobs: list[tuple[int, Job]], holder: str, lease_for: float) -> list[Claim]:
     now = tx.now()
     boot, seconds = tx.lease_clock()
     claims: list[Claim] = []
     changes: list[Row] = []
-    for row in rows:
-        number, job = job_from_row(row)
-        job = claimed(job, holder=holder, now=now, lease_end=seconds + lease_for, boot=boot)
-        changes.append((job.attempts, job.lease, holder, job.lease_end, boot, now, number))
-        claims.append(Claim(job))
+    for number, job in jobs:
+        taken = claimed(job, holder=holder, now=now, lease_end=seconds + lease_for, boot=boot)
+        changes.append((taken.attempts, taken.lease, holder, taken.lease_end, boot, now, number))
+        claims.append(Claim(taken))
     tx.many("claim", changes)
     return claims
 
@@ -247,7 +256,7 @@ def _lost(tx: Tx, holder: str | None, handlers: Collection[str] | None, limit: i
     """Give the running jobs to be taken over, locked."""
     if holder is not None:
         rows = tx.all("held_by", (holder, limit))
-        return [row for row in rows if handlers is None or job_from_row(row)[1].handler in handlers]
+        return [row for row in rows if handlers is None or row[5] in handlers]
     if handlers is not None:
         return tx.all("ended_of", (*tx.lease_clock(), tx.array(handlers), limit))
     return tx.all("ended", (*tx.lease_clock(), limit))
@@ -257,8 +266,7 @@ def _seize(tx: Tx, rows: list[Row], by: str, lease_for: float) -> list[Claim]:
     boot, seconds = tx.lease_clock()
     claims: list[Claim] = []
     changes: list[Row] = []
-    for row in rows:
-        number, lost = job_from_row(row)
+    for number, lost in readable(rows):
         job = seized(lost, by=by, lease_end=seconds + lease_for, boot=boot)
         changes.append((job.lease, job.holder, job.lease_end, job.boot, number))
         claims.append(Claim(job, lost_by=lost.holder))
@@ -279,7 +287,7 @@ def _move(
     tx: Tx, ids: Sequence[str], verb: Verb, act: Act, *, waits: dict[str, float], run: int | None
 ) -> Moved:
     now = tx.now()
-    found = {row[1]: job_from_row(row) for row in tx.all("to_change", (tx.array(ids),))}
+    found = {row[1]: row for row in tx.all("to_change", (tx.array(ids),))}
     done: list[Job] = []
     skipped: list[tuple[str, str]] = []
     changes: list[Row] = []
@@ -288,7 +296,7 @@ def _move(
             number, job = _present(found.get(one), one)
             wait = waits.get(one, 0.0)
             job = moved(job, verb, actor=act.actor, reason=act.reason, now=now, delay=wait)
-        except (JobNotFound, Refused) as error:
+        except (JobNotFound, Refused, StoreDamaged) as error:
             skipped.append((one, str(error)))
             continue
         job = replace(job, run=run) if run is not None else job
@@ -304,16 +312,16 @@ def _move_landed(tx: Tx, ids: Sequence[str], moved: Moved) -> bool:
     return act_landed(tx, moved.act)
 
 
-def _present(found: tuple[int, Job] | None, job_id: str) -> tuple[int, Job]:
-    if found is None:
+def _present(row: Row | None, job_id: str) -> tuple[int, Job]:
+    if row is None:
         msg = f"no job {job_id}; it may have been purged"
         raise JobNotFound(msg)
-    return found
+    return job_from_row(row)
 
 
 def _amend(tx: Tx, job_id: str, payload: str, act: Act, expected: int) -> Job:
     row = tx.one("to_change", (tx.array([job_id]),))
-    number, job = _present(None if row is None else job_from_row(row), job_id)
+    number, job = _present(row, job_id)
     if job.edits != expected:
         msg = f"was edited meanwhile ({job.edits} edits, not {expected}); look at it again"
         raise Refused(msg)

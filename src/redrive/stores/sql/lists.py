@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from redrive.errors import StoreDamaged
 from redrive.job import Category, Group, Job, State
 from redrive.stores.base import Count, Page, Query
 from redrive.stores.sql import filters
 from redrive.stores.sql.rows import attempt_from_json, category_from, job_from_row
 from redrive.stores.sql.tx import Row, SqlBase, Tx
+
+_NO_CAUSE = "the record of this cause is gone; see `redrive verify`"
 
 
 class SqlLists(SqlBase):
@@ -37,7 +40,11 @@ def _get(tx: Tx, job_id: str) -> Job | None:
         return None
     number, job = job_from_row(row)
     records = tx.all("attempts", (number,))
-    return replace(job, history=tuple(attempt_from_json(text) for (text,) in records))
+    try:
+        return replace(job, history=tuple(attempt_from_json(text) for (text,) in records))
+    except StoreDamaged as error:
+        msg = f"job {job_id}: {error}"
+        raise StoreDamaged(msg) from error
 
 
 def _find(tx: Tx, query: Query) -> Page:
@@ -95,7 +102,7 @@ def _groups(tx: Tx, query: Query) -> list[Group]:
     most = sorted(tallies.items(), key=lambda item: (-item[1].jobs, item[0]))
     most = most[: max(query.limit, 0)]
     causes = {row[0]: row for row in tx.all("causes", (tx.array(number for number, _ in most),))}
-    return [_group(causes[number], tally) for number, tally in most]
+    return [_group(causes.get(number, (number, "", _NO_CAUSE)), tally) for number, tally in most]
 
 
 def _group(cause: Row, tally: _Tally) -> Group:

@@ -7,10 +7,12 @@ Enums are bound by `_value_`, plain text: `value` is a property, and far slower 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from redrive._evolve import job_of
-from redrive.job import TERMINAL, Act, Attempt, Category, Failure, Job, Reason, State
+from redrive.errors import StoreDamaged
+from redrive.job import TERMINAL, Act, Attempt, Category, Failure, Job, Reason, Resolution, State
 from redrive.stores._codec import (
     attempt_from_dict,
     attempt_to_dict,
@@ -20,11 +22,14 @@ from redrive.stores._codec import (
     resolution_from_dict,
     resolution_to_dict,
 )
+from redrive.stores._files import log
 from redrive.stores.sql.tx import Row
 
 _STATES = {state.value: state for state in State}
 _REASONS: dict[str | None, Reason | None] = {reason.value: reason for reason in Reason}
 _REASONS[None] = None
+_told: set[str] = set()
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _CATEGORIES = {category.value: category for category in Category}
 
 
@@ -103,46 +108,107 @@ def changes_to_row(job: Job, number: int) -> Row:
 
 
 def job_from_row(row: Row) -> tuple[int, Job]:
-    """Give the number and the job of a row of `whole`; the values go in the order of FIELDS."""
-    job = job_of(
-        row[1],  # id
-        row[5],  # handler
-        row[4],  # lane
-        row[36],  # payload
-        row[11],  # created
-        row[12],  # due
-        row[13],  # since
-        row[14],  # updated
-        row[8],  # key
-        _STATES[row[2]],
-        _REASONS[row[9]],
-        row[10],  # detail
-        row[17],  # attempts
-        {} if row[18] is None else json.loads(row[18]),  # spent
-        row[19],  # crashes
-        row[20],  # redrives
-        row[21],  # max_attempts
-        row[22],  # limit
-        row[15],  # finished
-        row[16],  # first_failed
-        None if row[23] is None else failure_from_dict(json.loads(row[23])),
-        row[24],  # lease
-        row[25],  # holder
-        row[26],  # lease_end
-        row[27],  # boot
-        () if row[28] is None else tuple(json.loads(row[28])),  # tags
-        row[29],  # release
-        row[30],  # group
-        row[31],  # run
-        None if row[32] is None else resolution_from_dict(json.loads(row[32])),
-        row[33],  # edits
-        row[37],  # original
-        row[34],  # folded
-        None if row[35] is None else json.loads(row[35]),  # origin
-        (),  # history
-        True,  # is_new
-    )
+    """Give the number and the job of a row of `whole`; the values go in the order of FIELDS.
+
+    StoreDamaged if a column holds what Redrive never writes.
+    """
+    try:
+        job = job_of(
+            row[1],  # id
+            row[5],  # handler
+            row[4],  # lane
+            row[36],  # payload
+            row[11],  # created
+            row[12],  # due
+            row[13],  # since
+            row[14],  # updated
+            row[8],  # key
+            _STATES[row[2]],
+            _REASONS[row[9]],
+            row[10],  # detail
+            row[17],  # attempts
+            {} if row[18] is None else _object(row[18]),  # spent
+            row[19],  # crashes
+            row[20],  # redrives
+            row[21],  # max_attempts
+            row[22],  # limit
+            row[15],  # finished
+            row[16],  # first_failed
+            None if row[23] is None else _failure(row[23]),
+            row[24],  # lease
+            row[25],  # holder
+            row[26],  # lease_end
+            row[27],  # boot
+            () if row[28] is None else _texts(row[28]),  # tags
+            row[29],  # release
+            row[30],  # group
+            row[31],  # run
+            None if row[32] is None else _resolution(row[32]),
+            row[33],  # edits
+            row[37],  # original
+            row[34],  # folded
+            None if row[35] is None else _object(row[35]),  # origin
+            (),  # history
+            True,  # is_new
+        )
+    except _UNREADABLE as error:
+        raise _damaged(row) from error
     return row[0], job
+
+
+def readable(rows: Iterable[Row]) -> list[tuple[int, Job]]:
+    """Give number and job of those rows that can be read; the log tells of the others, once each."""
+    found: list[tuple[int, Job]] = []
+    for row in rows:
+        try:
+            found.append(job_from_row(row))
+        except StoreDamaged as error:
+            if row[1] not in _told:
+                _told.add(row[1])
+                log.error("%s; it is left alone", error)
+    return found
+
+
+def unreadable(values: Sequence[Any]) -> list[str]:
+    """Name those of a job's CHECKED columns that hold what Redrive never writes."""
+    names: list[str] = []
+    for (name, _, read), value in zip(CHECKED, values, strict=True):
+        try:
+            if value is not None:
+                read(value)
+        except _UNREADABLE:
+            names.append(name)
+    return names
+
+
+def _damaged(row: Row) -> StoreDamaged:
+    names = unreadable([row[at] for _, at, _ in CHECKED])
+    return StoreDamaged(
+        f"job {row[1]} cannot be read: its {' and its '.join(names)} is not what Redrive wrote; "
+        "`redrive verify` lists all such rows"
+    )
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise TypeError(text)
+    return cast("dict[str, Any]", value)
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    value = json.loads(text)
+    if not isinstance(value, list):
+        raise TypeError(text)
+    return tuple(cast("list[str]", value))
+
+
+def _failure(text: str) -> Failure:
+    return failure_from_dict(json.loads(text))
+
+
+def _resolution(text: str) -> Resolution:
+    return resolution_from_dict(json.loads(text))
 
 
 def at_of(job: Job) -> float:
@@ -181,7 +247,11 @@ def attempt_to_json(attempt: Attempt) -> str:
 
 def attempt_from_json(text: str) -> Attempt:
     """Read it back."""
-    return attempt_from_dict(json.loads(text))
+    try:
+        return attempt_from_dict(json.loads(text))
+    except _UNREADABLE as error:
+        msg = "an attempt cannot be read: it is not what Redrive wrote; see `redrive verify`"
+        raise StoreDamaged(msg) from error
 
 
 def act_to_row(act: Act) -> Row:
@@ -201,6 +271,14 @@ def act_to_row(act: Act) -> Row:
 def act_from_row(row: Row) -> Act:
     """Read an act."""
     number, at, actor, verb, target, reason, done, skipped, detail = row
+    try:
+        details = _object(detail) if detail else {}
+    except _UNREADABLE as error:
+        msg = (
+            f"act {number} cannot be read: its detail is not what Redrive wrote; "
+            "`redrive verify` lists all such rows"
+        )
+        raise StoreDamaged(msg) from error
     return Act(
         number=number,
         at=at,
@@ -210,7 +288,7 @@ def act_from_row(row: Row) -> Act:
         reason=reason,
         done=done,
         skipped=skipped,
-        detail=cast("dict[str, Any]", json.loads(detail)) if detail else {},
+        detail=details,
     )
 
 
@@ -220,3 +298,15 @@ def _json(value: object) -> str | None:
 
 def _resolution_json(job: Job) -> str | None:
     return None if job.resolution is None else encode(resolution_to_dict(job.resolution))
+
+
+CHECKED: tuple[tuple[str, int, Callable[[str], object]], ...] = (
+    ("state", 2, _STATES.__getitem__),
+    ("reason", 9, _REASONS.__getitem__),
+    ("spent", 18, _object),
+    ("failure", 23, _failure),
+    ("tags", 28, _texts),
+    ("resolution", 32, _resolution),
+    ("origin", 35, _object),
+)
+"""The columns that can hold nonsense: their names, their places in a row, and how to read each."""

@@ -74,6 +74,8 @@ def _from_sqlite(error: sqlite3.Error, place: Path) -> RedriveError:
             return _from_system(error, place)
         case sqlite3.SQLITE_CONSTRAINT | sqlite3.SQLITE_MISMATCH | sqlite3.SQLITE_TOOBIG:
             return UsageError(f"a value does not fit into {place} ({error}); nothing was stored")
+        case _ if "malformed JSON" in str(error):
+            return StoreDamaged(f"a job in {place} cannot be read; `redrive verify` says which")
         case _:
             return StoreError(f"{place}: {error}")
 

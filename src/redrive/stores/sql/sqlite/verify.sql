@@ -44,3 +44,13 @@ SELECT p.n FROM payloads p LEFT JOIN jobs USING (n) WHERE id IS NULL LIMIT 20
 -- name: stray_attempt
 -- Attempts without a job.
 SELECT DISTINCT a.n FROM attempts a LEFT JOIN jobs USING (n) WHERE id IS NULL LIMIT 20
+
+-- name: checked
+-- The columns of some jobs that can hold nonsense, in the order of CHECKED.
+SELECT n, id, state, reason, spent, failure, tags, resolution, origin FROM jobs
+WHERE n > ? ORDER BY n LIMIT ?
+
+-- name: records
+-- The attempts of some jobs.
+SELECT id, n, ordinal, record FROM attempts JOIN jobs USING (n)
+WHERE (n, ordinal) > (?, ?) ORDER BY n, ordinal LIMIT ?

@@ -66,41 +66,49 @@ class Proxy:
     def _serve(self, client: socket.socket) -> None:
         server = socket.socket(socket.AF_UNIX)
         server.connect(f"{pgkit.server().pgdata}/.s.PGSQL.5432")
-        answers = threading.Thread(target=_pass_on, args=(server, client), daemon=True)
-        answers.start()
+        link = _Link(client, server)
+        threading.Thread(target=link.pass_answers_on, daemon=True).start()
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
                 if self._fires(data):
-                    self._break(client, server, data)
+                    link.cut(self._cut, data)
                     break
                 server.sendall(data)
-        for one in (client, server):
-            _shut(one)
-
-    def _break(self, client: socket.socket, server: socket.socket, data: bytes) -> None:
-        _shut(client)
-        if self._cut is Cut.BEFORE:
-            return
-        server.sendall(data)
-        if self._cut is Cut.AFTER:
-            self._wait_for_answer(server)
-
-    def _wait_for_answer(self, server: socket.socket) -> None:
-        """The answers' thread reads on; the server says goodbye only after it did the work."""
-        server.sendall(b"X\x00\x00\x00\x04")
-        with contextlib.suppress(OSError):
-            while server.recv(65536):
-                pass
+        link.close()
 
     def close(self) -> None:
         self._listener.close()
 
 
-def _pass_on(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(65536):
-            target.sendall(data)
-    _shut(target)
+class _Link:
+    """A client's connection and ours to the server."""
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self._client, self._server = client, server
+        self._is_mute = False
+        self._answered = threading.Event()
+
+    def pass_answers_on(self) -> None:
+        with contextlib.suppress(OSError):
+            while data := self._server.recv(65536):
+                if self._is_mute:
+                    self._answered.set()
+                else:
+                    self._client.sendall(data)
+        _shut(self._client)
+
+    def cut(self, when: Cut, data: bytes) -> None:
+        self._is_mute = True
+        if when is Cut.AFTER:
+            self._server.sendall(data)
+            assert self._answered.wait(10)
+        _shut(self._client)
+        if when is Cut.WHILE:
+            self._server.sendall(data)
+
+    def close(self) -> None:
+        _shut(self._client)
+        _shut(self._server)
 
 
 def _shut(one: socket.socket) -> None:

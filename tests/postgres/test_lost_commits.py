@@ -171,7 +171,7 @@ def test_a_note_is_written_under_its_condition(
     assert (store.notes(), proxy.cuts) == ([], 4)
 
 
-@pytest.mark.parametrize("cut", [Cut.BEFORE, Cut.AFTER])
+@cuts
 def test_an_act_alone_is_recorded_once(store: PostgresStore, proxy: Proxy, cut: Cut) -> None:
     proxy.arm(COMMIT, cut)
     act = store.record(make_act("pause"))

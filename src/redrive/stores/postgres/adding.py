@@ -86,7 +86,11 @@ def _row(job: Job) -> Row:
 
 
 def add_whole(tx: PostgresTx, jobs: Sequence[Job]) -> bool:
-    """Write jobs with all they have; False if others took an id or key meanwhile."""
+    """Write jobs with all they have; False if others took an id or key meanwhile.
+
+    Keys are taken in one order, so that two who want the same do not wait for each other.
+    """
+    jobs = sorted(jobs, key=lambda job: job.key or "")
     cursor = tx.batch("add_whole", [(*job_to_row(job), job.payload, job.original) for job in jobs])
     if cursor is None:
         return True

@@ -19,7 +19,7 @@ from redrive.stores.base import PAUSE, Moved, PurgeRule
 from redrive.stores.sql.lists import SqlLists
 from redrive.stores.sql.notes import SqlNotes, act_landed, live_notes, record_act
 from redrive.stores.sql.rows import changes_to_row, job_from_row, readable
-from redrive.stores.sql.settle import group_of, held_by_id, settle, settlements_landed
+from redrive.stores.sql.settle import groups_of, held_by_id, settle, settlements_landed
 from redrive.stores.sql.tx import Row, Tx
 
 
@@ -179,12 +179,13 @@ def _sorted_out(tx: Tx, jobs: Sequence[Job]) -> tuple[list[Job], list[Job]]:
     """Give the answer for each job, and those that are to be written."""
     by_id = {job.id: job for job in _stored(tx, "by_ids", (job.id for job in jobs))}
     by_key = _by_key(tx, jobs)
+    groups = groups_of(tx, (job.failure for job in jobs if job.id not in by_id))
     fresh: list[Job] = []
     answers: list[Job] = []
     for job in jobs:
         stored = by_id.get(job.id) or _keyed(by_key, job)
         if stored is None:
-            fresh.append(_as_new(tx, job))
+            fresh.append(_as_new(groups, job))
             stored = by_id[job.id] = _without_history(fresh[-1])
             if job.key is not None:
                 by_key[job.key] = stored
@@ -210,9 +211,9 @@ def _keyed(by_key: dict[str, Job], job: Job) -> Job | None:
     return replace(stored, is_new=False)
 
 
-def _as_new(tx: Tx, job: Job) -> Job:
+def _as_new(groups: dict[str, int], job: Job) -> Job:
     """Give the job as it is stored: with our number of its group, and a lease number that is free."""
-    group = group_of(tx, job.failure)
+    group = groups.get(job.failure.fingerprint) if job.failure else None
     lease = max([job.lease, *(attempt.ordinal for attempt in job.history)])
     if group == job.group and lease == job.lease and job.is_new:
         return job

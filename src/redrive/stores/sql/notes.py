@@ -38,7 +38,11 @@ class SqlNotes(SqlBase):
 
     def record(self, act: Act) -> Act:
         """Keep an act that moved no job; gives it with its number and time."""
-        return self._write(lambda tx: record_act(tx, act), durable=True, landed=act_landed)
+        return self._write(
+            lambda tx: record_act(_alone(tx), act),
+            durable=True,
+            landed=lambda tx, kept: act_landed(_alone(tx), kept),
+        )
 
     def acts(self, *, limit: int = 100, before: int | None = None) -> list[Act]:
         """Give acts, newest first, from before that number."""
@@ -59,6 +63,12 @@ def record_act(tx: Tx, act: Act) -> Act:
     """Keep an act with the store's time; gives it with its number."""
     act = replace(act, at=tx.now())
     return replace(act, number=tx.insert("insert_act", act_to_row(act)))
+
+
+def _alone(tx: Tx) -> Tx:
+    """Wait for an act that is just being recorded: no row of a job is locked for it."""
+    tx.alone("acts")
+    return tx
 
 
 def act_landed(tx: Tx, act: Act) -> bool:

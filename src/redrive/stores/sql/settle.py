@@ -20,18 +20,22 @@ _KEPT = KEEP_FIRST + KEEP_LAST
 def settle(tx: Tx, results: Sequence[Settlement]) -> list[Job | None]:
     """End those claims whose fence still stands."""
     held = held_by_id(tx, (result.claim for result in results))
-    settling = _Settling(tx)
-    answers: list[Job | None] = []
-    for result in results:
-        job = result.claim.job
-        number, lease, holder = held.get(job.id, (0, 0, ""))
-        if number > 0 and lease == job.lease and holder == job.holder:
-            del held[job.id]
-            answers.append(settling.take(number, result))
-        else:
-            answers.append(None)
+    numbers = [_taken(held, result.claim.job) for result in results]
+    pairs = list(zip(numbers, results, strict=True))
+    groups = groups_of(tx, (one.attempt.failure for n, one in pairs if n and one.attempt))
+    settling = _Settling(tx, groups)
+    answers = [settling.take(number, result) if number else None for number, result in pairs]
     settling.write()
     return answers
+
+
+def _taken(held: dict[str, tuple[int, int, str]], job: Job) -> int:
+    """Give the number of a job whose fence stands, once; else 0."""
+    number, lease, holder = held.get(job.id, (0, 0, ""))
+    if number > 0 and lease == job.lease and holder == job.holder:
+        del held[job.id]
+        return number
+    return 0
 
 
 def settlements_landed(
@@ -59,23 +63,32 @@ def held_by_id(tx: Tx, claims: Iterable[Claim]) -> dict[str, tuple[int, int, str
     return {job_id: (number, lease, holder) for job_id, number, lease, holder in rows}
 
 
-def group_of(tx: Tx, failure: Failure | None) -> int | None:
-    """Give the number of a failure's group; it is made the first time."""
-    if failure is None or not failure.fingerprint:
-        return None
-    found = tx.one("cause", (failure.fingerprint,))
-    if found is not None:
-        return int(found[0])
-    return tx.insert("insert_cause", (failure.fingerprint, failure.title))
+def groups_of(tx: Tx, failures: Iterable[Failure | None]) -> dict[str, int]:
+    """Give the numbers of the failures' groups by fingerprint; each is made the first time.
+
+    Always in one order, so that two who make the same groups do not wait for each other.
+    """
+    titles: dict[str, str] = {}
+    for failure in failures:
+        if failure is not None and failure.fingerprint:
+            titles.setdefault(failure.fingerprint, failure.title)
+    return {
+        fingerprint: _group(tx, fingerprint, titles[fingerprint]) for fingerprint in sorted(titles)
+    }
+
+
+def _group(tx: Tx, fingerprint: str, title: str) -> int:
+    found = tx.one("cause", (fingerprint,))
+    return int(found[0]) if found else tx.insert("insert_cause", (fingerprint, title))
 
 
 class _Settling:
     """The rows that the ends of some claims come to, so that each kind is written in one go."""
 
-    def __init__(self, tx: Tx) -> None:
+    def __init__(self, tx: Tx, groups: dict[str, int]) -> None:
         self._tx = tx
         self._now = tx.now()
-        self._groups: dict[str, int | None] = {}
+        self._groups = groups
         self._completed: list[Row] = []
         self._others: list[Row] = []
         self._attempts: list[Row] = []
@@ -84,13 +97,12 @@ class _Settling:
         """End one claim whose fence stands."""
         attempt = result.attempt
         failure = attempt.failure if attempt else None
-        group = self._group_of(failure)
         job = settled(
             result.claim.job,
             result.verdict,
             failure,
             now=self._now,
-            group=group,
+            group=self._groups.get(failure.fingerprint) if failure else None,
             limit=result.limit,
         )
         if attempt is not None:
@@ -100,14 +112,6 @@ class _Settling:
         else:
             self._others.append(changes_to_row(job, number))
         return job
-
-    def _group_of(self, failure: Failure | None) -> int | None:
-        """Give the group of a failure; most of a batch fail of the same few causes."""
-        if failure is None:
-            return None
-        if failure.fingerprint not in self._groups:
-            self._groups[failure.fingerprint] = group_of(self._tx, failure)
-        return self._groups[failure.fingerprint]
 
     def _keep(self, number: int, job: Job, attempt: Attempt) -> Job:
         """Note an attempt down; a history that grew too long loses its middle, which is counted."""

@@ -170,7 +170,7 @@ SELECT (SELECT count(*) FROM candidate), array(SELECT n FROM chosen)
 -- name: due_of
 -- The same among some jobs only.
 SELECT n FROM {schema}.jobs
-WHERE id = ANY(%b::text[]) AND state = 'pending' AND suspect = %s AND at <= %s
+WHERE id = ANY(%b::text[]) AND state || '' = 'pending' AND suspect + 0 = %s AND at + 0 <= %s
     AND handler = ANY(%b::text[]) AND lane <> ALL(%b::text[])
     AND (%s::bool OR lane = ANY(%b::text[]))
 ORDER BY at, n LIMIT %s
@@ -187,9 +187,9 @@ FROM unnest(
 WHERE jobs.n = new.n
 
 -- name: held
--- The fences of those of these jobs that are running, locked until they are written.
+-- The fences of those of these jobs that are running, locked until they are written; `|| ''` as above.
 SELECT id, n, lease, holder FROM {schema}.jobs
-WHERE id = ANY(%b::text[]) AND state = 'running'
+WHERE id = ANY(%b::text[]) AND state || '' = 'running'
 ORDER BY id FOR UPDATE
 
 -- name: renew

@@ -12,6 +12,10 @@ SELECT version, expires FROM {schema}.notes WHERE name = %s
 -- Wait until nobody else writes a note; what they wrote is seen by the next statement.
 SELECT last FROM {schema}.note_versions FOR UPDATE
 
+-- name: alone_acts
+-- Wait until nobody else records an act that moved no job.
+SELECT pg_advisory_xact_lock(hashtextextended('redrive acts {schema}', 0))
+
 -- name: next_version
 -- Take a new version.
 UPDATE {schema}.note_versions SET last = last + 1

@@ -1,0 +1,160 @@
+"""Each question goes along the index made for it, so none grows with the jobs it does not ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from contract.verbs import add_one, bring_to, claim
+from kit import make_job
+from redrive.job import State
+from redrive.stores.base import PurgeRule, Query
+from redrive.stores.postgres import PostgresStore
+from redrive.stores.postgres.tx import PostgresTx
+
+DEAD = frozenset({State.DEAD})
+MANY = 3000
+
+
+@pytest.fixture
+def busy(store: PostgresStore, other: psycopg.Connection[Any]) -> PostgresStore:
+    """A store with enough of every state that the planner has reason to choose."""
+    for state in State:
+        bring_to(store, state, state.value)
+    add_one(store, "x", key="k", run=1)
+    schema = store._database.address.schema
+    other.execute(
+        f"""
+        INSERT INTO "{schema}".jobs
+            (id, state, lane, handler, at, created, due, since, updated, finished, ceiling, cause)
+        SELECT s || i, s, 'mail', 'mail', 1e9 + i, 1, 1e9 + i, 1, 1e9 + i, 1e9 + i, 5, 1 + i %% 50
+        FROM generate_series(1, %s) i, unnest(ARRAY['completed', 'dead', 'resolved']) s
+        """,
+        (MANY,),
+    )
+    other.execute(f"""INSERT INTO "{schema}".causes (fingerprint, title)
+        SELECT 'f' || i, 't' FROM generate_series(1, 60) i""")
+    other.execute(f"""INSERT INTO "{schema}".payloads SELECT n, '{{}}' FROM "{schema}".jobs
+        WHERE n NOT IN (SELECT n FROM "{schema}".payloads)""")
+    store.add([make_job(f"p{n}", due=2e9 + n) for n in range(MANY)])
+    other.execute(f'VACUUM ANALYZE "{schema}".jobs')
+    other.execute(f'VACUUM ANALYZE "{schema}".payloads')
+    return store
+
+
+@contextmanager
+def explained(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The plans of all statements that are run meanwhile."""
+    plans: list[str] = []
+    execute = PostgresTx._execute
+
+    def explain(tx: PostgresTx, text: bytes, args: Any) -> Any:
+        lines = execute(tx, b"EXPLAIN " + text, args).fetchall()
+        plans.append("\n".join(line for (line,) in lines))
+        return execute(tx, text, args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresTx, "_execute", explain)
+        yield plans
+
+
+WAY = re.compile(r"(?:\w+ )*Scan[^\n]* on (?:jobs|dead)\w*\b[^\n]*(?:\n\s+\w+ Cond: [^\n]*)?")
+
+
+def steps(plans: list[str]) -> list[str]:
+    """Each way in which the table of jobs is gone into, with what is looked for there."""
+    found = WAY.findall("\n".join(plans))
+    return [" ".join(step.split()) for step in found if not step.startswith("Bitmap Heap")]
+
+
+def plan_of(monkeypatch: pytest.MonkeyPatch, use: Callable[[], Any]) -> list[str]:
+    with explained(monkeypatch) as plans:
+        use()
+    found = steps(plans)
+    assert found
+    return found
+
+
+def test_a_claim_seeks_by_kind_and_locks_by_number(
+    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = plan_of(monkeypatch, lambda: claim(busy))
+    assert not [step for step in found if "Seq Scan" in step]
+    assert all("jobs_by_kind" in step or "jobs_pkey" in step for step in found), found
+    assert any("handler = wanted.handler" in step and "at <=" in step for step in found), found
+
+
+def test_fences_are_looked_up_by_id(busy: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = claim(busy)
+    for use in (
+        lambda: busy.renew(mine, lease_for=5),
+        lambda: claim(busy, only=["x"]),
+        lambda: busy.get("x"),
+    ):
+        found = plan_of(monkeypatch, use)
+        assert all("jobs_by_id" in step or "jobs_pkey" in step for step in found), found
+
+
+def test_sweeps_look_at_running_jobs_only(
+    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = plan_of(monkeypatch, lambda: busy.seize(by="s", lease_for=5))
+    assert any("jobs_by_kind" in step and "state = 'running'" in step for step in found), found
+    assert not [step for step in found if "Seq Scan" in step]
+
+
+def test_counts_read_the_index_of_kinds_only(
+    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = plan_of(monkeypatch, busy.counts)
+    assert all("Index Only Scan using jobs_by_kind" in step for step in found), found
+
+
+def test_groups_of_dead_jobs_read_their_index_only(
+    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = plan_of(monkeypatch, lambda: busy.groups(Query()))
+    assert all("Index Only Scan using dead_by_cause" in step for step in found), found
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (Query(limit=10), "Backward using jobs_by_id"),
+        (Query(states=DEAD, by_change=True, limit=10), "Backward using dead_by_change"),
+        (Query(states=DEAD, group=1, limit=10), "dead_by_cause"),
+        (Query(states=frozenset({State.RUNNING}), limit=10), "jobs_by_kind"),
+        (Query(ids=("x",), states=DEAD), "jobs_by_id"),
+        (Query(prefix="x1", states=DEAD), "jobs_by_id"),
+        (Query(key="x", states=DEAD), "jobs_by_key"),
+        (Query(run=1, states=DEAD), "jobs_by_run"),
+    ],
+    ids=str,
+)
+def test_a_list_goes_along_the_index_that_serves_it(
+    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch, query: Query, index: str
+) -> None:
+    found = plan_of(monkeypatch, lambda: busy.find(query))
+    assert any(index in step for step in found), found
+    assert not [step for step in found if "Seq Scan" in step]
+
+
+def test_a_purge_seeks_by_kind_and_time(
+    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = PurgeRule(state=State.COMPLETED, older_than=-1)
+    found = plan_of(monkeypatch, lambda: busy.purge([rule], limit=5))
+    assert any("jobs_by_kind" in step and "at <" in step for step in found), found
+    assert not [step for step in found if "Seq Scan" in step]
+
+
+def test_kinds_are_found_by_jumping_over_their_jobs(store: PostgresStore) -> None:
+    lanes = [("a", "x"), ("a", "y"), ("b", "x"), ("c", "z")]
+    store.add([make_job(lane=lane, handler=handler) for lane, handler in lanes for _ in range(30)])
+    found = store._database.read(lambda tx: tx.all("kinds", ("pending", 0)))
+    assert [(lane, handler) for lane, handler, _, _ in found] == lanes

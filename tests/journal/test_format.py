@@ -99,7 +99,7 @@ def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path: Path, dat
     """T6, F77."""
     path = put(tmp_path / "app.log", data)
     for options in ({}, {"read_only": True}, {"create": False}):
-        with pytest.raises(StoreForeign, match=r"app\.log.*redrive import"):
+        with pytest.raises(StoreForeign, match=r"app\.log.*name another file"):
             JsonlStore(path, clock=CLOCK, **options)
     assert path.read_bytes() == data
 

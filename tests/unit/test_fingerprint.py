@@ -345,3 +345,16 @@ def test_ids_numbers_addresses_and_times_never_split_a_group(
 )
 def test_a_megabyte_of_anything_is_normalised(piece: str) -> None:
     assert len(normalise((piece * 10**6)[: 10**6])) <= 300
+
+
+def test_a_script_and_the_program_that_imports_it_agree_on_a_cause() -> None:
+    """A class is __main__.Limited in one and llm.Limited in the other."""
+
+    def raised(module: str) -> BaseException:
+        try:
+            raise type("Limited", (Exception,), {"__module__": module})("slow down")
+        except Exception as error:  # noqa: BLE001 - made above
+            return error
+
+    script, imported = raised("__main__"), raised("llm")
+    assert cause_of(script, "slow down") == cause_of(imported, "slow down")

@@ -7,11 +7,11 @@ A lone caller pays no hand-over; many callers share one fsync. No thread of our 
 
 from __future__ import annotations
 
-from _thread import allocate_lock
+from _thread import allocate_lock, get_ident
 from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
-from redrive.errors import StoreLost
+from redrive.errors import StoreError, StoreLost
 
 Tx = TypeVar("Tx")
 R = TypeVar("R")
@@ -50,21 +50,35 @@ class Combiner(Generic[Tx]):
         self._mutex = allocate_lock()
         self._waiting: list[Operation[Tx]] = []
         self._busy = False
+        self._inside: set[int] = set()
+        """The threads that are in a call; a signal handler may run in the middle of one."""
 
     def run(self, work: Callable[[Tx], R], *, durable: bool) -> R:
         """Have `work` done in a transaction of its own or a shared one; gives its result."""
+        me = self.caller()
         mine = Operation(work, durable=durable)
-        with self._mutex:
-            self._waiting.append(mine)
-            mine.leads = not self._busy
-            self._busy = True
-        if not mine.leads:
-            self._wait(mine)
-        if mine.leads:
-            self._lead(mine)
+        try:
+            self._inside.add(me)
+            with self._mutex:
+                self._waiting.append(mine)
+                mine.leads = not self._busy
+                self._busy = True
+            if not mine.leads:
+                self._wait(mine)
+            if mine.leads:
+                self._lead(mine)
+        finally:
+            self._inside.discard(me)
         if mine.error is not None:
             raise mine.error
         return cast("R", mine.result)
+
+    def caller(self) -> int:
+        """Give the calling thread; StoreError if it is in the middle of a call already."""
+        me = get_ident()
+        if me in self._inside:
+            raise within_itself()
+        return me
 
     def _wait(self, mine: Operation[Tx]) -> None:
         """Sleep until it is done, or until we lead; a Ctrl-C must not leave the others waiting."""
@@ -98,6 +112,14 @@ class Combiner(Generic[Tx]):
             one.wake.release()
         if following is not None:
             following.wake.release()
+
+
+def within_itself() -> StoreError:
+    """Give the error for a call in the middle of the same thread's call, which it would wait for."""
+    return StoreError(
+        "a store cannot be used from a signal handler that interrupts the same thread's own call "
+        "to it; let the handler set a flag, or hand the work to a thread"
+    )
 
 
 def _for_others(error: BaseException) -> BaseException:

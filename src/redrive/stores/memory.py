@@ -5,12 +5,14 @@ The whole contract holds but durability: when the process ends, everything is go
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from redrive._clock import Clock, SystemClock
 from redrive.job import Job
+from redrive.stores._combine import within_itself
 from redrive.stores.base import Report
 from redrive.stores.index.engine import Drafted, Engine
 from redrive.stores.index.entries import Entry, Index, Put
@@ -33,19 +35,31 @@ class MemoryStore(EngineStore):
     def __init__(self, *, clock: Clock = SystemClock()) -> None:  # noqa: B008 - it has no state
         super().__init__(clock)
         self._engine = Engine(Index(), clock, _job_of)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._working = False
 
     def _write(self, work: Callable[[Engine], Drafted[R]], *, durable: bool) -> R:
         del durable
-        with self._lock:
+        with self._lock, self._alone():
             result, changes = work(self._engine)
             for change in changes:
                 self._engine.index.apply(change, change.job if isinstance(change, Put) else 0)
             return result
 
     def _read(self, work: Callable[[Engine], R]) -> R:
-        with self._lock:
+        with self._lock, self._alone():
             return work(self._engine)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Generator[None]:
+        """Refuse a signal handler in the middle of its own thread's work."""
+        if self._working:
+            raise within_itself()
+        try:
+            self._working = True
+            yield
+        finally:
+            self._working = False
 
     def verify(self) -> Report:
         """Say how many jobs there are; memory has nothing to be damaged."""

@@ -209,6 +209,7 @@ class JsonlStore(EngineStore):
         """
         if self._closed:
             return
+        self._combiner.caller()
         try:
             self._combiner.run(_Closing(), durable=True)
         except StoreError as error:

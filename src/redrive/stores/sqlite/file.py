@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from redrive._clock import Clock
 from redrive.errors import StoreError, StoreLost, StoreReadOnly
-from redrive.stores._combine import Combiner, Operation
+from redrive.stores._combine import Combiner, Operation, within_itself
 from redrive.stores._files import FileLock
 from redrive.stores.sqlite import opening
 from redrive.stores.sqlite.errors import translate, translated
@@ -67,7 +67,8 @@ class SqliteFile:
 
     def _begin_threads(self) -> None:
         self._turn = threading.Lock()
-        self._reading = threading.Lock()
+        self._reading = threading.RLock()
+        self._is_reading = False
         self._combiner: Combiner[SqliteTx] = Combiner(self._commit)
 
     def open(self) -> None:
@@ -99,8 +100,15 @@ class SqliteFile:
 
     def read(self, work: Callable[[SqliteTx], R]) -> R:
         """Run work on a snapshot of the last commit."""
-        with self._reading, translated(self.place), self._snapshot() as reader:
-            return work(SqliteTx(reader, self.settings.clock))
+        with self._reading, translated(self.place):
+            if self._is_reading:
+                raise within_itself()
+            try:
+                self._is_reading = True
+                with self._snapshot() as reader:
+                    return work(SqliteTx(reader, self.settings.clock))
+            finally:
+                self._is_reading = False
 
     @contextlib.contextmanager
     def _snapshot(self) -> Generator[sqlite3.Connection]:
@@ -132,7 +140,10 @@ class SqliteFile:
 
     def close(self) -> None:
         """Let go of the file; twice is fine."""
+        self._combiner.caller()
         with self._turn, self._reading:
+            if self._is_reading:
+                raise within_itself()
             self._closed = True
             if self._writer or self._reader:
                 with self._lock.held(), translated(self.place):

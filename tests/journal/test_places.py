@@ -30,6 +30,11 @@ def modes(directory: Path) -> dict[str, int]:
     return {one.name: stat.S_IMODE(one.stat().st_mode) for one in directory.iterdir()}
 
 
+def test_the_home_of_a_user_who_is_not_there_is_no_place_for_a_store() -> None:
+    with pytest.raises(StoreError, match=r"~nosuchuser/x\.jsonl cannot be a store.*without ~"):
+        JsonlStore("~nosuchuser/x.jsonl", clock=CLOCK)
+
+
 @pytest.mark.usefixtures("open_umask")
 def test_everything_is_made_for_its_owner_only(tmp_path: Path) -> None:
     """T6, F111: whatever the umask; directories, file, lock, quarantine and the compacted file."""

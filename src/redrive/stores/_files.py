@@ -62,7 +62,11 @@ def prepare(path: Path, *, create: bool, allow_network: bool = False) -> Path:
 
     With `create=False` nothing is made and a missing file is StoreMissing.
     """
-    place = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - must not follow links
+    try:
+        place = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - must not follow links
+    except RuntimeError as error:
+        msg = f"{path} cannot be a store ({error}); write the path without ~"
+        raise StoreError(msg) from error
     if "\0" in str(place):
         msg = f"{str(place)!r} cannot be the name of a file: it has a NUL in it; name another"
         raise UsageError(msg)
@@ -202,6 +206,24 @@ def failed(error: OSError, place: Path) -> StoreError:
     )
 
 
+def identity_of(descriptor: int) -> tuple[int, int]:
+    """Say which file a descriptor stands for."""
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
+
+
+def is_still(descriptor: int, identity: tuple[int, int]) -> bool:
+    """Whether a descriptor stands for that file.
+
+    A program that closes all descriptors, as daemons do, may have given its number to a file of its
+    own, which is not ours to write to, to lock or to close.
+    """
+    try:
+        return descriptor >= 0 and identity_of(descriptor) == identity
+    except OSError:
+        return False
+
+
 class FileLock:
     """An exclusive lock among processes. Not for threads: their turn is settled before."""
 
@@ -209,6 +231,7 @@ class FileLock:
         self.place = place
         self._patience = patience
         self._descriptor = -1
+        self._identity = (0, 0)
         self._pid = 0
 
     @contextlib.contextmanager
@@ -218,11 +241,12 @@ class FileLock:
         try:
             yield
         finally:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            if self._is_ours():
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Let go of the file. It stays on disk: deleting it could split the lock in two."""
-        if self._descriptor >= 0 and self._pid == os.getpid():
+        if self._pid == os.getpid() and self._is_ours():
             os.close(self._descriptor)
         self._descriptor = -1
 
@@ -232,21 +256,25 @@ class FileLock:
         Not unlocked, which would unlock the parent; but closed, or the lock of a parent that is
         killed would live on here.
         """
-        if self._descriptor >= 0 and self._pid != os.getpid():
+        if self._pid != os.getpid() and self._is_ours():
             os.close(self._descriptor)
         self._descriptor = -1
         self._pid = 0
 
     def _acquire(self) -> None:
         pid = os.getpid()
-        if self._descriptor < 0 or self._pid != pid:
+        if self._pid != pid or not self._is_ours():
             # A forked child shares the parent's lock: unlocking here would unlock there.
             self._descriptor = open_private(self.place, os.O_RDWR | os.O_CREAT)
+            self._identity = identity_of(self._descriptor)
             self._pid = pid
         if not self._try():
             self._wait()
         with contextlib.suppress(OSError):  # for people only; a full disk must not stop us here
             os.pwrite(self._descriptor, b"%-12d\n" % pid, 0)
+
+    def _is_ours(self) -> bool:
+        return is_still(self._descriptor, self._identity)
 
     def _try(self) -> bool:
         try:

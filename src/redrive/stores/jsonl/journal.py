@@ -83,7 +83,7 @@ class Journal:
         descriptor = _files.open_private(self.place, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             size = os.fstat(descriptor).st_size
-            if size and not self._is_stillborn(descriptor, size):
+            if size and not recovery.is_stillborn(self.place, descriptor, size):
                 return
             header = Header(secrets.token_hex(8), 0, 0)
             _files.write_all(descriptor, lines.header_line(header, self._clock.now()))
@@ -95,20 +95,6 @@ class Journal:
             raise _files.failed(error, self.place) from error
         finally:
             os.close(descriptor)
-
-    def _is_stillborn(self, descriptor: int, size: int) -> bool:
-        """Whether making the file was cut short, so that nothing was ever kept in it."""
-        start = os.pread(descriptor, recovery.HEADER, 0)
-        born = start.rstrip(b"\0")
-        whole = b'{"redrive":"jsonl","version":'
-        if size > recovery.HEADER or b"\n" in start:
-            return False
-        if born[: len(whole)] != whole[: len(born)]:
-            return False
-        aside = recovery.quarantine(self.place, descriptor, [Damage(0, size)])
-        _files.log.warning("%s was never finished; its %d bytes are in %s", self.place, size, aside)
-        os.ftruncate(descriptor, 0)
-        return True
 
     def refresh(self, *, locked: bool) -> None:
         """Take in what others did to the file; who holds the lock may also mend its tail."""
@@ -143,6 +129,8 @@ class Journal:
             return None
         if (found.st_dev, found.st_ino) != self._identity or found.st_size < self.size:
             return None
+        if not _files.is_still(self.descriptor, self._identity):
+            return None
         offset, start = self.reading.last
         same = start and os.pread(self.descriptor, len(start), offset) == start
         return found.st_size if same else None
@@ -165,8 +153,7 @@ class Journal:
             self.descriptor = _files.open_private(self.place, flags)
         except StoreLost:
             raise self._gone() from None
-        found = os.fstat(self.descriptor)
-        self._identity = (found.st_dev, found.st_ino)
+        self._identity = _files.identity_of(self.descriptor)
         self.index = Index()
         self._warm, self._warmth, self._unwritten = {}, 0, {}
         self._read_first_line()
@@ -270,7 +257,10 @@ class Journal:
         line = lines.parse(raw)
         if line is None or line.kind != "job":
             raise self._damaged(offset)
-        return lines.job_of(raw, line)
+        try:
+            return lines.job_of(raw, line)
+        except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise self._damaged(offset) from error
 
     def _damaged(self, offset: int) -> StoreDamaged:
         self._stale = True
@@ -394,7 +384,7 @@ class Journal:
 
     def close(self) -> None:
         """Let go of the file."""
-        if self.descriptor >= 0:
+        if _files.is_still(self.descriptor, self._identity):
             os.close(self.descriptor)
         self.descriptor = -1
         self._stale = True

@@ -148,7 +148,10 @@ def _note_damage(reading: Reading, start: int, end: int, seq: int) -> None:
 
 
 def _take(found: Line, raw: bytes, offset: int, take: Take, reading: Reading) -> None:
-    take(found, raw, offset)
+    try:
+        take(found, raw, offset)
+    except RecursionError:  # nested deeper than Redrive ever writes, whatever its checksum says
+        reading.damage.append(Damage(offset, len(raw)))
     reading.seq = found.seq
     reading.end = offset + len(raw)
     reading.last = (offset, raw[:40])
@@ -227,6 +230,19 @@ def _unknown(place: Path, offset: int, what: str) -> StoreForeign:
         f"{place} has a line at byte {offset} that this Redrive does not know ({what}); "
         "a newer one wrote it: upgrade"
     )
+
+
+def is_stillborn(place: Path, descriptor: int, size: int) -> bool:
+    """Whether making the file was cut short, so that nothing was ever kept in it; empties it then."""
+    start = os.pread(descriptor, HEADER, 0)
+    born = start.rstrip(b"\0")
+    whole = b'{"redrive":"jsonl","version":'
+    if size > HEADER or b"\n" in start or born[: len(whole)] != whole[: len(born)]:
+        return False
+    aside = quarantine(place, descriptor, [Damage(0, size)])
+    _files.log.warning("%s was never finished; its %d bytes are in %s", place, size, aside)
+    os.ftruncate(descriptor, 0)
+    return True
 
 
 def quarantine(place: Path, descriptor: int, stretches: list[Damage]) -> Path:

@@ -100,6 +100,7 @@ def release(schema: str) -> None:
     with connect() as connection, connection.transaction():
         connection.execute("SET LOCAL lock_timeout = '5s'")
         connection.execute("".join(f'DELETE FROM "{schema}".{name};' for name in _TABLES))
+        connection.execute(f'UPDATE "{schema}".note_versions SET last = 0')
         for table, column in _COUNTED.items():
             sequence = f"pg_get_serial_sequence('\"{schema}\".{table}', '{column}')"
             connection.execute(f"SELECT setval({sequence}, 1, false)")

@@ -27,7 +27,7 @@ from redrive.job import Act, Group, Job
 from redrive.keeping import Capture, Keeper, Options, Settings, check_key, who
 from redrive.policy import Keep, Policy
 from redrive.selection import USUAL, Filters, Target, job_id, meant, query_of, spelled
-from redrive.stores import open_store
+from redrive.stores import open_store, shown
 from redrive.stores.base import PAUSE, Count, Moved, Note, Page, Report, Store, every
 from redrive.strategy import Rand
 from redrive.worker.registry import Entry, check_functions, check_lane, check_name
@@ -378,7 +378,8 @@ class Redrive:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Redrive({str(self._where)!r}, {len(self.keeper.registry)} handlers)"
+        where = self._where.url if isinstance(self._where, Store) else shown(self._where)
+        return f"Redrive({where!r}, {len(self.keeper.registry)} handlers)"
 
     def _queued(self) -> int:
         return sum(c.jobs for c in self.counts() if c.state in {"pending", "running"})

@@ -73,7 +73,7 @@ def _split(url: str) -> tuple[str, str]:
         return scheme, rest
     if scheme in {"postgresql", "postgres"} and rest.startswith("//"):
         return "postgresql", rest
-    msg = f"{_hidden(url)!r} names no store Redrive knows; use one of: {_KNOWN}"
+    msg = f"{shown(url)!r} names no store Redrive knows; use one of: {_KNOWN}"
     raise UsageError(msg)
 
 
@@ -90,6 +90,7 @@ def _path(rest: str, url: str) -> Path:
     return Path(rest)
 
 
-def _hidden(url: str) -> str:
-    """Show a URL without what may be a password."""
-    return url.partition("://")[0] + "://…" if "@" in url else url
+def shown(url: str) -> str:
+    """Give a URL without what may be a password: that of a server without all but its scheme."""
+    scheme, named, _ = url.partition("://")
+    return f"{scheme}://…" if named and scheme not in {"sqlite", "jsonl"} else url

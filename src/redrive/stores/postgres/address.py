@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -46,7 +46,7 @@ def read_url(url: str) -> Address:
         query = parse_qsl(parts.query, keep_blank_values=True)
         schema = dict(query).get("schema", SCHEMA)
         rest = [(name, value) for name, value in query if name != "schema"]
-        plain = urlunsplit(parts._replace(scheme="postgresql", query=_encoded(rest)))
+        plain = _joined(parts.netloc, parts.path, rest)
         found = conninfo_to_dict(plain)
     except (ValueError, psycopg.Error):
         msg = (
@@ -63,8 +63,9 @@ def read_url(url: str) -> Address:
     return Address(_shown(plain, schema), schema, make_conninfo("", **{**_DEFAULTS, **found}))
 
 
-def _encoded(query: list[tuple[str, str]]) -> str:
-    return urlencode(query, quote_via=quote)
+def _joined(host: str, path: str, query: list[tuple[str, str]]) -> str:
+    """Make a URL; the library's own function forgets the slashes of one without a host."""
+    return f"postgresql://{host}{path}" + ("?" + urlencode(query, quote_via=quote) if query else "")
 
 
 def _shown(url: str, schema: str) -> str:
@@ -74,6 +75,4 @@ def _shown(url: str, schema: str) -> str:
     query = [pair for pair in parse_qsl(parts.query) if pair[0] not in _SECRETS]
     if schema != SCHEMA:
         query.append(("schema", schema))
-    return urlunsplit(
-        parts._replace(netloc=user.partition(":")[0] + at + place, query=_encoded(query))
-    )
+    return _joined(user.partition(":")[0] + at + place, parts.path, query)

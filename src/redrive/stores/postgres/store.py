@@ -20,7 +20,7 @@ import psycopg
 
 from redrive._clock import Clock, SystemClock
 from redrive._transitions import Verb
-from redrive.errors import StoreError, StoreReadOnly
+from redrive.errors import RedriveError, StoreReadOnly
 from redrive.job import Act, Job
 from redrive.stores.base import Moved, Report
 from redrive.stores.postgres import adding, audit, opening
@@ -116,6 +116,7 @@ class PostgresStore(SqlStore):
         connection = connection_of(within)
         tx = PostgresTx(connection, self._database.queries)
         try:
+            tx.now()  # begins the transaction if nothing was done in it yet, or ours would be the whole
             with connection.transaction():
                 stored = self._add(tx, jobs)
                 tx.run("hint")
@@ -157,7 +158,7 @@ class PostgresStore(SqlStore):
         now = time.monotonic()
         if now - self._hinted > HINT_HOLDS:
             self._hinted = now
-            with contextlib.suppress(StoreError):
+            with contextlib.suppress(RedriveError):
                 self._database.direct(lambda tx: tx.run("notify"), patience=0.0)
 
     def now(self) -> float:

@@ -39,10 +39,14 @@ class Proxied:
 
 
 class CoreConnection:
-    """SQLAlchemy's Connection: `.connection` is the pooled one."""
+    """SQLAlchemy's Connection: `.connection` is the pooled one; it must be told to begin."""
 
     def __init__(self, driver: Any) -> None:
         self.connection = Proxied(driver)
+        self.began = False
+
+    def exec_driver_sql(self, _: str) -> None:
+        self.began = True
 
 
 class OrmSession:
@@ -144,10 +148,25 @@ def test_what_is_no_connection_is_refused_in_words(store: PostgresStore) -> None
             store.add([make_job("a")], within=wrong)
 
 
+def test_a_connection_of_sqlalchemy_knows_that_a_transaction_began(
+    store: PostgresStore, mine: psycopg.Connection[Any]
+) -> None:
+    """Or its commit() would do nothing, where nothing else was done on it."""
+    theirs = CoreConnection(mine)
+    store.add([make_job("a")], within=theirs)
+    assert theirs.began
+
+
+class AsyncSession:
+    """SQLAlchemy's AsyncSession and AsyncConnection, as far as it matters."""
+
+    sync_session = sync_connection = None
+
+
 def test_an_async_connection_is_refused_in_words(store: PostgresStore) -> None:
     async def use() -> None:
         async with await psycopg.AsyncConnection.connect(pgkit.url_of()) as connection:
-            for given in (connection, CoreConnection(connection)):
+            for given in (connection, CoreConnection(connection), AsyncSession()):
                 with pytest.raises(UsageError, match="async"):
                     store.add([make_job("a")], within=given)
 

@@ -19,7 +19,7 @@ _WANTED = (
 def connection_of(given: object) -> Connection:
     """Give the psycopg connection that this is or holds; UsageError if there is none to use."""
     connection: Connection = _unwrapped(given)
-    if issubclass(type(connection), psycopg.AsyncConnection):
+    if issubclass(type(connection), psycopg.AsyncConnection) or _is_async_wrapper(connection):
         msg = f"{_WANTED}; found an async connection: submit from sync code, on a sync connection"
         raise UsageError(msg)
     if not issubclass(type(connection), psycopg.Connection):
@@ -39,9 +39,18 @@ def _unwrapped(given: Any) -> Any:
     for _ in range(4):
         if issubclass(type(given), psycopg.Connection | psycopg.AsyncConnection):
             break
+        if _is_async_wrapper(given):
+            break
+        if hasattr(given, "exec_driver_sql"):
+            # SQLAlchemy must see a transaction begin, or a commit of its connection does nothing.
+            given.exec_driver_sql("SELECT 1")
         driver = getattr(given, "driver_connection", None)
         inner = getattr(given, "connection", None) if driver is None else driver
         if inner is None:
             break
         given = inner() if callable(inner) else inner
     return given
+
+
+def _is_async_wrapper(given: object) -> bool:
+    return hasattr(given, "sync_connection") or hasattr(given, "sync_session")

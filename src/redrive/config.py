@@ -89,6 +89,9 @@ def _nearest(directory: Path) -> tuple[Path | None, Mapping[str, object]]:
 def _read(file: Path, *, naming: bytes = b"") -> Mapping[str, object] | None:
     """Read a file if it is there; one that never names us is not worth parsing."""
     try:
+        if file.exists() and not file.is_file():
+            msg = f"{file} is no regular file; mend it or take it away"
+            raise UsageError(msg)
         content = file.read_bytes()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         # A directory above that we may not look into cannot be meant for us.
@@ -102,7 +105,7 @@ def _read(file: Path, *, naming: bytes = b"") -> Mapping[str, object] | None:
 
     try:
         return tomllib.loads(content.decode())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"{file} is not valid TOML: {error}"
         raise UsageError(msg) from error
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
 import click
@@ -110,6 +111,7 @@ class Root(click.Group):
     def main(self, args: Sequence[str] | None = None, *more: Any, **extra: Any) -> NoReturn:
         """Run, and turn whatever goes wrong into a message and an exit code."""
         said = list(sys.argv[1:] if args is None else args) or ["--help"]
+        _open_closed_streams()
         for stream in (sys.stdout, sys.stderr):
             _never_fail_to_encode(stream)
         try:
@@ -132,6 +134,14 @@ class Root(click.Group):
 
         near = get_close_matches(name, [*self.list_commands(ctx), *ALIASES], n=1, cutoff=0.5)
         return f" Did you mean `redrive {near[0]}`?" if near else " `redrive --help` lists them."
+
+
+def _open_closed_streams() -> None:
+    """Stand in for streams the caller closed (`>&-`): a deed must not fail for want of a reader."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - kept open
+            setattr(sys, name, nowhere)
 
 
 def _never_fail_to_encode(stream: TextIO) -> None:

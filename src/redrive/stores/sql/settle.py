@@ -64,17 +64,12 @@ def held_by_id(tx: Tx, claims: Iterable[Claim]) -> dict[str, tuple[int, int, str
 
 
 def groups_of(tx: Tx, failures: Iterable[Failure | None]) -> dict[str, int]:
-    """Give the numbers of the failures' groups by fingerprint; each is made the first time.
-
-    Always in one order, so that two who make the same groups do not wait for each other.
-    """
+    """Give the numbers of the failures' groups by fingerprint; each is made the first time."""
     titles: dict[str, str] = {}
     for failure in failures:
         if failure is not None and failure.fingerprint:
             titles.setdefault(failure.fingerprint, failure.title)
-    return {
-        fingerprint: _group(tx, fingerprint, titles[fingerprint]) for fingerprint in sorted(titles)
-    }
+    return {one: _group(tx, one, titles[one]) for one in tx.in_order(titles)}
 
 
 def _group(tx: Tx, fingerprint: str, title: str) -> int:

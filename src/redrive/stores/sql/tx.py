@@ -90,6 +90,10 @@ class Tx(ABC):
     def alone(self, what: str) -> None:
         """Let no other transaction that asks for the same go on until this one has ended."""
 
+    def in_order(self, names: Iterable[str]) -> list[str]:
+        """Say in which order rows are made; as they came where there is one writer at a time."""
+        return list(names)
+
     @abstractmethod
     def array(self, values: Iterable[object]) -> object:
         """Make one parameter of many values."""

@@ -35,6 +35,9 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 LATEST = 253402300799.0
 """The end of the year 9999; later due times are cut to it."""
 
+_SAME_TIME = 0.5
+"""Seconds by which our clock and the store's may differ without mattering."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -251,6 +254,9 @@ class Keeper:
         return claims[0] if claims else stored
 
     def _add(self, job: Job, within: object) -> Job:
+        ahead = self.store.now() - self.settings.clock.now()
+        if abs(ahead) > _SAME_TIME:
+            job = _shifted(job, ahead)
         stored = self.store.add([job], within=within)[0]
         if stored.is_new:
             self.bus.emit(Event("submitted", stored))
@@ -305,3 +311,16 @@ class Capture:
             error.add_note(f"Redrive could not keep this failure: {failed}")
             return False
         return not self._reraise
+
+
+def _shifted(job: Job, by: float) -> Job:
+    """Tell a job's times by the store's clock, which alone says what is due; ours may be wrong."""
+    return replace(
+        job,
+        created=job.created + by,
+        due=min(job.due + by, LATEST),
+        since=min(job.since + by, LATEST),
+        updated=job.updated + by,
+        finished=None if job.finished is None else job.finished + by,
+        first_failed=None if job.first_failed is None else job.first_failed + by,
+    )

@@ -10,6 +10,7 @@ import pytest
 
 import pgkit
 from contract.verbs import add_one, claim, claim_one, fail, get, settle
+from redrive import Redrive
 from redrive._clock import SystemClock
 from redrive.stores.postgres import PostgresStore, database
 
@@ -19,8 +20,11 @@ Opener = Callable[..., PostgresStore]
 class Wrong(SystemClock):
     """The clock of a machine that is ten minutes off."""
 
+    def __init__(self, off: float = 600.0) -> None:
+        self._off = off
+
     def now(self) -> float:
-        return super().now() + 600
+        return super().now() + self._off
 
 
 def server_time() -> float:
@@ -77,3 +81,27 @@ def test_time_stands_still_in_a_transaction(opener: Opener) -> None:
         tx = database.PostgresTx(connection, store._database.queries)
         assert tx.now() == pytest.approx(server_time(), abs=1.0)
         assert tx.now() == tx.now()
+
+
+@pytest.mark.parametrize("off", [600.0, -600.0])
+def test_an_app_whose_clock_is_wrong_submits_by_the_databases(url: str, off: float) -> None:
+    """F55: also what failed in place, and the waits that follow."""
+    app, ran = Redrive(url, clock=Wrong(off)), list[str]()
+
+    @app.handler("mail", attempts=2)
+    def send(to: str) -> None:
+        ran.append(to)
+        if to == "bob":
+            raise ConnectionError("refused")
+
+    now = server_time()
+    soon = send.options(delay=100).submit("later")
+    assert soon.due == pytest.approx(now + 100, abs=5)
+    assert send.submit("ada").created == pytest.approx(now, abs=5)
+    tried = send.try_now("bob")
+    assert tried.job is not None
+    assert now - 5 < tried.job.due < now + 10
+    assert tried.job.first_failed == pytest.approx(now, abs=5)
+    app.run_due()
+    assert ran == ["bob", "ada"]
+    app.close()

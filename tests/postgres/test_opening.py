@@ -94,6 +94,8 @@ def test_a_newer_schema_is_refused_also_while_it_is_open(
     for call in calls:
         with pytest.raises(StoreForeign, match="newer Redrive"):
             call()
+    with other.transaction(), pytest.raises(StoreForeign, match="newer Redrive"):
+        store.add([make_job("e")], within=other)
     assert other.execute(f'SELECT id FROM "{fresh}".jobs').fetchall() == [("a",)]
 
 
@@ -192,7 +194,7 @@ def test_the_password_is_nowhere_to_be_seen(
         ("postgresql://db/x?password=pw&sslmode=disable", "postgresql://db/x?sslmode=disable"),
         ("postgresql://ada:pw@a:1,b:2/x?schema=jobs", "postgresql://ada@a:1,b:2/x?schema=jobs"),
         ("postgresql://[::1]:5432/x?schema=redrive", "postgresql://[::1]:5432/x"),
-        ("postgresql:///x?host=/tmp", "postgresql:///x?host=%2Ftmp"),
+        ("postgresql:///x?host=/tmp", "postgresql:///x?host=/tmp"),
     ],
 )
 def test_a_url_is_shown_without_secrets_and_names_its_schema(url: str, shown: str) -> None:

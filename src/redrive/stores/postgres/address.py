@@ -65,7 +65,9 @@ def read_url(url: str) -> Address:
 
 def _joined(host: str, path: str, query: list[tuple[str, str]]) -> str:
     """Make a URL; the library's own function forgets the slashes of one without a host."""
-    return f"postgresql://{host}{path}" + ("?" + urlencode(query, quote_via=quote) if query else "")
+    return f"postgresql://{host}{path}" + (
+        "?" + urlencode(query, quote_via=quote, safe="/,:") if query else ""
+    )
 
 
 def _shown(url: str, schema: str) -> str:

@@ -158,13 +158,14 @@ class Database:
         cursor.nextset()
         now, version, *_ = cursor.fetchone() or (0.0, None)
         self._seen = now, time.monotonic()
-        self._check_version(begin, version)
+        if begin != "begin_migration":
+            self.check_version(version)
         return PostgresTx(connection, self.queries, now=now, clock=self._clock)
 
-    def _check_version(self, begin: str, version: int | None) -> None:
+    def check_version(self, version: int | None) -> None:
         """Refuse to work on what another version of us has made of the tables meanwhile."""
         known = self.queries.version
-        if begin == "begin_migration" or version == known:
+        if version == known:
             return
         place = self.address.url
         if version is not None and version > known:

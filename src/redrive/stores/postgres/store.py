@@ -118,6 +118,8 @@ class PostgresStore(SqlStore):
         try:
             tx.now()  # begins the transaction if nothing was done in it yet, or ours would be the whole
             with connection.transaction():
+                _, version = tx.one("glance") or (0.0, None)
+                self._database.check_version(version)
                 stored = self._add(tx, jobs)
                 tx.run("hint")
         except (psycopg.Error, OverflowError, UnicodeError) as error:

@@ -309,10 +309,14 @@ class StoreMachine(WatchedLife):
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
+    def forget_ended(self) -> None:
+        """Remove ended notes; whether one comes back when the clock is set back is not ours to say."""
+        for name in set(self.model.notes) - set(self.model.live_notes()):
+            self.forget(name)
+
     @rule(seconds=st.sampled_from([3600.0, -3600.0, TEN_YEARS, -TEN_YEARS]))
     def jump(self, seconds: float) -> None:
-        for name in set(self.model.notes) - set(self.model.live_notes()):
-            self.forget(name)  # whether an ended note comes back to life is not ours to say
+        self.forget_ended()
         self.clock.jump(seconds)
 
     @rule()
@@ -328,6 +332,7 @@ class StoreMachine(WatchedLife):
     @precondition(lambda self: self.kind.files and self.backup is None)
     @rule()
     def copy(self) -> None:
+        self.forget_ended()
         self.place.copy()
         self.store = self.place.open()
         self.backup = copy.deepcopy((self.model.jobs, self.model.notes, self.seen))

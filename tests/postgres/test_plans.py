@@ -144,6 +144,14 @@ def test_a_list_goes_along_the_index_that_serves_it(
     assert not [step for step in found if "Seq Scan" in step]
 
 
+def test_few_jobs_of_a_state_are_sorted_rather_than_looked_for_along_the_ids(
+    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may all be older than everything else."""
+    found = plan_of(monkeypatch, lambda: busy.find(Query(states=DEAD, limit=10)))
+    assert not any("jobs_by_id" in step for step in found), found
+
+
 def test_a_purge_seeks_by_kind_and_time(
     busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

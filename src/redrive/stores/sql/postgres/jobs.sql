@@ -1,6 +1,10 @@
 -- name: columns
 -- The columns of a job in the order in which `rows` writes and reads them; include elsewhere.
-id, state, suspect, lane, handler, category, at, key, reason, detail, created, due, since, updated,
+id, {columns_after_id}
+
+-- name: columns_after_id
+-- All but the first.
+state, suspect, lane, handler, category, at, key, reason, detail, created, due, since, updated,
 finished, first_failed, attempts, spent, crashes, redrives, max_attempts, ceiling, failure, lease,
 holder, lease_end, boot, tags, release, cause, run, resolution, edits, folded, origin
 

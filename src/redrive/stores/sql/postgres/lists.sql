@@ -18,8 +18,10 @@ SELECT n, {columns}, payload, original FROM {schema}.jobs JOIN {schema}.payloads
 {list}
 
 -- name: list_by_kind
--- The same for few jobs of some states.
-{list}
+-- The same for few jobs of some states: fetched and sorted. The planner would rather go along the ids
+-- until it has a page, which is long if all of them are old; it cannot, where the id is an expression.
+SELECT n, id || '' AS id, {columns_after_id}, payload, original
+FROM {schema}.jobs JOIN {schema}.payloads USING (n)
 
 -- name: list_dead_by_change
 -- The same for dead jobs as they changed.

@@ -188,9 +188,9 @@ def test_renewing_and_purging_are_simply_repeated(
     assert store.renew([one, two], lease_for=90) == [True, True]
     settle(store, two)
     proxy.arm(COMMIT, cut)
-    store.purge([PurgeRule(state=State.COMPLETED, older_than=-1)])
+    while store.get("b") is not None:  # not at once: the session that was cut still has its lock
+        store.purge([PurgeRule(state=State.COMPLETED, older_than=-1)])
     assert proxy.cuts == 2
-    assert store.get("b") is None
     assert store.verify().ok
 
 

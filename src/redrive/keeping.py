@@ -103,11 +103,11 @@ class Keeper:
     @property
     def store(self) -> Store:
         """The open store."""
-        if self._store is None:
+        store = self._store  # looked at once: another thread may close it meanwhile
+        if store is None:
             with self._lock:
-                if self._store is None:
-                    self._store = self._opener()
-        return self._store
+                store = self._store = self._store or self._opener()
+        return store
 
     def turn(self) -> Turn:
         """Everything needed to run jobs here."""

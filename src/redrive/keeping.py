@@ -19,9 +19,10 @@ from typing import Self
 
 from redrive import _ids, _json, _transitions
 from redrive._clock import Clock
-from redrive.errors import KeyConflict, StoreError, UsageError
+from redrive.errors import StoreError, UsageError
 from redrive.events import Bus, Event
 from redrive.job import Claim, Failed, Job, Settlement, State
+from redrive.stores._keys import check_same
 from redrive.stores.base import Query, Store
 from redrive.strategy import Rand
 from redrive.worker.registry import Entry, Registry
@@ -150,7 +151,9 @@ class Keeper:
 
     def submit(self, entry: Entry, payload: str, options: Options) -> Job:
         """Store a new pending job, or give the one its key already has."""
-        return self._add(self.draft(entry, payload, options), options.within)
+        job = self.draft(entry, payload, options)
+        known = self.existing(options.key) if options.key is not None and entry.formerly else None
+        return self._add(_named_as(known, job, entry), options.within)
 
     def existing(self, key: str) -> Job | None:
         """Find the job of an idempotency key."""
@@ -159,13 +162,12 @@ class Keeper:
 
     def begin(self, entry: Entry, payload: str, options: Options) -> Execution | Job:
         """Get ready to run a call in place; gives the job instead when its key has one."""
-        if options.key is not None:
-            known = self.existing(options.key)
-            if known is not None:
-                self._check_same(known, entry, payload)
-                self._warn_if_closed(known)
-                return known
         job = self.draft(entry, payload, options)
+        known = None if options.key is None else self.existing(options.key)
+        if known is not None:
+            check_same(known, _named_as(known, job, entry))
+            self._warn_if_closed(known)
+            return known
         if options.durable:
             stored = self._stored_and_claimed(job)
             if isinstance(stored, Job):
@@ -264,16 +266,6 @@ class Keeper:
             self._warn_if_closed(stored)
         return stored
 
-    def _check_same(self, job: Job, entry: Entry, payload: str) -> None:
-        first = job.payload if job.original is None else job.original
-        named = job.handler in {entry.name, *entry.formerly}
-        if not named or not _json.same(first, payload):
-            msg = (
-                f"the key {job.key!r} already stands for job {job.id} of {job.handler} with another "
-                "payload or handler; use another key, or submit the same work"
-            )
-            raise KeyConflict(msg)
-
     def _warn_if_closed(self, job: Job) -> None:
         if job.state in {State.DEAD, State.RESOLVED}:
             log.warning(
@@ -311,6 +303,13 @@ class Capture:
             error.add_note(f"Redrive could not keep this failure: {failed}")
             return False
         return not self._reraise
+
+
+def _named_as(known: Job | None, job: Job, entry: Entry) -> Job:
+    """Name the handler as the job its key stands for does: a renamed handler is still the same."""
+    if known is None or known.handler not in entry.formerly:
+        return job
+    return replace(job, handler=known.handler)
 
 
 def _shifted(job: Job, by: float) -> Job:

@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,17 @@ def test_the_same_key_under_another_handler_is_a_conflict(app: Redrive) -> None:
     for call in (mail.options(key="order-7").submit, mail.options(key="order-7").try_now):
         with pytest.raises(KeyConflict, match="charge"):
             call(7)
+
+
+def test_a_renamed_handler_finds_the_job_of_its_old_name_under_the_key(app: Redrive) -> None:
+    """M8, J1: a rename must not turn a harmless repeat into a conflict."""
+    old = app.handler("pay")(lambda order: None).options(key="order-7").submit(7)
+    renamed = Redrive(app.store)
+    pay = renamed.handler("invoice.pay", formerly="pay")(lambda order: None)
+    assert pay.options(key="order-7").submit(7).id == old.id
+    assert pay.options(key="order-7").try_now(7).job == replace(old, is_new=False)
+    with pytest.raises(KeyConflict, match="another payload"):
+        pay.options(key="order-7").submit(8)
 
 
 def test_a_poison_job_harms_no_other_even_on_its_last_attempt(

@@ -12,7 +12,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Collection, Coroutine, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from redrive import _duration, redact
@@ -102,8 +102,14 @@ class Turn:
         _refuse_running_loop(self.registry)
         tally = Tally()
         self.sweep(tally)
-        with _loop(self.registry) as loop, self.heartbeat() as held, self._interrupts:
-            for claim in self._claims(held, ignore_waits=ignore_waits, only=only):
+        with (
+            _loop(self.registry) as loop,
+            self.heartbeat() as held,
+            self._interrupts,
+            # Closed here: an error's traceback would keep it, and what it holds, alive.
+            closing(self._claims(held, ignore_waits=ignore_waits, only=only)) as claims,
+        ):
+            for claim in claims:
                 self._run_one(claim, tally, loop)
                 del held[claim.job.id]
                 if limit and tally.taken >= limit:

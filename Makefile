@@ -7,11 +7,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LIBRARIES := $(VENV)/.libraries
 STAMP := $(VENV)/.installed
+RIGS_VENV := .venv-rigs
+RIGS_STAMP := $(RIGS_VENV)/.libraries
 PYTEST_ARGS ?=
 COMPILE_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt bench rigs requirements build clean
+.PHONY: help demo test check fmt bench rigs rigs-short requirements build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,20 +55,31 @@ fmt: $(STAMP) ## Format the code and fix what can be fixed safely
 bench: $(STAMP) ## Measure throughput and recovery
 	$(BIN)/python bench/run.py
 
-rigs: $(STAMP) ## Run the failure rigs: real processes, killed
-	$(BIN)/python rigs/run.py
+# What only rigs need, such as a file system in Python, beside the environment of the tests.
+$(RIGS_STAMP): requirements/rigs.txt
+	$(PYTHON) -m venv --clear $(RIGS_VENV)
+	$(RIGS_VENV)/bin/python -m pip --quiet --disable-pip-version-check install \
+		--require-hashes -r requirements/rigs.txt
+	@touch $@
+
+rigs: $(STAMP) $(RIGS_STAMP) ## Run the failure rigs in full (some of them: RIGS="kill cuts")
+	$(BIN)/python rigs/run.py $(RIGS)
+
+rigs-short: $(STAMP) $(RIGS_STAMP) ## Run the short forms of the rigs; installs what they need
+	$(BIN)/python rigs/run.py --short $(RIGS)
 
 # The options keep every registry and local folder out of the compiled file.
-requirements: $(STAMP) ## Recompile requirements/dev.txt (COMPILE_ARGS=--upgrade for newer versions)
-	CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/pip-compile --quiet \
+requirements: $(STAMP) ## Recompile requirements/*.txt (COMPILE_ARGS=--upgrade for newer versions)
+	for one in dev rigs; do \
+		CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/pip-compile --quiet \
 		--generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--strip-extras --allow-unsafe $(COMPILE_ARGS) \
-		--output-file requirements/dev.txt requirements/dev.in
+		--output-file requirements/$$one.txt requirements/$$one.in || exit 1; done
 
 build: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation
 
 clean: ## Remove the environment, caches and built files
-	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis
+	rm -rf $(VENV) $(RIGS_VENV) build dist htmlcov .coverage .coverage.* .hypothesis
 	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

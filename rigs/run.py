@@ -1,44 +1,107 @@
-"""Run every rig in its full form, one after the other, and say which failed.
+"""Run the rigs, one after the other, and say which failed.
 
-    python rigs/run.py          all of them; takes some minutes
-    python rigs/run.py --list   what there is
+    python rigs/run.py                    all of them in their full form; takes long
+    python rigs/run.py --short            a taste of each, for every change
+    python rigs/run.py --short kill cuts  only these
+    python rigs/run.py --list             what there is
 
 Each rig prints its figures and has a negative control: a build that is broken on purpose and must be
-found out. A rig that cannot fail proves nothing.
+found out. A rig that cannot fail proves nothing. System packages that are missing are installed,
+if this user may; `make` sees to the Python ones.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import shutil
 import subprocess
 import sys
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTHON = sys.executable
 
-RIGS: dict[str, tuple[dict[str, str], list[str]]] = {
-    "machine": ({}, [PYTHON, "rigs/machine.py"]),
-    "machine, control": ({}, [PYTHON, "rigs/machine.py", "--control"]),
-    "journal, every byte": (
-        {"REDRIVE_FULL": "1"},
-        [PYTHON, "-m", "pytest", "-q", "-n", "2", "--timeout", "1800", "tests/journal"],
+PACKAGES = {"strace": "strace", "fusermount3": "fuse3", "pgbouncer": "pgbouncer"}
+"""Programs that rigs call, and the Debian package of each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rig:
+    """What is run; the words follow the interpreter. No words: there is no such form."""
+
+    full: str = ""
+    short: str = ""
+    needs: tuple[str, ...] = ()
+    """Programs that must be there."""
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+RIGS: dict[str, Rig] = {
+    # `make test` runs the short forms of these two.
+    "machine": Rig(full="rigs/machine.py"),
+    "machine-control": Rig(full="rigs/machine.py --control"),
+    "journal": Rig(
+        full="-m pytest -q -n 2 --timeout 1800 tests/journal", environment={"REDRIVE_FULL": "1"}
     ),
 }
 
 
-def main() -> int:
-    """Run them all; gives the exit code."""
-    if "--list" in sys.argv:
-        print(*RIGS, sep="\n")
-        return 0
-    failed: list[str] = []
-    for name, (environment, command) in RIGS.items():
-        print(f"== {name}", flush=True)
-        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, check=False)
+def missing(rigs: list[Rig]) -> list[str]:
+    """Give the packages of the programs that these need and that are not there."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    needed = {one for rig in rigs for one in rig.needs}
+    return sorted(PACKAGES[one] for one in needed if shutil.which(one, path=path) is None)
+
+
+def install(packages: list[str]) -> None:
+    """Install Debian packages, or say which ones somebody else must."""
+    words = f"apt-get install {' '.join(packages)}"
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        sys.exit(f"these rigs need more programs; as root: {words} (or your system's equivalent)")
+    # RUNLEVEL keeps the packages from starting services: rigs start what they need themselves.
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    for step in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
+        done = subprocess.run([apt, "-qq", *step], env=environment, check=False)
         if done.returncode:
-            failed.append(name)
-    print(f"failed: {', '.join(failed)}" if failed else "every rig held")
+            sys.exit(f"these rigs need more programs, and `{words}` failed")
+
+
+def run(name: str, rig: Rig, words: str) -> bool:
+    """Run one rig; whether it held."""
+    print(f"== {name}", flush=True)
+    began = time.monotonic()
+    environment = {**os.environ, **rig.environment}
+    command = [sys.executable, *words.split()]
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    held = done.returncode == 0
+    print(f"{'held' if held else 'FAILED'}, {time.monotonic() - began:.0f} s", flush=True)
+    return held
+
+
+def main() -> int:
+    """Run those that are asked for; gives the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="name")
+    parser.add_argument("--short", action="store_true", help="the short forms")
+    parser.add_argument("--list", action="store_true", help="only say what there is")
+    given = parser.parse_args()
+    if unknown := set(given.names) - set(RIGS):
+        parser.error(f"no such rig: {', '.join(sorted(unknown))}")
+    chosen = {name: rig for name, rig in RIGS.items() if not given.names or name in given.names}
+    forms = {name: rig.short if given.short else rig.full for name, rig in chosen.items()}
+    forms = {name: words for name, words in forms.items() if words}
+    if given.list:
+        print(*(f"{name:<20} {words}" for name, words in forms.items()), sep="\n")
+        return 0
+    if packages := missing([RIGS[name] for name in forms]):
+        install(packages)
+    failed = [name for name, words in forms.items() if not run(name, RIGS[name], words)]
+    print(f"{len(forms) - len(failed)} passed, {len(failed)} failed")
+    if failed:
+        print(f"failed: {', '.join(failed)}")
     return 1 if failed else 0
 
 

@@ -1,0 +1,1 @@
+"""Builds of Redrive that are broken on purpose, for the rigs' negative controls."""

@@ -16,27 +16,63 @@ from redrive.cli._load import load_app
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.errors import StoreMissing
 from redrive.policy import Keep
+from redrive.worker.registry import check_name
 
 
 @command(
-    "init", "redrive init", "redrive init --store jobs.db", "redrive init --store jsonl:dlq.jsonl"
+    "init",
+    "redrive init",
+    "redrive init --store jsonl:dlq.jsonl",
+    "redrive init --store postgresql://db/jobs --view summarize_job_queue --handler summarize",
 )
+@click.option("--view", metavar="NAME", help="Also show a handler's jobs as a table (PostgreSQL).")
+@click.option("--handler", metavar="NAME", help="Whose jobs the view shows.")
 @click.pass_obj
-def init(face: Face) -> None:
-    """Make the store, for yourself only (mode 600); one that is there stays as it is."""
+def init(face: Face, view: str | None, handler: str | None) -> None:
+    """Make the store, for yourself only (mode 600); one that is there stays as it is.
+
+    With --view the jobs of one handler can be read with SELECT, and a dead letter is driven again
+    by UPDATE … SET status = 'pending', retry_count = 0.
+    """
+    wanted = _wanted_view(face, view, handler)
     try:
         with face.opened() as app:
-            there, url, durability = True, app.store.url, app.store.durability
+            shown = _made(face, app, wanted, created=False)
     except StoreMissing:
         with face.opened(create=True) as app:
-            there, url, durability = False, app.store.url, app.store.durability
-    said = "there is a store already" if there else "made a store"
-    data = {"store": url, "durability": durability, "created": not there}
+            shown = _made(face, app, wanted, created=True)
+    face.show(shown, then="redrive status")
+
+
+def _wanted_view(face: Face, view: str | None, handler: str | None) -> tuple[str, str] | None:
+    """Give the view that is asked for; what cannot be made is refused before a store is."""
+    if view is None and handler is None:
+        return None
+    if view is None or handler is None:
+        raise click.UsageError("--view and --handler go together: a view shows one handler's jobs")
+    if not face.config.store.startswith(("postgresql:", "postgres:")):
+        msg = "--view needs a store in PostgreSQL"
+        raise Stop("no_view", msg, hint="redrive init --store postgresql://…", exits=USAGE)
+    return view, check_name(handler)
+
+
+def _made(face: Face, app: Redrive, wanted: tuple[str, str] | None, *, created: bool) -> View:
+    url, durability = app.store.url, app.store.durability
+    said = "made a store" if created else "there is a store already"
+    data: dict[str, object] = {"store": url, "durability": durability, "created": created}
     parts: list[Part] = [
-        Line(f"{said} at {url}", "" if there else "good"),
+        Line(f"{said} at {url}", "good" if created else ""),
         Facts([("store", url), ("durability", durability), ("named by", face.config.source)]),
     ]
-    face.show(View(data, parts), then="redrive status")
+    if wanted:
+        make: Callable[[str, str], str] = getattr(app.store, "make_view")  # noqa: B009 - its own
+        name, handler = make(*wanted), wanted[1]
+        jobs = app.find(handler=handler, limit=1).jobs
+        parts.append(
+            Line(f"the view {name} shows the jobs of {handler}{'' if jobs else ' (none yet)'}")
+        )
+        data["view"] = {"name": name, "handler": handler}
+    return View(data, parts)
 
 
 @command("verify", "redrive verify", "redrive verify --json", "redrive verify --repair")

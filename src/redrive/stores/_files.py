@@ -270,8 +270,16 @@ class FileLock:
             self._pid = pid
         if not self._try():
             self._wait()
-        with contextlib.suppress(OSError):  # for people only; a full disk must not stop us here
-            os.pwrite(self._descriptor, b"%-12d\n" % pid, 0)
+        self._sign(b"%-12d\n" % pid)
+
+    def _sign(self, name: bytes) -> None:
+        """Say who holds it, for people only: a full disk must not stop us here.
+
+        Written only if it changes: a write would make the next sync of any file here dearer.
+        """
+        with contextlib.suppress(OSError):
+            if os.pread(self._descriptor, len(name), 0) != name:
+                os.pwrite(self._descriptor, name, 0)
 
     def _is_ours(self) -> bool:
         return is_still(self._descriptor, self._identity)

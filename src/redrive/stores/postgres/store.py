@@ -23,13 +23,14 @@ from redrive._transitions import Verb
 from redrive.errors import RedriveError, StoreReadOnly
 from redrive.job import Act, Job
 from redrive.stores.base import Moved, Report
-from redrive.stores.postgres import adding, audit, opening
+from redrive.stores.postgres import adding, audit, opening, view
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.errors import translate
 from redrive.stores.postgres.joining import connection_of
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.sql.engine import SqlStore, Wanted
+from redrive.stores.sql.simple import is_simple
 from redrive.stores.sql.tx import Row, Tx
 
 R = TypeVar("R")
@@ -103,7 +104,7 @@ class PostgresStore(SqlStore):
         self._check_writable()
         if within is not None:
             return self._add_within(within, jobs)
-        if not (adding.is_simple(jobs) and self._database.direct(lambda tx: self._fast(tx, jobs))):
+        if not (is_simple(jobs) and self._database.direct(lambda tx: self._fast(tx, jobs))):
             jobs = self._write(lambda tx: self._add(tx, jobs), durable=True)
         self._hint()
         return list(jobs)
@@ -176,6 +177,11 @@ class PostgresStore(SqlStore):
         """Bring an older store up to this version; opening it for writing does so too."""
         self._check_writable()
         return opening.migrate(self._database)
+
+    def make_view(self, name: str, handler: str) -> str:
+        """Show a handler's jobs as a table; gives the view's name with its schema. See `view`."""
+        self._check_writable()
+        return view.make(self._database, name, handler)
 
     def close(self) -> None:
         """Let go of the connections; twice is fine."""

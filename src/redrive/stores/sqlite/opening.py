@@ -26,7 +26,8 @@ FULL, NORMAL = 2, 1
 MIGRATIONS = load_migrations("sqlite")
 
 _STRICT_SINCE = (3, 37)
-_CHECKPOINT_PAGES = 10_000
+_CHECKPOINT_PAGES = 1000
+"""Few, for a commit that makes the log longer costs twice one that writes over its old pages."""
 _CACHE_KIB = 16_384
 _LOG_BYTES = 64 * 1024 * 1024
 
@@ -160,7 +161,14 @@ def _check_size(place: Path) -> None:
 
 def version_of(connection: sqlite3.Connection, place: Path) -> int:
     """Give the schema version, 0 for an empty database; StoreForeign if it is not for us."""
-    (mark,) = connection.execute("PRAGMA application_id").fetchone()
+    try:
+        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
+            raise
+        if _is_stillborn(place):
+            return 0
+        raise foreign(place, "it is a SQLite database of another program") from None
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if mark == 0 and tables == 0:
@@ -169,6 +177,16 @@ def version_of(connection: sqlite3.Connection, place: Path) -> int:
         raise foreign(place, "it is a SQLite database of another program")
     check_version(version, place)
     return int(version)
+
+
+def _is_stillborn(place: Path) -> bool:
+    """Whether whoever made the file was killed before anything was in it.
+
+    Only then do we ever leave the old kind of journal behind, which a reader cannot roll back. It
+    says how many pages there were before: none.
+    """
+    journal = place.with_name(place.name + "-journal").read_bytes()
+    return journal[16:20] == bytes(4)
 
 
 def check_version(version: int, place: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 from redrive._clock import Clock, SystemClock
 from redrive.job import Job
@@ -17,9 +17,11 @@ from redrive.stores import _files
 from redrive.stores.base import Durability, Report
 from redrive.stores.sql.engine import SqlStore, Wanted
 from redrive.stores.sql.rows import attempt_to_json, job_to_row
+from redrive.stores.sql.simple import is_simple, simple_row
 from redrive.stores.sql.tx import Row, Tx
 from redrive.stores.sqlite import audit, opening
 from redrive.stores.sqlite.file import Settings, SqliteFile
+from redrive.stores.sqlite.tx import SqliteTx
 
 R = TypeVar("R")
 
@@ -82,6 +84,11 @@ class SqliteStore(SqlStore):
     def _read(self, work: Callable[[Tx], R]) -> R:
         return self._file.read(work)
 
+    def _add(self, tx: Tx, jobs: Sequence[Job]) -> list[Job]:
+        if len(jobs) == 1 and is_simple(jobs) and _add_one(cast("SqliteTx", tx), jobs[0]):
+            return list(jobs)
+        return super()._add(tx, jobs)
+
     def _insert(self, tx: Tx, jobs: Sequence[Job]) -> bool:
         (last,) = tx.one("last_number") or (0,)
         numbered = list(enumerate(jobs, last + 1))
@@ -117,6 +124,15 @@ class SqliteStore(SqlStore):
     def close(self) -> None:
         """Let go of the file; twice is fine."""
         self._file.close()
+
+
+def _add_one(tx: SqliteTx, job: Job) -> bool:
+    """Write a job that was just submitted; False if its id or key is taken."""
+    *row, payload = simple_row(job)
+    made = tx.made("add_one", row)
+    if made:
+        tx.run("add_payload", (payload,))
+    return made
 
 
 def _first(tx: Tx, wanted: Wanted) -> list[tuple[float, int]]:

@@ -39,6 +39,10 @@ class SqliteTx(Tx):
         """Run a statement once for every row."""
         self._connection.executemany(QUERIES[name], rows)
 
+    def made(self, name: str, args: Args) -> bool:
+        """Insert one row; False if there is one like it already."""
+        return self._connection.execute(QUERIES[name], args).rowcount == 1
+
     def insert(self, name: str, args: Args) -> int:
         """Insert one row; gives the number it got."""
         number = self._connection.execute(QUERIES[name], args).lastrowid

@@ -1,0 +1,80 @@
+-- One handler's jobs as the table of a queue, for people and programs that speak SQL.
+--
+-- It takes one change: SET status = 'pending', retry_count = 0 makes a retry of a dead letter, with its
+-- act, in the caller's transaction and name. This writes what the store would (`_transitions`); a test
+-- compares the two, column by column.
+
+SET LOCAL lock_timeout = '4s';
+
+CREATE OR REPLACE FUNCTION {schema}.change_queue() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    moment double precision := extract(epoch FROM clock_timestamp());
+    retried record := OLD;
+BEGIN
+    IF EXISTS (SELECT FROM {schema}.redrive_migrations WHERE version > {version}) THEN
+        RAISE EXCEPTION 'the view % is older than its store; make it anew: redrive init --view % --handler NAME',
+            TG_TABLE_NAME, TG_TABLE_NAME USING ERRCODE = 'object_not_in_prerequisite_state';
+    ELSIF TG_OP = 'INSERT' THEN
+        RAISE EXCEPTION 'no job is inserted here; the program submits it: HANDLER.submit(...)'
+            USING ERRCODE = 'feature_not_supported';
+    ELSIF TG_OP = 'DELETE' THEN
+        RAISE EXCEPTION 'no job is deleted here; to close it: redrive discard % --reason WHY', OLD.job_id
+            USING ERRCODE = 'feature_not_supported';
+    END IF;
+    retried.status := 'pending';
+    retried.retry_count := 0;
+    IF NEW IS DISTINCT FROM retried THEN
+        RAISE EXCEPTION 'only SET status = ''pending'', retry_count = 0 can be said here, which is'
+            ' redrive retry %; for anything else use redrive resolve, discard or reopen %',
+            OLD.job_id, OLD.job_id USING ERRCODE = 'feature_not_supported';
+    END IF;
+    UPDATE {schema}.jobs
+    SET state = 'pending', suspect = 0, category = '', at = moment, reason = NULL, detail = '',
+        due = moment, since = moment, updated = moment, finished = NULL, attempts = 0, spent = NULL,
+        crashes = 0, redrives = redrives + 1, resolution = NULL
+    WHERE id = OLD.job_id AND state = 'dead';
+    IF NOT FOUND THEN
+        RAISE NOTICE 'job % is % and stays as it is; only a dead letter is driven again', OLD.job_id,
+            coalesce((SELECT state FROM {schema}.jobs WHERE id = OLD.job_id), 'gone');
+        RETURN NULL;
+    END IF;
+    INSERT INTO {schema}.acts (at, actor, verb, target, reason, done, skipped)
+    VALUES (moment, current_user, 'retry', OLD.job_id, 'UPDATE ' || TG_TABLE_NAME, 1, 0);
+    PERFORM pg_notify({channel}, '');
+    NEW.completed_at := NULL;
+    RETURN NEW;
+END
+$$;
+
+CREATE OR REPLACE VIEW {schema}.{view} AS
+SELECT j.id AS job_id,
+    p.payload::json ->> 'article_id' AS article_id,
+    CASE j.state
+        WHEN 'dead' THEN 'dead_letter'
+        WHEN 'resolved' THEN 'completed'
+        ELSE j.state
+    END AS status,
+    coalesce((SELECT sum(value::bigint) FROM json_each_text(j.spent::json)), 0)::bigint AS retry_count,
+    j.ceiling AS max_retries,
+    (
+        SELECT coalesce(nullif(concat_ws(': ', f.type, f.message), ''), f.why)
+        FROM json_to_record(j.failure::json) AS f (type text, message text, why text)
+    ) AS error_message,
+    to_timestamp(j.created) AS created_at,
+    CASE
+        WHEN j.state = 'running' THEN to_timestamp(j.updated)
+        ELSE (
+            SELECT to_timestamp((a.record::json ->> 'started')::double precision)
+            FROM {schema}.attempts AS a WHERE a.n = j.n ORDER BY a.ordinal DESC LIMIT 1
+        )
+    END AS started_at,
+    to_timestamp(j.finished) AS completed_at
+FROM {schema}.jobs AS j JOIN {schema}.payloads AS p USING (n)
+WHERE j.handler = {handler};
+
+DROP TRIGGER IF EXISTS change_queue ON {schema}.{view};
+
+CREATE TRIGGER change_queue INSTEAD OF INSERT OR UPDATE OR DELETE ON {schema}.{view}
+FOR EACH ROW EXECUTE FUNCTION {schema}.change_queue();
+
+COMMENT ON VIEW {schema}.{view} IS {comment};

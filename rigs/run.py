@@ -45,6 +45,8 @@ RIGS: dict[str, Rig] = {
     "journal": Rig(
         full="-m pytest -q -n 2 --timeout 1800 tests/journal", environment={"REDRIVE_FULL": "1"}
     ),
+    "kill": Rig(full="rigs/kill.py", short="rigs/kill.py --short"),
+    "kill-control": Rig(full="rigs/kill.py --control", short="rigs/kill.py --control"),
 }
 
 

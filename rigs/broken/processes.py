@@ -1,0 +1,201 @@
+"""Sabotage of what keeps processes from harming each other's jobs, each by one name.
+
+A rig's child calls `sabotage` before it opens a store; nothing in `src` knows of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+
+from redrive import _transitions
+from redrive.job import Claim, Job, Settlement, State
+from redrive.stores import _files
+from redrive.stores.index.draft import Draft
+from redrive.stores.index.engine import Drafted, Engine
+from redrive.stores.jsonl import JsonlStore
+from redrive.stores.postgres import PostgresStore, database
+from redrive.stores.postgres.tx import PostgresTx, queries_for
+from redrive.stores.sql import engine, settle
+from redrive.stores.sql.rows import readable
+from redrive.stores.sql.tx import Row, Tx
+from redrive.stores.sqlite import SqliteStore
+
+Held = dict[str, tuple[int, int, str]]
+
+
+def no_fence() -> None:
+    """Settle without comparing the lease number."""
+    _compare(lambda _ours, _lease: True, lambda ours, holder: ours == holder)
+
+
+def no_holder() -> None:
+    """Settle without comparing the holder."""
+    _compare(lambda ours, lease: ours == lease, lambda _ours, _holder: True)
+
+
+def _compare(
+    is_lease: Callable[[int, int], bool], is_holder: Callable[[str | None, str], bool]
+) -> None:
+    """Put these two in the place of the fence, in both engines."""
+
+    def taken(held: Held, job: Job) -> int:
+        number, lease, holder = held.get(job.id, (0, 0, ""))
+        if number > 0 and is_lease(job.lease, lease) and is_holder(job.holder, holder):
+            del held[job.id]
+            return number
+        return 0
+
+    def held(self: Engine, draft: Draft, claim: Claim) -> Job | None:
+        lease = self.index.running.get(claim.job.id)
+        if lease is None or not is_lease(claim.job.lease, lease.number):
+            return None
+        if not is_holder(claim.job.holder, lease.holder or ""):
+            return None
+        now = draft.job(claim.job.id)
+        return now if now is not None and now.state is State.RUNNING else None
+
+    _put(settle, "_taken", taken)
+    _put(Engine, "_held", held)
+
+
+def sweep() -> None:
+    """Sweep without compare-and-set: look which leases ended, and later write what was decided."""
+    real_held_by_id, real_held, real_seize = settle.held_by_id, Engine._held, Engine.seize  # noqa: SLF001
+
+    def look(_tx: Tx, rows: list[Row], _by: str, _lease_for: float) -> list[Claim]:
+        return [Claim(lost, lost_by=lost.holder) for _, lost in readable(rows)]
+
+    def held_by_id(tx: Tx, claims: Iterable[Claim]) -> Held:
+        claims = list(claims)
+        swept = {claim.job.id: claim.job for claim in claims if claim.lost_by}
+        held = real_held_by_id(tx, claims)
+        for number, job_id, *_ in tx.all("by_ids", (tx.array(swept),)):
+            held[job_id] = number, swept[job_id].lease, swept[job_id].holder or ""
+        return held
+
+    def seize(self: Engine, **options: Any) -> Drafted[list[Claim]]:
+        claims, _ = real_seize(self, **options)
+        return [
+            Claim(replace(one.job, lease=one.job.lease - 1, holder=one.lost_by), one.lost_by)
+            for one in claims
+        ], []
+
+    def held(self: Engine, draft: Draft, claim: Claim) -> Job | None:
+        if not claim.lost_by:
+            return real_held(self, draft, claim)
+        now = draft.job(claim.job.id)
+        return now and replace(now, state=State.RUNNING)
+
+    _put(engine, "_seize", look)
+    _put(settle, "held_by_id", held_by_id)
+    _put(Engine, "seize", seize)
+    _put(Engine, "_held", held)
+
+
+def early() -> None:
+    """Answer submits and settlements before they are written: a thread does it a moment later."""
+    later: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+
+    def write() -> None:
+        while True:
+            one = later.get()
+            time.sleep(0.002)
+            one()
+
+    threading.Thread(target=write, daemon=True).start()
+    for kind in (SqliteStore, JsonlStore, PostgresStore):
+        real_add, real_settle = kind.add, kind.settle
+
+        def add(self: Any, jobs: Sequence[Job], *, do: Any = real_add, **_: object) -> list[Job]:
+            later.put(lambda: do(self, jobs))
+            return list(jobs)
+
+        def end(self: Any, results: Sequence[Settlement], *, do: Any = real_settle) -> list[Job]:
+            later.put(lambda: do(self, results))
+            return [_as_settled(one, self.now()) for one in results]
+
+        _put(kind, "add", add)
+        _put(kind, "settle", end)
+
+
+def _as_settled(result: Settlement, now: float) -> Job:
+    failure = result.attempt.failure if result.attempt else None
+    return _transitions.settled(result.claim.job, result.verdict, failure, now=now, group=None)
+
+
+def no_lock() -> None:
+    """Claim without locks: of rows in PostgreSQL, of the journal for JSON Lines."""
+
+    @contextlib.contextmanager
+    def held(_: object) -> Iterator[None]:
+        yield
+
+    def unlocked(schema: str) -> object:
+        queries = queries_for(schema)
+        queries.texts["due"] = queries.texts["due"].replace(b"FOR UPDATE OF j SKIP LOCKED", b"")
+        return queries
+
+    _put(_files.FileLock, "held", held)
+    _put(database, "queries_for", unlocked)
+
+
+def unsynced() -> None:
+    """Commit everything in PostgreSQL without waiting for its disk."""
+
+    def connect(self: database.Database) -> psycopg.Connection[Any]:
+        options = "-c synchronous_commit=off"
+        return psycopg.connect(self.address.conninfo, autocommit=True, options=options)
+
+    _put(database.Database, "_connect", connect)
+
+
+def blind() -> None:
+    """Repeat a commit that went unanswered, without a look at what became of it."""
+    _put(database.Database, "_came_true", lambda *_: False)
+
+
+def trusting() -> None:
+    """Believe that a commit that went unanswered was made."""
+    _put(database.Database, "_came_true", lambda *_: True)
+
+
+def prepared() -> None:
+    """Keep statements in the session, where a pooler gives each transaction another one."""
+
+    def execute(self: PostgresTx, text: bytes, args: Any) -> psycopg.Cursor[Row]:
+        return self._cursor.execute(text, args, prepare=True, binary=True)
+
+    _put(PostgresTx, "_execute", execute)
+
+
+def _put(where: Any, name: str, what: object) -> None:
+    """Replace something that is there; a name that is gone is a mistake of ours."""
+    assert hasattr(where, name), f"{where!r} has no {name} any more: mend the sabotage"
+    setattr(where, name, what)
+
+
+_ALL: dict[str, Callable[[], None]] = {
+    "no-fence": no_fence,
+    "no-holder": no_holder,
+    "sweep": sweep,
+    "early": early,
+    "no-lock": no_lock,
+    "unsynced": unsynced,
+    "blind": blind,
+    "trusting": trusting,
+    "prepared": prepared,
+}
+
+
+def sabotage(name: str) -> None:
+    """Break this process; without a name it stays whole."""
+    if name:
+        _ALL[name]()

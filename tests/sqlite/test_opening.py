@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import sqlite3
 import stat
 import tempfile
@@ -273,3 +275,37 @@ def test_a_store_that_was_removed_is_lost(store: SqliteStore, path: Path) -> Non
     path.unlink()
     with pytest.raises(StoreLost):
         store.counts()
+
+
+def hot(path: Path, *before: str) -> None:
+    """Leave a database as one who was killed in the middle of a change leaves it."""
+    with contextlib.closing(
+        sqlite3.connect(path.with_name("other"), isolation_level=None)
+    ) as other:
+        for statement in (*before, "PRAGMA cache_size = 1", "BEGIN", "CREATE TABLE big (x)"):
+            other.execute(statement)
+        other.execute("INSERT INTO big VALUES (randomblob(100000))")
+        for suffix in ("", "-journal"):
+            shutil.copy(path.with_name(f"other{suffix}"), path.with_name(path.name + suffix))
+    assert path.stat().st_size > 0
+
+
+def test_a_store_whose_maker_was_killed_is_made_anew(path: Path) -> None:
+    """F1, F2: SQLite needs a writer to roll the first change back; a reader finds no store yet."""
+    hot(path)
+    with pytest.raises(StoreMissing, match="empty"):
+        SqliteStore(path, read_only=True)
+    with contextlib.closing(SqliteStore(path)) as store:
+        store.add([make_job("a")])
+        assert store.verify().ok
+    with contextlib.closing(SqliteStore(path, read_only=True)) as store:
+        assert found(store) == ["a"]
+
+
+def test_anothers_database_in_the_middle_of_a_change_is_left_alone(path: Path) -> None:
+    """F15: not even rolled back."""
+    hot(path, "CREATE TABLE theirs (x)")
+    before = {each.name: each.read_bytes() for each in path.parent.iterdir()}
+    with pytest.raises(StoreForeign, match="another program"):
+        SqliteStore(path)
+    assert {each.name: each.read_bytes() for each in path.parent.iterdir()} == before

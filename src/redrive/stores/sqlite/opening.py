@@ -100,7 +100,9 @@ def open_reader(place: Path, patience: float) -> tuple[sqlite3.Connection, bool]
     _check_size(place)
     try:
         return _open_checked(place, "mode=ro", patience), True
-    except sqlite3.OperationalError:
+    except sqlite3.OperationalError as error:
+        if _is_stillborn(place, error):
+            raise _empty(place) from None
         if os.access(place.parent, os.W_OK) or _has_log(place):
             raise
     return _open_checked(place, "immutable=1", patience), False
@@ -145,8 +147,26 @@ def recognise(place: Path, patience: float) -> None:
     if not place.exists() or place.stat().st_size == 0:
         return
     _check_size(place)
-    with contextlib.closing(connect(place, "mode=ro", patience)) as connection:
-        version_of(connection, place)
+    try:
+        with contextlib.closing(connect(place, "mode=ro", patience)) as connection:
+            version_of(connection, place)
+    except sqlite3.OperationalError as error:
+        if not _is_stillborn(place, error):
+            raise
+
+
+def _is_stillborn(place: Path, error: sqlite3.OperationalError) -> bool:
+    """Whether a file cannot be read because its maker was killed before anything was in it.
+
+    Only then do we leave a journal of the old kind behind, which takes a writer to roll back. It
+    says how many pages there were before: none.
+    """
+    if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
+        return False
+    with contextlib.suppress(FileNotFoundError):  # another one was faster
+        if place.with_name(place.name + "-journal").read_bytes()[16:20] != bytes(4):
+            raise foreign(place, "it is a SQLite database of another program")
+    return True
 
 
 def _check_size(place: Path) -> None:
@@ -161,14 +181,7 @@ def _check_size(place: Path) -> None:
 
 def version_of(connection: sqlite3.Connection, place: Path) -> int:
     """Give the schema version, 0 for an empty database; StoreForeign if it is not for us."""
-    try:
-        (mark,) = connection.execute("PRAGMA application_id").fetchone()
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
-            raise
-        if _is_stillborn(place):
-            return 0
-        raise foreign(place, "it is a SQLite database of another program") from None
+    (mark,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if mark == 0 and tables == 0:
@@ -177,16 +190,6 @@ def version_of(connection: sqlite3.Connection, place: Path) -> int:
         raise foreign(place, "it is a SQLite database of another program")
     check_version(version, place)
     return int(version)
-
-
-def _is_stillborn(place: Path) -> bool:
-    """Whether whoever made the file was killed before anything was in it.
-
-    Only then do we ever leave the old kind of journal behind, which a reader cannot roll back. It
-    says how many pages there were before: none.
-    """
-    journal = place.with_name(place.name + "-journal").read_bytes()
-    return journal[16:20] == bytes(4)
 
 
 def check_version(version: int, place: Path) -> None:
@@ -204,14 +207,17 @@ def check_readable(connection: sqlite3.Connection, place: Path) -> None:
     """Make sure that a file opened for reading has the schema our queries are for."""
     version, known = version_of(connection, place), MIGRATIONS[-1].version
     if version == 0:
-        msg = f"no store at {place}: it is empty; `redrive init` makes one"
-        raise StoreMissing(msg)
+        raise _empty(place)
     if version < known:
         msg = (
             f"{place} was written by an older Redrive (schema {version}, this one needs {known}); "
             "run `redrive migrate` once"
         )
         raise StoreForeign(msg)
+
+
+def _empty(place: Path) -> StoreMissing:
+    return StoreMissing(f"no store at {place}: it is empty; `redrive init` makes one")
 
 
 def migrate(connection: sqlite3.Connection, place: Path, now: float) -> list[str]:

@@ -12,20 +12,20 @@ DECLARE
     retried record := OLD;
 BEGIN
     IF EXISTS (SELECT FROM {schema}.redrive_migrations WHERE version > {version}) THEN
-        RAISE EXCEPTION 'the view % is older than its store; make it anew: redrive init --view % --handler NAME',
+        RAISE EXCEPTION 'the view % is older than its store; make it anew: `redrive init --view % --handler NAME`',
             TG_TABLE_NAME, TG_TABLE_NAME USING ERRCODE = 'object_not_in_prerequisite_state';
     ELSIF TG_OP = 'INSERT' THEN
-        RAISE EXCEPTION 'no job is inserted here; the program submits it: HANDLER.submit(...)'
+        RAISE EXCEPTION 'no job is inserted here; the program does it: `HANDLER.submit(...)`'
             USING ERRCODE = 'feature_not_supported';
     ELSIF TG_OP = 'DELETE' THEN
-        RAISE EXCEPTION 'no job is deleted here; to close it: redrive discard % --reason WHY', OLD.job_id
+        RAISE EXCEPTION 'no job is deleted here; to close it: `redrive discard % --reason WHY`', OLD.job_id
             USING ERRCODE = 'feature_not_supported';
     END IF;
     retried.status := 'pending';
     retried.retry_count := 0;
     IF NEW IS DISTINCT FROM retried THEN
         RAISE EXCEPTION 'only SET status = ''pending'', retry_count = 0 can be said here, which is'
-            ' redrive retry %; for anything else use redrive resolve, discard or reopen %',
+            ' `redrive retry %`; for anything else: `redrive resolve %`, `discard` or `reopen`',
             OLD.job_id, OLD.job_id USING ERRCODE = 'feature_not_supported';
     END IF;
     UPDATE {schema}.jobs

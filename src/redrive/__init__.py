@@ -1,52 +1,56 @@
-"""Redrive keeps work that failed: retried by the kind of error, never lost, driven again by people."""
+"""Redrive keeps work that failed: retried by the kind of error, never lost, driven again by people.
 
-import logging
+Names are loaded when they are first asked for, so that `import redrive` costs next to nothing.
+"""
 
-from redrive import presets
-from redrive.app import Redrive
-from redrive.errors import (
-    BadPayload,
-    GiveUp,
-    JobNotFound,
-    Kept,
-    KeyConflict,
-    RedriveError,
-    Refused,
-    RetryLater,
-    Skip,
-    StoreBusy,
-    StoreDamaged,
-    StoreError,
-    StoreForeign,
-    StoreFull,
-    StoreLost,
-    StoreMissing,
-    StoreReadOnly,
-    UnknownHandler,
-    UsageError,
-)
-from redrive.events import Event
-from redrive.handler import Handler, Tried
-from redrive.job import Attempt, Category, Failure, Group, Job, Reason, State
-from redrive.policy import DEAD, Keep, Pause, Policy, Rule, when
-from redrive.strategy import (
-    ConstantBackoffStrategy,
-    ExponentialBackoffStrategy,
-    FibonacciBackoffStrategy,
-    LinearBackoffStrategy,
-    RetryStrategy,
-    constant,
-    exponential,
-    fibonacci,
-    linear,
-)
-from redrive.worker.context import Current, current
-from redrive.worker.turn import Pass
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from redrive import presets
+    from redrive.app import Redrive
+    from redrive.errors import (
+        BadPayload,
+        GiveUp,
+        JobNotFound,
+        Kept,
+        KeyConflict,
+        RedriveError,
+        Refused,
+        RetryLater,
+        Skip,
+        StoreBusy,
+        StoreDamaged,
+        StoreError,
+        StoreForeign,
+        StoreFull,
+        StoreLost,
+        StoreMissing,
+        StoreReadOnly,
+        UnknownHandler,
+        UsageError,
+    )
+    from redrive.events import Event
+    from redrive.handler import Handler, Tried
+    from redrive.job import Attempt, Category, Failure, Group, Job, Reason, State
+    from redrive.policy import DEAD, Keep, Pause, Policy, Rule, when
+    from redrive.strategy import (
+        ConstantBackoffStrategy,
+        ExponentialBackoffStrategy,
+        FibonacciBackoffStrategy,
+        LinearBackoffStrategy,
+        RetryStrategy,
+        constant,
+        exponential,
+        fibonacci,
+        linear,
+    )
+    from redrive.worker.context import Current, current
+    from redrive.worker.turn import Pass
 
 __version__ = "0.1.0"
-
-# A library stays silent until the program sets up logging.
-logging.getLogger("redrive").addHandler(logging.NullHandler())
 
 __all__ = [
     "DEAD",
@@ -99,3 +103,33 @@ __all__ = [
     "presets",
     "when",
 ]
+
+_HOMES = {
+    "redrive.app": "Redrive",
+    "redrive.errors": "BadPayload GiveUp JobNotFound Kept KeyConflict RedriveError Refused RetryLater Skip StoreBusy StoreDamaged StoreError StoreForeign StoreFull StoreLost StoreMissing StoreReadOnly UnknownHandler UsageError",
+    "redrive.events": "Event",
+    "redrive.handler": "Handler Tried",
+    "redrive.job": "Attempt Category Failure Group Job Reason State",
+    "redrive.policy": "DEAD Keep Pause Policy Rule when",
+    "redrive.strategy": "ConstantBackoffStrategy ExponentialBackoffStrategy FibonacciBackoffStrategy LinearBackoffStrategy RetryStrategy constant exponential fibonacci linear",
+    "redrive.worker.context": "Current current",
+    "redrive.worker.turn": "Pass",
+}
+"""Which module each name comes from."""
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    """Load what is asked for the first time."""
+    if name == "presets":
+        return import_module("redrive.presets")
+    if name not in _HOME_OF:
+        msg = f"module 'redrive' has no attribute {name!r}"
+        raise AttributeError(msg, name=name, obj=globals())
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

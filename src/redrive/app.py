@@ -7,7 +7,6 @@ use. The verbs here are the whole library: the command line and the pages call n
 from __future__ import annotations
 
 import json
-import logging
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from redrive import _duration, _json, config, presets, retention
 from redrive._aio import Threads, hop
 from redrive._clock import Clock, SystemClock
 from redrive._duration import Duration
+from redrive._log import log
 from redrive._transitions import Verb
 from redrive.args import Arguments
 from redrive.errors import JobNotFound, UsageError
@@ -37,8 +37,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 __all__ = ["USUAL", "Count", "Filters", "Moved", "Note", "Page", "Redrive", "Report"]
-
-log = logging.getLogger("redrive")
 
 
 class Redrive:

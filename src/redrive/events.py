@@ -5,15 +5,15 @@ A listener that raises is logged and ignored; it can neither undo what happened 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from redrive import _log
 from redrive._transitions import Verb
 from redrive.job import Failure, Job
 
-log = logging.getLogger("redrive.events")
+log = _log.log.getChild("events")
 
 Kind = Literal[
     "submitted",

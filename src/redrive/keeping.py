@@ -7,7 +7,6 @@ decision, the same record; only its first write is an `add` instead of a `settle
 from __future__ import annotations
 
 import getpass
-import logging
 import os
 import random
 import re
@@ -19,6 +18,7 @@ from typing import Self
 
 from redrive import _ids, _json, _transitions
 from redrive._clock import Clock
+from redrive._log import log
 from redrive.errors import StoreError, UsageError
 from redrive.events import Bus, Event
 from redrive.job import Claim, Failed, Job, Settlement, State
@@ -28,8 +28,6 @@ from redrive.strategy import Rand
 from redrive.worker.registry import Entry, Registry
 from redrive.worker.run import Execution, conclude, worker_name
 from redrive.worker.turn import Turn
-
-log = logging.getLogger("redrive")
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 
+from redrive._log import log
 from redrive.events import Bus, Event
 from redrive.job import State
 from redrive.policy import Keep
 from redrive.stores.base import PurgeRule, Store
 from redrive.worker.registry import Registry
-
-log = logging.getLogger("redrive")
 
 _BATCH = 10_000
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
-import logging
 import os
 import random
 import re
@@ -24,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeAlias, cast
 
-from redrive import _duration, _json, presets, redact
+from redrive import _duration, _json, _log, presets, redact
 from redrive._clock import Clock
 from redrive.app import Redrive
 from redrive.errors import BadPayload, GiveUp, StoreError, UsageError
@@ -36,7 +35,7 @@ from redrive.strategy import Rand, RetryStrategy, exponential
 from redrive.worker.registry import Entry
 from redrive.worker.run import Execution
 
-log = logging.getLogger("redrive.stream")
+log = _log.log.getChild("stream")
 
 Action: TypeAlias = "Callable[[], object] | Handler[..., object]"
 Line: TypeAlias = dict[str, Any]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from redrive import _log
 from redrive._clock import Clock, SystemClock
 from redrive.errors import UsageError
 from redrive.stores.base import Store
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from redrive.stores.jsonl import JsonlStore
     from redrive.stores.sqlite import SqliteStore
 
-log = logging.getLogger("redrive.store")
+log = _log.log.getChild("store")
 
 _KNOWN = "memory:, jsonl:PATH, sqlite:PATH (or just a path), postgresql://…"
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import logging
 import os
 import stat
 import time
 from collections.abc import Generator
 from pathlib import Path
 
+from redrive import _log
 from redrive.errors import (
     StoreBusy,
     StoreError,
@@ -26,7 +26,7 @@ from redrive.errors import (
     UsageError,
 )
 
-log = logging.getLogger("redrive.store")
+log = _log.log.getChild("store")
 
 PATIENCE = 30.0
 """Seconds to wait for another process's lock before giving up."""

@@ -8,7 +8,6 @@ the store settles.
 from __future__ import annotations
 
 import inspect
-import logging
 import os
 import random
 import socket
@@ -21,6 +20,7 @@ from typing import Any, Self, cast
 
 from redrive import _decide, _json, fingerprint, redact
 from redrive._clock import Clock
+from redrive._log import log
 from redrive.classify import classify
 from redrive.errors import BadPayload, GiveUp, Skip
 from redrive.job import (
@@ -42,8 +42,6 @@ from redrive.policy import Policy
 from redrive.strategy import Rand
 from redrive.worker import context
 from redrive.worker.registry import Entry
-
-log = logging.getLogger("redrive")
 
 
 class Execution(AbstractContextManager["Execution"]):

@@ -6,7 +6,6 @@ caller's thread (async ones on a loop of the pass); a heartbeat thread keeps the
 
 from __future__ import annotations
 
-import logging
 import random
 import sys
 import textwrap
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 
 from redrive import _duration, redact
 from redrive._clock import Clock
+from redrive._log import log
 from redrive.errors import StoreError, UsageError
 from redrive.events import Bus, Event, Kind
 from redrive.job import Claim, Completed, Dead, Interrupted, Job, Retry, Settlement, State
@@ -26,8 +26,6 @@ from redrive.worker.context import Current
 from redrive.worker.interrupts import Interrupts
 from redrive.worker.registry import Entry, Registry
 from redrive.worker.run import Execution, awaited, conclude, crash, finished, worker_name
-
-log = logging.getLogger("redrive")
 
 Loop = Callable[[Coroutine[object, object, object]], object]
 

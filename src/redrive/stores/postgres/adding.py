@@ -9,6 +9,7 @@ from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.sql.rows import attempt_to_json, job_to_row
 from redrive.stores.sql.simple import simple_row
 
+
 def add_simple(tx: PostgresTx, jobs: Sequence[Job], version: int) -> bool:
     """Write jobs that were just submitted; False if not all were new, whatever became of the rest.
 

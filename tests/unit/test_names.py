@@ -28,7 +28,7 @@ def test_type_checkers_see_the_names_that_programs_see() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    homes = {(home, name) for name, home in redrive._HOME_OF.items()}  # noqa: SLF001
+    homes = {(home, name) for name, home in redrive._HOME_OF.items()}
     assert seen == homes | {("redrive", "presets")}
     assert {name for _, name in seen} == set(redrive.__all__)
 

@@ -53,7 +53,7 @@ class Ledger:
     ends: dict[str, list[End]] = field(default_factory=lambda: defaultdict(list))
     stored: dict[str, Stored] = field(default_factory=dict)
     stops: list[float] = field(default_factory=list)
-    refused: int = 0
+    refusals: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     problems: list[str] = field(default_factory=list)
 
     def hear(self, words: list[str]) -> None:
@@ -67,8 +67,8 @@ class Ledger:
                 self.claims[job].append((int(lease), holder, float(at)))
             case ["ended", job, lease, holder, called, at, state]:
                 self.ends[job].append(End(int(lease), holder, float(called), float(at), state))
-            case ["refused", _, _]:
-                self.refused += 1
+            case ["refused", job, lease]:
+                self.refusals[job].append(int(lease))
             case ["job", job, state, lease, done]:
                 ordinals = [int(one) for one in done.split(",") if one != "-"]
                 self.stored[job] = Stored(state, int(lease), ordinals)
@@ -84,6 +84,11 @@ class Ledger:
         return self.undoable and any(
             end.called <= stop + _UNSYNCED and stop - _UNSYNCED <= end.at for stop in self.stops
         )
+
+    @property
+    def refused(self) -> int:
+        """How many settlements came too late."""
+        return sum(map(len, self.refusals.values()))
 
     def completed(self) -> int:
         """How many jobs somebody was told to be completed."""
@@ -136,6 +141,15 @@ class Ledger:
             found += [f"{job}: lease {one} was given twice" for one, n in leases.items() if n > 1]
         return found
 
+    def denied(self) -> list[str]:
+        """Give the settlements that were called refused and yet are stored."""
+        return [
+            f"{job}: lease {lease} was called refused and is stored as done"
+            for job, leases in self.refusals.items()
+            for lease in leases
+            if job in self.stored and lease in self.stored[job].done
+        ]
+
     def unfinished(self) -> list[str]:
         """Give the jobs that did not complete in the end."""
         return [
@@ -151,6 +165,7 @@ class Ledger:
             "doubled": self.doubled(),
             "overtaken": self.overtaken(),
             "shared": self.shared(),
+            "denied": self.denied(),
             "unfinished": self.unfinished(),
             "problems": self.problems,
         }

@@ -51,6 +51,14 @@ RIGS: dict[str, Rig] = {
     "server-control": Rig(full="rigs/server.py --control", short="rigs/server.py --control"),
     "cuts": Rig(full="rigs/cuts.py", short="rigs/cuts.py --short"),
     "cuts-control": Rig(full="rigs/cuts.py --control", short="rigs/cuts.py --control"),
+    "disk-strace": Rig(
+        full="rigs/disk_strace.py", short="rigs/disk_strace.py --short", needs=("strace",)
+    ),
+    "disk-strace-control": Rig(
+        full="rigs/disk_strace.py --control",
+        short="rigs/disk_strace.py --control",
+        needs=("strace",),
+    ),
 }
 
 

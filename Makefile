@@ -9,6 +9,8 @@ LIBRARIES := $(VENV)/.libraries
 STAMP := $(VENV)/.installed
 RIGS_VENV := .venv-rigs
 RIGS_STAMP := $(RIGS_VENV)/.libraries
+BENCH_VENV := .venv-bench
+BENCH_STAMP := $(BENCH_VENV)/.installed
 PYTEST_ARGS ?=
 COMPILE_ARGS ?=
 
@@ -52,8 +54,17 @@ fmt: $(STAMP) ## Format the code and fix what can be fixed safely
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(STAMP) ## Measure throughput and recovery
-	$(BIN)/python bench/run.py
+# The peers that the benchmark compares with, and their many libraries, away from the tests.
+$(BENCH_STAMP): requirements/bench.txt
+	$(PYTHON) -m venv --clear $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python -m pip --quiet --disable-pip-version-check install \
+		--require-hashes -r requirements/bench.txt
+	$(BENCH_VENV)/bin/python -m pip --quiet --disable-pip-version-check install \
+		--no-deps --no-build-isolation --editable .
+	@touch $@
+
+bench: $(BENCH_STAMP) ## Measure beside raw limits and peers (some: BENCH="--quick import")
+	$(BENCH_VENV)/bin/python bench/run.py $(BENCH)
 
 # What only rigs need, such as a file system in Python, beside the environment of the tests.
 $(RIGS_STAMP): requirements/rigs.txt
@@ -70,7 +81,7 @@ rigs-short: $(STAMP) $(RIGS_STAMP) ## Run the short forms of the rigs; installs 
 
 # The options keep every registry and local folder out of the compiled file.
 requirements: $(STAMP) ## Recompile requirements/*.txt (COMPILE_ARGS=--upgrade for newer versions)
-	for one in dev rigs; do \
+	for one in dev rigs bench; do \
 		CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/pip-compile --quiet \
 		--generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--strip-extras --allow-unsafe $(COMPILE_ARGS) \
@@ -80,6 +91,6 @@ build: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation
 
 clean: ## Remove the environment, caches and built files
-	rm -rf $(VENV) $(RIGS_VENV) build dist htmlcov .coverage .coverage.* .hypothesis
+	rm -rf $(VENV) $(RIGS_VENV) $(BENCH_VENV) build dist htmlcov .coverage .coverage.* .hypothesis
 	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

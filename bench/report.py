@@ -1,0 +1,91 @@
+"""The page that the figures are shown on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from measure import NOISY, Goal, Result
+
+INTRO = """# Performance
+
+Written by `make bench`; do not edit. Absolute figures belong to one disk on one day: what counts are
+the ratios, taken between contestants that took turns in one run.
+
+Each figure is the median of {rounds} rounds; *spread* is how far they lie apart, as a part of it, and
+a row above {noisy:.0%} should be measured again. Durability: **P** survives a power cut (synced before the call
+returns), **K** survives `kill -9` and may lose the last ones to a power cut. Jobs carry 1 KiB of JSON.
+"""
+
+PLOT = "![Redrive beside raw limits and peers](performance.svg)\n"
+
+
+def page(results: Sequence[Result], facts: Mapping[str, str], rounds: int) -> str:
+    """Write the whole page."""
+    parts = [
+        INTRO.format(rounds=rounds, noisy=NOISY),
+        "\n".join(f"- {name}: {value}" for name, value in facts.items()) + "\n",
+        PLOT,
+        "## What has to hold\n",
+        goals(results),
+        *(section(result) for result in results),
+    ]
+    return "\n".join(parts)
+
+
+def goals(results: Iterable[Result]) -> str:
+    """Say of every goal whether it was reached."""
+    rows = ["| measure | | found | must | aim | |", "|---|---|--:|--:|--:|---|"]
+    for result in results:
+        for goal in result.measure.goals:
+            found = result.reached(goal)
+            what = (
+                f"{goal.who} : {goal.over}" if goal.over else f"{goal.who}, {result.measure.unit}"
+            )
+            cells = (result.measure.title, what, *_bounds(goal, found), verdict(goal, found))
+            rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _bounds(goal: Goal, found: float | None) -> tuple[str, str, str]:
+    sign = "≤" if goal.at_most else "≥"
+    shown = "–" if found is None else f"{found:.3g}"
+    return shown, f"{sign} {goal.must:g}", f"{sign} {goal.aim:g}"
+
+
+def verdict(goal: Goal, found: float | None) -> str:
+    """Say in a word what came of a goal."""
+    if found is None:
+        return "not measured"
+    if goal.holds(found, goal.aim):
+        return "reached"
+    return "holds" if goal.holds(found, goal.must) else "**missed**"
+
+
+def section(result: Result) -> str:
+    """Write the table of one measure; ratios are to its first contestant."""
+    measure = result.measure
+    first = measure.contestants[0].name
+    base = result.median(first)
+    lines = [f"## {measure.title}\n"]
+    if measure.note:
+        lines.append(f"{measure.note}\n")
+    lines.append(f"| | durability | {measure.unit} | spread | : {first} |\n|---|---|--:|--:|--:|")
+    for one in measure.contestants:
+        median = result.median(one.name)
+        if median is None:
+            why = result.failed.get(one.name, "not measured")
+            lines.append(f"| {one.name} | {one.durability} | – | did not run: {why} | |")
+            continue
+        ratio = f"{median / base:.2f}" if base else ""
+        cells = (one.name, one.durability, figure(median), _spread(result.spread(one.name)), ratio)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _spread(spread: float) -> str:
+    return f"{spread:.0%}, measure again" if spread > NOISY else f"{spread:.0%}"
+
+
+def figure(value: float) -> str:
+    """Write a figure with three digits that matter."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

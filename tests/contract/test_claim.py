@@ -218,6 +218,15 @@ def test_ignore_waits_takes_pending_jobs_whatever_their_due_time_and_pauses(
     assert ids(claim(store, ignore_waits=True)) == ["3", "2", "1"]
 
 
+def test_past_pauses_takes_due_jobs_of_a_paused_lane_and_no_others(store: Store) -> None:
+    """J9: how a probe goes through."""
+    add(store, make_job("1", lane="red"), make_job("2", lane="red", due=START + 60))
+    store.note(PAUSE + "red", "x")
+    assert claim(store, lanes=["red"]) == []
+    assert ids(claim(store, lanes=["red"], past_pauses=True)) == ["1"]
+    assert claim(store, past_pauses=True) == []
+
+
 def test_ignore_waits_still_obeys_limit_lanes_and_suspects(store: Store) -> None:
     add(
         store,

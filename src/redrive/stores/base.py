@@ -185,13 +185,15 @@ class Store(ABC):
         only: Collection[str] | None = None,
         suspects: bool = False,
         ignore_waits: bool = False,
+        past_pauses: bool = False,
     ) -> list[Claim]:
         """Lease up to `limit` due jobs of these handlers, earliest due first.
 
         Never more than `limit`; never one job to two callers. Lanes with a live pause are left out,
         and with `lanes` all others too. `only` names the ids that come into question at all.
         `suspects` asks for jobs that crashed before (one at most should be asked for); without it
-        they are left out. `ignore_waits` takes pending jobs whatever their due time, pauses too.
+        they are left out. `ignore_waits` takes pending jobs whatever their due time, pauses too;
+        `past_pauses` takes due jobs of paused lanes as well.
         """
 
     @abstractmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import threading
 from dataclasses import dataclass, field
 
 from redrive.errors import UsageError
@@ -24,16 +23,16 @@ class Current:
     """0 before the first retry by a person: only 0 and attempt 1 is the very first try."""
     deadline: float | None = None
     """When its time is up (seconds since 1970), if the handler has a time limit."""
-    _lost: threading.Event = field(default_factory=threading.Event)
+    _lost: list[bool] = field(default_factory=list)
 
     @property
     def lease_lost(self) -> bool:
         """Whether the right to run this job was lost: stop, the result will not count."""
-        return self._lost.is_set()
+        return bool(self._lost)
 
     def lose(self) -> None:
         """Tell the handler that its lease is gone."""
-        self._lost.set()
+        self._lost.append(True)
 
 
 _current: contextvars.ContextVar[Current | None] = contextvars.ContextVar("redrive", default=None)

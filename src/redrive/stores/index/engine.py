@@ -67,12 +67,15 @@ class Engine:
         only: Collection[str] | None,
         suspects: bool,
         ignore_waits: bool,
+        past_pauses: bool,
     ) -> Drafted[list[Claim]]:
         """Lease due jobs, earliest first."""
         now = self._clock.now()
         boot, seconds = self._clock.boot()
         draft = Draft(self.index, self._load)
-        queues = self._claimable(handlers, lanes, suspects=suspects, ignore_pauses=ignore_waits)
+        queues = self._claimable(
+            handlers, lanes, suspects=suspects, ignore_pauses=ignore_waits or past_pauses
+        )
         latest = float("inf") if ignore_waits else now
         if only is None:
             due = self._take(queues, latest, limit)

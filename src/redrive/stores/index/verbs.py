@@ -48,6 +48,7 @@ class EngineStore(Store):
         only: Collection[str] | None = None,
         suspects: bool = False,
         ignore_waits: bool = False,
+        past_pauses: bool = False,
     ) -> list[Claim]:
         """Lease due jobs, earliest due first; see the contract."""
         return self._write(
@@ -60,6 +61,7 @@ class EngineStore(Store):
                 only=only,
                 suspects=suspects,
                 ignore_waits=ignore_waits,
+                past_pauses=past_pauses,
             ),
             durable=False,
         )

@@ -84,13 +84,14 @@ class SqlStore(SqlLists, SqlNotes):
         only: Collection[str] | None = None,
         suspects: bool = False,
         ignore_waits: bool = False,
+        past_pauses: bool = False,
     ) -> list[Claim]:
         """Lease due jobs, earliest due first; see the contract."""
         if limit < 1 or not handlers:
             return []
 
         def work(tx: Tx) -> list[Claim]:
-            paused = [] if ignore_waits else live_notes(tx, PAUSE)
+            paused = [] if ignore_waits or past_pauses else live_notes(tx, PAUSE)
             wanted = Wanted(
                 handlers=frozenset(handlers),
                 lanes=None if lanes is None else frozenset(lanes),

@@ -59,6 +59,14 @@ RIGS: dict[str, Rig] = {
         short="rigs/disk_strace.py --control",
         needs=("strace",),
     ),
+    "disk-power": Rig(
+        full="rigs/disk_power.py", short="rigs/disk_power.py --short", needs=("fusermount3",)
+    ),
+    "disk-power-control": Rig(
+        full="rigs/disk_power.py --control",
+        short="rigs/disk_power.py --control",
+        needs=("fusermount3",),
+    ),
 }
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -168,6 +169,49 @@ def test_after_a_failed_sync_nothing_is_written_until_it_is_opened_again(
     store.close()
     again = JsonlStore(path, clock=CLOCK)
     assert again.add([make_job("b")])[0].is_new
+
+
+def test_after_a_failed_sync_whoever_opens_it_writes_all_of_it_anew(
+    store: JsonlStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F9: the system may have dropped older bytes too, and still show them to every reader."""
+    store.note("n", "never synced")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", Mock(side_effect=OSError(5, "Input/output error")))
+        with pytest.raises(StoreLost):
+            store.add([make_job("b")])
+    doubtful = path.stat().st_ino
+    again = JsonlStore(path, clock=CLOCK)
+    assert path.stat().st_ino != doubtful
+    assert [note.name for note in again.notes()] == ["n"]
+    assert {job.id for job in again.find(_ALL).jobs} == {"a"}
+    trusted = path.stat().st_ino
+    JsonlStore(path, clock=CLOCK).close()
+    assert path.stat().st_ino == trusted
+
+
+@pytest.mark.parametrize("call", ["open", "unlink"])
+def test_a_disk_that_fails_while_it_is_opened_is_said_in_words(
+    store: JsonlStore, path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """F9: and not taken for a store that is missing."""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, Mock(side_effect=OSError(5, "Input/output error")))
+        with pytest.raises(StoreLost, match="Input/output error"):
+            JsonlStore(path, clock=CLOCK)
+    assert JsonlStore(path, clock=CLOCK).get("a") is not None
+
+
+def test_a_disk_that_fails_once_while_it_is_read_anew_is_not_called_deleted(
+    store: JsonlStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F9."""
+    JsonlStore(path, clock=CLOCK).compact()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", Mock(side_effect=OSError(24, "Too many open files")))
+        with pytest.raises(StoreLost, match="Too many open files"):
+            store.get("a")
+    assert store.get("a") is not None
 
 
 def test_a_job_that_was_written_but_never_synced_is_synced_before_a_repeat_is_acknowledged(

@@ -75,8 +75,18 @@ def repair(journal: Journal, now: float) -> list[str]:
 
 def remove_leftover(place: Path) -> None:
     """Remove what a compaction left behind that was cut short. Under the lock only."""
-    with contextlib.suppress(FileNotFoundError):
-        _temporary(place).unlink()
+    try:
+        _temporary(place).unlink(missing_ok=True)
+    except OSError as error:
+        raise _files.failed(error, place) from error
+
+
+def if_doubtful(journal: Journal, clock: Clock) -> None:
+    """Write the file anew if a sync failed before: only that brings all of it to the disk."""
+    doubts = recovery.doubts(journal.place)
+    if doubts.exists() and journal.refusal is None:
+        compact(journal, clock.now())
+        doubts.unlink(missing_ok=True)
 
 
 def _temporary(place: Path) -> Path:

@@ -151,7 +151,9 @@ class Journal:
         flags = os.O_RDONLY if self.read_only else os.O_RDWR | os.O_APPEND
         try:
             self.descriptor = _files.open_private(self.place, flags)
-        except StoreLost:
+        except StoreLost as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
             raise self._gone() from None
         self._identity = _files.identity_of(self.descriptor)
         self.index = Index()
@@ -351,6 +353,8 @@ class Journal:
             _files.sync_data(self.descriptor)
         except OSError as error:
             self._cut(before.end)
+            with contextlib.suppress(OSError):
+                recovery.doubts(self.place).touch(0o600)
             self._broken = self.refusal = StoreLost(
                 f"syncing {self.place} failed ({error.strerror}); what was being written is not "
                 "kept, and nothing more is written from here: check the disk, then open it again"

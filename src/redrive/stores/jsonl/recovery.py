@@ -245,6 +245,16 @@ def is_stillborn(place: Path, descriptor: int, size: int) -> bool:
     return True
 
 
+def doubts(place: Path) -> Path:
+    """Name the file that says: a sync failed here.
+
+    The system may then have dropped bytes that it still shows to every reader. While this file is
+    there, the journal has to be written anew before anything is added. It need not be synced: after
+    a power cut everybody sees what is on the disk.
+    """
+    return place.with_name(place.name + ".unsynced")
+
+
 def quarantine(place: Path, descriptor: int, stretches: list[Damage]) -> Path:
     """Copy bytes of a journal to a new file beside it, synced, so that nothing is thrown away."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")

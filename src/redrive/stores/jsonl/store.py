@@ -100,6 +100,7 @@ class JsonlStore(EngineStore):
             if create:
                 self._journal.create()
             self._journal.refresh(locked=True)
+            compact.if_doubtful(self._journal, self._clock)
 
     def after_fork(self) -> None:
         """In a forked child: let go of what is the parent's, and open it again when asked."""

@@ -1,37 +1,37 @@
 """Redrive: the object a program makes once; everything else hangs on it.
 
-It registers handlers, runs what is due, and does what people ask for. It opens its store on first
-use. The verbs here are the whole library: the command line and the pages call nothing else.
+It registers handlers and runs what is due; what people see and do is in `desk`. It opens its store on
+first use. The verbs of both are the whole library: the command line and the pages call nothing else.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import ParamSpec, Self, TypeVar, Unpack
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from redrive import _duration, _json, config, presets, retention
 from redrive._aio import Threads, hop
 from redrive._clock import Clock, SystemClock
 from redrive._duration import Duration
 from redrive._log import log
-from redrive._transitions import Verb
 from redrive.args import Arguments
-from redrive.errors import JobNotFound, UsageError
-from redrive.events import TOLD, Event, Listener
+from redrive.desk import Desk
+from redrive.errors import UsageError
+from redrive.events import Listener
 from redrive.handler import Handler
-from redrive.job import Act, Group, Job
 from redrive.keeping import Capture, Keeper, Options, Settings, check_key, who
 from redrive.policy import Keep, Policy
-from redrive.selection import USUAL, Filters, Target, job_id, meant, query_of, spelled
+from redrive.selection import USUAL, Filters
 from redrive.stores import open_store, shown
-from redrive.stores.base import PAUSE, Count, Moved, Note, Page, Report, Store, every
+from redrive.stores.base import Count, Moved, Note, Page, Report, Store
 from redrive.strategy import Rand
-from redrive.worker.registry import Entry, check_functions, check_lane, check_name
+from redrive.worker.registry import Entry, check_functions, check_name
 from redrive.worker.turn import Pass
+
+if TYPE_CHECKING:
+    from redrive.worker.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,7 +39,7 @@ R = TypeVar("R")
 __all__ = ["USUAL", "Count", "Filters", "Moved", "Note", "Page", "Redrive", "Report"]
 
 
-class Redrive:
+class Redrive(Desk):
     """Keeps work that failed. Make one for your program and register handlers on it.
 
     `store` is a path (SQLite), `jsonl:PATH`, `memory:` or `postgresql://…`. Without one it is found
@@ -176,176 +176,38 @@ class Redrive:
             log.info("the queue is empty")
         return Pass(tally.taken, tally.succeeded, tally.failed, tally.died, purged)
 
+    def worker(
+        self,
+        *,
+        concurrency: int = 8,
+        batch: int = 100,
+        poll: Duration = 0.5,
+        grace: Duration = 30.0,
+        program: str | None = None,
+    ) -> Worker:
+        """Give a worker; inside `with` it runs jobs in threads of this program.
+
+        `concurrency`: plain handlers at one time, and as many async ones. `batch`: jobs claimed at
+        once, at most. `poll`: how often to look when nothing is heard. `grace`: how long running
+        jobs may take to end at the end of the `with`. `program` is how a child process imports this
+        object (`module:attribute`); it is found out where it can be.
+        """
+        from redrive import program as programs  # noqa: PLC0415 - who only submits needs neither
+        from redrive.worker.worker import Plan, Worker  # noqa: PLC0415
+
+        plan = Plan(
+            concurrency=_at_least_one(concurrency, "concurrency"),
+            batch=_at_least_one(batch, "batch"),
+            poll=_duration.seconds(poll, name="poll"),
+            grace=_duration.seconds(grace, name="grace"),
+        )
+        name = program or programs.spelled(self)
+        return Worker(self.keeper.turn(), plan, program=name, cleanup=self.cleanup)
+
     def cleanup(self) -> int:
         """Remove finished jobs that are older than their policy keeps them; gives how many."""
         rules = retention.rules(self.keeper.registry, self._keep)
         return retention.purge(self.keeper.store, rules, self.keeper.bus)
-
-    def get(self, which: str) -> Job:
-        """Give one job with its whole history, by id or the unique beginning of one."""
-        job = self.keeper.store.get(job_id(self.keeper.store, which))
-        if job is None:
-            msg = f"no job {which!r}"
-            raise JobNotFound(msg)
-        return job
-
-    def find(
-        self,
-        *,
-        limit: int = 100,
-        cursor: str | None = None,
-        by_change: bool = False,
-        **filters: Unpack[Filters],
-    ) -> Page:
-        """Give a page of jobs, newest first; every filter given must hold."""
-        query = query_of(**filters)
-        query = replace(query, limit=limit, cursor=cursor, by_change=by_change)
-        return self.keeper.store.find(query)
-
-    def each(self, **filters: Unpack[Filters]) -> Iterator[Job]:
-        """Give all jobs that match, newest first, page by page as they are asked for."""
-        return every(self.keeper.store, query_of(**filters))
-
-    def counts(self) -> list[Count]:
-        """Count all jobs by state, lane and category."""
-        return self.keeper.store.counts()
-
-    def groups(self, *, limit: int = 100, **filters: Unpack[Filters]) -> list[Group]:
-        """Give the causes of dead jobs (or of those the filters name), the commonest first."""
-        return self.keeper.store.groups(replace(query_of(**filters), limit=limit))
-
-    def acts(self, *, limit: int = 100, before: int | None = None) -> list[Act]:
-        """Give what people did, newest first."""
-        return self.keeper.store.acts(limit=limit, before=before)
-
-    def retry(
-        self,
-        *targets: Target,
-        reason: str = "",
-        actor: str | None = None,
-        **filters: Unpack[Filters],
-    ) -> Moved:
-        """Drive jobs again. Dead and resolved ones start a fresh life; pending ones become due.
-
-        Groups and filters mean pending and dead jobs unless `state` says otherwise.
-        """
-        return self._deed("retry", targets, filters, reason, actor)
-
-    def resolve(
-        self,
-        *targets: Target,
-        reason: str = "",
-        actor: str | None = None,
-        **filters: Unpack[Filters],
-    ) -> Moved:
-        """Close jobs: the matter is settled another way. `reopen` undoes it.
-
-        Groups and filters mean dead jobs unless `state` says otherwise.
-        """
-        return self._deed("resolve", targets, filters, reason, actor)
-
-    def discard(
-        self,
-        *targets: Target,
-        reason: str,
-        actor: str | None = None,
-        **filters: Unpack[Filters],
-    ) -> Moved:
-        """Close jobs that shall never be done; the reason is required. `reopen` undoes it.
-
-        Groups and filters mean dead jobs unless `state` says otherwise.
-        """
-        return self._deed("discard", targets, filters, reason, actor)
-
-    def reopen(
-        self,
-        *targets: Target,
-        reason: str = "",
-        actor: str | None = None,
-        **filters: Unpack[Filters],
-    ) -> Moved:
-        """Make resolved or discarded jobs dead letters again."""
-        return self._deed("reopen", targets, filters, reason, actor)
-
-    def select(self, verb: Verb, *targets: Target, **filters: Unpack[Filters]) -> list[Job | str]:
-        """Give the jobs a deed is meant for, as they are now; an unknown id comes as written."""
-        return list(meant(self.keeper.store, verb, targets, filters))
-
-    def move(
-        self,
-        verb: Verb,
-        ids: Sequence[str],
-        *,
-        asked: str = "",
-        reason: str = "",
-        actor: str | None = None,
-    ) -> Moved:
-        """Do a deed to exactly the jobs of a frozen set; `asked` is how they were asked for."""
-        if verb == "discard" and not reason.strip():
-            msg = "discard needs a reason: those who come after want to know why"
-            raise UsageError(msg)
-        moved = self.keeper.store.move(ids, verb, self._act(verb, asked, reason, actor))
-        for job in moved.done:
-            self.keeper.bus.emit(Event(TOLD[verb], job, detail=reason))
-        return moved
-
-    def _deed(
-        self,
-        verb: Verb,
-        targets: tuple[Target, ...],
-        filters: Filters,
-        reason: str,
-        actor: str | None,
-    ) -> Moved:
-        jobs = self.select(verb, *targets, **filters)
-        missing = [one for one in jobs if isinstance(one, str)]
-        if missing:
-            msg = f"no job {missing[0]!r}; nothing was changed"
-            raise JobNotFound(msg)
-        ids = [job.id for job in jobs if isinstance(job, Job)]
-        asked = spelled(targets, filters)
-        return self.move(verb, ids, asked=asked, reason=reason, actor=actor)
-
-    def edit(self, which: str, payload: str, *, reason: str = "", actor: str | None = None) -> Job:
-        """Give a job another payload (JSON text); the first one is kept.
-
-        The text must fit the handler where it is registered here.
-        """
-        job = self.get(which)
-        text = _json.compact(payload, max_bytes=self.keeper.settings.payload_limit)
-        entry = self.keeper.registry.get(job.handler)
-        if entry is not None:
-            entry.arguments.load(text)
-        act = self._act("edit", job.id, reason, actor)
-        edited = self.keeper.store.amend(job.id, text, act, expected=job.edits)
-        self.keeper.bus.emit(Event("edited", edited))
-        return edited
-
-    def pause(
-        self,
-        lane: str,
-        *,
-        reason: str = "",
-        duration: Duration | None = None,
-        actor: str | None = None,
-    ) -> None:
-        """Let a lane's jobs wait, for all workers, until `resume` or for a while; none is spent."""
-        seconds = None if duration is None else _duration.seconds(duration)
-        act = self._act("pause", check_lane(lane), reason, actor)
-        value = json.dumps({"by": act.actor, "reason": reason, "since": self.keeper.store.now()})
-        self.keeper.store.note(PAUSE + lane, value, expires_in=seconds, durable=True)
-        self.keeper.store.record(act)
-        self.keeper.bus.emit(Event("paused", detail=lane))
-
-    def resume(self, lane: str, *, reason: str = "", actor: str | None = None) -> None:
-        """Let a paused lane go on."""
-        self.keeper.store.note(PAUSE + check_lane(lane), None, durable=True)
-        self.keeper.store.record(self._act("resume", lane, reason, actor))
-        self.keeper.bus.emit(Event("resumed", detail=lane))
-
-    def pauses(self) -> list[Note]:
-        """Give the pauses in force; the name is `pause:` and the lane, the value who and why."""
-        return self.keeper.store.notes(PAUSE)
 
     @property
     def store(self) -> Store:
@@ -382,10 +244,6 @@ class Redrive:
     def _queued(self) -> int:
         return sum(c.jobs for c in self.counts() if c.state in {"pending", "running"})
 
-    def _act(self, verb: str, target: str, reason: str, actor: str | None) -> Act:
-        who = actor or self.keeper.settings.actor
-        return Act(actor=who, verb=verb, target=target, reason=reason)
-
 
 def _positive(lease: Duration) -> float:
     seconds = _duration.seconds(lease, name="lease")
@@ -393,3 +251,10 @@ def _positive(lease: Duration) -> float:
         msg = "lease must be more than 0 seconds: it is how long a worker may be silent"
         raise UsageError(msg)
     return seconds
+
+
+def _at_least_one(number: int, name: str) -> int:
+    if number < 1:
+        msg = f"{name} must be 1 or more; found {number}"
+        raise UsageError(msg)
+    return number

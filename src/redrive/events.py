@@ -70,6 +70,11 @@ class Bus:
 
         return remove
 
+    @property
+    def has_listeners(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._listeners)
+
     def emit(self, event: Event) -> None:
         """Tell everybody; a listener's error is its own."""
         for listener in self._listeners:

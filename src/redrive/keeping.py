@@ -11,20 +11,24 @@ import os
 import random
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from redrive import _ids, _json, _transitions
+from redrive._aio import Threads, hop
 from redrive._clock import Clock
+from redrive._collect import Collector
 from redrive._log import log
-from redrive.errors import StoreError, UsageError
+from redrive.errors import StoreError, StoreFull, UsageError
 from redrive.events import Bus, Event
 from redrive.job import Claim, Failed, Job, Settlement, State
 from redrive.stores._keys import check_same
 from redrive.stores.base import Query, Store
 from redrive.strategy import Rand
+from redrive.worker.leases import Task
 from redrive.worker.registry import Entry, Registry
 from redrive.worker.run import Execution, conclude, worker_name
 from redrive.worker.turn import Turn
@@ -62,6 +66,15 @@ class Options:
     durable: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A job that a coroutine wants to have stored, and the context in which to tell of it."""
+
+    entry: Entry
+    job: Job
+    context: Context = field(default_factory=copy_context)
+
+
 def who() -> str:
     """Name the person at this program, for the record of acts."""
     try:
@@ -89,6 +102,8 @@ class Keeper:
         self.registry = Registry()
         self.bus = Bus()
         self._held_by = (0, "")
+        self._plain = Collector(self.submit_all)
+        self._keyed = Collector(self.submit_all)
 
     @property
     def holder(self) -> str:
@@ -150,8 +165,35 @@ class Keeper:
     def submit(self, entry: Entry, payload: str, options: Options) -> Job:
         """Store a new pending job, or give the one its key already has."""
         job = self.draft(entry, payload, options)
-        known = self.existing(options.key) if options.key is not None and entry.formerly else None
-        return self._add(_named_as(known, job, entry), options.within)
+        return self._add(self._named(job, entry), options.within)
+
+    async def asubmit(self, threads: Threads, entry: Entry, payload: str, options: Options) -> Job:
+        """Do the same from async code, together with all who submit at the same time.
+
+        Keys go apart: they cost a look at the store, and one that somebody's open transaction holds
+        must not stop jobs without.
+        """
+        if options.within is not None:
+            return await hop(threads, self.submit, entry, payload, options)
+        draft = Draft(entry, self.draft(entry, payload, options))
+        collector = self._plain if options.key is None else self._keyed
+        return await collector.ask(threads, draft)
+
+    def submit_all(self, drafts: Sequence[Draft]) -> list[Job | BaseException]:
+        """Store jobs at once; what is wrong with one of them is that one's error alone.
+
+        A store that takes none of them is everybody's error; else the halves are tried, so that few
+        bad ones cost few more writes. An id that is stored already changes nothing.
+        """
+        try:
+            stored = self._store_all([self._named(one.job, one.entry) for one in drafts])
+        except (UsageError, StoreFull) as error:
+            if len(drafts) == 1:
+                return [error]
+            half = len(drafts) // 2
+            return self.submit_all(drafts[:half]) + self.submit_all(drafts[half:])
+        told = zip(drafts, stored, strict=True)
+        return [draft.context.run(self._told, job) for draft, job in told]
 
     def existing(self, key: str) -> Job | None:
         """Find the job of an idempotency key."""
@@ -194,7 +236,11 @@ class Keeper:
         """Keep the lease of a call that was stored before it runs in place."""
         if not options.durable:
             return nullcontext()
-        return self.turn().heartbeat(Claim(execution.job), execution.context)
+        leases = self.turn().leases()
+        task = Task(Claim(execution.job), execution.entry)
+        task.context = execution.context
+        leases.hold(task, leases.now())
+        return leases
 
     def capture(self, name: str, payload: str, error: Exception, options: Options) -> Job:
         """Keep work that failed in ordinary code; without a handler it is dead at once."""
@@ -253,11 +299,20 @@ class Keeper:
         )
         return claims[0] if claims else stored
 
+    def _named(self, job: Job, entry: Entry) -> Job:
+        known = self.existing(job.key) if job.key is not None and entry.formerly else None
+        return _named_as(known, job, entry)
+
     def _add(self, job: Job, within: object) -> Job:
+        return self._told(self._store_all([job], within)[0])
+
+    def _store_all(self, jobs: list[Job], within: object = None) -> list[Job]:
         ahead = self.store.now() - self.settings.clock.now()
         if abs(ahead) > _SAME_TIME:
-            job = _shifted(job, ahead)
-        stored = self.store.add([job], within=within)[0]
+            jobs = [_shifted(job, ahead) for job in jobs]
+        return self.store.add(jobs, within=within)
+
+    def _told(self, stored: Job) -> Job:
         if stored.is_new:
             self.bus.emit(Event("submitted", stored))
         else:

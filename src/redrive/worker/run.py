@@ -35,6 +35,7 @@ from redrive.job import (
     Interrupted,
     Job,
     Outcome,
+    Release,
     Settlement,
     Skipped,
 )
@@ -212,6 +213,25 @@ def conclude(
         return Settlement(claim, verdict)
     attempt = record_of(job, outcome, started=started, duration=duration, worker=worker)
     return Settlement(claim, verdict, attempt, _decide.limit_after(job, outcome, policy))
+
+
+def given_back(claim: Claim, delay: float | None = None) -> Settlement:
+    """End a claim that was never begun, or not to its end: nothing is spent."""
+    return Settlement(claim, Release(delay))
+
+
+def late(entry: Entry, why: str = "") -> Failure:
+    """Say that a handler ran past its limit and could not be asked where it stood."""
+    said = why or f"ran past its time limit of {entry.timeout:g} s"
+    cause = fingerprint.of_text("TimeoutError", said)
+    return Failure(
+        category=Category.TIMEOUT,
+        why=said,
+        type="TimeoutError",
+        message=said,
+        fingerprint=cause.fingerprint,
+        title=cause.title,
+    )
 
 
 def record_of(

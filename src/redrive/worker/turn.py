@@ -9,8 +9,7 @@ from __future__ import annotations
 import random
 import sys
 import textwrap
-import threading
-from collections.abc import Callable, Collection, Coroutine, Generator
+from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
@@ -19,13 +18,21 @@ from redrive._clock import Clock
 from redrive._log import log
 from redrive.errors import StoreError, UsageError
 from redrive.events import Bus, Event, Kind
-from redrive.job import Claim, Completed, Dead, Interrupted, Job, Retry, Settlement, State
+from redrive.job import Claim, Completed, Dead, Job, Outcome, Retry, Settlement, State
 from redrive.stores.base import Query, Store, every
 from redrive.strategy import Rand
-from redrive.worker.context import Current
 from redrive.worker.interrupts import Interrupts
+from redrive.worker.leases import Leases, Task
 from redrive.worker.registry import Entry, Registry
-from redrive.worker.run import Execution, awaited, conclude, crash, finished, worker_name
+from redrive.worker.run import (
+    Execution,
+    awaited,
+    conclude,
+    crash,
+    finished,
+    given_back,
+    worker_name,
+)
 
 Loop = Callable[[Coroutine[object, object, object]], object]
 
@@ -87,7 +94,6 @@ class Turn:
         self.bus = bus
         self.rand = rand
         self.worker = worker_name()
-        self._running: dict[str, Current] = {}
         self._interrupts = Interrupts()
 
     def run(
@@ -102,22 +108,22 @@ class Turn:
         self.sweep(tally)
         with (
             _loop(self.registry) as loop,
-            self.heartbeat() as held,
+            self.leases() as leases,
             self._interrupts,
             # Closed here: an error's traceback would keep it, and what it holds, alive.
-            closing(self._claims(held, ignore_waits=ignore_waits, only=only)) as claims,
+            closing(self._tasks(leases, ignore_waits=ignore_waits, only=only)) as tasks,
         ):
-            for claim in claims:
-                self._run_one(claim, tally, loop)
-                del held[claim.job.id]
+            for task in tasks:
+                self._run_one(task, tally, loop)
+                leases.drop(task)
                 if limit and tally.taken >= limit:
                     break
         self._warn_of_strangers()
         return tally
 
-    def _claims(
-        self, held: dict[str, Claim], *, ignore_waits: bool, only: Collection[str] | None
-    ) -> Generator[Claim]:
+    def _tasks(
+        self, leases: Leases, *, ignore_waits: bool, only: Collection[str] | None
+    ) -> Generator[Task]:
         """Give one claim after the other, each job once; those that crashed before come last."""
         if ignore_waits and only is None:
             pending = Query(states=frozenset({State.PENDING}))
@@ -128,21 +134,21 @@ class Turn:
         try:
             for suspects in (False, True):
                 for ids in chosen:
-                    while claim := self._claim(ids, suspects=suspects, ignore_waits=ignore_waits):
-                        held[claim.job.id] = claim
-                        if claim.job.id in seen:
-                            again.append(claim)
+                    while task := self._claim(leases, ids, suspects, ignore_waits):
+                        if task.claim.job.id in seen:
+                            again.append(task.claim)
                             continue
-                        seen.add(claim.job.id)
-                        yield claim
+                        seen.add(task.claim.job.id)
+                        yield task
                         if ids is not None:
                             break
         finally:
             self._give_back(again)
 
     def _claim(
-        self, only: Collection[str] | None, *, suspects: bool, ignore_waits: bool
-    ) -> Claim | None:
+        self, leases: Leases, only: Collection[str] | None, suspects: bool, ignore_waits: bool
+    ) -> Task | None:
+        since = leases.now()
         claims = self.store.claim(
             self.registry.names(),
             limit=1,
@@ -152,7 +158,11 @@ class Turn:
             suspects=suspects,
             ignore_waits=ignore_waits,
         )
-        return claims[0] if claims else None
+        if not claims:
+            return None
+        task = Task(claims[0], self.registry.need(claims[0].job.handler))
+        leases.hold(task, since)
+        return task
 
     def _warn_of_strangers(self) -> None:
         """Say which due jobs nobody here can run: they wait and spend nothing."""
@@ -204,28 +214,64 @@ class Turn:
             log.exception("job %s could not be settled; it stays for the next sweep", claim.job.id)
 
     def settle(self, settlement: Settlement, tally: Tally | None = None) -> Job | None:
-        """Make one verdict true, then tell everybody. A refused one is only written to the log."""
+        """Make one verdict true, then tell everybody."""
         job = self.store.settle([settlement])[0]
-        if job is None:
-            claim = settlement.claim
-            log.warning(
-                "job %s: lease %d of %s was lost; its result (%s) was not taken",
-                claim.job.id,
-                claim.job.lease,
-                claim.job.holder,
-                settlement.attempt.outcome if settlement.attempt else "given back",
-            )
-            self.bus.emit(Event("lease_lost", claim.job))
-            return None
-        if tally is not None:
+        if tally is not None and job is not None:
             tally.count(settlement)
-        self.tell(job, settlement)
+        self._told(job, settlement)
         return job
 
-    def execute(self, claim: Claim, entry: Entry, loop: Loop) -> Settlement:
+    def settle_all(self, settlements: Sequence[Settlement]) -> None:
+        """Make many verdicts true in one write; if one of them is at fault, each in its own."""
+        try:
+            jobs = self.store.settle(settlements)
+        except StoreError:
+            raise
+        except Exception:
+            if len(settlements) == 1:
+                raise
+            log.exception("settling a batch failed; settling one by one")
+            for one in settlements:
+                self._settle_alone(one)
+            return
+        for job, settlement in zip(jobs, settlements, strict=True):
+            self._told(job, settlement)
+
+    def _settle_alone(self, settlement: Settlement) -> None:
+        try:
+            self.settle(settlement)
+        except StoreError:
+            raise
+        except Exception:
+            job_id = settlement.claim.job.id
+            log.exception("job %s could not be settled; it stays for the next sweep", job_id)
+
+    def _told(self, job: Job | None, settlement: Settlement) -> None:
+        """Tell everybody of a verdict. A refused one is only written to the log."""
+        if job is not None:
+            self.tell(job, settlement)
+            return
+        claim = settlement.claim
+        log.warning(
+            "job %s: lease %d of %s was lost; its result (%s) was not taken",
+            claim.job.id,
+            claim.job.lease,
+            claim.job.holder,
+            settlement.attempt.outcome if settlement.attempt else "given back",
+        )
+        self.bus.emit(Event("lease_lost", claim.job))
+
+    def tell_claimed(self, claims: Sequence[Claim]) -> None:
+        """Tell the listeners of jobs that were claimed."""
+        if self.bus.has_listeners:
+            for claim in claims:
+                self.bus.emit(Event("claimed", claim.job))
+
+    def execute(self, task: Task, loop: Loop) -> Settlement:
         """Run one claimed job here and decide what becomes of it."""
+        claim, entry = task.claim, task.entry
         execution = Execution(entry, claim.job, self.clock)
-        self._running[claim.job.id] = execution.context
+        task.context = execution.context
         try:
             with execution:
                 if entry.is_async:
@@ -240,65 +286,34 @@ class Turn:
         return self._conclude(claim, execution, entry)
 
     def _conclude(self, claim: Claim, execution: Execution, entry: Entry) -> Settlement:
+        return self.conclude(claim, execution.outcome, entry, execution.started, execution.duration)
+
+    def conclude(
+        self, claim: Claim, outcome: Outcome, entry: Entry, started: float, duration: float
+    ) -> Settlement:
+        """Decide what becomes of a job that ran here."""
         return conclude(
             claim,
-            execution.outcome,
+            outcome,
             entry,
-            started=execution.started,
-            duration=execution.duration,
+            started=started,
+            duration=duration,
             worker=self.worker,
             now=self.store.now(),
             rand=self.rand,
         )
 
-    def _run_one(self, claim: Claim, tally: Tally, loop: Loop) -> None:
-        entry = self.registry.need(claim.job.handler)
-        try:
-            self.settle(self.execute(claim, entry, loop), tally)
-        finally:
-            self._running.pop(claim.job.id, None)
+    def _run_one(self, task: Task, tally: Tally, loop: Loop) -> None:
+        self.settle(self.execute(task, loop), tally)
 
     def _give_back(self, claims: list[Claim]) -> None:
         """Release claims that were never started; nothing is spent."""
         for claim in claims:
-            settlement = conclude(
-                claim, Interrupted(), None, started=0, duration=0, worker="", now=0
-            )
-            self.settle(settlement)
+            self.settle(given_back(claim))
 
-    @contextmanager
-    def heartbeat(
-        self, claim: Claim | None = None, context: Current | None = None
-    ) -> Generator[dict[str, Claim]]:
-        """Renew the leases of all claims in the dict that comes back, until the end."""
-        held = {} if claim is None else {claim.job.id: claim}
-        if claim is not None and context is not None:
-            self._running[claim.job.id] = context
-        stop = threading.Event()
-
-        def beat() -> None:
-            while not stop.wait(self.lease_for / 3):
-                try:
-                    self._renew(list(held.values()))
-                except StoreError as error:
-                    log.warning("leases could not be renewed, trying again: %s", error)
-
-        thread = threading.Thread(target=beat, name="redrive-heartbeat", daemon=True)
-        thread.start()
-        try:
-            yield held
-        finally:
-            stop.set()
-            thread.join()
-
-    def _renew(self, claims: list[Claim]) -> None:
-        """Lengthen leases; a handler whose lease is gone is told, so that it can stop."""
-        for claim, ours in zip(
-            claims, self.store.renew(claims, lease_for=self.lease_for), strict=True
-        ):
-            context = self._running.get(claim.job.id)
-            if not ours and context is not None:
-                context.lose()
+    def leases(self) -> Leases:
+        """Give a keeper of leases; inside `with` its heartbeat runs."""
+        return Leases(self.store, lease_for=self.lease_for, clock=self.clock)
 
     def tell(self, job: Job, settlement: Settlement) -> None:
         """Log what became of a job and tell the listeners, once it is true."""

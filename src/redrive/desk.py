@@ -1,0 +1,199 @@
+"""The desk: what people see of the jobs, and what they do to them.
+
+The command line and the pages are faces of these verbs. Each deed acts on a set of jobs that was
+frozen first, and is recorded with who did it and why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Unpack
+
+from redrive import _duration, _json
+from redrive._duration import Duration
+from redrive._transitions import Verb
+from redrive.errors import JobNotFound, UsageError
+from redrive.events import TOLD, Event
+from redrive.job import Act, Group, Job
+from redrive.keeping import Keeper
+from redrive.selection import Filters, Target, job_id, meant, query_of, spelled
+from redrive.stores.base import PAUSE, Count, Moved, Note, Page, every
+from redrive.worker.registry import check_lane
+
+
+class Desk:
+    """Looks at jobs and moves them; `Redrive` is one."""
+
+    keeper: Keeper
+
+    def get(self, which: str) -> Job:
+        """Give one job with its whole history, by id or the unique beginning of one."""
+        job = self.keeper.store.get(job_id(self.keeper.store, which))
+        if job is None:
+            msg = f"no job {which!r}"
+            raise JobNotFound(msg)
+        return job
+
+    def find(
+        self,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        by_change: bool = False,
+        **filters: Unpack[Filters],
+    ) -> Page:
+        """Give a page of jobs, newest first; every filter given must hold."""
+        query = query_of(**filters)
+        query = replace(query, limit=limit, cursor=cursor, by_change=by_change)
+        return self.keeper.store.find(query)
+
+    def each(self, **filters: Unpack[Filters]) -> Iterator[Job]:
+        """Give all jobs that match, newest first, page by page as they are asked for."""
+        return every(self.keeper.store, query_of(**filters))
+
+    def counts(self) -> list[Count]:
+        """Count all jobs by state, lane and category."""
+        return self.keeper.store.counts()
+
+    def groups(self, *, limit: int = 100, **filters: Unpack[Filters]) -> list[Group]:
+        """Give the causes of dead jobs (or of those the filters name), the commonest first."""
+        return self.keeper.store.groups(replace(query_of(**filters), limit=limit))
+
+    def acts(self, *, limit: int = 100, before: int | None = None) -> list[Act]:
+        """Give what people did, newest first."""
+        return self.keeper.store.acts(limit=limit, before=before)
+
+    def retry(
+        self,
+        *targets: Target,
+        reason: str = "",
+        actor: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> Moved:
+        """Drive jobs again. Dead and resolved ones start a fresh life; pending ones become due.
+
+        Groups and filters mean pending and dead jobs unless `state` says otherwise.
+        """
+        return self._deed("retry", targets, filters, reason, actor)
+
+    def resolve(
+        self,
+        *targets: Target,
+        reason: str = "",
+        actor: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> Moved:
+        """Close jobs: the matter is settled another way. `reopen` undoes it.
+
+        Groups and filters mean dead jobs unless `state` says otherwise.
+        """
+        return self._deed("resolve", targets, filters, reason, actor)
+
+    def discard(
+        self,
+        *targets: Target,
+        reason: str,
+        actor: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> Moved:
+        """Close jobs that shall never be done; the reason is required. `reopen` undoes it.
+
+        Groups and filters mean dead jobs unless `state` says otherwise.
+        """
+        return self._deed("discard", targets, filters, reason, actor)
+
+    def reopen(
+        self,
+        *targets: Target,
+        reason: str = "",
+        actor: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> Moved:
+        """Make resolved or discarded jobs dead letters again."""
+        return self._deed("reopen", targets, filters, reason, actor)
+
+    def select(self, verb: Verb, *targets: Target, **filters: Unpack[Filters]) -> list[Job | str]:
+        """Give the jobs a deed is meant for, as they are now; an unknown id comes as written."""
+        return list(meant(self.keeper.store, verb, targets, filters))
+
+    def move(
+        self,
+        verb: Verb,
+        ids: Sequence[str],
+        *,
+        asked: str = "",
+        reason: str = "",
+        actor: str | None = None,
+    ) -> Moved:
+        """Do a deed to exactly the jobs of a frozen set; `asked` is how they were asked for."""
+        if verb == "discard" and not reason.strip():
+            msg = "discard needs a reason: those who come after want to know why"
+            raise UsageError(msg)
+        moved = self.keeper.store.move(ids, verb, self._act(verb, asked, reason, actor))
+        for job in moved.done:
+            self.keeper.bus.emit(Event(TOLD[verb], job, detail=reason))
+        return moved
+
+    def _deed(
+        self,
+        verb: Verb,
+        targets: tuple[Target, ...],
+        filters: Filters,
+        reason: str,
+        actor: str | None,
+    ) -> Moved:
+        jobs = self.select(verb, *targets, **filters)
+        missing = [one for one in jobs if isinstance(one, str)]
+        if missing:
+            msg = f"no job {missing[0]!r}; nothing was changed"
+            raise JobNotFound(msg)
+        ids = [job.id for job in jobs if isinstance(job, Job)]
+        asked = spelled(targets, filters)
+        return self.move(verb, ids, asked=asked, reason=reason, actor=actor)
+
+    def edit(self, which: str, payload: str, *, reason: str = "", actor: str | None = None) -> Job:
+        """Give a job another payload (JSON text); the first one is kept.
+
+        The text must fit the handler where it is registered here.
+        """
+        job = self.get(which)
+        text = _json.compact(payload, max_bytes=self.keeper.settings.payload_limit)
+        entry = self.keeper.registry.get(job.handler)
+        if entry is not None:
+            entry.arguments.load(text)
+        act = self._act("edit", job.id, reason, actor)
+        edited = self.keeper.store.amend(job.id, text, act, expected=job.edits)
+        self.keeper.bus.emit(Event("edited", edited))
+        return edited
+
+    def pause(
+        self,
+        lane: str,
+        *,
+        reason: str = "",
+        duration: Duration | None = None,
+        actor: str | None = None,
+    ) -> None:
+        """Let a lane's jobs wait, for all workers, until `resume` or for a while; none is spent."""
+        seconds = None if duration is None else _duration.seconds(duration)
+        act = self._act("pause", check_lane(lane), reason, actor)
+        value = json.dumps({"by": act.actor, "reason": reason, "since": self.keeper.store.now()})
+        self.keeper.store.note(PAUSE + lane, value, expires_in=seconds, durable=True)
+        self.keeper.store.record(act)
+        self.keeper.bus.emit(Event("paused", detail=lane))
+
+    def resume(self, lane: str, *, reason: str = "", actor: str | None = None) -> None:
+        """Let a paused lane go on."""
+        self.keeper.store.note(PAUSE + check_lane(lane), None, durable=True)
+        self.keeper.store.record(self._act("resume", lane, reason, actor))
+        self.keeper.bus.emit(Event("resumed", detail=lane))
+
+    def pauses(self) -> list[Note]:
+        """Give the pauses in force; the name is `pause:` and the lane, the value who and why."""
+        return self.keeper.store.notes(PAUSE)
+
+    def _act(self, verb: str, target: str, reason: str, actor: str | None) -> Act:
+        who = actor or self.keeper.settings.actor
+        return Act(actor=who, verb=verb, target=target, reason=reason)

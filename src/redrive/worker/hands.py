@@ -1,0 +1,243 @@
+"""Running tasks: in a slot, on the loop or in a child. Each ends with one settlement in `ended`.
+
+Who ends a task takes it out of `running`; there it is found once, so a task that was given up for
+being late and then ends after all changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from redrive._log import log
+from redrive.errors import ChildFailed
+from redrive.job import Failed, Outcome, Settlement
+from redrive.worker import run
+from redrive.worker.leases import Leases, Task
+from redrive.worker.run import Execution
+from redrive.worker.slots import Slots
+from redrive.worker.turn import Turn
+
+if TYPE_CHECKING:
+    from redrive.worker.children import Child
+    from redrive.worker.loop import Loop
+
+_DEAF = 5.0
+"""Seconds after its time limit in which an async handler may still end by itself."""
+_LAST_WAIT = 1.0
+"""Seconds that cancelled tasks and stopped children have to say their last word."""
+
+
+class Hands:
+    """Whoever runs handlers for a worker; `tell` is called when a result waits in `ended`."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        leases: Leases,
+        *,
+        concurrency: int,
+        program: str | None,
+        tell: Callable[[], None],
+    ) -> None:
+        self.concurrency = concurrency
+        self.program = program
+        self.closing = False
+        """Whether nothing more is begun."""
+        self.ended: deque[tuple[Task, Settlement | None]] = deque()
+        self.running: dict[str, Task] = {}
+        self.leaked: set[str] = set()
+        """The jobs whose handlers never came back."""
+        self.loop: Loop | None = self._make_loop(turn)
+        self._turn = turn
+        self._leases = leases
+        self._tell = tell
+        self._slots = Slots(concurrency, self._perform)
+        self._children: list[Child] = []
+
+    def _make_loop(self, turn: Turn) -> Loop | None:
+        if not any(entry.is_async for entry in turn.registry):
+            return None
+        from redrive.worker.loop import Loop  # noqa: PLC0415 - asyncio is large
+
+        return Loop(self.concurrency, self._perform_async)
+
+    @property
+    def waiting(self) -> int:
+        """How many tasks were handed out and not begun."""
+        return self._slots.waiting + (self.loop.waiting if self.loop else 0)
+
+    def put(self, tasks: list[Task]) -> None:
+        """Hand out tasks. What may be the last attempt never waits in line: it is begun or goes back.
+
+        For if the process dies, nobody knows which of the jobs in line had begun.
+        """
+        free = self.concurrency - len(self.running)
+        mine: list[Task] = []
+        for task in tasks:
+            job = task.claim.job
+            last = job.attempts >= job.limit
+            if job.id in self.leaked or (last and free <= 0):
+                self.give_back(task)
+                continue
+            free -= last
+            mine.insert(0, task) if last else mine.append(task)
+        on_loop = [task for task in mine if task.entry.is_async and not self.is_apart(task)]
+        if self.loop is not None:
+            self.loop.put(on_loop)
+        self._slots.put(task for task in mine if not (task.entry.is_async and task in on_loop))
+
+    def is_apart(self, task: Task) -> bool:
+        """Whether it runs in a child: asked for, limited in time, or a suspect of a crash."""
+        entry = task.entry
+        if self.program is None or entry.isolation == "thread":
+            return False
+        limited = entry.timeout is not None and not entry.is_async
+        return entry.isolation == "process" or limited or task.claim.job.crashes > 0
+
+    def _perform(self, task: Task) -> bool:
+        """Run a task in this thread or its child; False if it was given up meanwhile."""
+        if self.closing or not self._leases.is_safe(task):
+            self.give_back(task)
+            return True
+        if self.is_apart(task):
+            return self._perform_apart(task)
+        execution = self._begin(task)
+        try:
+            with execution:
+                execution.value = run.finished(task.entry.function(**execution.arguments))
+        except BaseException as error:  # noqa: BLE001 - nobody presses Ctrl-C here: the handler raised it
+            execution.fail(error)
+        return self._finish(task, execution.outcome, execution.started, execution.duration)
+
+    async def _perform_async(self, task: Task) -> None:
+        """Run a task on the loop."""
+        if self.closing or not self._leases.is_safe(task):
+            self.give_back(task)
+            return
+        execution = self._begin(task)
+        try:
+            with execution:
+                result = task.entry.function(**execution.arguments)
+                execution.value = await run.awaited(execution, result)
+        except BaseException as error:  # noqa: BLE001 - cancelled at a shutdown, or the handler raised it
+            if not execution.cancelled:
+                execution.fail(error)
+        self._finish(task, execution.outcome, execution.started, execution.duration)
+
+    def _begin(self, task: Task) -> Execution:
+        execution = Execution(task.entry, task.claim.job, self._turn.clock)
+        task.context = execution.context
+        task.began = time.monotonic()
+        self.running[task.claim.job.id] = task
+        return execution
+
+    def _perform_apart(self, task: Task) -> bool:
+        from redrive.worker.children import Child  # noqa: PLC0415 - many workers need none
+
+        assert self.program is not None  # noqa: S101 - asked before
+        try:
+            child = self._children.pop()
+        except IndexError:
+            child = Child(self.program)
+        task.child = child
+        self.running[task.claim.job.id] = task
+        try:
+            ended = child.run(task.claim.job, task.entry)
+        except ChildFailed as error:
+            log.error("job %s was given back: %s", task.claim.job.id, error)  # noqa: TRY400
+            child.close()
+            if self.running.pop(task.claim.job.id, None):
+                self.give_back(task, delay=self._turn.lease_for)
+            return True
+        self._children.append(child)
+        return self._finish(task, ended.outcome, ended.started, ended.duration)
+
+    def _finish(self, task: Task, outcome: Outcome, started: float, duration: float) -> bool:
+        if self.running.pop(task.claim.job.id, None) is None:
+            log.warning("job %s ended after it was given up; not taken", task.claim.job.id)
+            return False
+        self._conclude(task, outcome, started, duration)
+        return True
+
+    def _conclude(self, task: Task, outcome: Outcome, started: float, duration: float) -> None:
+        try:
+            settlement = self._turn.conclude(task.claim, outcome, task.entry, started, duration)
+        except Exception:
+            log.exception("job %s could not be concluded; a sweep will find it", task.claim.job.id)
+            self._hand_in(task, None)
+        else:
+            self._hand_in(task, settlement)
+
+    def give_back(self, task: Task, delay: float | None = None) -> None:
+        """Return a claim unspent."""
+        self._hand_in(task, run.given_back(task.claim, delay))
+
+    def _hand_in(self, task: Task, settlement: Settlement | None) -> None:
+        self.ended.append((task, settlement))
+        self._tell()
+
+    def give_up_late(self) -> None:
+        """Settle what ran past its limit and cannot be ended; its thread is lost to us."""
+        now = time.monotonic()
+        for task in list(self.running.values()):
+            limit = task.entry.timeout
+            if limit is None or task.child is not None or not task.began:
+                continue
+            if now - task.began < limit + (_DEAF if task.entry.is_async else 0.0):
+                continue
+            if self.running.pop(task.claim.job.id, None):
+                self._leak(task, now - task.began)
+
+    def _leak(self, task: Task, ran: float) -> None:
+        entry = task.entry
+        task.lose()
+        self.leaked.add(task.claim.job.id)
+        log.error(
+            "job %s (%s) ignored its time limit; its slot is lost", task.claim.job.id, entry.name
+        )
+        if self.loop is not None and entry.is_async:
+            self.loop.add_slot()
+        else:
+            self._slots.add_thread()
+        self._conclude(task, Failed(run.late(entry)), self._turn.clock.now() - ran, ran)
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether something runs here that must be given up when it is late."""
+        return any(task.entry.timeout and not task.child for task in list(self.running.values()))
+
+    def take_back(self) -> None:
+        """Give back what was handed out and not begun."""
+        for task in [*self._slots.take_back(), *(self.loop.take_back() if self.loop else ())]:
+            self.give_back(task)
+
+    def end(self) -> None:
+        """Give back what did not end in time; the fence keeps its late result out."""
+        if self.loop is not None:
+            self.loop.cancel()
+        for task in list(self.running.values()):
+            if task.child is not None:
+                task.child.stop()
+        until = time.monotonic() + _LAST_WAIT
+        while self._some_can_be_ended() and time.monotonic() < until:
+            time.sleep(0.01)
+        for job_id, task in list(self.running.items()):
+            if self.running.pop(job_id, None):
+                log.warning("job %s did not end in time; it was given back", job_id)
+                task.lose()
+                self.give_back(task)
+
+    def _some_can_be_ended(self) -> bool:
+        tasks = list(self.running.values())
+        return any(task.child is not None or task.entry.is_async for task in tasks)
+
+    def close(self) -> None:
+        """Let go of threads, loop and children."""
+        self._slots.close()
+        if self.loop is not None:
+            self.loop.close()
+        while self._children:
+            self._children.pop().close()

@@ -1,0 +1,125 @@
+"""Claims that this process holds, and the heartbeat that keeps them.
+
+One thread renews all leases at once. Who loses one is told, so that the handler can stop; who could
+not renew for most of a lease is told before it ends, for then another may start the job any moment.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Self
+
+from redrive._clock import Clock
+from redrive._log import log
+from redrive.errors import StoreError
+from redrive.job import Claim
+from redrive.stores.base import Store
+
+if TYPE_CHECKING:
+    from redrive.worker.children import Child
+    from redrive.worker.context import Current
+    from redrive.worker.registry import Entry
+
+_BEATS = 3
+"""Renewals in the time of one lease."""
+_SAFE = 0.75
+"""The part of a lease in which its holder may rely on it without having renewed it."""
+
+
+class Task:
+    """One claim on its way: from the store to whoever runs it, and back."""
+
+    __slots__ = ("began", "child", "claim", "context", "entry", "lost", "until")
+
+    def __init__(self, claim: Claim, entry: Entry) -> None:
+        self.claim = claim
+        self.entry = entry
+        self.until = 0.0
+        """The boot clock's second up to which the lease is ours for certain."""
+        self.began = 0.0
+        self.lost = False
+        self.context: Current | None = None
+        self.child: Child | None = None
+
+    def lose(self) -> None:
+        """Tell whoever runs it that the lease is gone."""
+        self.lost = True
+        if self.context is not None:
+            self.context.lose()
+        if self.child is not None:
+            self.child.lose()
+
+
+class Leases:
+    """Keeps the leases of all tasks it holds, inside `with`."""
+
+    def __init__(self, store: Store, *, lease_for: float, clock: Clock) -> None:
+        self._store = store
+        self._lease_for = lease_for
+        self._clock = clock
+        self._held: dict[str, Task] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._beat, name="redrive-heartbeat", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def hold(self, task: Task, since: float) -> None:
+        """Keep a lease that was asked for at that second of the boot clock."""
+        task.until = since + self._lease_for * _SAFE
+        self._held[task.claim.job.id] = task
+
+    def drop(self, task: Task) -> None:
+        """Let a lease be; it was settled, or is left to whoever finds it."""
+        if self._held.get(task.claim.job.id) is task:
+            del self._held[task.claim.job.id]
+
+    def now(self) -> float:
+        """Give the second of the clock that leases are measured with."""
+        return self._clock.boot()[1]
+
+    def is_safe(self, task: Task) -> bool:
+        """Whether the lease is ours for certain: not after a suspend, nor after a long silence."""
+        return not task.lost and self.now() < task.until
+
+    def _beat(self) -> None:
+        while not self._stop.wait(self._lease_for / _BEATS):
+            try:
+                self.renew()
+            except StoreError as error:
+                log.warning("leases could not be renewed, trying again: %s", error)
+                self._warn_late()
+            except Exception:
+                log.exception("renewing leases failed; trying again")
+
+    def renew(self) -> None:
+        """Lengthen every lease; a handler whose lease is gone is told."""
+        tasks = list(self._held.values())
+        since = self.now()
+        claims = [task.claim for task in tasks]
+        for task, ours in zip(
+            tasks, self._store.renew(claims, lease_for=self._lease_for), strict=True
+        ):
+            if ours:
+                task.until = since + self._lease_for * _SAFE
+            elif self._held.get(task.claim.job.id) is task:
+                task.lose()
+
+    def _warn_late(self) -> None:
+        """Tell those whose lease may end before it can be renewed."""
+        now = self.now()
+        for task in list(self._held.values()):
+            if now >= task.until and not task.lost:
+                log.warning("job %s: its lease could not be renewed in time", task.claim.job.id)
+                task.lose()

@@ -1,0 +1,43 @@
+"""How far ahead a worker claims: only as much as it will soon begin."""
+
+from __future__ import annotations
+
+import time
+
+_AHEAD = 0.05
+"""Seconds of work that may wait here for a free slot."""
+_WINDOW = 0.02
+_STALE = 1.0
+
+
+class Pace:
+    """Measures how quickly jobs end, and says from that how many to claim."""
+
+    def __init__(self, concurrency: int, batch: int) -> None:
+        self._concurrency = concurrency
+        self._batch = batch
+        self._counted = 0
+        self._since = time.monotonic()
+        self._ahead = 0
+
+    @property
+    def low(self) -> int:
+        """So many waiting jobs are few; 0 while none are claimed ahead."""
+        return self._ahead // 2
+
+    def room(self, busy: int, waiting: int) -> int:
+        """How many jobs to claim now; none while enough are waiting."""
+        if waiting > self.low:
+            return 0
+        return min(self._batch, self._concurrency + self._ahead - busy)
+
+    def count(self, ended: int) -> None:
+        """Take note of jobs that ended."""
+        self._counted += ended
+        now = time.monotonic()
+        passed = now - self._since
+        if passed < _WINDOW:
+            return
+        rate = self._counted / passed if passed < _STALE else 0.0
+        self._ahead = min(self._batch, int(rate * _AHEAD))
+        self._counted, self._since = 0, now

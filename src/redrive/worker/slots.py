@@ -1,0 +1,61 @@
+"""Threads for handlers that are plain functions.
+
+They know nothing of jobs: they call `perform`, which runs a task and hands in its result. It says
+False when the task was given up meanwhile; then the thread ends, for another has its place.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+
+from redrive.worker.leases import Task
+
+
+class Slots:
+    """Threads that take tasks from one line; started as they are needed, never more than `size`."""
+
+    def __init__(self, size: int, perform: Callable[[Task], bool]) -> None:
+        self.size = size
+        self._perform = perform
+        self._line: SimpleQueue[Task | None] = SimpleQueue()
+        self._threads = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many tasks no thread has taken yet."""
+        return self._line.qsize()
+
+    def put(self, tasks: Iterable[Task]) -> None:
+        """Hand in tasks."""
+        for task in tasks:
+            self._line.put(task)
+            if self._threads < self.size:
+                self.add_thread()
+
+    def add_thread(self) -> None:
+        """Start one more thread; also in the place of one that never comes back."""
+        self._threads += 1
+        threading.Thread(
+            target=self._work, name=f"redrive-slot-{self._threads}", daemon=True
+        ).start()
+
+    def _work(self) -> None:
+        while (task := self._line.get()) is not None:
+            if not self._perform(task):
+                return
+
+    def take_back(self) -> list[Task]:
+        """Give the tasks that no thread has taken."""
+        tasks: list[Task] = []
+        while not self._line.empty():
+            task = self._line.get()
+            if task is not None:
+                tasks.append(task)
+        return tasks
+
+    def close(self) -> None:
+        """Let idle threads end."""
+        for _ in range(self._threads):
+            self._line.put(None)

@@ -1,0 +1,228 @@
+"""The worker: claims jobs in batches, has them run, settles what came of them.
+
+One thread steers: it settles, claims, does its duties, and rests until something happens. Handlers
+run elsewhere (see `hands`), so whatever they do, the steering thread goes on; a heartbeat thread
+keeps the leases.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from redrive._log import log
+from redrive.errors import StoreError
+from redrive.worker.hands import Hands
+from redrive.worker.leases import Task
+from redrive.worker.pace import Pace
+from redrive.worker.rest import Rest
+from redrive.worker.turn import Turn
+
+_LINGER = 0.005
+"""Seconds that results of quick jobs may wait for one another."""
+_LEAKS = 3
+"""Handlers that never came back, after which the process should be replaced."""
+_STALLED = 10.0
+"""Seconds without a sign of life from the loop, after which the process should be replaced."""
+_SUSPECTS = 1.0
+"""Seconds between two looks for jobs that crashed before, while there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a worker is to work."""
+
+    concurrency: int = 8
+    """Plain handlers at one time, and as many async ones."""
+    batch: int = 100
+    """Jobs claimed at once, at most."""
+    poll: float = 0.5
+    """Seconds between two looks when nothing was heard."""
+    grace: float = 30.0
+    """Seconds that running jobs have to end at a shutdown."""
+    cleanup: float = 60.0
+    """Seconds between two removals of old finished jobs."""
+
+
+class Worker:
+    """Runs jobs until it is stopped: in a thread of its own inside `with`, or by `run()`."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        plan: Plan,
+        *,
+        program: str | None = None,
+        cleanup: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.turn = turn
+        self.plan = plan
+        self.wants_replacement = False
+        """Whether it stopped because its process should be replaced by a new one."""
+        self._cleanup = cleanup
+        self._leases = turn.leases()
+        self._rest = Rest(turn.store, plan.poll)
+        self._pace = Pace(plan.concurrency, plan.batch)
+        self._hands = Hands(
+            turn, self._leases, concurrency=plan.concurrency, program=program, tell=self._result
+        )
+        self._busy = 0
+        self._suspect: Task | None = None
+        self._suspect_runs = False
+        self._stopping: float | None = None
+        self._thread: threading.Thread | None = None
+        self._next_sweep = self._next_cleanup = self._next_suspect = 0.0
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self.run, name="redrive-worker", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        if self._thread is not None:
+            self._thread.join()
+
+    def stop(self, grace: float | None = None) -> None:
+        """Claim nothing more, let what runs end, give the rest back. Signal handlers may call it."""
+        end = time.monotonic() + (self.plan.grace if grace is None else grace)
+        self._stopping = end if self._stopping is None else min(self._stopping, end)
+        self._rest.wake()
+
+    def run(self) -> None:
+        """Work until stopped, then drain."""
+        with self._rest, self._leases:
+            while self._stopping is None:
+                self._try(self._steer)
+            self._hands.closing = True
+            while self._busy and time.monotonic() < self._stopping:
+                self._try(self._drain)
+            self._hands.end()
+            self._try(self._settle)
+        self._hands.close()
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """Do one round; whatever goes wrong in it, there is a next one."""
+        try:
+            work()
+        except StoreError as error:
+            log.warning("the store cannot be used now, trying again: %s", error)
+            self._rest.back_off()
+        except Exception:
+            log.exception("a round of the worker failed; trying again")
+            self._rest.back_off()
+
+    def _steer(self) -> None:
+        self._settle()
+        self._claim()
+        self._do_duties()
+        self._rest.until(self._patience(), unless=self._hands.ended.__len__)
+
+    def _result(self) -> None:
+        """Be told by whoever ran a task that its result waits."""
+        self._rest.ended(soon=self._hands.waiting <= self._pace.low)
+
+    def _patience(self) -> float:
+        if self._pace.low:
+            return _LINGER
+        return min(self.plan.poll, 0.05) if self._hands.has_limits else self.plan.poll
+
+    def _settle(self) -> None:
+        ended = self._hands.ended
+        while ended:
+            batch = [ended.popleft() for _ in range(min(len(ended), self.plan.batch))]
+            settlements = [settlement for _, settlement in batch if settlement is not None]
+            try:
+                self.turn.settle_all(settlements)
+            except StoreError:
+                ended.extendleft(reversed(batch))
+                raise
+            for settlement in settlements:
+                self._rest.expect(settlement)
+            for task, _ in batch:
+                self._forget(task)
+            self._pace.count(len(batch))
+
+    def _forget(self, task: Task) -> None:
+        self._leases.drop(task)
+        self._busy -= 1
+        if task is self._suspect:
+            self._suspect, self._suspect_runs, self._next_suspect = None, False, 0.0
+
+    def _claim(self) -> None:
+        if self._must_be_alone() or not self._rest.may_find:
+            return
+        room = self._pace.room(self._busy, self._hands.waiting)
+        if room > 0:
+            tasks = self._claimed(room)
+            self._rest.found(len(tasks), room)
+            self._hands.put(tasks)
+
+    def _claimed(self, limit: int, *, suspects: bool = False) -> list[Task]:
+        since = self._leases.now()
+        registry = self.turn.registry
+        claims = self.turn.store.claim(
+            registry.names(),
+            limit=limit,
+            holder=self.turn.holder,
+            lease_for=self.turn.lease_for,
+            suspects=suspects,
+        )
+        tasks = [Task(claim, registry.need(claim.job.handler)) for claim in claims]
+        for task in tasks:
+            self._leases.hold(task, since)
+        self._busy += len(tasks)
+        self.turn.tell_claimed(claims)
+        return tasks
+
+    def _must_be_alone(self) -> bool:
+        """Whether a job that crashed before runs, or is to run, in this very process."""
+        return self._suspect is not None and not self._hands.is_apart(self._suspect)
+
+    def _take_suspect(self) -> None:
+        """Take one job that crashed before; it runs in a child, or here when nothing else does."""
+        if self._suspect is None:
+            self._suspect = next(iter(self._claimed(1, suspects=True)), None)
+        if self._suspect is None or self._suspect_runs:
+            return
+        if self._hands.is_apart(self._suspect) or self._busy == 1:
+            self._suspect_runs = True
+            self._hands.put([self._suspect])
+
+    def _do_duties(self) -> None:
+        now = time.monotonic()
+        self._hands.give_up_late()
+        if now >= self._next_suspect or (self._suspect and not self._suspect_runs):
+            self._next_suspect = now + _SUSPECTS
+            self._take_suspect()
+        if now >= self._next_sweep:
+            self._next_sweep = now + self.turn.lease_for / 2
+            self.turn.sweep()
+        if now >= self._next_cleanup:
+            self._next_cleanup = now + self.plan.cleanup
+            self._cleanup()
+        self._check_health()
+
+    def _check_health(self) -> None:
+        if len(self._hands.leaked) >= _LEAKS:
+            self._replace(f"{len(self._hands.leaked)} handlers ignored their time limit")
+        elif self._hands.loop is not None and self._hands.loop.stalled_for > _STALLED:
+            self._replace(f"the loop stood still for over {_STALLED:g} s")
+
+    def _replace(self, why: str) -> None:
+        log.error("%s; this worker drains, and should be replaced", why)
+        self.wants_replacement = True
+        self.stop()
+
+    def _drain(self) -> None:
+        self._hands.take_back()
+        if self._suspect is not None and not self._suspect_runs:
+            self._suspect_runs = True
+            self._hands.give_back(self._suspect)
+        self._settle()
+        self._hands.give_up_late()
+        if self._busy:
+            self._rest.until(0.05, unless=self._hands.ended.__len__)

@@ -14,6 +14,7 @@ import pytest
 
 from eventkit import Setting
 from hookkit import TOKEN, HookApi, User, hook_api
+from summarykit import Service, service_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -104,3 +105,10 @@ def make_user(hooks: ModuleType, api: HookApi, tmp_path: Path) -> Iterator[Calla
 @pytest.fixture
 def user(make_user: Callable[[], User]) -> User:
     return make_user()
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    """The summarising service on a real server, its view made."""
+    with service_of(load("summaries")) as made:
+        yield made

@@ -19,15 +19,16 @@ from redrive.stores.postgres.tx import PostgresTx
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _MARK = "Redrive: the jobs of "
 _KINDS = {
-    "r": "table",
-    "p": "table",
-    "f": "foreign table",
-    "v": "view",
-    "m": "materialized view",
-    "i": "index",
-    "I": "index",
-    "S": "sequence",
+    "r": "a table",
+    "p": "a table",
+    "f": "a foreign table",
+    "v": "a view",
+    "m": "a materialized view",
+    "i": "an index",
+    "I": "an index",
+    "S": "a sequence",
 }
+"""What PostgreSQL keeps under a name, by its letter for it."""
 
 
 def make(database: Database, name: str, handler: str) -> str:
@@ -63,9 +64,9 @@ def _make(database: Database, name: str, handler: str, tx: PostgresTx) -> str:
 
 def _check_ours(place: str, kind: str, comment: str, handler: str) -> None:
     """Refuse what we did not make, and what we made for another handler."""
-    what = _KINDS.get(kind, "type")
-    if what != "view" or not comment.startswith(_MARK):
-        msg = f"{place} is a {what} already; rename that {what}, or name another view"
+    if kind != "v" or not comment.startswith(_MARK):
+        what = _KINDS.get(kind, "a type")
+        msg = f"{place} is {what} already; rename it, or name another view"
         raise UsageError(msg)
     if comment != _MARK + handler:
         msg = (

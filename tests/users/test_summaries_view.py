@@ -1,0 +1,240 @@
+"""R-SUMMARIES 7: `redrive init --view` shows a handler's jobs as a table, and takes no other's name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from kit import START, make_attempt, make_failure
+from redrive import Job, Reason, State
+from redrive.cli._face import Face
+from redrive.cli._root import root
+from redrive.cli.documents import error_line
+from redrive.errors import StoreReadOnly
+from redrive.stores.postgres import PostgresStore
+from summarykit import HANDLER, INIT, VIEW, Service, new_database
+
+COLUMNS = [
+    ("job_id", "text"),
+    ("article_id", "text"),
+    ("status", "text"),
+    ("retry_count", "int8"),
+    ("max_retries", "int8"),
+    ("error_message", "text"),
+    ("created_at", "timestamptz"),
+    ("started_at", "timestamptz"),
+    ("completed_at", "timestamptz"),
+]
+
+
+def at(seconds: float) -> datetime:
+    return datetime.fromtimestamp(START + seconds, UTC)
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(root, list(words), obj=Face())
+
+
+@pytest.fixture
+def empty() -> Iterator[str]:
+    """A database with nothing in it."""
+    with new_database() as url:
+        yield url
+
+
+def test_r_summaries_7_the_columns_are_those_of_the_table(service: Service) -> None:
+    query = """SELECT attname::text AS name, typname::text AS type FROM pg_attribute
+        JOIN pg_type ON pg_type.oid = atttypid WHERE attrelid = %s::regclass ORDER BY attnum"""
+    found = [(row["name"], row["type"]) for row in service.sql(query, VIEW)]
+    assert found == COLUMNS
+
+
+def test_r_summaries_7_each_state_has_its_line(service: Service) -> None:
+    failure = make_failure("timeout", type="TimeoutError", message="")
+    tried = {"attempts": 3, "spent": {"timeout": 2, "transient": 1}, "failure": failure}
+    ended = {**tried, "updated": START + 9, "finished": START + 9}
+    waiting = service.keep("j1", "a1", created=START + 1)
+    running = service.keep("j2", "a2", created=START + 2)
+    dead = service.keep("j3", "a3", state=State.DEAD, reason=Reason.EXHAUSTED, **ended)
+    service.keep("j4", "a4", state=State.RESOLVED, reason=Reason.RESOLVED, **ended)
+    service.keep("j5", "a5", state=State.COMPLETED, finished=START + 9, updated=START + 9)
+    (claim,) = service.app.store.claim(
+        [HANDLER], limit=1, holder="w", lease_for=60, only=[running.id]
+    )
+    rows = {row["job_id"]: list(row.values())[1:] for row in service.sql(f"SELECT * FROM {VIEW}")}
+    began = datetime.fromtimestamp(claim.job.updated, UTC)
+    assert rows == {
+        waiting.id: ["a1", "pending", 0, 3, None, at(1), None, None],
+        running.id: ["a2", "running", 0, 3, None, at(2), began, None],
+        dead.id: ["a3", "dead_letter", 3, 3, "TimeoutError", at(0), None, at(9)],
+        "j4": ["a4", "completed", 3, 3, "TimeoutError", at(0), None, at(9)],
+        "j5": ["a5", "completed", 0, 3, None, at(0), None, at(9)],
+    }
+
+
+def test_r_summaries_7_it_started_when_the_last_attempt_did(service: Service) -> None:
+    job = Job(id="", handler="", lane="", payload="", created=0, due=0, since=0, updated=0)
+    history = tuple(make_attempt(job, ordinal=n, started=START + n) for n in (1, 2, 3))
+    service.keep("j1", history=history)
+    assert service.row("a1")["started_at"] == at(3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"), [("ValueError", "no: sense"), ("", "only words"), ("Bare", ""), ("", "")]
+)
+def test_r_summaries_7_the_error_reads_as_on_the_command_line(
+    service: Service, kind: str, message: str
+) -> None:
+    failure = make_failure(type=kind, message=message, why="because 'so'")
+    service.keep("j1", failure=failure)
+    assert service.row("a1")["error_message"] == error_line(failure)
+
+
+def test_r_summaries_7_dead_letters_are_read_newest_first(service: Service) -> None:
+    for n in (2, 3, 1):
+        service.keep_dead(f"j{n}", f"a{n}", created=START + n)
+    service.keep("j4", "a4")
+    query = f"SELECT * FROM {VIEW} WHERE status = 'dead_letter' ORDER BY created_at DESC"
+    assert [row["article_id"] for row in service.sql(query)] == ["a3", "a2", "a1"]
+
+
+def test_r_summaries_7_only_the_handlers_own_jobs_are_in_it(service: Service) -> None:
+    service.keep("j1", "a1", handler="other")
+    service.keep("j2", "a2")
+    service.keep("j3", payload='{"path":"x"}')
+    service.keep("j4", payload='{"article_id":10.10,"text":"Ünï \\u00e9 \\" \\\\"}')
+    found = service.sql(f"SELECT article_id FROM {VIEW} ORDER BY job_id")
+    assert [row["article_id"] for row in found] == ["a2", None, "10.10"]
+
+
+def test_r_summaries_7_the_view_is_made_with_the_store(empty: str) -> None:
+    made = run(*INIT, "--store", empty, "--json")
+    assert made.exit_code == 0, made.output
+    data = json.loads(made.stdout)["data"]
+    assert data["created"] is True
+    assert data["view"] == {"name": VIEW, "handler": HANDLER}
+    again = run(*INIT, "--store", empty)
+    assert again.exit_code == 0
+    assert f"the view {VIEW} shows the jobs of {HANDLER} (none yet)" in again.stdout
+
+
+def test_r_summaries_7_it_lies_in_the_store_s_schema(empty: str) -> None:
+    url = f"{empty}&schema=jobs_of_tests"
+    assert "the view jobs_of_tests.summarize_job_queue" in run(*INIT, "--store", url).stdout
+    assert "redrive.summarize_job_queue" in run(*INIT, "--store", empty).stdout
+
+
+def test_r_summaries_7_made_twice_it_is_the_same(service: Service) -> None:
+    service.keep_dead("j1")
+    assert service.run(*INIT).exit_code == 0
+    assert service.retry("a1") == 1
+    assert len(service.app.acts()) == 1, "there must be one trigger"
+
+
+def test_r_summaries_7_made_by_many_at_once_it_is_the_same(empty: str) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        stores = list(threads.map(PostgresStore, [empty] * 4))
+        made = [threads.submit(store.make_view, "q", HANDLER) for store in stores]
+        assert {one.result() for one in made} == {"redrive.q"}
+    for store in stores:
+        store.close()
+
+
+def test_r_summaries_7_another_handler_is_refused_and_said(service: Service) -> None:
+    service.keep("j1")
+    result = service.run(*INIT[:-1], "other")
+    assert result.exit_code == 2
+    assert f"{VIEW} shows the jobs of {HANDLER}" in result.stderr
+    assert f"DROP VIEW {VIEW}" in result.stderr
+    assert service.row("a1")["job_id"] == "j1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "rest", "words"),
+    [
+        ("TABLE", "redrive.q", "(x int)", "redrive.q is a table already"),
+        ("TABLE", "public.q", "(x int)", "public.q is a table already"),
+        ("TABLE", "q", "(x int) PARTITION BY HASH (x)", "public.q is a table already"),
+        ("VIEW", "redrive.q", "AS SELECT 1 AS x", "redrive.q is a view already"),
+        ("MATERIALIZED VIEW", "redrive.q", "AS SELECT 1 AS x", "q is a materialized view already"),
+        ("SEQUENCE", "redrive.q", "", "redrive.q is a sequence already"),
+        ("TYPE", "redrive.q", "AS (x int)", "redrive.q is a type already"),
+    ],
+)
+def test_r_summaries_7_a_name_that_is_taken_is_refused(
+    service: Service, kind: str, place: str, rest: str, words: str
+) -> None:
+    service.sql(f"CREATE {kind} {place} {rest}")
+    result = service.run("init", "--view", "q", "--handler", HANDLER)
+    service.sql(f"DROP {kind} {place}")
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert service.run("init", "--view", "q", "--handler", HANDLER).exit_code == 0
+    service.sql("DROP VIEW redrive.q")
+
+
+def test_r_summaries_7_our_own_tables_are_not_for_the_taking(service: Service) -> None:
+    for name in ("jobs", "acts", "jobs_by_id", "pg_class"):
+        result = service.run("init", "--view", name, "--handler", HANDLER)
+        assert result.exit_code == 2
+        assert f"{name} is a" in result.stderr
+    assert service.app.verify().ok
+
+
+@pytest.mark.parametrize(
+    "name", ["Queue", "a.b", 'q"; DROP TABLE articles; --', "q q", "", "1q", "ü", "q" * 64]
+)
+def test_r_summaries_7_a_name_that_needs_quotes_is_refused(service: Service, name: str) -> None:
+    result = service.run("init", "--view", name, "--handler", HANDLER)
+    assert result.exit_code == 2
+    assert "cannot be a view's name" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["it's", "a b", "", "*", "{x}"])
+def test_r_summaries_7_what_no_handler_is_called_is_refused(service: Service, name: str) -> None:
+    result = service.run("init", "--view", "q", "--handler", name)
+    assert result.exit_code == 2
+    assert "a name must be" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["it's", "$$; DROP TABLE articles; $$", "\\'", "{view} %s", "é\n"])
+def test_r_summaries_7_no_text_becomes_sql(empty: str, name: str) -> None:
+    """Whatever the caller let through, it is a value."""
+    store = PostgresStore(empty)
+    assert store.make_view("q", name) == store.make_view("q", name)
+    with psycopg.connect(empty) as operator:
+        rows = operator.execute("SELECT obj_description('redrive.q'::regclass)").fetchall()
+    assert rows == [(f"Redrive: the jobs of {name}",)]
+    store.close()
+
+
+@pytest.mark.parametrize("url", ["x.db", "sqlite:x.db", "jsonl:x.jsonl", "memory:"])
+def test_r_summaries_7_other_stores_have_no_views_and_none_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*INIT, "--store", url)
+    assert result.exit_code == 2
+    assert "--view needs a store in PostgreSQL" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["--view", "q"], ["--handler", HANDLER]])
+def test_r_summaries_7_view_and_handler_go_together(service: Service, words: list[str]) -> None:
+    result = service.run("init", *words)
+    assert result.exit_code == 2
+    assert "go together" in result.stderr
+
+
+def test_r_summaries_7_a_store_for_reading_makes_none(service: Service) -> None:
+    store = PostgresStore(service.url, read_only=True)
+    with pytest.raises(StoreReadOnly):
+        store.make_view("q", HANDLER)
+    store.close()

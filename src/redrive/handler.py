@@ -70,9 +70,12 @@ class Handler(Generic[P, R_co]):
         return self.keeper.submit(self.entry, self._payload(args, kwargs), self.chosen)
 
     async def asubmit(self, *args: P.args, **kwargs: P.kwargs) -> Job:
-        """Do the same from async code. If the await is cancelled, it may still be stored."""
+        """Do the same from async code, together with all coroutines that submit at the same time.
+
+        If the await is cancelled, it may still be stored.
+        """
         payload = self._payload(args, kwargs)
-        return await hop(self.threads, self.keeper.submit, self.entry, payload, self.chosen)
+        return await self.keeper.asubmit(self.threads, self.entry, payload, self.chosen)
 
     def try_now(self, *args: P.args, **kwargs: P.kwargs) -> Tried[R_co]:
         """Run it here and now; if it fails, keep it and retry it later.

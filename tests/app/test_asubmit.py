@@ -1,0 +1,371 @@
+"""Coroutines that submit at the same time share a write, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from redrive import BadPayload, Handler, Job, KeyConflict, Redrive, StoreBusy, UsageError
+from redrive._collect import MOST
+
+
+@pytest.fixture
+def note(app: Redrive) -> Handler[[int], None]:
+    """A handler that takes a number."""
+
+    @app.handler("note")
+    def note(number: int) -> None: ...
+
+    return note
+
+
+@pytest.fixture
+def adds(app: Redrive, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many jobs each write to the store brought."""
+    sizes: list[int] = []
+    real = app.store.add
+
+    def add(jobs: Sequence[Job], *, within: object = None) -> list[Job]:
+        sizes.append(len(jobs))
+        return real(jobs, within=within)
+
+    monkeypatch.setattr(app.store, "add", add)
+    return sizes
+
+
+@contextmanager
+def closed_gate(app: Redrive, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Semaphore]:
+    """Let this process's writes wait at a gate; gives the count of those that have come there."""
+    there, gate, real = threading.Semaphore(0), threading.Event(), app.store.add
+    here = os.getpid()
+
+    def add(jobs: Sequence[Job], *, within: object = None) -> list[Job]:
+        if os.getpid() == here:
+            there.release()
+            assert gate.wait(30)
+        return real(jobs, within=within)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(app.store, "add", add)
+        yield there
+        gate.set()
+
+
+async def arrival(there: threading.Semaphore) -> None:
+    """Wait on this loop until a write has come to the gate."""
+    assert await asyncio.get_running_loop().run_in_executor(None, there.acquire, True, 30)
+
+
+async def turns(number: int) -> None:
+    """Let the loop go on a little."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+def numbers(app: Redrive) -> list[int]:
+    return sorted(int(job.payload.partition(":")[2][:-1]) for job in app.each())
+
+
+def test_a_crowd_shares_one_write_and_each_gets_its_own_job(
+    app: Redrive, note: Handler[[int], None], adds: list[int]
+) -> None:
+    async def program() -> list[Job]:
+        return await asyncio.gather(*(note.asubmit(n) for n in range(100)))
+
+    jobs = asyncio.run(program())
+    assert adds == [100]
+    assert [job.payload for job in jobs] == [f'{{"number":{n}}}' for n in range(100)]
+    assert [job.id for job in jobs] == sorted(job.id for job in jobs)
+    assert numbers(app) == list(range(100))
+
+
+def test_a_great_crowd_is_divided(
+    app: Redrive, note: Handler[[int], None], adds: list[int]
+) -> None:
+    async def program() -> None:
+        await asyncio.gather(*(note.asubmit(n) for n in range(2 * MOST + 1)))
+
+    asyncio.run(program())
+    assert sorted(adds) == [1, MOST, MOST]
+    assert len(numbers(app)) == 2 * MOST + 1
+
+
+def test_one_who_comes_alone_leaves_within_a_turn_of_the_loop(
+    app: Redrive, note: Handler[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def program() -> None:
+        with closed_gate(app, monkeypatch) as there:
+            alone = asyncio.ensure_future(note.asubmit(1))
+            await turns(2)
+            assert there.acquire(timeout=30)  # with the loop standing still
+        await alone
+
+    asyncio.run(program())
+    assert numbers(app) == [1]
+
+
+def test_while_all_threads_are_busy_the_crowd_gathers_in_one_write(
+    app: Redrive,
+    note: Handler[[int], None],
+    adds: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def program() -> None:
+        with closed_gate(app, monkeypatch) as there:
+            waiting = []
+            for n in range(8):
+                waiting.append(asyncio.ensure_future(note.asubmit(n)))
+                await arrival(there)
+            for n in range(8, 20):
+                waiting.append(asyncio.ensure_future(note.asubmit(n)))
+                await turns(3)
+        await asyncio.gather(*waiting)
+
+    asyncio.run(program())
+    assert sorted(adds) == [1] * 8 + [12]
+    assert numbers(app) == list(range(20))
+
+
+def test_a_conflict_of_keys_is_the_error_of_that_one_only(
+    app: Redrive, note: Handler[[int], None], adds: list[int]
+) -> None:
+    """M8; and the few who are wrong cost few more writes."""
+    note.options(key="k40").submit(7)
+    adds.clear()
+
+    async def program() -> list[Job | BaseException]:
+        calls = (note.options(key=f"k{n}").asubmit(n) for n in range(64))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    answers = asyncio.run(program())
+    assert [n for n, one in enumerate(answers) if isinstance(one, KeyConflict)] == [40]
+    assert all(isinstance(one, Job) for n, one in enumerate(answers) if n != 40)
+    assert len(adds) == 1 + 2 * 6
+    assert numbers(app) == sorted([7, *(n for n in range(64) if n != 40)])
+
+
+def test_equal_keys_in_a_crowd_are_one_job_and_the_first_one_wins(
+    app: Redrive, note: Handler[[int], None]
+) -> None:
+    """M8."""
+    keyed = note.options(key="k")
+
+    async def program() -> list[Job | BaseException]:
+        calls = (keyed.asubmit(1), keyed.asubmit(1), keyed.asubmit(2), note.asubmit(3))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    first, second, third, other = asyncio.run(program())
+    assert isinstance(first, Job)
+    assert isinstance(second, Job)
+    assert isinstance(other, Job)
+    assert (second.id, first.is_new, second.is_new) == (first.id, True, False)
+    assert isinstance(third, KeyConflict)
+    assert numbers(app) == [1, 3]
+
+
+def test_what_cannot_be_kept_or_collected_is_refused_alone(
+    app: Redrive, note: Handler[[int], None], adds: list[int]
+) -> None:
+    bad: Any = object()
+
+    async def program() -> list[Job | BaseException]:
+        within = note.options(within=object())
+        calls = (note.asubmit(1), note.asubmit(bad), within.asubmit(2), note.asubmit(3))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    one, unfit, joining, three = asyncio.run(program())
+    assert isinstance(unfit, BadPayload)
+    assert isinstance(joining, UsageError)
+    assert (type(one), type(three)) == (Job, Job)
+    assert sorted(adds) == [1, 2]
+    assert numbers(app) == [1, 3]
+
+
+def test_a_store_that_takes_nothing_is_everybodys_error(
+    app: Redrive, note: Handler[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(jobs: Sequence[Job], *, within: object = None) -> list[Job]:
+        raise StoreBusy("another program holds it")
+
+    async def program() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(app.store, "add", add)
+            calls = (note.asubmit(n) for n in range(20))
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(one) for one in answers] == [StoreBusy] * 20
+        await note.asubmit(20)
+
+    asyncio.run(program())
+    assert numbers(app) == [20]
+
+
+def test_cancelling_one_takes_nothing_from_the_others(
+    app: Redrive, note: Handler[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job of the one who was cancelled on the way is stored all the same."""
+
+    async def program() -> None:
+        with closed_gate(app, monkeypatch) as there:
+            calls = [asyncio.ensure_future(note.asubmit(n)) for n in range(3)]
+            await arrival(there)
+            calls[0].cancel()
+            await turns(2)
+            assert [call.done() for call in calls] == [True, False, False]
+        assert [type(one) for one in await asyncio.gather(*calls[1:])] == [Job, Job]
+        with pytest.raises(asyncio.CancelledError):
+            await calls[0]
+
+    asyncio.run(program())
+    assert numbers(app) == [0, 1, 2]
+
+
+def test_one_cancelled_before_the_batch_has_left_is_not_stored(
+    app: Redrive, note: Handler[[int], None]
+) -> None:
+    async def program() -> None:
+        calls = [asyncio.ensure_future(note.asubmit(n)) for n in range(3)]
+        await asyncio.sleep(0)  # all have asked, the batch leaves in the next turn
+        calls[1].cancel()
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(one) for one in answers] == [Job, asyncio.CancelledError, Job]
+        alone = asyncio.ensure_future(note.asubmit(3))
+        await asyncio.sleep(0)
+        alone.cancel()
+        await turns(3)
+
+    asyncio.run(program())
+    assert numbers(app) == [0, 2]
+
+
+def test_whoever_has_an_answer_has_a_job_whatever_is_cancelled_around_it(
+    app: Redrive, note: Handler[[int], None]
+) -> None:
+    chance = random.Random(4)
+
+    async def one(n: int) -> Job:
+        await turns(chance.randrange(20))
+        return await note.options(key=f"k{n}" if n % 3 == 0 else None).asubmit(n)
+
+    async def program() -> list[Job | BaseException]:
+        calls = [asyncio.ensure_future(one(n)) for n in range(300)]
+        for call in chance.sample(calls, 100):
+            await turns(chance.randrange(3))
+            call.cancel()
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    answers = asyncio.run(program())
+    kept = {n for n, answer in enumerate(answers) if isinstance(answer, Job)}
+    assert len(kept) >= 200
+    assert all(type(one) in {Job, asyncio.CancelledError} for one in answers)
+    stored = numbers(app)
+    assert kept <= set(stored)
+    assert len(stored) == len(set(stored))
+
+
+def test_listeners_are_told_in_the_context_of_the_one_who_submitted(
+    app: Redrive, note: Handler[[int], None], adds: list[int]
+) -> None:
+    request: contextvars.ContextVar[int] = contextvars.ContextVar("request")
+    told: list[tuple[int, str]] = []
+    app.listen(lambda event: told.append((request.get(), event.job.payload if event.job else "")))
+
+    async def one(n: int) -> None:
+        request.set(n)
+        await note.asubmit(n)
+
+    async def program() -> None:
+        await asyncio.gather(*(one(n) for n in range(5)))
+
+    asyncio.run(program())
+    assert adds == [5]
+    assert told == [(n, f'{{"number":{n}}}') for n in range(5)]
+
+
+def test_loops_on_several_threads_do_not_meet(app: Redrive, note: Handler[[int], None]) -> None:
+    async def program(start: int) -> None:
+        for n in range(start, start + 50, 10):
+            await asyncio.gather(*(note.asubmit(m) for m in range(n, n + 10)))
+
+    threads = [threading.Thread(target=asyncio.run, args=[program(i * 50)]) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert numbers(app) == list(range(200))
+
+
+def test_one_loop_after_the_other_on_one_thread(app: Redrive, note: Handler[[int], None]) -> None:
+    """A loop that ended in the middle of a batch leaves nothing for the next one to wait for."""
+
+    async def hasty(n: int) -> None:
+        call = asyncio.ensure_future(note.asubmit(n))
+        await turns(n % 4)
+        del call
+
+    for n in range(8):
+        asyncio.run(hasty(n))
+    asyncio.run(note.asubmit(100))
+    assert numbers(app)[-1] == 100
+
+
+def test_threads_that_take_nothing_more_are_an_error_and_not_a_hang(
+    app: Redrive, note: Handler[[int], None]
+) -> None:
+    async def program() -> None:
+        note.threads.pool().shutdown()
+        answers = await asyncio.gather(*(note.asubmit(n) for n in range(3)), return_exceptions=True)
+        assert [type(one) for one in answers] == [RuntimeError] * 3
+
+    asyncio.run(program())
+    app.close()  # and the next use starts new ones
+    asyncio.run(note.asubmit(3))
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Do something in a forked child; gives its exit code."""
+    child = os.fork()
+    if child == 0:
+        code = 70
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("kind", ["jsonl:jobs.jsonl", "jobs.db"])
+def test_a_child_forked_in_the_middle_of_a_batch_submits_by_itself(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parent's batch, half collected or on its way, is the parent's alone."""
+    monkeypatch.chdir(tmp_path)
+    app = Redrive(kind)
+
+    @app.handler("note")
+    def note(number: int) -> None: ...
+
+    async def crowd(start: int) -> None:
+        await asyncio.gather(*(note.asubmit(n) for n in range(start, start + 10)))
+
+    async def program() -> None:
+        with closed_gate(app, monkeypatch) as there:
+            under_way = asyncio.ensure_future(crowd(0))
+            await arrival(there)
+            collecting = asyncio.ensure_future(crowd(10))
+            await turns(2)  # it has asked, and leaves in the next turn
+            assert in_child(lambda: asyncio.run(crowd(20))) == 0
+        await asyncio.gather(under_way, collecting)
+
+    asyncio.run(program())
+    assert numbers(app) == list(range(30))
+    app.close()

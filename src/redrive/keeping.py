@@ -182,8 +182,8 @@ class Keeper:
     def submit_all(self, drafts: Sequence[Draft]) -> list[Job | BaseException]:
         """Store jobs at once; what is wrong with one of them is that one's error alone.
 
-        A store that takes none of them is everybody's error; else the halves are tried, so that few
-        bad ones cost few more writes. An id that is stored already changes nothing.
+        Where it may be one's fault the halves are tried, so that few bad ones cost few more writes;
+        a store that takes nothing is everybody's error.
         """
         try:
             stored = self._store_all([self._named(one.job, one.entry) for one in drafts])
@@ -192,6 +192,8 @@ class Keeper:
                 return [error]
             half = len(drafts) // 2
             return self.submit_all(drafts[:half]) + self.submit_all(drafts[half:])
+        except StoreError as error:
+            return [error] * len(drafts)
         told = zip(drafts, stored, strict=True)
         return [draft.context.run(self._told, job) for draft, job in told]
 

@@ -208,6 +208,29 @@ def test_a_store_that_takes_nothing_is_everybodys_error(
     assert numbers(app) == [20]
 
 
+def test_a_store_that_is_lost_between_two_halves_fails_only_the_second(
+    app: Redrive, note: Handler[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is told that a job was not stored which was."""
+    real = app.store.add
+
+    def add(jobs: Sequence[Job], *, within: object = None) -> list[Job]:
+        if len(jobs) == 4:
+            raise KeyConflict("one of you")
+        if '{"number":3}' in {job.payload for job in jobs}:
+            raise StoreBusy("another program holds it")
+        return real(jobs, within=within)
+
+    async def program() -> None:
+        monkeypatch.setattr(app.store, "add", add)
+        calls = (note.asubmit(n) for n in range(4))
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(one) for one in answers] == [Job, Job, StoreBusy, StoreBusy]
+
+    asyncio.run(program())
+    assert numbers(app) == [0, 1]
+
+
 def test_cancelling_one_takes_nothing_from_the_others(
     app: Redrive, note: Handler[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,13 @@ from redrive.selection import USUAL, Filters
 from redrive.stores import open_store, shown
 from redrive.stores.base import Count, Moved, Note, Page, Report, Store
 from redrive.strategy import Rand
-from redrive.worker.registry import Entry, check_functions, check_name
+from redrive.worker.registry import (
+    Entry,
+    Isolation,
+    check_functions,
+    check_isolation,
+    check_name,
+)
 from redrive.worker.turn import Pass
 
 if TYPE_CHECKING:
@@ -94,6 +100,7 @@ class Redrive(Desk):
         policy: Policy | None = None,
         attempts: int | None = None,
         timeout: Duration | None = None,
+        isolation: Isolation | None = None,
         lane: str | None = None,
         already_done: Callable[..., object] | None = None,
         formerly: str | Iterable[str] = (),
@@ -101,8 +108,11 @@ class Redrive(Desk):
         """Register a function under a name that is written to disk.
 
         `formerly` are names it had before; `already_done` is asked before a job is declared dead.
+        `isolation="process"` has a worker run it in a process of its own, which may crash; so does
+        a `timeout` of a plain function, which nothing less could end, unless it says "thread".
         """
         check_name(name)
+        check_isolation(isolation)
         chosen = (policy or self._policy).limited(attempts)
         if policy is not None and attempts is not None and policy.attempts is not None:
             msg = f"handler {name!r}: give attempts on the policy or on the handler, not on both"
@@ -110,12 +120,6 @@ class Redrive(Desk):
 
         def register(function: Callable[P, R]) -> Handler[P, R]:
             is_async = check_functions(name, function, already_done)
-            if timeout is not None and not is_async:
-                msg = (
-                    f"handler {name!r}: a time limit for a plain function needs the worker, which "
-                    "is not built yet; make it async or leave timeout out"
-                )
-                raise UsageError(msg)
             entry = Entry(
                 name=name,
                 function=function,
@@ -123,6 +127,7 @@ class Redrive(Desk):
                 policy=chosen,
                 lane=lane or name,
                 timeout=None if timeout is None else _duration.seconds(timeout, name="timeout"),
+                isolation=isolation,
                 already_done=already_done,
                 formerly=(formerly,) if isinstance(formerly, str) else tuple(formerly),
                 is_async=is_async,
@@ -202,7 +207,9 @@ class Redrive(Desk):
             grace=_duration.seconds(grace, name="grace"),
         )
         name = program or programs.spelled(self)
-        return Worker(self.keeper.turn(), plan, program=name, cleanup=self.cleanup)
+        return Worker(
+            self.keeper.turn(), plan, policy=self._policy, program=name, cleanup=self.cleanup
+        )
 
     def cleanup(self) -> int:
         """Remove finished jobs that are older than their policy keeps them; gives how many."""

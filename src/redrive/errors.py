@@ -4,7 +4,8 @@ RedriveError
 ├── UsageError (also a ValueError)    something in the call is wrong; the message says what to do
 │   ├── BadPayload                    an argument cannot be kept as JSON; names the field
 │   ├── KeyConflict                   an idempotency key already stands for other work
-│   └── UnknownHandler                a name that nobody registered here
+│   ├── UnknownHandler                a name that nobody registered here
+│   └── ProgramMissing                `module:attribute` could not be imported; has a hint
 ├── StoreError                        the store could not do it; nothing was half done
 │   ├── StoreMissing                  there is no store at that place yet
 │   ├── StoreForeign                  not a Redrive store, or one written by a newer version
@@ -13,6 +14,7 @@ RedriveError
 │   ├── StoreBusy                     another process holds the lock; names it
 │   ├── StoreDamaged                  bytes that were acknowledged are not what they were; has the offset
 │   └── StoreLost                     the file was replaced or cut behind our back, or I/O failed
+├── ChildFailed                       a process for a handler could not be started; no job was harmed
 ├── JobNotFound                       no job of that id
 ├── Refused                           the job is not in a state that allows this
 └── Kept                              `Tried.value` of a call that failed and was kept
@@ -64,6 +66,19 @@ class KeyConflict(UsageError):
 
 class UnknownHandler(UsageError):
     """No handler of that name is registered in this program."""
+
+
+class ProgramMissing(UsageError):
+    """A program cannot be imported by its name; `broken` if it is there but fails."""
+
+    def __init__(self, message: str, *, hint: str = "", broken: bool = False) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.broken = broken
+
+
+class ChildFailed(RedriveError):
+    """A process to run a handler in could not be had; the handler was not started."""
 
 
 class StoreError(RedriveError):

@@ -96,11 +96,9 @@ def test_a_bare_decorator_says_how_it_is_written(app: Redrive) -> None:
         def function() -> None: ...
 
 
-def test_a_time_limit_that_could_not_be_kept_is_refused(app: Redrive) -> None:
-    with pytest.raises(UsageError, match="time limit"):
-
-        @app.handler("slow", timeout="1s")
-        def slow() -> None: ...
+def test_an_isolation_that_nobody_knows_is_refused(app: Redrive) -> None:
+    with pytest.raises(UsageError, match="'thread' or 'process'; found 'fork'"):
+        app.handler("slow", isolation="fork")(print)  # type: ignore[arg-type]
 
 
 def test_cancelling_atry_now_cancels_it_and_keeps_nothing(app: Redrive) -> None:

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from redrive.args import Arguments
 from redrive.errors import UnknownHandler, UsageError
@@ -13,6 +14,10 @@ from redrive.policy import Policy
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _LANE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._:-]{0,127}")
+
+
+Isolation = Literal["thread", "process"]
+"""Beside others in the worker's own process, or in a child, which can be killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,8 @@ class Entry:
     policy: Policy
     lane: str
     timeout: float | None = None
+    isolation: Isolation | None = None
+    """Where a worker runs it; None: in a child if it is a plain function with a time limit."""
     already_done: Callable[..., object] | None = None
     formerly: tuple[str, ...] = ()
     is_async: bool = False
@@ -113,6 +120,13 @@ def check_name(name: str) -> str:
         msg = f"a name must be 1 to 64 of A-Z a-z 0-9 . _ -, no dot first; found {name!r}{hint}"
         raise UsageError(msg)
     return name
+
+
+def check_isolation(isolation: Isolation | None) -> None:
+    """Refuse a word that nobody would obey."""
+    if isolation is not None and isolation not in get_args(Isolation):
+        msg = f"isolation must be 'thread' or 'process'; found {isolation!r}"
+        raise UsageError(msg)
 
 
 def check_lane(lane: str) -> str:

@@ -1,0 +1,238 @@
+"""The other side of `worker.children`: `python -m redrive.child module:app`.
+
+A worker starts it; people do not. It imports the program, then runs one job after the other in its
+main thread, while another thread listens to the worker. It never opens the store; a handler may.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import io
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from functools import cached_property
+from queue import SimpleQueue
+from types import FrameType
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from redrive.app import Redrive
+from redrive.errors import ProgramMissing, UsageError
+from redrive.program import found, imported
+from redrive.worker.context import Current
+from redrive.worker.registry import Entry
+from redrive.worker.run import Execution, awaited, finished
+from redrive.worker.wire import Message, job_in, line_of, message_in, said
+
+if TYPE_CHECKING:
+    import asyncio
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_HIGH = 200
+"""Where our descriptors are out of the way of handlers that close low ones."""
+_SET_SIGNAL = 10  # F_SETSIG
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+
+
+class Ended(SystemExit):
+    """The worker ended this handler; nothing but a SystemExit gets out of every loop."""
+
+
+class Line:
+    """The connection to the worker, which is listened to also while a handler runs."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self.orders: SimpleQueue[Message] = SimpleQueue()
+        self.current: Current | None = None
+        """The job that runs."""
+        self._is_ending = False
+        threading.Thread(target=self._listen, name="redrive-line", daemon=True).start()
+        # A fork of a handler's must neither answer for it nor keep the line open.
+        os.register_at_fork(after_in_child=self._socket.close)
+
+    def tell(self, message: Message) -> None:
+        """Send a message to the worker."""
+        self._socket.sendall(line_of(message))
+
+    def _listen(self) -> None:
+        with contextlib.suppress(OSError), self._socket.makefile("rb") as lines:
+            for line in lines:
+                self._hear(message_in(line))
+        os.killpg(0, signal.SIGKILL)  # the worker is gone, and nobody takes the result
+
+    def _hear(self, message: Message) -> None:
+        current = self.current
+        if "lost" in message:
+            if current is not None and current.job_id == message["lost"]:
+                current.lose()
+        elif "end" in message:
+            self._is_ending = True
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+        else:
+            self.orders.put(message)
+
+    def on_term(self, _number: int, _frame: FrameType | None) -> None:
+        """End the handler, once and only if the worker says so.
+
+        Service managers send this signal to all processes of a worker, which then shall drain.
+        """
+        if self._is_ending and self.current is not None:
+            self._is_ending = False
+            msg = "the worker ended it"
+            raise Ended(msg)
+
+
+class Runner:
+    """Runs jobs of a program."""
+
+    def __init__(self, app: Redrive, line: Line) -> None:
+        self._app = app
+        self._line = line
+        self._pid = os.getpid()
+        self._found = _surroundings()
+
+    def run(self, message: Message) -> None:
+        """Run a job and say how it ended."""
+        job = job_in(message)
+        entry = self._entry(job.handler, message["module"])
+        if entry is None:
+            self._line.tell({"unknown": True})
+            return
+        execution = Execution(entry, job, self._app.keeper.settings.clock)
+        self._line.tell({"began": execution.started})
+        try:
+            with execution:
+                self._line.current = execution.context
+                self._call(entry, execution)
+        except BaseException as error:  # noqa: BLE001 - nobody presses Ctrl-C here: the handler raised it
+            execution.fail(error)
+        self._line.current = None
+        if os.getpid() != self._pid:
+            os._exit(0)  # a fork of the handler's came back too
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        end = {"took": execution.duration, "spoiled": self._spoiled()}
+        self._line.tell(said(execution.outcome) | end)
+
+    def _entry(self, name: str, module: str) -> Entry | None:
+        """Find a handler; it may be in a module that the program's own does not import."""
+        registry = self._app.keeper.registry
+        if name not in registry.names() and module:
+            with contextlib.suppress(ProgramMissing):
+                imported(module)
+        return registry.get(name)
+
+    def _call(self, entry: Entry, execution: Execution) -> None:
+        if entry.is_async:
+            self._loop.run(_called(entry, execution))
+        else:
+            finished(entry.function(**execution.arguments))
+
+    @cached_property
+    def _loop(self) -> asyncio.Runner:
+        import asyncio  # noqa: PLC0415 - slow to import, and many programs have no async handler
+
+        return asyncio.Runner()
+
+    def _spoiled(self) -> str:
+        """Name what the handler changed under the next one."""
+        now = _surroundings()
+        return ", ".join(name for name, value in self._found.items() if now[name] != value)
+
+
+async def _called(entry: Entry, execution: Execution) -> object:
+    result = entry.function(**execution.arguments)
+    return await awaited(execution, result)
+
+
+def _surroundings() -> dict[str, object]:
+    """Look at what a handler could leave changed under the next one."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return {
+        "directory": _or_none(os.getcwd),
+        "umask": mask,
+        "signals": [signal.getsignal(one) for one in signal.valid_signals()],
+        "blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        "timer": signal.getitimer(signal.ITIMER_REAL),
+        "standard streams": [_or_none(_identity, one) for one in range(3)],
+        "limits": [resource.getrlimit(one) for one in _LIMITS],
+        "processes": _or_none(os.waitpid, -1, os.WNOHANG) is None,
+    }
+
+
+_LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
+
+
+def _or_none(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    try:
+        return ask(*args, **kwargs)
+    except OSError:
+        return None
+
+
+def _moved(descriptor: int) -> int:
+    """Move a descriptor out of the way; programs that a handler starts do not get it."""
+    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    os.close(descriptor)
+    return high
+
+
+def _die_with(lifeline: int) -> None:
+    """Have the kernel kill us, and all we start, when the other end of this pipe is closed.
+
+    It needs no help of ours, so it works also while a handler holds the interpreter.
+    """
+    if sys.platform == "linux":
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, _SET_SIGNAL, signal.SIGKILL)
+        flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC)
+
+
+def _adopt_orphans() -> None:
+    """Be the parent of whatever a handler leaves behind, so that it is noticed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+
+def main() -> None:
+    """Import the program, and run what the worker says."""
+    name, line_end, lifeline = sys.argv[1:]
+    sys.argv[1:] = []
+    _die_with(_moved(int(lifeline)))
+    _adopt_orphans()
+    line = Line(_moved(int(line_end)))
+    sys.path[:] = line.orders.get()["path"]
+    try:
+        app = found(name, Redrive)
+    except UsageError as error:
+        line.tell({"broken": str(error)})
+        sys.exit(1)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)  # the last words before a crash count most
+    signal.signal(signal.SIGTERM, line.on_term)
+    runner = Runner(app, line)
+    line.tell({"ready": True})
+    while "bye" not in (message := line.orders.get()):
+        runner.run(message)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Programs by the name that a person types, `module:attribute`, and back.
+
+The only place that imports a module by name. What it is given comes from a person's command or
+settings, or from `spelled`; never from a store.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TypeVar
+
+from redrive.errors import ProgramMissing, UsageError
+from redrive.redact import error_text, type_name
+
+T = TypeVar("T")
+
+_ABSENT = object()
+
+
+def found(name: str, kind: type[T]) -> T:
+    """Import the object of that kind that a program is named by; ProgramMissing says why not."""
+    module_name, colon, path = name.partition(":")
+    if not colon or not module_name or not path:
+        msg = f"{name!r} names no program; write module:attribute, as in shop.jobs:app"
+        raise UsageError(msg)
+    module = imported(module_name)
+    value: object = module
+    for part in path.split("."):
+        value = getattr(value, part, _ABSENT)
+    if isinstance(value, kind):
+        return value
+    msg = f"{name} is of the type {type_name(value)}, not a {kind.__name__} object"
+    if value is _ABSENT:
+        msg = f"module {module_name} has no {path!r}"
+    raise ProgramMissing(msg, hint=_others(module, module_name, kind))
+
+
+def spelled(value: object) -> str | None:
+    """Say how another process could import this object; None if it could not.
+
+    A module that was started as `python -m shop.jobs` counts by that name. One that was started as
+    a plain script does not: to import it would be to run it again. Where several modules have the
+    object, the one that was loaded last is meant: it made it, the others imported it from there.
+    """
+    for loaded, module in reversed(list(sys.modules.items())):
+        for key, one in list(getattr(module, "__dict__", {}).items()):
+            if one is value and (name := importable(loaded)) is not None:
+                return f"{name}:{key}"
+    return None
+
+
+def importable(loaded: str) -> str | None:
+    """Give the name by which another process finds a loaded module, if it can."""
+    module = sys.modules.get(loaded)
+    spec: ModuleSpec | None = getattr(module, "__spec__", None)
+    if spec is None or spec.name.endswith("__main__"):
+        return None
+    parent = sys.modules.get(spec.name.rpartition(".")[0])
+    path = getattr(parent, "__path__", None)
+    specs = (finder.find_spec(spec.name, path) for finder in sys.meta_path)
+    again = next((one for one in specs if one is not None), None)
+    return spec.name if again is not None and again.origin == spec.origin else None
+
+
+def imported(name: str) -> ModuleType:
+    """Import a module, or say in words why not."""
+    here = os.getcwd()  # noqa: PTH109 - the text that `python -m` would put there too
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(error.name + ".")):
+            msg = f"no module {name!r} here or on the path of {sys.executable}"
+            hint = "run it in the program's directory and environment"
+            raise ProgramMissing(msg, hint=hint) from error
+        raise _failed(name, error) from error
+    except Exception as error:
+        raise _failed(name, error) from error
+    except SystemExit as error:
+        raise _failed(name, error) from error
+
+
+def _failed(name: str, error: BaseException) -> ProgramMissing:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    said = error_text(error)
+    msg = f"importing {name} failed: {type_name(error)}{f': {said}' if said else ''}{place}"
+    hint = f"python -c 'import {name}' shows the whole traceback"
+    return ProgramMissing(msg, hint=hint, broken=True)
+
+
+def _others(module: ModuleType, name: str, kind: type[object]) -> str:
+    known = [key for key, value in vars(module).items() if isinstance(value, kind)]
+    return f"did you mean {name}:{known[0]}?" if known else ""

@@ -1,0 +1,250 @@
+"""Children: reused processes that run one handler at a time and can be ended at any moment.
+
+A `Child` is the worker's handle. It starts its process when it is first needed, keeps it for the
+next job, and replaces it when it died, was ended, or says that a handler left something changed.
+Whatever a handler does there, `run` gives an outcome: an answer, a timeout, or a crash with the exact
+signal or exit code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal
+
+from redrive._log import log
+from redrive.errors import ChildFailed
+from redrive.job import Failed, Interrupted, Job, Outcome
+from redrive.program import importable
+from redrive.worker.process import Process
+from redrive.worker.registry import Entry
+from redrive.worker.run import crash, late
+from redrive.worker.wire import Message, order, outcome_in
+
+_START_WITHIN = 60.0
+"""Seconds a program has to be imported."""
+_LAST_WORDS = 1.0
+"""Seconds in which a process that is no longer needed may end by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a job ended in a child."""
+
+    outcome: Outcome
+    started: float
+    duration: float
+
+
+class Child:
+    """Runs jobs of the program `module:attribute`, one at a time, from whatever thread.
+
+    `grace` is how many seconds lie between the asking and the killing of a handler that is late.
+    Other threads may call `lose` and `stop` at any time.
+    """
+
+    def __init__(self, program: str, *, grace: float = 5.0) -> None:
+        self.program = program
+        self.grace = grace
+        self._process: Process | None = None
+        self._job_id: str | None = None
+        self._is_lost = False
+        self._stop: float | None = None
+        self._lock = threading.Lock()
+        self._wake, self._waker = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(self._waker, False)
+        self._is_closed = False
+        _children.add(self)
+
+    def run(self, job: Job, entry: Entry, *, on_start: Callable[[], object] | None = None) -> Ran:
+        """Run a job to its end, whatever that is; `on_start` is called when its handler begins.
+
+        ChildFailed means that the handler was not begun, so the job can be given back unharmed.
+        """
+        with self._lock:
+            self._job_id, self._is_lost = job.id, False
+        try:
+            # Twice: an idle process may have died since it was last seen, which is no job's fault.
+            for _ in range(2):
+                process = self._ready()
+                if process is None:
+                    return Ran(Interrupted(), time.time(), 0.0)
+                if ran := self._attempt(process, job, entry, on_start):
+                    return ran
+        finally:
+            self._job_id = None
+        msg = f"no child for {self.program}: it ends before it begins a job"
+        raise ChildFailed(msg)
+
+    def lose(self, job_id: str | None = None) -> None:
+        """Tell the handler that its lease is gone; a job that no longer runs here is passed over."""
+        with self._lock:
+            self._is_lost |= self._job_id is not None and job_id in {None, self._job_id}
+        self._nudge()
+
+    def stop(self, grace: float = 0.5) -> None:
+        """End what runs: asked now, killed after `grace` seconds. Nothing is begun afterwards."""
+        self._stop = grace
+        self._nudge()
+
+    def close(self) -> None:
+        """End the process and let go of everything; not while something runs."""
+        self._retire()
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                os.close(self._wake)
+                os.close(self._waker)
+
+    def _nudge(self) -> None:
+        with self._lock, contextlib.suppress(BlockingIOError):
+            if not self._is_closed:
+                os.write(self._waker, b".")
+
+    def _ready(self) -> Process | None:
+        """Give a process that waits for a job; None when all shall stop."""
+        if self._process is not None:
+            self._process.listen(0.0)
+            if self._process.gone:
+                self._retire()
+        if self._stop is not None or self._process is not None:
+            return None if self._stop is not None else self._process
+        self._process = process = Process(self.program, self._wake)
+        process.tell({"path": sys.path})
+        until = time.monotonic() + _START_WITHIN
+        while self._stop is None:
+            left = until - time.monotonic()
+            for message in process.listen(left):
+                if "ready" in message:
+                    return process
+                if "broken" in message:
+                    raise self._failed(str(message["broken"]))
+            if process.gone or left <= 0:
+                raise self._failed()
+        self._bury(0.0)
+        return None
+
+    def _attempt(
+        self, process: Process, job: Job, entry: Entry, on_start: Callable[[], object] | None
+    ) -> Ran | None:
+        """Have a job run; None if the process ended before it began."""
+        process.output.begin(job.id)
+        process.tell(order(job, _name_of(entry.function.__module__) or ""))
+        ending = _Ending(process, entry, self.grace)
+        answer: Message | None = None
+        while answer is None and not process.gone:
+            for message in process.listen(ending.due - time.monotonic()):
+                if "unknown" in message:
+                    raise self._failed(f"imported anew, it has no handler {entry.name!r}")
+                if "began" in message:
+                    ending.begin(message["began"])
+                    if on_start is not None:
+                        on_start()
+                answer = message if "outcome" in message else None
+            if self._is_lost:
+                self._is_lost = False
+                process.tell({"lost": job.id})
+            if answer is None:
+                ending.press(self._stop)
+        process.output.finish()
+        took = time.perf_counter() - ending.clock
+        if answer is not None and not ending.why:
+            took = answer["took"]
+        outcome = self._outcome(answer, ending, entry)
+        return None if outcome is None else Ran(outcome, ending.began or time.time(), took)
+
+    def _outcome(self, answer: Message | None, ending: _Ending, entry: Entry) -> Outcome | None:
+        """Say what happened; a process that cannot be used again is ended."""
+        if answer is None:
+            outcome: Outcome = crash(self._bury())
+        else:
+            outcome = outcome_in(answer)
+            if ending.why or answer.get("spoiled"):
+                log.debug("a child is replaced: %s", ending.why or answer["spoiled"])
+                self._retire()
+        if ending.why == "late":
+            trace = outcome.failure.traceback if isinstance(outcome, Failed) else ""
+            return Failed(replace(late(entry), traceback=trace))
+        if ending.why == "stopped" and isinstance(outcome, Failed):
+            return Interrupted()
+        return None if answer is None and not ending.began else outcome
+
+    def _failed(self, why: str = "") -> ChildFailed:
+        how = self._bury()
+        return ChildFailed(f"no child for {self.program}: {why or f'it {how} while it started'}")
+
+    def _retire(self) -> None:
+        """Let the process end, for it is not needed any more."""
+        if self._process is not None:
+            self._process.tell({"bye": True})
+            self._bury()
+
+    def _bury(self, patience: float = _LAST_WORDS) -> str:
+        process, self._process = self._process, None
+        return process.end(patience) if process else ""
+
+    def forget(self) -> None:
+        """Let go of everything in a fork of the worker: it is the parent's."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.forget()
+        self._lock = threading.Lock()
+
+
+class _Ending:
+    """When a run must be ended, why, and what is done next about it."""
+
+    def __init__(self, process: Process, entry: Entry, grace: float) -> None:
+        self._process = process
+        self._grace = grace
+        # An async handler is first ended by its own loop, which leaves the process whole.
+        self._limit = entry.timeout and entry.timeout + (grace if entry.is_async else 0.0)
+        self.why: Literal["", "late", "stopped"] = ""
+        self.due = float("inf")
+        self.began: float | None = None
+        self.clock = time.perf_counter()
+
+    def begin(self, began: float) -> None:
+        """Start the clock."""
+        self.began, self.clock = began, time.perf_counter()
+        if self._limit is not None:
+            self.due = time.monotonic() + self._limit
+
+    def press(self, stop: float | None) -> None:
+        """Do what is due: nothing, ask it to end, or kill it."""
+        now = time.monotonic()
+        if stop is not None and not self.why:
+            self._ask("stopped", now + stop)
+        elif now < self.due:
+            return
+        elif self.why:
+            self._process.signal(signal.SIGKILL)
+            self.due = float("inf")
+        else:
+            self._ask("late", now + self._grace)
+
+    def _ask(self, why: Literal["late", "stopped"], due: float) -> None:
+        self.why, self.due = why, due
+        self._process.tell({"end": True})
+        self._process.signal(signal.SIGTERM)
+
+
+_name_of = cache(importable)
+_children: weakref.WeakSet[Child] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for child in list(_children):
+        child.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

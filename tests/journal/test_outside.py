@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -45,6 +46,17 @@ def test_a_deleted_file_is_not_written_to_any_more(store: JsonlStore, path: Path
     """F16: never to an unlinked inode."""
     path.unlink()
     refuses(store, path)
+
+
+def test_a_refusal_that_is_repeated_does_not_grow(store: JsonlStore, path: Path) -> None:
+    """F16: a worker asks for days; an error that is raised again keeps every frame it passed."""
+    path.unlink()
+    lengths: list[int] = []
+    for _ in range(3):
+        with pytest.raises(StoreLost) as caught:
+            store.add([make_job("b")])
+        lengths.append(len(traceback.extract_tb(caught.value.__traceback__)))
+    assert lengths[1] == lengths[2]
 
 
 def test_a_rotated_file_is_not_written_to_any_more(store: JsonlStore, path: Path) -> None:

@@ -50,7 +50,7 @@ def if_worthwhile(journal: Journal, clock: Clock) -> None:
 def compact(journal: Journal, now: float) -> None:
     """Rewrite the file with what is still needed. Under the lock only."""
     if journal.refusal is not None:
-        raise journal.refusal
+        raise journal.refusal.with_traceback(None)
     before = journal.size
     _rewrite(journal, now)
     journal.look_at = 0

@@ -99,7 +99,7 @@ class Journal:
     def refresh(self, *, locked: bool) -> None:
         """Take in what others did to the file; who holds the lock may also mend its tail."""
         if self.lost is not None:
-            raise self.lost
+            raise self.lost.with_traceback(None)
         try:
             length = None if self._stale else self._length()
             if length == self.size:
@@ -292,7 +292,7 @@ class Journal:
         if not changes:
             return
         if self.refusal is not None:
-            raise self.refusal
+            raise self.refusal.with_traceback(None)
         bodies = [lines.body_of(change) for change in changes]
         last = len(changes) - 1
         offset = self.size + sum(map(len, self._unwritten.values()))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,23 +42,25 @@ def live(
     *,
     tries: int = 1,
     broken: Broken | None = None,
-) -> tuple[int, Told]:
-    """Live with something happening at a call (`signal=SIGKILL:when=7`); gives the status too."""
+) -> tuple[bool, Told]:
+    """Live with something happening at a call (`signal=SIGKILL:when=7`); gives whether it did."""
     child, ledger = life.start(directory, tries=tries, broken=broken)
-    command = ["strace", "-o", "/dev/null", "-p", str(child), "-e", f"inject={call}:{what}"]
+    log = directory.with_suffix(".strace")
+    command = ["strace", "-o", str(log), "-p", str(child)]
+    command += ["-e", f"trace={call}", "-e", f"inject={call}:{what}"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as strace:
         assert strace.stderr is not None
         said = strace.stderr.readline()
         if "attached" not in said:
-            ledger.close()
-            os.waitpid(child, 0)
-            message = f"strace cannot attach here: {said.strip()}"
-            raise SystemExit(message)
+            os.kill(child, signal.SIGKILL)
+            sys.exit(f"strace cannot attach here: {said.strip()}")
         ledger.send(b"!")
         told = read(ledger)
         _, status = os.waitpid(child, 0)
         strace.stderr.read()
-    return status, told
+    if os.WIFSIGNALED(status) and status != signal.SIGKILL:
+        told.wrong = f"it was ended by signal {os.WTERMSIG(status)}"
+    return status == signal.SIGKILL or "(INJECTED)" in log.read_text("utf-8", "replace"), told
 
 
 def at_every(one: Callable[[str, int], bool], every: int) -> int:

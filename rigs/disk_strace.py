@@ -10,7 +10,6 @@ Exit code 1 when something was lost, half or twice (with --control: when nothing
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import tempfile
 import time
@@ -49,10 +48,10 @@ def run(kind: str, root: Path, plan: Plan, broken: Broken | None = None) -> tupl
             return False
         place = next(places)
         what = f"signal=SIGKILL:when={number}"
-        status, told = live(life, place, call, what, broken=broken)
+        killed, told = live(life, place, call, what, broken=broken)
         if found := life.judge(place, told, told.done):
             wrong.append(f"{kind}, killed at {call} {number}: {found}")
-        return status == signal.SIGKILL
+        return killed
 
     return at_every(one, plan.every), wrong
 

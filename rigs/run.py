@@ -67,6 +67,20 @@ RIGS: dict[str, Rig] = {
         short="rigs/disk_power.py --control",
         needs=("fusermount3",),
     ),
+    "disk-errors": Rig(
+        full="rigs/disk_errors.py",
+        short="rigs/disk_errors.py --short",
+        needs=("strace", "fusermount3"),
+    ),
+    "disk-errors-control": Rig(
+        full="rigs/disk_errors.py --control",
+        short="rigs/disk_errors.py --control",
+        needs=("strace", "fusermount3"),
+    ),
+    "disk-full": Rig(full="rigs/disk_full.py", short="rigs/disk_full.py --short"),
+    "disk-full-control": Rig(
+        full="rigs/disk_full.py --control", short="rigs/disk_full.py --control"
+    ),
 }
 
 

@@ -12,7 +12,6 @@ from redrive.stores import _files
 from redrive.stores.jsonl import lines
 from redrive.stores.jsonl.journal import Journal
 from redrive.stores.sqlite import opening
-from redrive.stores.sqlite.file import SqliteFile
 
 
 def no_fsync() -> None:
@@ -77,9 +76,13 @@ def no_log() -> None:
     _after_opening("PRAGMA journal_mode = MEMORY")
 
 
-def goes_on_after_failure() -> None:
-    """Write on after the disk failed, as if nothing had been."""
-    SqliteFile._check_disk = lambda self: None  # type: ignore[method-assign] # noqa: SLF001, ARG005
+def short_write_ignored() -> None:
+    """Write once, and never look how much was written."""
+
+    def once(descriptor: int, data: Any) -> None:
+        os.write(descriptor, data)
+
+    _files.write_all = once
 
 
 def _after_opening(pragma: str) -> None:
@@ -91,12 +94,3 @@ def _after_opening(pragma: str) -> None:
         return connection
 
     opening.open_writer = changed
-
-
-def short_write_ignored() -> None:
-    """Write once, and never look how much was written."""
-
-    def once(descriptor: int, data: Any) -> None:
-        os.write(descriptor, data)
-
-    _files.write_all = once

@@ -12,7 +12,7 @@ from redrive._duration import Duration
 from redrive.errors import Kept, UsageError
 from redrive.job import Failed, Job, State
 from redrive.keeping import Keeper, Options, check_key
-from redrive.worker.registry import Entry, check_name
+from redrive.worker.registry import Entry, check_name, warn_unlimited
 from redrive.worker.run import Execution, awaited, finished
 
 P = ParamSpec("P")
@@ -89,6 +89,7 @@ class Handler(Generic[P, R_co]):
         execution = self.keeper.begin(self.entry, self._payload(args, kwargs), self.chosen)
         if isinstance(execution, Job):
             return Tried(done=execution.state is State.COMPLETED, job=execution)
+        warn_unlimited(self.entry)
         try:
             with self.keeper.holding(execution, self.chosen), execution:
                 execution.value = finished(self.entry.function(*args, **kwargs))

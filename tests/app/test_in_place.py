@@ -6,6 +6,8 @@ import asyncio
 import logging
 import signal
 import threading
+import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -323,3 +325,17 @@ def test_a_handler_is_told_that_its_lease_is_gone_and_its_result_does_not_count(
             assert app.run_due().taken == 0
         assert app.get(job.id).holder == "thief"
         assert "was not taken" in caplog.text
+
+
+def test_a_time_limit_of_a_plain_function_is_said_not_to_be_kept_here_once(
+    app: Redrive, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.handler(f"slow-{uuid.uuid4()}", timeout=0.001)
+    def slow() -> None:
+        time.sleep(0.01)
+
+    slow.submit()
+    assert slow.try_now().done
+    assert app.run_due().succeeded == 1
+    [said] = [one.getMessage() for one in caplog.records if "time limit" in one.getMessage()]
+    assert said.startswith(f"the time limit of {slow.name} is not kept here")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from redrive._log import log
 from redrive.args import Arguments
 from redrive.errors import UnknownHandler, UsageError
 from redrive.policy import Policy
@@ -97,6 +98,19 @@ class Registry:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+def warn_unlimited(entry: Entry) -> None:
+    """Say once that a plain function is run here, where nothing can end it."""
+    if entry.timeout is not None and not entry.is_async and entry.name not in _warned:
+        _warned.add(entry.name)
+        log.warning(
+            "the time limit of %s is not kept here: only a worker can end a plain function",
+            entry.name,
+        )
+
+
+_warned: set[str] = set()
 
 
 def check_functions(

@@ -12,12 +12,12 @@ import dataclasses
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 from uuid import UUID
 
 from redrive import _json
@@ -38,8 +38,13 @@ class Arguments:
     def __init__(self, function: Callable[..., object], name: str) -> None:
         self.function = function
         self.signature = inspect.signature(function)
-        for parameter in self.signature.parameters.values():
+        parameters = self.signature.parameters.values()
+        for parameter in parameters:
             _check_parameter(parameter, name)
+        named = [one for one in parameters if one.kind is not one.VAR_KEYWORD]
+        self._names = frozenset(one.name for one in named)
+        self._needed = frozenset(one.name for one in named if one.default is one.empty)
+        self._rest = next((one.name for one in parameters if one.kind is one.VAR_KEYWORD), "")
 
     @cached_property
     def hints(self) -> dict[str, object]:
@@ -75,22 +80,24 @@ class Arguments:
     def load(self, payload: str) -> dict[str, object]:
         """Give the keyword arguments of a stored payload; BadPayload if they no longer fit."""
         values = _json.loads(payload)
+        if not self._fit(values.keys()):
+            self._refuse(values)
+        hints, names, rest = self.hints, self._names, self._rest
+        return {
+            name: decode(value, hints.get(name if name in names else rest, Any), f"$.{name}")
+            for name, value in values.items()
+        }
+
+    def _fit(self, names: Set[str]) -> bool:
+        return names >= self._needed and (bool(self._rest) or names <= self._names)
+
+    def _refuse(self, values: dict[str, object]) -> NoReturn:
         try:
             self.signature.bind(**values)
         except TypeError as error:
             msg = f"the stored arguments no longer fit the handler: {error}"
             raise BadPayload(msg) from None
-        rest = next(
-            (n for n, p in self.signature.parameters.items() if p.kind is p.VAR_KEYWORD), ""
-        )
-        return {
-            name: decode(
-                value,
-                self.hints.get(name if name in self.signature.parameters else rest, Any),
-                f"$.{name}",
-            )
-            for name, value in values.items()
-        }
+        raise AssertionError(values)
 
 
 def _annotated(function: Callable[..., object]) -> Callable[..., object]:

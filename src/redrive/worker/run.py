@@ -121,6 +121,8 @@ def _is(error: BaseException | None, kind: type[BaseException]) -> bool:
 
 def finished(result: object) -> object:
     """Refuse what a plain function only started: a coroutine or generator that nobody would run."""
+    if result is None:
+        return None
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
         if inspect.iscoroutine(result):
             result.close()
@@ -177,16 +179,26 @@ def worker_name() -> str:
 
 def crash(why: str) -> Failed:
     """Say that an attempt's end was not seen: the worker vanished, or was killed."""
-    cause = fingerprint.of_text("Crash", why)
-    return Failed(
-        Failure(
-            category=Category.CRASH,
-            why=why,
-            type="Crash",
-            message=why,
-            fingerprint=cause.fingerprint,
-            title=cause.title,
-        )
+    return Failed(told(Category.CRASH, "Crash", why))
+
+
+def late(entry: Entry) -> Failure:
+    """Say that a handler ran past its limit and could not be asked where it stood."""
+    why = f"ran past its time limit of {entry.timeout:g} s"
+    return told(Category.TIMEOUT, "TimeoutError", why)
+
+
+def told(category: Category, kind: str, why: str, *, final: bool = False) -> Failure:
+    """Give a failure that is known only in words."""
+    cause = fingerprint.of_text(kind, why)
+    return Failure(
+        category=category,
+        why=why,
+        type=kind,
+        message=why,
+        final=final,
+        fingerprint=cause.fingerprint,
+        title=cause.title,
     )
 
 
@@ -218,20 +230,6 @@ def conclude(
 def given_back(claim: Claim, delay: float | None = None) -> Settlement:
     """End a claim that was never begun, or not to its end: nothing is spent."""
     return Settlement(claim, Release(delay))
-
-
-def late(entry: Entry, why: str = "") -> Failure:
-    """Say that a handler ran past its limit and could not be asked where it stood."""
-    said = why or f"ran past its time limit of {entry.timeout:g} s"
-    cause = fingerprint.of_text("TimeoutError", said)
-    return Failure(
-        category=Category.TIMEOUT,
-        why=said,
-        type="TimeoutError",
-        message=said,
-        fingerprint=cause.fingerprint,
-        title=cause.title,
-    )
 
 
 def record_of(

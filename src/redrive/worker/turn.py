@@ -23,7 +23,8 @@ from redrive.stores.base import Query, Store, every
 from redrive.strategy import Rand
 from redrive.worker.interrupts import Interrupts
 from redrive.worker.leases import Leases, Task
-from redrive.worker.registry import Entry, Registry
+from redrive.worker.pauses import Pauses
+from redrive.worker.registry import Entry, Registry, warn_unlimited
 from redrive.worker.run import (
     Execution,
     awaited,
@@ -94,6 +95,7 @@ class Turn:
         self.bus = bus
         self.rand = rand
         self.worker = worker_name()
+        self.pauses = Pauses(store, registry, bus)
         self._interrupts = Interrupts()
 
     def run(
@@ -250,6 +252,7 @@ class Turn:
         """Tell everybody of a verdict. A refused one is only written to the log."""
         if job is not None:
             self.tell(job, settlement)
+            self.pauses.seen(settlement)
             return
         claim = settlement.claim
         log.warning(
@@ -277,6 +280,7 @@ class Turn:
                 if entry.is_async:
                     execution.value = loop(_called(entry, execution))
                 else:
+                    warn_unlimited(entry)
                     execution.value = finished(entry.function(**execution.arguments))
         except KeyboardInterrupt as error:
             if self._interrupts.seen:
@@ -294,7 +298,7 @@ class Turn:
         """Decide what becomes of a job that ran here."""
         return conclude(
             claim,
-            outcome,
+            self.pauses.excused(entry, claim.job, outcome),
             entry,
             started=started,
             duration=duration,

@@ -15,6 +15,8 @@ from typing import Self
 
 from redrive._log import log
 from redrive.errors import StoreError
+from redrive.policy import Policy
+from redrive.worker import presence
 from redrive.worker.hands import Hands
 from redrive.worker.leases import Task
 from redrive.worker.pace import Pace
@@ -47,6 +49,21 @@ class Plan:
     """Seconds between two removals of old finished jobs."""
 
 
+class Duty:
+    """Something to be done every so often."""
+
+    def __init__(self, every: float, work: Callable[[], object]) -> None:
+        self._every = every
+        self._work = work
+        self._next = 0.0
+
+    def tick(self, now: float) -> None:
+        """Do it if it is time."""
+        if now >= self._next:
+            self._next = now + self._every
+            self._work()
+
+
 class Worker:
     """Runs jobs until it is stopped: in a thread of its own inside `with`, or by `run()`."""
 
@@ -55,11 +72,13 @@ class Worker:
         turn: Turn,
         plan: Plan,
         *,
+        policy: Policy,
         program: str | None = None,
         cleanup: Callable[[], object] = lambda: None,
     ) -> None:
         self.turn = turn
         self.plan = plan
+        self.policy = policy
         self.wants_replacement = False
         """Whether it stopped because its process should be replaced by a new one."""
         self._cleanup = cleanup
@@ -74,7 +93,19 @@ class Worker:
         self._suspect_runs = False
         self._stopping: float | None = None
         self._thread: threading.Thread | None = None
-        self._next_sweep = self._next_cleanup = self._next_suspect = 0.0
+        self._since = turn.clock.now()
+        self._duties = self._make_duties()
+
+    def _make_duties(self) -> list[Duty]:
+        lease = self.turn.lease_for
+        return [
+            Duty(0.2, self._pass_pauses),
+            Duty(_SUSPECTS, self._take_suspect),
+            Duty(lease / 2, self.turn.sweep),
+            Duty(presence.SIGN_EVERY, lambda: presence.sign(self.turn, self._since)),
+            Duty(self.plan.cleanup, self._cleanup),
+            Duty(self.plan.cleanup, lambda: presence.bury_unserved(self.turn, self.policy)),
+        ]
 
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self.run, name="redrive-worker", daemon=True)
@@ -102,6 +133,7 @@ class Worker:
                 self._try(self._drain)
             self._hands.end()
             self._try(self._settle)
+            self._try(lambda: presence.leave(self.turn))
         self._hands.close()
 
     def _try(self, work: Callable[[], None]) -> None:
@@ -150,7 +182,8 @@ class Worker:
         self._leases.drop(task)
         self._busy -= 1
         if task is self._suspect:
-            self._suspect, self._suspect_runs, self._next_suspect = None, False, 0.0
+            self._suspect, self._suspect_runs = None, False
+            self._take_suspect()
 
     def _claim(self) -> None:
         if self._must_be_alone() or not self._rest.may_find:
@@ -161,7 +194,17 @@ class Worker:
             self._rest.found(len(tasks), room)
             self._hands.put(tasks)
 
-    def _claimed(self, limit: int, *, suspects: bool = False) -> list[Task]:
+    def _pass_pauses(self) -> None:
+        """Claim what may go past a pause: a probe, or a share of a backlog that is let go."""
+        room = self._pace.room(self._busy, self._hands.waiting)
+        for grant in self.turn.pauses.grants(room):
+            tasks = self._claimed(grant.jobs, lane=grant.lane)
+            self.turn.pauses.used(grant, len(tasks))
+            self._hands.put(tasks)
+
+    def _claimed(
+        self, limit: int, *, lane: str | None = None, suspects: bool = False
+    ) -> list[Task]:
         since = self._leases.now()
         registry = self.turn.registry
         claims = self.turn.store.claim(
@@ -169,6 +212,8 @@ class Worker:
             limit=limit,
             holder=self.turn.holder,
             lease_for=self.turn.lease_for,
+            lanes=None if lane is None else [lane],
+            past_pauses=lane is not None,
             suspects=suspects,
         )
         tasks = [Task(claim, registry.need(claim.job.handler)) for claim in claims]
@@ -193,17 +238,12 @@ class Worker:
             self._hands.put([self._suspect])
 
     def _do_duties(self) -> None:
-        now = time.monotonic()
         self._hands.give_up_late()
-        if now >= self._next_suspect or (self._suspect and not self._suspect_runs):
-            self._next_suspect = now + _SUSPECTS
+        if self._suspect is not None and not self._suspect_runs:
             self._take_suspect()
-        if now >= self._next_sweep:
-            self._next_sweep = now + self.turn.lease_for / 2
-            self.turn.sweep()
-        if now >= self._next_cleanup:
-            self._next_cleanup = now + self.plan.cleanup
-            self._cleanup()
+        now = time.monotonic()
+        for duty in self._duties:
+            duty.tick(now)
         self._check_health()
 
     def _check_health(self) -> None:

@@ -1,0 +1,174 @@
+"""Pauses that an outage brings about: a lane stops before its jobs burn their attempts.
+
+When enough different jobs of a lane fail in a row for reasons that are not their own, the lane is
+paused for all workers. From time to time one job goes through, as a probe. If it fails for such a
+reason too it is given back unspent; if it succeeds, the backlog is let go at a steady rate, and then
+the pause ends. All of that is one note in the store, changed by compare-and-set, so any worker may
+take the next step and none takes it twice. Pauses of people are left alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from redrive._log import log
+from redrive.events import Bus, Event
+from redrive.job import Category, Completed, Failed, Interrupted, Job, Outcome, Settlement
+from redrive.stores.base import PAUSE, Note, Store
+
+if TYPE_CHECKING:
+    from redrive.policy import Pause
+    from redrive.worker.registry import Entry, Registry
+
+OUTAGES = frozenset({Category.TRANSIENT, Category.RATE_LIMIT, Category.QUOTA, Category.AUTH})
+"""The categories that say nothing about the job itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Leave to claim some jobs of a paused lane."""
+
+    lane: str
+    jobs: int
+    note: Note
+    is_probe: bool
+
+
+class Pauses:
+    """Trips lanes, probes them and lets them go again."""
+
+    def __init__(self, store: Store, registry: Registry, bus: Bus) -> None:
+        self._store = store
+        self._registry = registry
+        self._bus = bus
+        self._streaks: dict[str, set[str]] = {}
+        self._known: frozenset[str] = frozenset()
+        """The lanes that were found paused at the last look."""
+
+    @property
+    def may_trip(self) -> bool:
+        """Whether any handler's policy wants this at all."""
+        return any(entry.policy.pause for entry in self._registry)
+
+    def excused(self, entry: Entry, job: Job, outcome: Outcome) -> Outcome:
+        """Take a failure that is the outage's for no failure, while its lane is paused for one."""
+        if not (entry.policy.pause and _is_outage(outcome)):
+            return outcome
+        note = self._tripped(job.lane)
+        if note is None or _read(note)["mode"] != "paused":
+            return outcome
+        log.info("job %s failed while lane %s is paused; nothing is spent", job.id, job.lane)
+        return Interrupted()
+
+    def seen(self, settlement: Settlement) -> None:
+        """Count what became of a job, once it is true."""
+        job, attempt = settlement.claim.job, settlement.attempt
+        if attempt is None:
+            return
+        entry = self._registry.get(job.handler)
+        wanted = entry.policy.pause if entry else None
+        if wanted is None:
+            return
+        if isinstance(settlement.verdict, Completed):
+            self._succeeded(job.lane)
+        elif attempt.failure is not None and attempt.failure.category in OUTAGES:
+            streak = self._streaks.setdefault(job.lane, set())
+            streak.add(job.id)
+            if len(streak) >= wanted.after:
+                self._trip(job.lane, wanted, attempt.failure.why)
+
+    def _trip(self, lane: str, wanted: Pause, why: str) -> None:
+        del self._streaks[lane]
+        note = self._note(lane)
+        if note is not None and (not _is_ours(note) or _read(note)["mode"] == "paused"):
+            return
+        now = self._store.now()
+        value = {
+            "by": "worker",
+            "reason": f"{wanted.after} jobs failed in a row: {why}",
+            "since": now,
+            "mode": "paused",
+            "probe": wanted.probe,
+            "rate": wanted.release,
+            "at": now,
+        }
+        if self._write(lane, value, note.version if note else 0):
+            self._known |= {lane}
+            log.warning("lane %s is paused: %s", lane, value["reason"])
+            self._bus.emit(Event("paused", detail=lane))
+
+    def _succeeded(self, lane: str) -> None:
+        """Forget the streak, for it works; let a tripped lane go."""
+        self._streaks.pop(lane, None)
+        note = self._tripped(lane) if lane in self._known else None
+        if note is None or _read(note)["mode"] != "paused":
+            return
+        value = {**_read(note), "mode": "releasing", "at": self._store.now()}
+        if self._write(lane, value, note.version):
+            log.warning("lane %s works again; %g jobs a second are let go", lane, value["rate"])
+
+    def grants(self, room: int) -> Iterator[Grant]:
+        """Give leave to claim past a pause: one job as a probe, or as many as the rate allows."""
+        if room < 1 or not self.may_trip:
+            return
+        notes = {note.name.removeprefix(PAUSE): note for note in self._store.notes(PAUSE)}
+        self._known = frozenset(notes)
+        for lane in notes.keys() & {entry.lane for entry in self._registry}:
+            if _is_ours(notes[lane]) and (grant := self._grant(lane, notes[lane], room)):
+                yield grant
+
+    def _grant(self, lane: str, note: Note, room: int) -> Grant | None:
+        value, now = _read(note), self._store.now()
+        passed = now - value["at"]
+        if value["mode"] == "paused":
+            jobs = 1 if passed >= value["probe"] else 0
+            at = now
+        else:
+            rate = max(value["rate"], 0.001)
+            saved = min(passed, 1.0) * rate
+            jobs = min(int(saved), room)
+            at = now - (saved - jobs) / rate
+        if jobs < 1:
+            return None
+        written = self._write(lane, {**value, "at": at}, note.version)
+        return Grant(lane, jobs, written, value["mode"] == "paused") if written else None
+
+    def used(self, grant: Grant, claimed: int) -> None:
+        """Say how many jobs a grant brought; a lane let go that has no more due is free again."""
+        if grant.is_probe or claimed:
+            return
+        if self._store.note(grant.note.name, None, expected=grant.note.version) is not None:
+            log.warning("lane %s is no longer paused", grant.lane)
+            self._bus.emit(Event("resumed", detail=grant.lane))
+
+    def _write(self, lane: str, value: dict[str, Any], expected: int) -> Note | None:
+        return self._store.note(PAUSE + lane, json.dumps(value), expected=expected)
+
+    def _note(self, lane: str) -> Note | None:
+        return next(
+            (one for one in self._store.notes(PAUSE + lane) if one.name == PAUSE + lane), None
+        )
+
+    def _tripped(self, lane: str) -> Note | None:
+        note = self._note(lane)
+        return note if note is not None and _is_ours(note) else None
+
+
+def _is_outage(outcome: Outcome) -> bool:
+    return isinstance(outcome, Failed) and outcome.failure.category in OUTAGES
+
+
+def _is_ours(note: Note) -> bool:
+    return bool(_read(note))
+
+
+def _read(note: Note) -> dict[str, Any]:
+    """Read what we wrote; empty for the pauses of people and for what nobody can read."""
+    try:
+        value = json.loads(note.value)
+        return value if {"mode", "at", "probe", "rate"} <= value.keys() else {}
+    except (ValueError, AttributeError):
+        return {}

@@ -1,0 +1,98 @@
+"""Who works on what: each worker leaves a note that ends soon after its last sign of life.
+
+From these notes people see which lanes nobody serves. Jobs without a handler anywhere wait and spend
+nothing; past the greatest age of the program's own policy they become dead letters.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from redrive.job import Category, Failed, State
+from redrive.policy import Policy
+from redrive.stores.base import Note, Query, Store, every
+from redrive.worker.run import conclude, told
+from redrive.worker.turn import Turn
+
+WORKER = "worker:"
+"""What the names of these notes begin with; the holder follows."""
+SIGN_EVERY = 10.0
+_LASTS = 3 * SIGN_EVERY
+
+
+def sign(turn: Turn, since: float, *, lasts: float = _LASTS) -> None:
+    """Say that this process serves its handlers."""
+    value = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "since": since,
+        "handlers": sorted(turn.registry.names()),
+    }
+    turn.store.note(WORKER + turn.holder, json.dumps(value), expires_in=lasts)
+
+
+def leave(turn: Turn) -> None:
+    """Take the note away."""
+    turn.store.note(WORKER + turn.holder, None)
+
+
+def read(note: Note) -> Mapping[str, Any]:
+    """Give what a worker's note says; empty if nobody can read it."""
+    try:
+        value = json.loads(note.value)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def served(store: Store) -> frozenset[str]:
+    """Give the handlers that some worker serves now."""
+    names: set[str] = set()
+    for note in store.notes(WORKER):
+        names.update(read(note).get("handlers", ()))
+    return frozenset(names)
+
+
+def bury_unserved(turn: Turn, policy: Policy) -> int:
+    """Make dead letters of jobs that nobody has a handler for and that grew too old to wait."""
+    if policy.oldest is None:
+        return 0
+    known = served(turn.store) | turn.registry.names()
+    waiting = Query(states=frozenset({State.PENDING}), older_than=policy.oldest)
+    too_old = turn.store.now() - policy.oldest
+    ids = {
+        job.id: job.handler
+        for job in every(turn.store, waiting)
+        if job.handler not in known and job.since < too_old
+    }
+    return _bury(turn, ids) if ids else 0
+
+
+def _bury(turn: Turn, ids: Mapping[str, str]) -> int:
+    claims = turn.store.claim(
+        frozenset(ids.values()),
+        limit=len(ids),
+        holder=turn.holder,
+        lease_for=turn.lease_for,
+        only=list(ids),
+        ignore_waits=True,
+    )
+    for claim in claims:
+        why = f"no handler named {claim.job.handler!r} anywhere"
+        failure = told(Category.PERMANENT, "NoHandler", why, final=True)
+        turn.settle(
+            conclude(
+                claim,
+                Failed(failure),
+                None,
+                started=turn.clock.now(),
+                duration=0.0,
+                worker=turn.worker,
+                now=turn.store.now(),
+            )
+        )
+    return len(claims)

@@ -104,7 +104,7 @@ class Trial:
             what = f"error={error}:when={number}{'+' if for_good else ''}"
             struck, told = live(self._life, place, call, what, tries=TRIES, broken=self._broken)
             if struck:
-                found = self._life.judge(place, told, told.done)
+                found = self._life.judge(place, told, told.done, faults=True)
                 where = f"{self._life.kind}, {self._fault} at {call} {number}"
                 tally.take(where, told, found, must_finish=not for_good)
             return struck
@@ -124,7 +124,7 @@ class Trial:
             count = json.loads(Path(f"{image}.count").read_text("utf-8"))
             if count["struck"] < number or (self._broken and tally.wrong):
                 return
-            found = self._life.judge(image, told, self._life.durable(told))
+            found = self._life.judge(image, told, self._life.durable(told), faults=True)
             where = f"{self._life.kind}, {self._fault} at {number}"
             tally.take(where, told, found, must_finish=True)
 

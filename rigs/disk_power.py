@@ -79,6 +79,10 @@ def mounted() -> Generator[Power]:
     """Mount the file system for a while."""
     if os.geteuid() != 0 or not Path("/dev/fuse").exists():
         sys.exit("this rig mounts a file system: it needs root and /dev/fuse")
+    if not PYTHON.exists():
+        sys.exit(
+            "this rig needs an environment of its own: start it with make rigs RIGS=disk-power"
+        )
     root = Path(tempfile.mkdtemp())
     command = [str(PYTHON), str(ROOT / "rigs" / "lossy_fs.py"), str(root)]
     with subprocess.Popen(command) as server:
@@ -115,6 +119,7 @@ class Cutter:
         if rand.random() < 1 / 3:
             cut = rand.randint(1, 12)
             image, again, _ = self._live(self._opening, cut=cut, seed=seed, image=image)
+            told.failed += again.failed
             told.wrong = told.wrong or again.wrong
         return self._life.judge(image, told, self._life.durable(told))
 

@@ -189,13 +189,15 @@ class Redrive(Desk):
         poll: Duration = 0.5,
         grace: Duration = 30.0,
         program: str | None = None,
+        parent: int = 0,
     ) -> Worker:
         """Give a worker; inside `with` it runs jobs in threads of this program.
 
         `concurrency`: plain handlers at one time, and as many async ones. `batch`: jobs claimed at
         once, at most. `poll`: how often to look when nothing is heard. `grace`: how long running
         jobs may take to end at the end of the `with`. `program` is how a child process imports this
-        object (`module:attribute`); it is found out where it can be.
+        object (`module:attribute`); it is found out where it can be. With `parent` it stops once
+        that is no longer the process that started this one.
         """
         from redrive import program as programs  # noqa: PLC0415 - who only submits needs neither
         from redrive.worker.worker import Plan, Worker  # noqa: PLC0415
@@ -208,7 +210,12 @@ class Redrive(Desk):
         )
         name = program or programs.spelled(self)
         return Worker(
-            self.keeper.turn(), plan, policy=self._policy, program=name, cleanup=self.cleanup
+            self.keeper.turn(),
+            plan,
+            policy=self._policy,
+            program=name,
+            parent=parent,
+            cleanup=self.cleanup,
         )
 
     def cleanup(self) -> int:

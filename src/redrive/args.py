@@ -12,7 +12,8 @@ import dataclasses
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -88,7 +89,7 @@ class Arguments:
             for name, value in values.items()
         }
 
-    def _fit(self, names: Set[str]) -> bool:
+    def _fit(self, names: AbstractSet[str]) -> bool:
         return names >= self._needed and (bool(self._rest) or names <= self._names)
 
     def _refuse(self, values: dict[str, object]) -> NoReturn:

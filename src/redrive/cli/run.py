@@ -1,31 +1,71 @@
-"""Running: one pass over what is due, for cron and scripts."""
+"""Running: a worker with its processes, or one pass over what is due for cron and scripts."""
 
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
+from redrive._duration import seconds as in_seconds
 from redrive.cli._command import command
 from redrive.cli._errors import PARTLY
-from redrive.cli._face import Face
+from redrive.cli._face import Face, warn_on_stderr
 from redrive.cli._load import load_app
 from redrive.cli.output import Facts, View
+from redrive.worker.supervisor import REPLACE, Supervisor
+
+if TYPE_CHECKING:
+    from redrive.worker.worker import Worker
+
+_FAST = 1.0
+"""Seconds that running jobs have once somebody asked twice."""
 
 
 @command(
     "work",
+    "redrive work shop.jobs:app",
+    "redrive work shop.jobs:app --processes 4 --concurrency 16",
     "redrive work shop.jobs:app --once",
-    "redrive work shop.jobs:app --once --ignore-backoff",
     "redrive work --once -v          # the app named in redrive.toml",
 )
 @click.argument("app_name", metavar="[MODULE:APP]", required=False)
 @click.option("--once", is_flag=True, help="Run what is due, each job once, and end.")
-@click.option("--ignore-backoff", is_flag=True, help="Take every pending job, pauses too.")
-@click.option("--limit", type=click.IntRange(0), default=0, metavar="N", help="At most so many.")
+@click.option(
+    "--ignore-backoff", is_flag=True, help="With --once: take every pending job, pauses too."
+)
+@click.option(
+    "--limit", type=click.IntRange(0), default=0, metavar="N", help="With --once: at most so many."
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(0),
+    default=1,
+    metavar="N",
+    help="Worker processes under a supervisor; 0 works in this process.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1),
+    default=8,
+    metavar="M",
+    help="Handlers that each process runs at one time.",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1),
+    default=100,
+    metavar="N",
+    help="Jobs claimed at once, at most.",
+)
+@click.option("--grace", default="30s", metavar="TIME", help="How long jobs may take to end.")
+@click.option("--parent", type=int, default=0, hidden=True)
 @click.option(
     "-v",
     "--verbose",
@@ -34,16 +74,66 @@ from redrive.cli.output import Facts, View
 )
 @click.pass_obj
 def work(
-    face: Face, app_name: str | None, *, once: bool, ignore_backoff: bool, limit: int, verbose: bool
+    face: Face,
+    app_name: str | None,
+    *,
+    once: bool,
+    ignore_backoff: bool,
+    limit: int,
+    processes: int,
+    concurrency: int,
+    batch: int,
+    grace: str,
+    parent: int,
+    verbose: bool,
 ) -> None:
-    """Run what is due; exit 6 when some jobs failed (they are kept and retried)."""
-    if not once:
-        raise click.UsageError("add --once: it runs what is due and ends; run it again from cron")
+    """Run jobs until stopped (SIGTERM or Ctrl-C; what runs may end), or with --once what is due now.
+
+    With --once it ends with exit code 6 when some jobs failed (they are kept and retried).
+    """
     name = app_name or face.config.app
     if not name:
         msg = 'name your program as module:app, or in redrive.toml: app = "shop.jobs:app"'
         raise click.UsageError(msg)
+    if not once and (ignore_backoff or limit):
+        raise click.UsageError("--ignore-backoff and --limit belong to --once")
     level = logging.INFO if verbose or sys.stderr.isatty() else logging.WARNING
+    seconds = in_seconds(grace, name="--grace")
+    if once:
+        _pass(face, name, level, ignore_backoff=ignore_backoff, limit=limit)
+    elif processes:
+        options = ["--concurrency", str(concurrency), "--batch", str(batch), "--grace", grace]
+        options += ["-v"] if level == logging.INFO else []
+        warn_on_stderr(level)
+        raise click.exceptions.Exit(Supervisor(_command(name, options), processes, seconds).run())
+    else:
+        with load_app(face, name, level=level) as app:
+            worker = app.worker(
+                concurrency=concurrency, batch=batch, grace=seconds, program=name, parent=parent
+            )
+            code = _until_signal(worker)
+        raise click.exceptions.Exit(code)
+
+
+def _command(name: str, options: list[str]) -> list[str]:
+    """Give the command that runs one worker of ours."""
+    own = ["--processes", "0", "--parent", str(os.getpid())]
+    return [sys.executable, "-m", "redrive", "work", name, *own, *options]
+
+
+def _until_signal(worker: Worker) -> int:
+    """Work in this process until it is told to stop; gives the exit code."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        worker.stop(_FAST if worker.is_stopping else None)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    worker.run()
+    return REPLACE if worker.wants_replacement else 0
+
+
+def _pass(face: Face, name: str, level: int, *, ignore_backoff: bool, limit: int) -> None:
     # What handlers print must not get into the document.
     aside = redirect_stdout(sys.stderr) if face.json else nullcontext()
     with aside, load_app(face, name, level=level) as app:

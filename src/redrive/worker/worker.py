@@ -7,6 +7,7 @@ keeps the leases.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -74,6 +75,7 @@ class Worker:
         *,
         policy: Policy,
         program: str | None = None,
+        parent: int = 0,
         cleanup: Callable[[], object] = lambda: None,
     ) -> None:
         self.turn = turn
@@ -82,6 +84,7 @@ class Worker:
         self.wants_replacement = False
         """Whether it stopped because its process should be replaced by a new one."""
         self._cleanup = cleanup
+        self._parent = parent
         self._leases = turn.leases()
         self._rest = Rest(turn.store, plan.poll)
         self._pace = Pace(plan.concurrency, plan.batch)
@@ -100,6 +103,7 @@ class Worker:
         lease = self.turn.lease_for
         return [
             Duty(0.2, self._pass_pauses),
+            Duty(1.0, self._mind_parent),
             Duty(_SUSPECTS, self._take_suspect),
             Duty(lease / 2, self.turn.sweep),
             Duty(presence.SIGN_EVERY, lambda: presence.sign(self.turn, self._since)),
@@ -122,6 +126,11 @@ class Worker:
         end = time.monotonic() + (self.plan.grace if grace is None else grace)
         self._stopping = end if self._stopping is None else min(self._stopping, end)
         self._rest.wake()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stopping is not None
 
     def run(self) -> None:
         """Work until stopped, then drain."""
@@ -251,6 +260,12 @@ class Worker:
             self._replace(f"{len(self._hands.leaked)} handlers ignored their time limit")
         elif self._hands.loop is not None and self._hands.loop.stalled_for > _STALLED:
             self._replace(f"the loop stood still for over {_STALLED:g} s")
+
+    def _mind_parent(self) -> None:
+        """Stop when the supervisor that started us is gone: nobody would ever end this process."""
+        if self._parent and os.getppid() != self._parent:
+            log.error("the supervisor is gone; this worker drains")
+            self.stop()
 
     def _replace(self, why: str) -> None:
         log.error("%s; this worker drains, and should be replaced", why)

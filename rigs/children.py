@@ -13,7 +13,6 @@ import logging
 import os
 import select
 import signal
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -33,6 +32,12 @@ class Line:
     def tell(self, *words: object) -> None:
         """Tell one line at once, or not at all: so short a write to a pipe is never torn."""
         os.write(self._out, (" ".join(map(str, words)) + "\n").encode())
+
+    def complain(self, error: BaseException) -> None:
+        """Tell of an error that must not be: what it is, and where it came from."""
+        calls = [f"{one.name}:{one.lineno}" for one in traceback.extract_tb(error.__traceback__)]
+        words = f"{type(error).__name__} {' '.join(str(error).split())[:500]}"
+        self.tell("problem", words, "in", *calls[-8:])
 
     def wait(self) -> None:
         """Wait until the rig says go."""
@@ -56,11 +61,13 @@ class Child:
 
     def go(self) -> None:
         """Give the word it waits for."""
-        os.write(self._word, b".")
+        if not self.ended:
+            os.write(self._word, b".")
 
     def kill(self) -> None:
         """End it in the middle of whatever it does."""
-        os.kill(self.pid, signal.SIGKILL)
+        if not self.ended:  # else the number may be another's by now
+            os.kill(self.pid, signal.SIGKILL)
 
     def lines(self) -> Iterator[list[str]]:
         """Give the words of each whole line that is there to be read."""
@@ -152,9 +159,7 @@ def _live(work: Callable[[Line], object], line: Line) -> NoReturn:
         work(line)
         code = 0
     except BaseException as error:  # noqa: BLE001 - told to the rig
-        traceback.print_exc()
-        sys.stderr.flush()
         with contextlib.suppress(OSError):
-            line.tell("problem", type(error).__name__, *str(error).splitlines()[:1])
+            line.complain(error)
     finally:
         os._exit(code)

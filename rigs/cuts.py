@@ -85,7 +85,7 @@ class Caller:
     def __init__(self, number: int, url: str, line: Line, over: threading.Event) -> None:
         self._me = f"w{number}"
         self._url = url
-        self._tell = line.tell
+        self._line, self._tell = line, line.tell
         self._over = over
         self._count_is = (0, 0)
 
@@ -100,7 +100,7 @@ class Caller:
             self._look_up(store, self._count_is[0])
             store.close()
         except Exception as error:  # noqa: BLE001 - told to the rig
-            self._tell("problem", type(error).__name__, *str(error).splitlines()[:1])
+            self._line.complain(error)
 
     def _step(self, store: Store, number: int) -> None:
         self._submit(store, f"{self._me}-{number}")

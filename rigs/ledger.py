@@ -46,6 +46,8 @@ class Ledger:
     file: TextIO | None = None
     undoable: bool = False
     """Whether a stop of the server may undo the last settlements: that is what is promised there."""
+    forgetful: bool = False
+    """Whether the store is made to forget claims, so that lease numbers are given again."""
     accepted: set[str] = field(default_factory=set)
     claims: dict[str, list[tuple[int, str, float]]] = field(
         default_factory=lambda: defaultdict(list)
@@ -108,33 +110,39 @@ class Ledger:
         return gone
 
     def doubled(self) -> list[str]:
-        """Give the jobs that were completed twice, or settled twice for one claim."""
+        """Give the jobs that were completed twice, or settled twice for one lease."""
         found: list[str] = []
         for job, ends in self.ends.items():
             finals = _finals(ends)[:-1]  # whichever was the last may stand
             if any(not self.is_undoable(end) for end in finals):
                 found.append(f"{job} was completed {len(finals) + 1} times: {ends}")
-            claims = Counter((end.lease, end.holder) for end in ends)
-            if any(number > 1 for number in claims.values()):
-                found.append(f"{job} was settled twice for one claim: {ends}")
+            leases = Counter(end.lease for end in ends)
+            if any(number > 1 for number in leases.values()):
+                found.append(f"{job} was settled twice for one lease: {ends}")
         for job, stored in self.stored.items():
             if len(stored.done) > 1:
                 found.append(f"{job} has {len(stored.done)} completed attempts")
         return found
 
     def overtaken(self) -> list[str]:
-        """Give the settlements that were taken although another claim was there already."""
+        """Give the settlements that were taken although the job had been given to another."""
         return [
-            f"{job}: {end} was taken, but claimed {lease} by {holder} at {at}"
+            f"{job}: {end} was taken, but {holder} had it as {lease} since {at}"
             for job, ends in self.ends.items()
             for end in ends
             for lease, holder, at in self.claims.get(job, ())
-            if at < end.called
-            and (lease > end.lease or (lease == end.lease and holder != end.holder))
+            if at < end.called and (lease, at) > (end.lease, self._since(job, end))
         ]
+
+    def _since(self, job: str, end: End) -> float:
+        """When the claim was made that was ended so."""
+        times = (at for lease, holder, at in self.claims[job] if (lease, holder) == end[:2])
+        return max(times, default=end.called)
 
     def shared(self) -> list[str]:
         """Give the claims that two had."""
+        if self.forgetful:
+            return []
         found: list[str] = []
         for job, claims in self.claims.items():
             leases = Counter(lease for lease, *_ in claims)
@@ -157,6 +165,10 @@ class Ledger:
             for job, stored in self.stored.items()
             if stored.state != "completed"
         ]
+
+    def is_broken(self) -> bool:
+        """Whether something is wrong already, before anybody has looked into the store."""
+        return bool(self.doubled() or self.overtaken() or self.shared() or self.problems)
 
     def faults(self) -> dict[str, list[str]]:
         """Give everything that is wrong, by kind."""

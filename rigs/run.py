@@ -51,6 +51,10 @@ RIGS: dict[str, Rig] = {
     "server-control": Rig(full="rigs/server.py --control", short="rigs/server.py --control"),
     "cuts": Rig(full="rigs/cuts.py", short="rigs/cuts.py --short"),
     "cuts-control": Rig(full="rigs/cuts.py --control", short="rigs/cuts.py --control"),
+    "crowd": Rig(full="rigs/crowd.py", short="rigs/crowd.py --short"),
+    "crowd-control": Rig(full="rigs/crowd.py --control", short="rigs/crowd.py --control"),
+    "rewind": Rig(full="rigs/rewind.py", short="rigs/rewind.py --short"),
+    "rewind-control": Rig(full="rigs/rewind.py --control", short="rigs/rewind.py --control"),
     "disk-strace": Rig(
         full="rigs/disk_strace.py", short="rigs/disk_strace.py --short", needs=("strace",)
     ),

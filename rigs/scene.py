@@ -98,8 +98,8 @@ def finish(url: str, line: Line) -> None:
         assert time.monotonic() < end, f"there is no end to it: {app.counts()}"
         time.sleep(0.01)
     for job in app.each():
-        whole = app.get(job.id)
-        done = [str(one.ordinal) for one in whole.history if one.outcome == "done"]
+        history = getattr(app.store.get(job.id), "history", ())
+        done = [str(one.ordinal) for one in history if one.outcome == "done"]
         line.tell("job", job.id, job.state, job.lease, ",".join(done) or "-")
     look(url, line)
     app.close()

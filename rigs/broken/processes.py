@@ -70,8 +70,15 @@ def sweep() -> None:
     """Sweep without compare-and-set: look which leases ended, and later write what was decided."""
     real_held_by_id, real_held, real_seize = settle.held_by_id, Engine._held, Engine.seize  # noqa: SLF001
 
-    def look(_tx: Tx, rows: list[Row], _by: str, _lease_for: float) -> list[Claim]:
-        return [Claim(lost, lost_by=lost.holder) for _, lost in readable(rows)]
+    def look(tx: Tx, rows: list[Row], by: str, lease_for: float) -> list[Claim]:
+        boot, seconds = tx.lease_clock()
+        return [
+            Claim(
+                _transitions.seized(lost, by=by, lease_end=seconds + lease_for, boot=boot),
+                lost_by=lost.holder,
+            )
+            for _, lost in readable(rows)
+        ]
 
     def held_by_id(tx: Tx, claims: Iterable[Claim]) -> Held:
         claims = list(claims)
@@ -83,16 +90,13 @@ def sweep() -> None:
 
     def seize(self: Engine, **options: Any) -> Drafted[list[Claim]]:
         claims, _ = real_seize(self, **options)
-        return [
-            Claim(replace(one.job, lease=one.job.lease - 1, holder=one.lost_by), one.lost_by)
-            for one in claims
-        ], []
+        return claims, []
 
     def held(self: Engine, draft: Draft, claim: Claim) -> Job | None:
         if not claim.lost_by:
             return real_held(self, draft, claim)
         now = draft.job(claim.job.id)
-        return now and replace(now, state=State.RUNNING)
+        return now and replace(now, state=State.RUNNING, lease=claim.job.lease)
 
     _put(engine, "_seize", look)
     _put(settle, "held_by_id", held_by_id)

@@ -112,8 +112,13 @@ class Filler:
     def _do(self, name: str) -> None:
         """Claim and settle a job."""
         claims: list[Claim] = []
-        options = {"limit": 1, "holder": "w", "lease_for": 30.0, "only": [name]}
-        if self._try(lambda: claims.extend(self._store.claim(["mail"], **options))):
+
+        def claim() -> None:
+            claims.extend(
+                self._store.claim(["mail"], limit=1, holder="w", lease_for=30, only=[name])
+            )
+
+        if self._try(claim):
             self._kept[name] = State.RUNNING
             result = make_settlement(claims[0], Completed(Reason.DONE))
             if self._try(lambda: self._store.settle([result])):

@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
-from journal.scenes import picture
+from contract.verbs import everything as picture
 from kit import make_act, make_failure, make_job, make_settlement
 from redrive.errors import StoreError, StoreLost
 from redrive.job import Claim, Completed, Dead, Failure, Reason, Retry, State, Verdict
@@ -38,7 +38,7 @@ KINDS = {"jsonl": "jobs.jsonl", "sqlite": "jobs.db"}
 """The file stores, and what their file is called here."""
 
 # SQLite takes its log over every 10,000 pages; here often enough to be seen.
-opening._WRITER_SETTINGS = tuple(  # noqa: SLF001
+opening._WRITER_SETTINGS = tuple(  # type: ignore[assignment]  # noqa: SLF001
     "PRAGMA wal_autocheckpoint = 24" if "autocheckpoint" in setting else setting
     for setting in opening._WRITER_SETTINGS  # noqa: SLF001
 )
@@ -174,7 +174,7 @@ class Life:
         if now in self.seen:
             after = self.seen.index(now)
             return f"{least} steps were promised, it is as after {after}: work is lost"
-        missing = sorted(set(self.seen[least]["jobs"]) - set(now["jobs"]))
+        missing = sorted(set(self.seen[least]["order"]) - set(now["order"]))
         return f"it is like after none of the steps {least} to {begun}; missing jobs: {missing}"
 
 

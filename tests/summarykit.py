@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from kit import make_failure, make_job
 from redrive import Job, Reason, Redrive, State
 from redrive.cli._face import Face
 from redrive.cli._root import root
+from redrive.job import Resolution
 
 HANDLER = "article.summarize"
 VIEW = "redrive.summarize_job_queue"
@@ -155,6 +155,7 @@ class Service:
             "original": "{}",
             "folded": 2,
             "origin": {"format": "table"},
+            "resolution": Resolution(actor="ada", reason="imported so", at=1.0),
         }
         return self.keep(job_id, article, **{**died, **fields})
 
@@ -171,13 +172,12 @@ def service_of(module: ModuleType) -> Iterator[Service]:
 
 @contextmanager
 def role(service: Service, name: str) -> Iterator[str]:
-    """A role that may use the store; it belongs to the whole server, so it is removed here."""
+    """A role that may use the view; it belongs to the whole server, so it is removed here."""
     name = f"{name}_{os.getpid()}"
-    with contextlib.suppress(psycopg.errors.DuplicateObject):
-        service.sql(f"CREATE ROLE {name}")
-    service.sql(f"GRANT USAGE ON SCHEMA redrive TO {name}")
-    service.sql(f"GRANT SELECT, UPDATE ON {VIEW} TO {name}")
-    yield name
-    service.sql("RESET ROLE")
-    service.sql(f"DROP OWNED BY {name}")
-    service.sql(f"DROP ROLE {name}")
+    service.sql(f"CREATE ROLE {name}")
+    try:
+        service.sql(f"GRANT USAGE ON SCHEMA redrive TO {name}")
+        service.sql(f"GRANT SELECT, UPDATE ON {VIEW} TO {name}")
+        yield name
+    finally:
+        service.sql(f"RESET ROLE; DROP OWNED BY {name}; DROP ROLE {name}")

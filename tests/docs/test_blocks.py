@@ -18,7 +18,7 @@ from redrive.cli import _errors
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LANGUAGES = {"python", "console", "json", "toml", "text"}
+LANGUAGES = {"python", "console", "json", "sql", "toml", "text"}
 
 
 def blocks(page: Path, language: str) -> list[str]:

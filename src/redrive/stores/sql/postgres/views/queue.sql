@@ -29,9 +29,9 @@ BEGIN
             OLD.job_id, OLD.job_id USING ERRCODE = 'feature_not_supported';
     END IF;
     UPDATE {schema}.jobs
-    SET state = 'pending', suspect = 0, category = '', at = moment, reason = NULL, detail = '',
-        due = moment, since = moment, updated = moment, finished = NULL, attempts = 0, spent = NULL,
-        crashes = 0, redrives = redrives + 1, resolution = NULL
+    SET state = 'pending', category = '', at = moment, reason = NULL, detail = '', due = moment,
+        since = moment, updated = moment, finished = NULL, attempts = 0, spent = NULL, crashes = 0,
+        redrives = redrives + 1, resolution = NULL
     WHERE id = OLD.job_id AND state = 'dead';
     IF NOT FOUND THEN
         RAISE NOTICE 'job % is % and stays as it is; only a dead letter is driven again', OLD.job_id,

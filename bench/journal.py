@@ -46,7 +46,7 @@ def long_journal(stage: Stage) -> Path:
     place = stage.directory / "long.jsonl"
     if not place.exists():
         with closing(JsonlStore(place)) as store:
-            for _ in range(stage.size(1_000_000, 100_000) // 1000):
+            for _ in range(stage.many // 1000):
                 store.add([new_job() for _ in range(1000)])
     return place
 
@@ -122,7 +122,7 @@ SETTLE = Measure(
 
 OPEN = Measure(
     name="jsonl-open",
-    title="JSON Lines: open a journal of 1M entries (file in the page cache)",
+    title="JSON Lines: open a full store (file in the page cache)",
     unit="s",
     contestants=(
         Contestant("Redrive, open and count", "", reading(open_and_ask)),

@@ -25,9 +25,10 @@ NOISY = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a measure takes place, and whether a taste of it will do."""
+    """Where a measure takes place, how full a full store is, and whether a taste will do."""
 
     directory: Path
+    many: int = 1_000_000
     quick: bool = False
 
     def fresh(self) -> Path:

@@ -41,6 +41,9 @@ MEASURES: tuple[Measure, ...] = (
     *growth.MEASURES,
 )
 
+FULL = 1_000_000
+"""Jobs in a full store."""
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
@@ -54,13 +57,12 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="redrive-bench-", dir=asked.dir) as directory:
         facts = machine.facts(Path(directory))
-    if asked.quick:
-        facts["sizes"] = "a taste, smaller than the titles say"
+    facts["a full store"] = f"{asked.jobs:,} jobs"
     results = [_measured(one, asked) for one in chosen]
     if any(one.name.startswith("postgres") for one in chosen):
         facts["PostgreSQL"] = server.version()
     print(report.goals(results))
-    whole = not (asked.quick or asked.measure)
+    whole = not (asked.quick or asked.measure or asked.jobs < FULL)
     if place := asked.out or (DOCS if whole else None):
         (place / "performance.md").write_text(report.page(results, facts, asked.rounds), "utf-8")
         (place / "performance.svg").write_text(plot.svg(results), "utf-8")
@@ -71,7 +73,7 @@ def _measured(measure: Measure, asked: argparse.Namespace) -> Result:
     """Measure in a directory of its own, which is removed at once: some fill gigabytes."""
     print(f"… {measure.name}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="redrive-bench-", dir=asked.dir) as directory:
-        stage = Stage(Path(directory), quick=asked.quick)
+        stage = Stage(Path(directory), asked.jobs, asked.quick)
         tries = 1 if asked.quick else asked.tries
         result = measured(measure, stage, rounds=asked.rounds, tries=tries)
     print(report.section(result), flush=True)
@@ -86,11 +88,14 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small sizes, one try")
     parser.add_argument("--rounds", type=int, default=5, help="the median of so many (5)")
     parser.add_argument("--tries", type=int, default=3, help="again while it is noisy (3)")
+    parser.add_argument("--jobs", type=int, help="in a full store (1,000,000; quick: 100,000)")
     parser.add_argument(
         "--dir", type=Path, help="the disk to measure; the temporary one if not said"
     )
     parser.add_argument("--out", type=Path, help="write the page there, whole or not")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    asked.jobs = asked.jobs or (FULL // 10 if asked.quick else FULL)
+    return asked
 
 
 if __name__ == "__main__":

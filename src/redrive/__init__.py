@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from redrive import presets
+    from redrive._retry import Simulation, retry, simulate
     from redrive.app import Redrive
     from redrive.errors import (
         BadPayload,
@@ -82,6 +83,7 @@ __all__ = [
     "RetryLater",
     "RetryStrategy",
     "Rule",
+    "Simulation",
     "Skip",
     "State",
     "StoreBusy",
@@ -101,10 +103,13 @@ __all__ = [
     "fibonacci",
     "linear",
     "presets",
+    "retry",
+    "simulate",
     "when",
 ]
 
 _HOMES = {
+    "redrive._retry": "Simulation retry simulate",
     "redrive.app": "Redrive",
     "redrive.errors": "BadPayload GiveUp JobNotFound Kept KeyConflict RedriveError Refused RetryLater Skip StoreBusy StoreDamaged StoreError StoreForeign StoreFull StoreLost StoreMissing StoreReadOnly UnknownHandler UsageError",
     "redrive.events": "Event",

@@ -1,0 +1,299 @@
+"""Retrying in place: the policies of durable jobs for a plain call, with nothing stored.
+
+Nothing here decides. A call that fails becomes a job in memory, which takes the road of all others:
+`classify`, `_decide.decide`, `_transitions`. A call that succeeds pays for a `try` and no more.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, ParamSpec, TypeVar, overload
+
+from redrive import _decide, _duration, _log, _transitions
+from redrive._duration import Duration
+from redrive.classify import classify
+from redrive.errors import Skip, UsageError
+from redrive.job import (
+    Category,
+    Completed,
+    Dead,
+    Failed,
+    Failure,
+    Interrupted,
+    Job,
+    Outcome,
+    Reason,
+    Retry,
+    Skipped,
+    Verdict,
+)
+from redrive.policy import Policy, _category
+from redrive.strategy import Rand
+
+log = _log.log.getChild("retry")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+IN_PLACE = Policy(max_age="1m")
+"""What holds where no policy is named: the table of categories, and a minute in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What failures come to: the waits between them, and the end, if they lead to one."""
+
+    delays: tuple[float, ...]
+    """Seconds. Where it does not end, the last one leads to the try after the last failure."""
+    reason: Reason | None
+    """Why it is dead (or completed, by Skip); None while there is another try."""
+    detail: str = ""
+
+
+class Walk:
+    """The way of one call through its failures: a job that nobody stores."""
+
+    def __init__(self, policy: Policy, began: float, rand: Rand, name: str = "") -> None:
+        self.policy = policy
+        self.rand = rand
+        self.job = Job(
+            id="",
+            handler=name,
+            lane=name,
+            payload="{}",
+            created=began,
+            due=began,
+            since=began,
+            updated=began,
+        )
+
+    def after(self, outcome: Outcome, now: float) -> Verdict:
+        """Count an attempt that ended so, and give what becomes of the call."""
+        job = _transitions.claimed(self.job, holder="", now=now, lease_end=now, boot=None)
+        verdict = _decide.decide(job, outcome, self.policy, now, self.rand)
+        failure = outcome.failure if isinstance(outcome, Failed) else None
+        self.job = _transitions.settled(job, verdict, failure, now=now, group=None)
+        return verdict
+
+    def wait(self, error: Exception, now: float) -> float | None:
+        """Give how long to wait after an error; None if there is no point, which it then says."""
+        outcome = _outcome_of(error, self.policy, time.time())
+        verdict = self.after(outcome, now)
+        failure = outcome.failure if isinstance(outcome, Failed) else None
+        if failure is None or not isinstance(verdict, Retry | Dead):
+            return None  # Skip: there is no value to give, so it goes on up
+        if isinstance(verdict, Dead):
+            _add_note(error, self._last_words(verdict, failure))
+            return None
+        log.info(
+            "%s failed, attempt %d, %s (%s); next try in %s",
+            self.job.handler,
+            self.job.attempts,
+            failure.category,
+            failure.why,
+            _duration.words(verdict.delay),
+        )
+        return verdict.delay
+
+    def _last_words(self, verdict: Dead, failure: Failure) -> str:
+        tries = "1 attempt" if self.job.attempts == 1 else f"{self.job.attempts} attempts"
+        why = verdict.detail if verdict.reason is Reason.EXPIRED else failure.why
+        return f"redrive: given up after {tries}, {verdict.reason}: {why}"
+
+
+@overload
+def retry(function: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+@overload
+def retry(
+    policy: Policy | None = None,
+    *,
+    attempts: int | None = None,
+    within: Duration | None = None,
+    sleep: Callable[[float], object] | None = None,
+    rand: Rand = random.random,
+    clock: Callable[[], float] = time.monotonic,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def retry(
+    policy: Policy | Callable[..., Any] | None = None,
+    *,
+    attempts: int | None = None,
+    within: Duration | None = None,
+    sleep: Callable[[float], object] | None = None,
+    rand: Rand = random.random,
+    clock: Callable[[], float] = time.monotonic,
+) -> Callable[..., Any]:
+    """Call a function, plain or async, again when it fails, as a policy says: in place.
+
+    `@retry`, `@retry(policy)` or `@retry(attempts=3, within="30s")`; `attempts` and `within` win
+    over the policy's `attempts` and `max_age`. Without a policy the table of categories holds, for a
+    minute in all. When there is no point any more, the last error itself goes on up, with a note.
+    GiveUp and Skip go on up at once, RetryLater waits as it says. Ctrl-C, a cancelled task and
+    SystemExit are never held up. `sleep`, `rand` and `clock` (seconds that only grow) are for tests
+    and for other event loops; an async function's `sleep` may be async.
+    """
+    if policy is not None and not isinstance(policy, Policy):
+        _check(callable(policy), "retry() takes a Policy, or attempts=3", policy)
+        return retry()(policy)
+    chosen = (policy or IN_PLACE).limited(attempts)
+    if within is not None:
+        chosen = replace(chosen, max_age=_duration.seconds(within, name="within"))
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        name = _name_of(function)
+        begin = functools.partial(Walk, chosen, rand=rand, name=name)
+        timed = clock if chosen.oldest is not None else None
+        if _is_async(function):
+            return _async(function, begin, timed, clock, sleep or _asleep)
+        _check(not _is_async(sleep), f"{name} is not async, so its sleep must not be", sleep)
+        return _plain(function, begin, timed, clock, sleep or time.sleep)
+
+    return decorate
+
+
+def simulate(
+    policy: Policy,
+    failures: Iterable[BaseException | Category | str | Failure],
+    *,
+    rand: Rand = random.random,
+) -> Simulation:
+    """Say what a policy would do about failures, one after the other, without waiting for any.
+
+    Failures are errors, categories or Failure records, and take no time themselves. There may be
+    more than it lives to see, such as `itertools.repeat("transient")`.
+
+    >>> from redrive.presets import HOOKS
+    >>> simulate(HOOKS, ["transient"] * 9, rand=lambda: 0.5)
+    Simulation(delays=(60.0, 120.0, 240.0, 480.0), reason=<Reason.EXHAUSTED: 'exhausted'>, detail='5 attempts, last: transient')
+    """
+    walk, started = Walk(policy, 0.0, rand), time.time()
+    delays: list[float] = []
+    for failure in failures:
+        now = walk.job.due
+        verdict = walk.after(_simulated(failure, policy, started + now), now)
+        if isinstance(verdict, Dead | Completed):
+            return Simulation(tuple(delays), verdict.reason, verdict.detail)
+        if isinstance(verdict, Retry):
+            delays.append(verdict.delay)
+    return Simulation(tuple(delays), None)
+
+
+def _plain(
+    function: Callable[P, R],
+    begin: Callable[[float], Walk],
+    timed: Callable[[], float] | None,
+    clock: Callable[[], float],
+    sleep: Callable[[float], object],
+) -> Callable[P, R]:
+    @functools.wraps(function)
+    def retried(*args: P.args, **kwargs: P.kwargs) -> R:
+        began = timed() if timed else 0.0
+        walk = None
+        while True:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                walk = walk or begin(began)
+                delay = walk.wait(error, clock())
+                if delay is None:
+                    raise
+            if delay > 0:  # out of the `except`, so that the next error does not hang on this one
+                sleep(delay)
+
+    return retried
+
+
+def _async(
+    function: Callable[P, Awaitable[R]],
+    begin: Callable[[float], Walk],
+    timed: Callable[[], float] | None,
+    clock: Callable[[], float],
+    sleep: Callable[[float], object],
+) -> Callable[P, Awaitable[R]]:
+    @functools.wraps(function)
+    async def retried(*args: P.args, **kwargs: P.kwargs) -> R:
+        began = timed() if timed else 0.0
+        walk = None
+        while True:
+            try:
+                return await function(*args, **kwargs)
+            except Exception as error:
+                walk = walk or begin(began)
+                delay = walk.wait(error, clock())
+                if delay is None:
+                    raise
+            slept = sleep(delay)  # also for no time at all: others get their turn
+            if inspect.isawaitable(slept):
+                await slept
+
+    return retried
+
+
+async def _asleep(delay: float) -> None:
+    import asyncio  # noqa: PLC0415 - whoever awaits this has imported it
+
+    await asyncio.sleep(delay)
+
+
+def _outcome_of(error: BaseException, policy: Policy, now: float) -> Outcome:
+    """Say how an attempt ended, by the type itself: isinstance() asks the error, which may lie."""
+    if issubclass(type(error), Skip):
+        return Skipped("")
+    if issubclass(type(error), KeyboardInterrupt):
+        return Interrupted()
+    return Failed(classify(error, rules=policy.on, now=now))
+
+
+def _simulated(
+    what: BaseException | Category | str | Failure, policy: Policy, now: float
+) -> Outcome:
+    match what:
+        case Failure():
+            return Failed(what)
+        case str():
+            return Failed(Failure(category=_category(what), why=what))
+        case BaseException():
+            return _outcome_of(what, policy, now)
+        case _:
+            msg = f"a failure is an error, a category or a Failure; found {what!r}"
+            raise UsageError(msg)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    """Name a function for people; refuse what could not be called again as a whole."""
+    if isinstance(function, staticmethod | classmethod):
+        msg = "@retry must stand under @staticmethod and @classmethod, next to the function"
+        raise UsageError(msg)
+    _check(callable(function), "retry() needs a function", function)
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        msg = f"{name} is a generator: what it gave before it failed cannot be taken back; retry what it calls"
+        raise UsageError(msg)
+    return str(name)
+
+
+def _is_async(function: object) -> bool:
+    call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async one
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def _add_note(error: Exception, text: str) -> None:
+    """Add a note once: an error may be raised again and again, and may refuse notes."""
+    with suppress(Exception):
+        if text not in getattr(error, "__notes__", ()):
+            error.add_note(text)
+
+
+def _check(is_right: object, wanted: str, found: object) -> None:
+    if not is_right:
+        msg = f"{wanted}; found {found!r}"
+        raise UsageError(msg)

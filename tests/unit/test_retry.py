@@ -1,0 +1,382 @@
+"""Retrying in place: as the policy says, by the kind of error, with nothing else changed."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import inspect
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from redrive import (
+    GiveUp,
+    Policy,
+    RetryLater,
+    Rule,
+    Skip,
+    UsageError,
+    constant,
+    exponential,
+    retry,
+    when,
+)
+from redrive.testing import ManualClock
+
+DOUBLING = exponential(1, jitter="none")
+
+
+class Failing:
+    """Fails with each of these in turn, then gives what it was called with."""
+
+    def __init__(self, *errors: BaseException) -> None:
+        self.errors = list(errors)
+        self.calls = 0
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return args, kwargs
+
+
+def down(number: int = 1) -> list[ConnectionError]:
+    return [ConnectionError(f"refused {n}") for n in range(number)]
+
+
+def test_a_call_that_succeeds_is_a_plain_call() -> None:
+    slept: list[float] = []
+    work = Failing()
+    assert retry(sleep=slept.append)(work)(1, two=2) == ((1,), {"two": 2})
+    assert (work.calls, slept) == (1, [])
+
+
+def test_it_waits_as_the_policy_says_and_gives_the_value() -> None:
+    """P7."""
+    slept: list[float] = []
+    work = Failing(*down(3))
+    policy = Policy(attempts=5, wait=DOUBLING)
+    assert retry(policy, sleep=slept.append)(work)("a") == (("a",), {})
+    assert (work.calls, slept) == (4, [1.0, 2.0, 4.0])
+
+
+def test_when_nothing_is_left_the_last_error_itself_goes_up_with_a_note() -> None:
+    errors = down(3)
+    work = Failing(*errors)
+    with pytest.raises(ConnectionError) as caught:
+        retry(Policy(attempts=3), sleep=lambda _: None)(work)()
+    assert caught.value is errors[-1]
+    [note] = caught.value.__notes__
+    assert note == "redrive: given up after 3 attempts, exhausted: ConnectionError"
+    assert caught.value.__context__ is None
+    assert [hasattr(error, "__notes__") for error in errors] == [False, False, True]
+
+
+def test_each_category_has_its_own_patience() -> None:
+    """E: the kinds are counted apart, the hopeless are not tried again."""
+    slept: list[float] = []
+    policy = Policy(
+        wait=DOUBLING,
+        rate_limit=Rule(retries=1, wait=constant(10, jitter="none")),
+        on=[when(KeyError, "rate_limit"), when(LookupError, "auth")],
+    )
+    with pytest.raises(LookupError) as caught:
+        retry(policy, sleep=slept.append)(
+            Failing(*down(1), KeyError("slow"), *down(1), LookupError("who are you"), *down(1))
+        )()
+    assert slept == [1.0, 10.0, 2.0]
+    [note] = caught.value.__notes__
+    assert note == "redrive: given up after 4 attempts, permanent: your rule for LookupError"
+
+
+def test_a_servers_hint_replaces_the_wait() -> None:
+    class Busy(Exception):
+        retry_after = 7
+
+    slept: list[float] = []
+    policy = Policy(attempts=2, on=[when(Busy, "rate_limit")])
+    retry(policy, sleep=slept.append, rand=lambda: 0.0)(Failing(Busy()))()
+    assert slept == [7.0]
+
+
+def test_chance_comes_from_the_source_that_was_given() -> None:
+    slept: list[float] = []
+    policy = Policy(attempts=4, wait=constant(10, jitter=0.5))
+    chance = iter([0.0, 0.5, 0.9])
+    retry(policy, sleep=slept.append, rand=lambda: next(chance))(Failing(*down(3)))()
+    assert slept == pytest.approx([5.0, 10.0, 14.0])
+
+
+def test_without_a_policy_the_table_holds_for_a_minute() -> None:
+    clock = ManualClock()
+    decorate = retry(sleep=clock.advance, clock=clock.now, rand=lambda: 0.5)
+    endless = Failing(*down(99))
+    with pytest.raises(ConnectionError) as caught:
+        decorate(endless)()
+    assert endless.calls == 6  # after 0, 1, 3, 7, 15, 31 s; the next would be at 63
+    [note] = caught.value.__notes__
+    assert note.startswith("redrive: given up after 6 attempts, expired: the next try would come")
+
+
+@pytest.mark.parametrize(
+    ("policy", "within"), [(Policy(wait=constant(20, jitter="none")), "1m"), (None, 60.0)]
+)
+def test_the_time_limit_counts_from_the_first_attempt(policy: Policy | None, within: Any) -> None:
+    """P7: and no try begins that would come too late."""
+    clock = ManualClock()
+    calls: list[float] = []
+
+    @retry(policy, within=within, sleep=clock.advance, clock=clock.now, rand=lambda: 0.9)
+    def slow() -> None:
+        calls.append(clock.now())
+        clock.advance(59)
+        raise ConnectionError("no answer")
+
+    with pytest.raises(ConnectionError, match="no answer"):
+        slow()
+    assert len(calls) == 1
+    with pytest.raises(ConnectionError):
+        slow()
+    assert len(calls) == 2  # each call has a time of its own
+
+
+def test_attempts_and_within_win_over_the_policy() -> None:
+    work = Failing(*down(9))
+    policy = Policy(attempts=5, max_age="1h", wait=constant(40, jitter="none"))
+    with pytest.raises(ConnectionError):
+        retry(policy, attempts=2, sleep=lambda _: None)(work)()
+    assert work.calls == 2
+    clock = ManualClock()
+    with pytest.raises(ConnectionError):
+        retry(policy, within="1m", sleep=clock.advance, clock=clock.now)(work)()
+    assert work.calls == 2 + 2
+
+
+def test_a_wait_of_nothing_is_not_slept() -> None:
+    slept: list[float] = []
+    work = Failing(*down(2))
+    retry(Policy(attempts=3, wait=constant(0)), sleep=slept.append)(work)()
+    assert (work.calls, slept) == (3, [])
+
+
+@pytest.mark.parametrize("signal", [GiveUp("no such account"), Skip("sent before")])
+def test_signals_that_end_it_go_up_at_once(signal: Exception) -> None:
+    """So that a durable handler around it understands them, too."""
+    work = Failing(signal)
+    with pytest.raises(type(signal)) as caught:
+        retry(Policy(attempts=5, alike=True), sleep=lambda _: None)(work)()
+    assert caught.value is signal
+    assert work.calls == 1
+
+
+def test_retry_later_waits_as_it_says_and_counts() -> None:
+    slept: list[float] = []
+    work = Failing(*(RetryLater("busy", after=n) for n in (3, "1m", 5)))
+    with pytest.raises(RetryLater):
+        retry(Policy(attempts=3), sleep=slept.append)(work)()
+    assert slept == [3.0, 60.0]
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_means_the_program_passes_untouched(kind: type[BaseException]) -> None:
+    stop = kind()
+    work = Failing(*down(1), stop)
+    with pytest.raises(kind) as caught:
+        retry(Policy(attempts=9), sleep=lambda _: None)(work)()
+    assert caught.value is stop
+    assert not hasattr(stop, "__notes__")
+    assert work.calls == 2
+
+
+def test_ctrl_c_ends_the_sleep_too() -> None:
+    def sleep(_: float) -> None:
+        raise KeyboardInterrupt
+
+    work = Failing(*down(2))
+    with pytest.raises(KeyboardInterrupt):
+        retry(sleep=sleep)(work)()
+    assert work.calls == 1
+
+
+def test_errors_that_bite_are_raised_as_they_are() -> None:
+    class Hostile(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+        def add_note(self, note: str) -> None:
+            raise RuntimeError("no notes")
+
+        @property
+        def __class__(self) -> type:  # type: ignore[override]
+            raise RuntimeError("no class")
+
+    error = Hostile()
+    work = Failing(error, error)
+    try:
+        retry(Policy(attempts=2, wait=constant(0)))(work)()
+    except Exception as raised:  # noqa: BLE001 - pytest.raises would ask it for its class
+        assert raised is error  # noqa: PT017
+    assert work.calls == 2
+
+
+def test_one_error_raised_again_and_again_does_not_grow() -> None:
+    error = ConnectionError("the same object")
+    for _ in range(5):
+        with pytest.raises(ConnectionError):
+            retry(Policy(attempts=2, wait=constant(0)))(Failing(error, error))()
+    assert len(error.__notes__) == 1
+
+
+def test_nothing_hangs_on_a_call_that_was_retried() -> None:
+    """No cycle of frame and error that would wait for the collector."""
+
+    class Thing:
+        pass
+
+    calls: list[int] = []
+
+    @retry(Policy(attempts=2, wait=constant(0)))
+    def work(thing: Thing) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            raise ConnectionError
+
+    thing = Thing()
+    seen = weakref.ref(thing)
+    gc.disable()
+    try:
+        work(thing)
+        del thing
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+def test_a_retry_is_logged_without_what_the_error_says(caplog: pytest.LogCaptureFixture) -> None:
+    @retry(Policy(attempts=3, wait=constant(90, jitter="none")), sleep=lambda _: None)
+    def work(password: str) -> None:
+        if caplog.records:
+            return
+        raise ConnectionError(f"refused for {password}")
+
+    with caplog.at_level(logging.INFO, "redrive"):
+        work("hunter2")
+    [record] = caplog.records
+    assert record.levelno == logging.INFO
+    assert record.message.endswith(
+        "work failed, attempt 1, transient (ConnectionError); next try in 1m30s"
+    )
+    assert "hunter2" not in caplog.text
+
+
+def test_methods_partials_and_objects() -> None:
+    class Client:
+        def __init__(self) -> None:
+            self.work = Failing(*down(1))
+
+        @retry(Policy(attempts=2, wait=constant(0)))
+        def get(self, path: str) -> object:
+            """Get it."""
+            return self.work(path)
+
+        @staticmethod
+        @retry
+        def plain(path: str) -> str:
+            return path
+
+        @classmethod
+        @retry(attempts=2)
+        def name(cls) -> str:
+            return cls.__name__
+
+    assert Client().get("/x") == (("/x",), {})
+    assert (Client.plain("p"), Client.name()) == ("p", "Client")
+    assert (Client.get.__name__, Client.get.__doc__) == ("get", "Get it.")
+    assert list(inspect.signature(Client.get).parameters) == ["self", "path"]
+    once = retry(Policy(attempts=2, wait=constant(0)))
+    assert once(functools.partial(Failing(*down(1)), 1))(2) == ((1, 2), {})
+
+
+def stream() -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda: retry(stream), "stream is a generator"),
+        (lambda: retry(attempts=2)(functools.partial(stream)), "is a generator"),
+        (lambda: retry(3), "takes a Policy, or attempts=3; found 3"),
+        (lambda: retry()(7), "needs a function; found 7"),
+        (lambda: retry(classmethod(stream)), "takes a Policy"),
+        (lambda: retry()(classmethod(stream)), "must stand under @staticmethod and @classmethod"),
+        (lambda: retry(staticmethod(stream)), "must stand under"),
+        (lambda: retry(attempts=0), "attempts must be a whole number, 1 or more"),
+        (lambda: retry(within="soon"), "within must be seconds"),
+        (lambda: retry(within=-1), "within must be a finite number"),
+    ],
+)
+def test_what_cannot_be_retried_is_refused_in_words(
+    wrong: Callable[[], object], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        wrong()
+
+
+def test_threads_do_not_meet() -> None:
+    """One decorated function, many calls at once: each has its own attempts and waits."""
+    start = threading.Barrier(8)
+    slept: dict[int, list[float]] = {n: [] for n in range(8)}
+    me = threading.local()
+
+    def sleep(delay: float) -> None:
+        slept[me.number].append(delay)
+
+    @retry(Policy(attempts=5, wait=DOUBLING), sleep=sleep)
+    def work(failures: list[ConnectionError]) -> int:
+        start.wait(10)
+        if failures:
+            raise failures.pop()
+        return me.number
+
+    results: list[int] = []
+
+    def run(number: int) -> None:
+        me.number = number
+        results.append(work(down(4)))
+
+    threads = [threading.Thread(target=run, args=[n]) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == list(range(8))
+    assert all(delays == [1.0, 2.0, 4.0, 8.0] for delays in slept.values())
+
+
+def test_forked_children_do_not_wait_alike() -> None:
+    """A herd of children would all come back at the same moment."""
+
+    def delay() -> float:
+        slept: list[float] = []
+        retry(Policy(attempts=2), sleep=slept.append)(Failing(*down(1)))()
+        return slept[0]
+
+    def of_child() -> float:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writing, str(delay()).encode())
+            os._exit(0)
+        os.close(writing)
+        os.waitpid(child, 0)
+        with os.fdopen(reading) as pipe:
+            return float(pipe.read())
+
+    delays = [of_child(), of_child(), delay()]
+    assert len(set(delays)) == 3

@@ -6,9 +6,21 @@ needed is itself an error, so a mistake that is no longer caught fails `make che
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_type
 
-from redrive import Handler, Job, Policy, Redrive, Tried, constant, presets
+from redrive import (
+    Handler,
+    Job,
+    Policy,
+    Reason,
+    Redrive,
+    Tried,
+    constant,
+    presets,
+    retry,
+    simulate,
+)
 
 app = Redrive("memory:")
 
@@ -23,6 +35,59 @@ def greet(name: str, *, times: int = 1) -> str:
 async def agreet(name: str) -> int:
     """Say hello later."""
     return len(name)
+
+
+@retry
+def fetch(url: str, *, tries: int = 1) -> bytes:
+    """Get a page."""
+    return url.encode() * tries
+
+
+@retry(presets.EVENTS, within="30s")
+async def afetch(url: str) -> bytes:
+    """Get a page later."""
+    return url.encode()
+
+
+class Client:
+    """A class whose methods are retried."""
+
+    @retry(attempts=3, sleep=lambda seconds: None)
+    def get(self, url: str) -> bytes:
+        """Get a page."""
+        return url.encode()
+
+    @classmethod
+    @retry(policy=presets.SYNC)
+    def named(cls, name: str) -> str:
+        """Name one."""
+        return name
+
+
+def right_retries() -> None:
+    """Types are kept through @retry, with and without a policy."""
+    assert_type(fetch("u", tries=2), bytes)
+    assert_type(Client().get("u"), bytes)
+    assert_type(Client.named("n"), str)
+    shout: Callable[[str], str] = retry(attempts=2)(str.upper)
+    shout("u")
+    assert_type(simulate(presets.HOOKS, ["transient", OSError()]).delays, tuple[float, ...])
+    assert_type(simulate(presets.HOOKS, []).reason, Reason | None)
+
+
+async def right_async_retries() -> None:
+    """An async function stays one."""
+    assert_type(await afetch("u"), bytes)
+
+
+def wrong_retries() -> None:
+    """Mistakes both checkers must catch."""
+    fetch(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    fetch("u", times=2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Client().get()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    retry(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    retry(within=fetch)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    simulate("HOOKS", [])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def right_uses() -> None:

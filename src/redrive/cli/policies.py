@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import repeat
 
 import click
 
 from redrive._duration import words
+from redrive._retry import simulate
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.output import Cell, Facts, Part, Span, Table, View, columns
 from redrive.cli.output.plain import span
 from redrive.job import Category
-from redrive.policy import CRASH_LIMIT, Policy, Rule
+from redrive.policy import Policy, Rule
 from redrive.presets import PRESETS
 from redrive.strategy import (
     LONGEST,
@@ -130,7 +132,7 @@ def _category_table(chosen: Policy) -> Table:
     rows: list[list[Cell]] = []
     for category in Category:
         rule = chosen.rule(category)
-        attempts: Cell = _attempts(category, rule)
+        attempts: Cell = _attempts(chosen, category)
         wait = "dead at once" if rule.dead or rule.wait is None else _words_of(rule.wait)
         rows.append([category, attempts, wait])
     return Table(
@@ -138,11 +140,9 @@ def _category_table(chosen: Policy) -> Table:
     )
 
 
-def _attempts(category: Category, rule: Rule) -> int | None:
-    """Give how often a category is tried; the third crash is the end under every policy."""
-    if rule.dead:
-        return 1
-    return min(rule.attempts or 1, CRASH_LIMIT) if category is Category.CRASH else rule.attempts
+def _attempts(chosen: Policy, category: Category) -> int:
+    """Give how often it is tried where all failures are of one category."""
+    return len(simulate(chosen, repeat(category), rand=lambda: 0.5).delays) + 1
 
 
 def _delay_table(names: list[Category], rule: Rule, alone: bool) -> Table:
@@ -176,7 +176,7 @@ def _category_document(chosen: Policy, category: Category) -> dict[str, object]:
     return {
         "category": category,
         "dead_at_once": rule.dead,
-        "attempts": _attempts(category, rule),
+        "attempts": _attempts(chosen, category),
         "strategy": None if rule.wait is None else repr(rule.wait),
         "delays": [] if rule.dead else _delays_of(rule),
     }

@@ -19,7 +19,7 @@ from redrive._log import log
 from redrive.args import Arguments
 from redrive.desk import Desk
 from redrive.errors import UsageError
-from redrive.events import Listener
+from redrive.events import Listener, Teller
 from redrive.handler import Handler
 from redrive.keeping import Capture, Keeper, Options, Settings, check_key, who
 from redrive.policy import Keep, Policy
@@ -210,7 +210,7 @@ class Redrive(Desk):
         )
         name = program or programs.spelled(self)
         return Worker(
-            self.keeper.turn(),
+            self.keeper.turn(Teller(self.keeper.bus)),
             plan,
             policy=self._policy,
             program=name,

@@ -5,8 +5,10 @@ A listener that raises is logged and ignored; it can neither undo what happened 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Literal
 
 from redrive import _log
@@ -80,5 +82,50 @@ class Bus:
         for listener in self._listeners:
             try:
                 listener(event)
-            except Exception:
+            except (Exception, SystemExit):
                 log.exception("a listener failed on %s; it was ignored", event.kind)
+
+
+class Teller(Bus):
+    """Tells the listeners of another bus from a thread of its own: one that blocks holds up nobody.
+
+    What they are too slow for is dropped and counted; nothing durable depends on it.
+    """
+
+    MOST = 10_000
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__()
+        self._bus = bus
+        self._line: SimpleQueue[Event | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._dropped = 0
+
+    @property
+    def has_listeners(self) -> bool:
+        """Whether anybody listens."""
+        return self._bus.has_listeners
+
+    def emit(self, event: Event) -> None:
+        """Have everybody told soon."""
+        if not self._bus.has_listeners:
+            return
+        if self._line.qsize() >= self.MOST:
+            if self._dropped % self.MOST == 0:
+                log.error("the listeners are too slow; news is dropped")
+            self._dropped += 1
+            return
+        self._line.put(event)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._tell, name="redrive-news", daemon=True)
+            self._thread.start()
+
+    def _tell(self) -> None:
+        while (event := self._line.get()) is not None:
+            self._bus.emit(event)
+
+    def close(self, timeout: float) -> None:
+        """Give the listeners so long to hear the rest."""
+        if self._thread is not None:
+            self._line.put(None)
+            self._thread.join(timeout)

@@ -123,15 +123,15 @@ class Keeper:
                 store = self._store = self._store or self._opener()
         return store
 
-    def turn(self) -> Turn:
-        """Everything needed to run jobs here."""
+    def turn(self, bus: Bus | None = None) -> Turn:
+        """Everything needed to run jobs here; news goes to that bus instead of ours."""
         return Turn(
             self.store,
             self.registry,
             holder=self.holder,
             lease_for=self.settings.lease,
             clock=self.settings.clock,
-            bus=self.bus,
+            bus=bus or self.bus,
             rand=self.settings.rand,
         )
 

@@ -285,7 +285,7 @@ def test_listeners_are_told_after_it_is_true_and_cannot_stop_anything(app: Redri
     app.run_due()
     stop()
     ok.submit()
-    assert told == ["submitted", "succeeded"]
+    assert told == ["submitted", "claimed", "succeeded"]
 
 
 def test_many_threads_submit_at_once_and_nothing_is_lost(app: Redrive) -> None:

@@ -17,8 +17,8 @@ from redrive.job import Failed, Outcome, Settlement
 from redrive.worker import run
 from redrive.worker.leases import Leases, Task
 from redrive.worker.run import Execution
+from redrive.worker.site import Site
 from redrive.worker.slots import Slots
-from redrive.worker.turn import Turn
 
 if TYPE_CHECKING:
     from redrive.worker.children import Child
@@ -35,7 +35,7 @@ class Hands:
 
     def __init__(
         self,
-        turn: Turn,
+        site: Site,
         leases: Leases,
         *,
         concurrency: int,
@@ -50,15 +50,15 @@ class Hands:
         self.running: dict[str, Task] = {}
         self.leaked: set[str] = set()
         """The jobs whose handlers never came back."""
-        self.loop: Loop | None = self._make_loop(turn)
-        self._turn = turn
+        self.loop: Loop | None = self._make_loop(site)
+        self._site = site
         self._leases = leases
         self._tell = tell
         self._slots = Slots(concurrency, self._perform)
         self._children: list[Child] = []
 
-    def _make_loop(self, turn: Turn) -> Loop | None:
-        if not any(entry.is_async for entry in turn.registry):
+    def _make_loop(self, site: Site) -> Loop | None:
+        if not any(entry.is_async for entry in site.registry):
             return None
         from redrive.worker.loop import Loop  # noqa: PLC0415 - asyncio is large
 
@@ -128,7 +128,7 @@ class Hands:
         self._finish(task, execution.outcome, execution.started, execution.duration)
 
     def _begin(self, task: Task) -> Execution:
-        execution = Execution(task.entry, task.claim.job, self._turn.clock)
+        execution = Execution(task.entry, task.claim.job, self._site.clock)
         task.context = execution.context
         task.began = time.monotonic()
         self.running[task.claim.job.id] = task
@@ -150,7 +150,7 @@ class Hands:
             log.error("job %s was given back: %s", task.claim.job.id, error)  # noqa: TRY400
             child.close()
             if self.running.pop(task.claim.job.id, None):
-                self.give_back(task, delay=self._turn.lease_for)
+                self.give_back(task, delay=self._site.lease_for)
             return True
         self._children.append(child)
         return self._finish(task, ended.outcome, ended.started, ended.duration)
@@ -164,7 +164,7 @@ class Hands:
 
     def _conclude(self, task: Task, outcome: Outcome, started: float, duration: float) -> None:
         try:
-            settlement = self._turn.conclude(task.claim, outcome, task.entry, started, duration)
+            settlement = self._site.conclude(task.claim, outcome, task.entry, started, duration)
         except Exception:
             log.exception("job %s could not be concluded; a sweep will find it", task.claim.job.id)
             self._hand_in(task, None)
@@ -202,7 +202,7 @@ class Hands:
             self.loop.add_slot()
         else:
             self._slots.add_thread()
-        self._conclude(task, Failed(run.late(entry)), self._turn.clock.now() - ran, ran)
+        self._conclude(task, Failed(run.late(entry)), self._site.clock.now() - ran, ran)
 
     @property
     def has_limits(self) -> bool:

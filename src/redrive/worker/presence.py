@@ -16,7 +16,7 @@ from redrive.job import Category, Failed, State
 from redrive.policy import Policy
 from redrive.stores.base import Note, Query, Store, every
 from redrive.worker.run import conclude, told
-from redrive.worker.turn import Turn
+from redrive.worker.site import Site
 
 WORKER = "worker:"
 """What the names of these notes begin with; the holder follows."""
@@ -24,20 +24,20 @@ SIGN_EVERY = 10.0
 _LASTS = 3 * SIGN_EVERY
 
 
-def sign(turn: Turn, since: float, *, lasts: float = _LASTS) -> None:
+def sign(site: Site, since: float, *, lasts: float = _LASTS) -> None:
     """Say that this process serves its handlers."""
     value = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "since": since,
-        "handlers": sorted(turn.registry.names()),
+        "handlers": sorted(site.registry.names()),
     }
-    turn.store.note(WORKER + turn.holder, json.dumps(value), expires_in=lasts)
+    site.store.note(WORKER + site.holder, json.dumps(value), expires_in=lasts)
 
 
-def leave(turn: Turn) -> None:
+def leave(site: Site) -> None:
     """Take the note away."""
-    turn.store.note(WORKER + turn.holder, None)
+    site.store.note(WORKER + site.holder, None)
 
 
 def read(note: Note) -> Mapping[str, Any]:
@@ -57,42 +57,42 @@ def served(store: Store) -> frozenset[str]:
     return frozenset(names)
 
 
-def bury_unserved(turn: Turn, policy: Policy) -> int:
+def bury_unserved(site: Site, policy: Policy) -> int:
     """Make dead letters of jobs that nobody has a handler for and that grew too old to wait."""
     if policy.oldest is None:
         return 0
-    known = served(turn.store) | turn.registry.names()
+    known = served(site.store) | site.registry.names()
     waiting = Query(states=frozenset({State.PENDING}), older_than=policy.oldest)
-    too_old = turn.store.now() - policy.oldest
+    too_old = site.store.now() - policy.oldest
     ids = {
         job.id: job.handler
-        for job in every(turn.store, waiting)
+        for job in every(site.store, waiting)
         if job.handler not in known and job.since < too_old
     }
-    return _bury(turn, ids) if ids else 0
+    return _bury(site, ids) if ids else 0
 
 
-def _bury(turn: Turn, ids: Mapping[str, str]) -> int:
-    claims = turn.store.claim(
+def _bury(site: Site, ids: Mapping[str, str]) -> int:
+    claims = site.store.claim(
         frozenset(ids.values()),
         limit=len(ids),
-        holder=turn.holder,
-        lease_for=turn.lease_for,
+        holder=site.holder,
+        lease_for=site.lease_for,
         only=list(ids),
         ignore_waits=True,
     )
     for claim in claims:
         why = f"no handler named {claim.job.handler!r} anywhere"
         failure = told(Category.PERMANENT, "NoHandler", why, final=True)
-        turn.settle(
+        site.settle(
             conclude(
                 claim,
                 Failed(failure),
                 None,
-                started=turn.clock.now(),
+                started=site.clock.now(),
                 duration=0.0,
-                worker=turn.worker,
-                now=turn.store.now(),
+                worker=site.worker,
+                now=site.store.now(),
             )
         )
     return len(claims)

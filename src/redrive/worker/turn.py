@@ -6,36 +6,31 @@ caller's thread (async ones on a loop of the pass); a heartbeat thread keeps the
 
 from __future__ import annotations
 
-import random
 import sys
-import textwrap
-from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
-from redrive import _duration, redact
-from redrive._clock import Clock
 from redrive._log import log
-from redrive.errors import StoreError, UsageError
-from redrive.events import Bus, Event, Kind
-from redrive.job import Claim, Completed, Dead, Job, Outcome, Retry, Settlement, State
-from redrive.stores.base import Query, Store, every
-from redrive.strategy import Rand
+from redrive.errors import UsageError
+from redrive.job import Claim, Settlement, State
+from redrive.stores.base import Query, every
 from redrive.worker.interrupts import Interrupts
 from redrive.worker.leases import Leases, Task
-from redrive.worker.pauses import Pauses
 from redrive.worker.registry import Entry, Registry, warn_unlimited
 from redrive.worker.run import (
     Execution,
     awaited,
-    conclude,
-    crash,
     finished,
     given_back,
-    worker_name,
 )
+from redrive.worker.site import Site, Tally
 
 Loop = Callable[[Coroutine[object, object, object]], object]
+
+
+_SHARE = 100
+"""Jobs of a backlog that one look may let go past a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,54 +44,10 @@ class Pass:
     purged: int = 0
 
 
-@dataclass(slots=True)
-class Tally:
-    """The numbers of a pass while it goes on."""
+class Turn(Site):
+    """One pass over what is due."""
 
-    taken: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    died: int = 0
-
-    def count(self, settlement: Settlement) -> None:
-        """Count one settled claim; a given-back one does not count."""
-        match settlement.verdict:
-            case Completed():
-                self.succeeded += 1
-            case Retry():
-                self.failed += 1
-            case Dead():
-                self.failed += 1
-                self.died += 1
-            case _:
-                return
-        self.taken += 1
-
-
-class Turn:
-    """Everything a pass needs: where jobs are, who handles them, what time it is."""
-
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        *,
-        holder: str,
-        lease_for: float,
-        clock: Clock,
-        bus: Bus,
-        rand: Rand = random.random,
-    ) -> None:
-        self.store = store
-        self.registry = registry
-        self.holder = holder
-        self.lease_for = lease_for
-        self.clock = clock
-        self.bus = bus
-        self.rand = rand
-        self.worker = worker_name()
-        self.pauses = Pauses(store, registry, bus)
-        self._interrupts = Interrupts()
+    _interrupts: Interrupts
 
     def run(
         self, *, ignore_waits: bool = False, only: Collection[str] | None = None, limit: int = 0
@@ -106,6 +57,7 @@ class Turn:
         Jobs are claimed one at a time: if one takes this process down, no other is touched.
         """
         _refuse_running_loop(self.registry)
+        self._interrupts = Interrupts()
         tally = Tally()
         self.sweep(tally)
         with (
@@ -127,6 +79,8 @@ class Turn:
         self, leases: Leases, *, ignore_waits: bool, only: Collection[str] | None
     ) -> Generator[Task]:
         """Give one claim after the other, each job once; those that crashed before come last."""
+        if not ignore_waits and only is None:
+            yield from self._past_pauses(leases)
         if ignore_waits and only is None:
             pending = Query(states=frozenset({State.PENDING}))
             only = [job.id for job in every(self.store, pending)]
@@ -147,24 +101,23 @@ class Turn:
         finally:
             self._give_back(again)
 
+    def _past_pauses(self, leases: Leases) -> Generator[Task]:
+        """Give what may go past a pause: a probe, or a share of a backlog that is let go."""
+        while grants := list(self.pauses.grants(room=_SHARE)):
+            for grant in grants:
+                given = 0
+                while given < grant.jobs and (
+                    tasks := self.claim(leases, 1, lanes=[grant.lane], past_pauses=True)
+                ):
+                    given += 1
+                    yield tasks[0]
+                self.pauses.used(grant, given)
+
     def _claim(
         self, leases: Leases, only: Collection[str] | None, suspects: bool, ignore_waits: bool
     ) -> Task | None:
-        since = leases.now()
-        claims = self.store.claim(
-            self.registry.names(),
-            limit=1,
-            holder=self.holder,
-            lease_for=self.lease_for,
-            only=only,
-            suspects=suspects,
-            ignore_waits=ignore_waits,
-        )
-        if not claims:
-            return None
-        task = Task(claims[0], self.registry.need(claims[0].job.handler))
-        leases.hold(task, since)
-        return task
+        tasks = self.claim(leases, 1, only=only, suspects=suspects, ignore_waits=ignore_waits)
+        return tasks[0] if tasks else None
 
     def _warn_of_strangers(self) -> None:
         """Say which due jobs nobody here can run: they wait and spend nothing."""
@@ -179,96 +132,6 @@ class Turn:
             names = {job.handler for job in self.store.find(due).jobs} - known
             for name in sorted(names):
                 log.warning("jobs are due for %s, but no handler of that name is here", name)
-
-    def sweep(self, tally: Tally | None = None) -> int:
-        """Take over jobs whose worker vanished, and decide about each like about any failure.
-
-        Only those this program knows: others have policies that are not ours to guess.
-        """
-        total = 0
-        while claims := self.store.seize(
-            by=self.holder, lease_for=self.lease_for, handlers=self.registry.names()
-        ):
-            for claim in claims:
-                self._bury(claim, tally)
-            total += len(claims)
-        return total
-
-    def _bury(self, claim: Claim, tally: Tally | None) -> None:
-        """Settle a job whose worker vanished; whatever goes wrong with it stops no other."""
-        why = "worker vanished, lease expired"
-        log.warning("job %s: %s (held by %s)", claim.job.id, why, claim.lost_by)
-        try:
-            settlement = conclude(
-                claim,
-                crash(why),
-                self.registry.need(claim.job.handler),
-                started=claim.job.updated,
-                duration=max(0.0, self.clock.now() - claim.job.updated),
-                worker=claim.lost_by or "",
-                now=self.store.now(),
-                rand=self.rand,
-            )
-            self.settle(settlement, tally)
-        except StoreError:
-            raise
-        except Exception:
-            log.exception("job %s could not be settled; it stays for the next sweep", claim.job.id)
-
-    def settle(self, settlement: Settlement, tally: Tally | None = None) -> Job | None:
-        """Make one verdict true, then tell everybody."""
-        job = self.store.settle([settlement])[0]
-        if tally is not None and job is not None:
-            tally.count(settlement)
-        self._told(job, settlement)
-        return job
-
-    def settle_all(self, settlements: Sequence[Settlement]) -> None:
-        """Make many verdicts true in one write; if one of them is at fault, each in its own."""
-        try:
-            jobs = self.store.settle(settlements)
-        except StoreError:
-            raise
-        except Exception:
-            if len(settlements) == 1:
-                raise
-            log.exception("settling a batch failed; settling one by one")
-            for one in settlements:
-                self._settle_alone(one)
-            return
-        for job, settlement in zip(jobs, settlements, strict=True):
-            self._told(job, settlement)
-
-    def _settle_alone(self, settlement: Settlement) -> None:
-        try:
-            self.settle(settlement)
-        except StoreError:
-            raise
-        except Exception:
-            job_id = settlement.claim.job.id
-            log.exception("job %s could not be settled; it stays for the next sweep", job_id)
-
-    def _told(self, job: Job | None, settlement: Settlement) -> None:
-        """Tell everybody of a verdict. A refused one is only written to the log."""
-        if job is not None:
-            self.tell(job, settlement)
-            self.pauses.seen(settlement)
-            return
-        claim = settlement.claim
-        log.warning(
-            "job %s: lease %d of %s was lost; its result (%s) was not taken",
-            claim.job.id,
-            claim.job.lease,
-            claim.job.holder,
-            settlement.attempt.outcome if settlement.attempt else "given back",
-        )
-        self.bus.emit(Event("lease_lost", claim.job))
-
-    def tell_claimed(self, claims: Sequence[Claim]) -> None:
-        """Tell the listeners of jobs that were claimed."""
-        if self.bus.has_listeners:
-            for claim in claims:
-                self.bus.emit(Event("claimed", claim.job))
 
     def execute(self, task: Task, loop: Loop) -> Settlement:
         """Run one claimed job here and decide what becomes of it."""
@@ -292,21 +155,6 @@ class Turn:
     def _conclude(self, claim: Claim, execution: Execution, entry: Entry) -> Settlement:
         return self.conclude(claim, execution.outcome, entry, execution.started, execution.duration)
 
-    def conclude(
-        self, claim: Claim, outcome: Outcome, entry: Entry, started: float, duration: float
-    ) -> Settlement:
-        """Decide what becomes of a job that ran here."""
-        return conclude(
-            claim,
-            self.pauses.excused(entry, claim.job, outcome),
-            entry,
-            started=started,
-            duration=duration,
-            worker=self.worker,
-            now=self.store.now(),
-            rand=self.rand,
-        )
-
     def _run_one(self, task: Task, tally: Tally, loop: Loop) -> None:
         self.settle(self.execute(task, loop), tally)
 
@@ -314,41 +162,6 @@ class Turn:
         """Release claims that were never started; nothing is spent."""
         for claim in claims:
             self.settle(given_back(claim))
-
-    def leases(self) -> Leases:
-        """Give a keeper of leases; inside `with` its heartbeat runs."""
-        return Leases(self.store, lease_for=self.lease_for, clock=self.clock)
-
-    def tell(self, job: Job, settlement: Settlement) -> None:
-        """Log what became of a job and tell the listeners, once it is true."""
-        failure = settlement.attempt.failure if settlement.attempt else None
-        kinds: dict[State, Kind] = {State.COMPLETED: "succeeded", State.DEAD: "died"}
-        kind = kinds.get(job.state, "failed" if failure else "released")
-        if kind == "died":
-            log.warning(
-                "dead_letter job=%s handler=%s reason=%s attempts=%d cause=%s %s\n%s",
-                job.id,
-                job.handler,
-                job.reason,
-                job.attempts,
-                f"G{job.group}" if job.group else "-",
-                redact.inert(job.detail),
-                _indented(failure.traceback if failure else ""),
-            )
-        elif kind == "failed":
-            log.info(
-                "job %s (%s) failed: %s; next try in %s",
-                job.id,
-                job.handler,
-                redact.inert(failure.why) if failure else "",
-                _duration.words(max(0.0, job.due - job.updated)),
-            )
-        self.bus.emit(Event(kind, job, failure, job.detail))
-
-
-def _indented(text: str) -> str:
-    """Make many lines safe for a log: none can pass for a line of its own."""
-    return textwrap.indent(redact.inert(text, keep_newlines=True), "    ", lambda _: True)
 
 
 def _refuse_running_loop(registry: Registry) -> None:

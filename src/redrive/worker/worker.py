@@ -12,17 +12,18 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, Unpack
 
 from redrive._log import log
 from redrive.errors import StoreError
+from redrive.events import Teller
 from redrive.policy import Policy
 from redrive.worker import presence
 from redrive.worker.hands import Hands
 from redrive.worker.leases import Task
 from redrive.worker.pace import Pace
 from redrive.worker.rest import Rest
-from redrive.worker.turn import Turn
+from redrive.worker.site import Site, Which
 
 _LINGER = 0.005
 """Seconds that results of quick jobs may wait for one another."""
@@ -30,6 +31,8 @@ _LEAKS = 3
 """Handlers that never came back, after which the process should be replaced."""
 _STALLED = 10.0
 """Seconds without a sign of life from the loop, after which the process should be replaced."""
+_LAST_NEWS = 2.0
+"""Seconds that listeners have to hear the last news."""
 _SUSPECTS = 1.0
 """Seconds between two looks for jobs that crashed before, while there are none."""
 
@@ -70,7 +73,7 @@ class Worker:
 
     def __init__(
         self,
-        turn: Turn,
+        site: Site,
         plan: Plan,
         *,
         policy: Policy,
@@ -78,37 +81,37 @@ class Worker:
         parent: int = 0,
         cleanup: Callable[[], object] = lambda: None,
     ) -> None:
-        self.turn = turn
+        self.site = site
         self.plan = plan
         self.policy = policy
         self.wants_replacement = False
         """Whether it stopped because its process should be replaced by a new one."""
         self._cleanup = cleanup
         self._parent = parent
-        self._leases = turn.leases()
-        self._rest = Rest(turn.store, plan.poll)
+        self._leases = site.leases()
+        self._rest = Rest(site.store, plan.poll)
         self._pace = Pace(plan.concurrency, plan.batch)
         self._hands = Hands(
-            turn, self._leases, concurrency=plan.concurrency, program=program, tell=self._result
+            site, self._leases, concurrency=plan.concurrency, program=program, tell=self._result
         )
         self._busy = 0
         self._suspect: Task | None = None
         self._suspect_runs = False
         self._stopping: float | None = None
         self._thread: threading.Thread | None = None
-        self._since = turn.clock.now()
+        self._since = site.clock.now()
         self._duties = self._make_duties()
 
     def _make_duties(self) -> list[Duty]:
-        lease = self.turn.lease_for
+        lease = self.site.lease_for
         return [
             Duty(0.2, self._pass_pauses),
             Duty(1.0, self._mind_parent),
             Duty(_SUSPECTS, self._take_suspect),
-            Duty(lease / 2, self.turn.sweep),
-            Duty(presence.SIGN_EVERY, lambda: presence.sign(self.turn, self._since)),
+            Duty(lease / 2, self.site.sweep),
+            Duty(presence.SIGN_EVERY, lambda: presence.sign(self.site, self._since)),
             Duty(self.plan.cleanup, self._cleanup),
-            Duty(self.plan.cleanup, lambda: presence.bury_unserved(self.turn, self.policy)),
+            Duty(self.plan.cleanup, lambda: presence.bury_unserved(self.site, self.policy)),
         ]
 
     def __enter__(self) -> Self:
@@ -142,8 +145,10 @@ class Worker:
                 self._try(self._drain)
             self._hands.end()
             self._try(self._settle)
-            self._try(lambda: presence.leave(self.turn))
+            self._try(lambda: presence.leave(self.site))
         self._hands.close()
+        if isinstance(self.site.bus, Teller):
+            self.site.bus.close(_LAST_NEWS)
 
     def _try(self, work: Callable[[], None]) -> None:
         """Do one round; whatever goes wrong in it, there is a next one."""
@@ -177,7 +182,7 @@ class Worker:
             batch = [ended.popleft() for _ in range(min(len(ended), self.plan.batch))]
             settlements = [settlement for _, settlement in batch if settlement is not None]
             try:
-                self.turn.settle_all(settlements)
+                self.site.settle_all(settlements)
             except StoreError:
                 ended.extendleft(reversed(batch))
                 raise
@@ -206,30 +211,14 @@ class Worker:
     def _pass_pauses(self) -> None:
         """Claim what may go past a pause: a probe, or a share of a backlog that is let go."""
         room = self._pace.room(self._busy, self._hands.waiting)
-        for grant in self.turn.pauses.grants(room):
-            tasks = self._claimed(grant.jobs, lane=grant.lane)
-            self.turn.pauses.used(grant, len(tasks))
+        for grant in self.site.pauses.grants(room):
+            tasks = self._claimed(grant.jobs, lanes=[grant.lane], past_pauses=True)
+            self.site.pauses.used(grant, len(tasks))
             self._hands.put(tasks)
 
-    def _claimed(
-        self, limit: int, *, lane: str | None = None, suspects: bool = False
-    ) -> list[Task]:
-        since = self._leases.now()
-        registry = self.turn.registry
-        claims = self.turn.store.claim(
-            registry.names(),
-            limit=limit,
-            holder=self.turn.holder,
-            lease_for=self.turn.lease_for,
-            lanes=None if lane is None else [lane],
-            past_pauses=lane is not None,
-            suspects=suspects,
-        )
-        tasks = [Task(claim, registry.need(claim.job.handler)) for claim in claims]
-        for task in tasks:
-            self._leases.hold(task, since)
+    def _claimed(self, limit: int, **which: Unpack[Which]) -> list[Task]:
+        tasks = self.site.claim(self._leases, limit, **which)
         self._busy += len(tasks)
-        self.turn.tell_claimed(claims)
         return tasks
 
     def _must_be_alone(self) -> bool:

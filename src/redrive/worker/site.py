@@ -1,0 +1,233 @@
+"""What running jobs takes, wherever they run: claim, conclude, settle, sweep, and tell of it."""
+
+from __future__ import annotations
+
+import random
+import textwrap
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
+
+from redrive import _duration, redact
+from redrive._clock import Clock
+from redrive._log import log
+from redrive.errors import StoreError
+from redrive.events import Bus, Event, Kind
+from redrive.job import Claim, Completed, Dead, Job, Outcome, Retry, Settlement, State
+from redrive.stores.base import Store
+from redrive.strategy import Rand
+from redrive.worker.leases import Leases, Task
+from redrive.worker.pauses import Pauses
+from redrive.worker.registry import Entry, Registry
+from redrive.worker.run import conclude, crash, worker_name
+
+
+class Which(TypedDict, total=False):
+    """Which due jobs a claim takes; see the store's contract."""
+
+    lanes: Collection[str]
+    only: Collection[str] | None
+    suspects: bool
+    ignore_waits: bool
+    past_pauses: bool
+
+
+@dataclass(slots=True)
+class Tally:
+    """The numbers of a pass while it goes on."""
+
+    taken: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    died: int = 0
+
+    def count(self, settlement: Settlement) -> None:
+        """Count one settled claim; a given-back one does not count."""
+        match settlement.verdict:
+            case Completed():
+                self.succeeded += 1
+            case Retry():
+                self.failed += 1
+            case Dead():
+                self.failed += 1
+                self.died += 1
+            case _:
+                return
+        self.taken += 1
+
+
+class Site:
+    """Where jobs run: the store they are in, who handles them, what time it is."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        *,
+        holder: str,
+        lease_for: float,
+        clock: Clock,
+        bus: Bus,
+        rand: Rand = random.random,
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self.holder = holder
+        self.lease_for = lease_for
+        self.clock = clock
+        self.bus = bus
+        self.rand = rand
+        self.worker = worker_name()
+        self.pauses = Pauses(store, registry, bus)
+
+    def leases(self) -> Leases:
+        """Give a keeper of leases; inside `with` its heartbeat runs."""
+        return Leases(self.store, lease_for=self.lease_for, clock=self.clock)
+
+    def claim(self, leases: Leases, limit: int, **which: Unpack[Which]) -> list[Task]:
+        """Claim due jobs of our handlers, and hold their leases."""
+        since = leases.now()
+        claims = self.store.claim(
+            self.registry.names(),
+            limit=limit,
+            holder=self.holder,
+            lease_for=self.lease_for,
+            **which,
+        )
+        tasks = [Task(claim, self.registry.need(claim.job.handler)) for claim in claims]
+        for task in tasks:
+            leases.hold(task, since)
+        if self.bus.has_listeners:
+            for claim in claims:
+                self.bus.emit(Event("claimed", claim.job))
+        return tasks
+
+    def conclude(
+        self, claim: Claim, outcome: Outcome, entry: Entry, started: float, duration: float
+    ) -> Settlement:
+        """Decide what becomes of a job that ran here."""
+        return conclude(
+            claim,
+            self.pauses.excused(entry, claim.job, outcome),
+            entry,
+            started=started,
+            duration=duration,
+            worker=self.worker,
+            now=self.store.now(),
+            rand=self.rand,
+        )
+
+    def settle(self, settlement: Settlement, tally: Tally | None = None) -> Job | None:
+        """Make one verdict true, then tell everybody."""
+        job = self.store.settle([settlement])[0]
+        if tally is not None and job is not None:
+            tally.count(settlement)
+        self._told(job, settlement)
+        return job
+
+    def settle_all(self, settlements: Sequence[Settlement]) -> None:
+        """Make many verdicts true in one write; if one of them is at fault, each in its own."""
+        try:
+            jobs = self.store.settle(settlements)
+        except StoreError:
+            raise
+        except Exception:
+            if len(settlements) == 1:
+                raise
+            log.exception("settling a batch failed; settling one by one")
+            for one in settlements:
+                self._settle_alone(one)
+            return
+        for job, settlement in zip(jobs, settlements, strict=True):
+            self._told(job, settlement)
+
+    def _settle_alone(self, settlement: Settlement) -> None:
+        try:
+            self.settle(settlement)
+        except StoreError:
+            raise
+        except Exception:
+            job_id = settlement.claim.job.id
+            log.exception("job %s could not be settled; it stays for the next sweep", job_id)
+
+    def _told(self, job: Job | None, settlement: Settlement) -> None:
+        """Tell everybody of a verdict. A refused one is only written to the log."""
+        if job is not None:
+            self.tell(job, settlement)
+            self.pauses.seen(settlement)
+            return
+        claim = settlement.claim
+        log.warning(
+            "job %s: lease %d of %s was lost; its result (%s) was not taken",
+            claim.job.id,
+            claim.job.lease,
+            claim.job.holder,
+            settlement.attempt.outcome if settlement.attempt else "given back",
+        )
+        self.bus.emit(Event("lease_lost", claim.job))
+
+    def sweep(self, tally: Tally | None = None) -> int:
+        """Take over jobs whose worker vanished, and decide about each like about any failure.
+
+        Only those this program knows: others have policies that are not ours to guess.
+        """
+        total = 0
+        while claims := self.store.seize(
+            by=self.holder, lease_for=self.lease_for, handlers=self.registry.names()
+        ):
+            for claim in claims:
+                self._bury(claim, tally)
+            total += len(claims)
+        return total
+
+    def _bury(self, claim: Claim, tally: Tally | None) -> None:
+        """Settle a job whose worker vanished; whatever goes wrong with it stops no other."""
+        why = "worker vanished, lease expired"
+        log.warning("job %s: %s (held by %s)", claim.job.id, why, claim.lost_by)
+        try:
+            settlement = conclude(
+                claim,
+                crash(why),
+                self.registry.need(claim.job.handler),
+                started=claim.job.updated,
+                duration=max(0.0, self.clock.now() - claim.job.updated),
+                worker=claim.lost_by or "",
+                now=self.store.now(),
+                rand=self.rand,
+            )
+            self.settle(settlement, tally)
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("job %s could not be settled; it stays for the next sweep", claim.job.id)
+
+    def tell(self, job: Job, settlement: Settlement) -> None:
+        """Log what became of a job and tell the listeners, once it is true."""
+        failure = settlement.attempt.failure if settlement.attempt else None
+        kinds: dict[State, Kind] = {State.COMPLETED: "succeeded", State.DEAD: "died"}
+        kind = kinds.get(job.state, "failed" if failure else "released")
+        if kind == "died":
+            log.warning(
+                "dead_letter job=%s handler=%s reason=%s attempts=%d cause=%s %s\n%s",
+                job.id,
+                job.handler,
+                job.reason,
+                job.attempts,
+                f"G{job.group}" if job.group else "-",
+                redact.inert(job.detail),
+                _indented(failure.traceback if failure else ""),
+            )
+        elif kind == "failed":
+            log.info(
+                "job %s (%s) failed: %s; next try in %s",
+                job.id,
+                job.handler,
+                redact.inert(failure.why) if failure else "",
+                _duration.words(max(0.0, job.due - job.updated)),
+            )
+        self.bus.emit(Event(kind, job, failure, job.detail))
+
+
+def _indented(text: str) -> str:
+    """Make many lines safe for a log: none can pass for a line of its own."""
+    return textwrap.indent(redact.inert(text, keep_newlines=True), "    ", lambda _: True)

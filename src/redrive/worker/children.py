@@ -128,8 +128,10 @@ class Child:
                     return process
                 if "broken" in message:
                     raise self._failed(str(message["broken"]))
-            if process.gone or left <= 0:
+            if process.gone:
                 raise self._failed()
+            if left <= 0:
+                raise self._failed(f"it was not ready within {_START_WITHIN:g} s")
         self._bury(0.0)
         return None
 
@@ -180,7 +182,7 @@ class Child:
 
     def _failed(self, why: str = "") -> ChildFailed:
         how = self._bury()
-        return ChildFailed(f"no child for {self.program}: {why or f'it {how} while it started'}")
+        return ChildFailed(f"no child for {self.program}: {why or f'{how} while it started'}")
 
     def _retire(self) -> None:
         """Let the process end, for it is not needed any more."""

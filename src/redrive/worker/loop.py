@@ -26,6 +26,7 @@ class Loop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[object]] = set()
         self._beaten = 0.0
+        self._thread: threading.Thread | None = None
 
     def put(self, tasks: list[Task]) -> None:
         """Hand in tasks."""
@@ -50,13 +51,16 @@ class Loop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._loop.call_soon(self._beat)
-            threading.Thread(target=self._work, name="redrive-loop", daemon=True).start()
+            self._thread = threading.Thread(target=self._work, name="redrive-loop", daemon=True)
+            self._thread.start()
         return self._loop
 
     def _work(self) -> None:
         assert self._loop is not None  # noqa: S101 - made just before this thread
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
 
     def _beat(self) -> None:
         assert self._loop is not None  # noqa: S101
@@ -95,3 +99,5 @@ class Loop:
         """End the loop."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._thread is not None:
+            self._thread.join(_BEAT)  # a handler that blocks it is left to the end of the process

@@ -33,9 +33,8 @@ class Rest:
         self._store = store
         self._poll = poll
         self._ears: Ears | None = None
-        self._bell, self._button = socket.socketpair()
-        self._bell.setblocking(False)
-        self._button.setblocking(False)
+        self._bell: socket.socket | None = None
+        self._button: socket.socket | None = None
         self._asleep = False
         self._heard = True
         self._next_look = 0.0
@@ -43,14 +42,18 @@ class Rest:
         self._trouble = 0.0
 
     def __enter__(self) -> Self:
+        self._bell, self._button = socket.socketpair()
+        self._bell.setblocking(False)
+        self._button.setblocking(False)
         self._ears = self._store.listen()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._ears is not None:
             self._ears.close()
-        self._bell.close()
-        self._button.close()
+        for end in (self._bell, self._button):
+            if end is not None:
+                end.close()
 
     @property
     def may_find(self) -> bool:
@@ -85,6 +88,7 @@ class Rest:
             self._asleep = False
 
     def _wait(self, seconds: float) -> None:
+        assert self._bell is not None  # noqa: S101 - made on entering
         poller = select.poll()
         poller.register(self._bell, select.POLLIN)
         ears = -1 if self._ears is None else self._ears.fileno()
@@ -92,20 +96,18 @@ class Rest:
             poller.register(ears, select.POLLIN)
         ready = {number for number, _ in poller.poll(seconds * 1000)}
         if self._bell.fileno() in ready:
-            self._quieten()
+            with contextlib.suppress(BlockingIOError):
+                while self._bell.recv(4096):
+                    pass
         if self._ears is not None and ears in ready:
             self._ears.drain()
             self._heard = True
 
-    def _quieten(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while self._bell.recv(4096):
-                pass
-
     def wake(self) -> None:
         """End the wait; safe in a signal handler."""
         with contextlib.suppress(OSError):  # full: it is awake already; closed: it is over
-            self._button.send(b"!")
+            if self._button is not None:
+                self._button.send(b"!")
 
     def ended(self, *, soon: bool) -> None:
         """Be told that a result waits; who rests is woken if it should be taken soon."""

@@ -1,0 +1,53 @@
+"""Apps with a worker in tests: real time, short leases, waiting with an end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from redrive import Policy, Redrive, State, constant
+
+LEASE = 2.0
+QUICK = Policy(attempts=3, wait=constant(0.01))
+
+
+def url_of(kind: str, directory: Path) -> str:
+    """Give the address of a fresh store."""
+    return {
+        "memory": "memory:",
+        "jsonl": f"jsonl:{directory / 'jobs.jsonl'}",
+        "sqlite": str(directory / "jobs.db"),
+    }[kind]
+
+
+def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait until something holds; an error if it does not within the time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about in time"
+        time.sleep(0.005)
+
+
+def number(app: Redrive, state: str) -> int:
+    """Count the jobs of one state."""
+    return sum(count.jobs for count in app.counts() if count.state == State(state))
+
+
+def all_done(app: Redrive) -> bool:
+    """Whether nothing is pending or running."""
+    return number(app, "pending") + number(app, "running") == 0
+
+
+class Log:
+    """What handlers did, noted by many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.seen: list[object] = []
+
+    def note(self, what: object) -> None:
+        """Add to it."""
+        with self._lock:
+            self.seen.append(what)

@@ -74,7 +74,10 @@ def gather(crew: Crew, ledger: Ledger, url: str, broken: str, phase: Phase) -> N
         one.go()
     while crew.children and not (broken and ledger.is_broken()):
         crew.listen(0.5)
-    settle_up(crew, url)
+    if broken and ledger.is_broken():
+        crew.close()
+    else:
+        settle_up(crew, url)
 
 
 def member(url: str, broken: str, phase: Phase, me: str, line: Line) -> None:

@@ -7,6 +7,7 @@ Lines that children tell (times are of the machine's monotonic clock, the same f
     ended ID LEASE HOLDER CALLED AT STATE   a settlement was taken: called and returned then
     refused ID LEASE                        a settlement was refused by the fence
     job ID STATE LEASE ORDINALS             what is stored, with the attempts that were done, or -
+    looked                                  that was all that is stored
     problem WORDS                           anything else that must not be
 """
 
@@ -54,6 +55,7 @@ class Ledger:
     )
     ends: dict[str, list[End]] = field(default_factory=lambda: defaultdict(list))
     stored: dict[str, Stored] = field(default_factory=dict)
+    looked: bool = False
     stops: list[float] = field(default_factory=list)
     refusals: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     problems: list[str] = field(default_factory=list)
@@ -74,6 +76,8 @@ class Ledger:
             case ["job", job, state, lease, done]:
                 ordinals = [int(one) for one in done.split(",") if one != "-"]
                 self.stored[job] = Stored(state, int(lease), ordinals)
+            case ["looked"]:
+                self.looked = True
             case _:
                 self.problems.append(" ".join(words))
 
@@ -102,6 +106,8 @@ class Ledger:
 
     def lost(self) -> list[str]:
         """Give the accepted jobs that are not there, and the completed ones that are not."""
+        if not self.looked:
+            return []
         gone = [f"{job} was accepted and is not there" for job in self.accepted - set(self.stored)]
         for job, ends in self.ends.items():
             safe = [end for end in _finals(ends) if not self.is_undoable(end)]

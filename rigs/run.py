@@ -55,6 +55,10 @@ RIGS: dict[str, Rig] = {
     "crowd-control": Rig(full="rigs/crowd.py --control", short="rigs/crowd.py --control"),
     "rewind": Rig(full="rigs/rewind.py", short="rigs/rewind.py --short"),
     "rewind-control": Rig(full="rigs/rewind.py --control", short="rigs/rewind.py --control"),
+    "pooler": Rig(full="rigs/pooler.py", short="rigs/pooler.py --short", needs=("pgbouncer",)),
+    "pooler-control": Rig(
+        full="rigs/pooler.py --control", short="rigs/pooler.py --control", needs=("pgbouncer",)
+    ),
     "disk-strace": Rig(
         full="rigs/disk_strace.py", short="rigs/disk_strace.py --short", needs=("strace",)
     ),

@@ -101,6 +101,7 @@ def finish(url: str, line: Line) -> None:
         history = getattr(app.store.get(job.id), "history", ())
         done = [str(one.ordinal) for one in history if one.outcome == "done"]
         line.tell("job", job.id, job.state, job.lease, ",".join(done) or "-")
+    line.tell("looked")
     look(url, line)
     app.close()
 
@@ -127,10 +128,11 @@ def verdict(rig: Rig, name: str, kind: str, runs: int, broken: str = "") -> bool
         f"{found or '0 lost, 0 doubled, verify clean'}, {time.monotonic() - began:.0f} s",
         flush=True,
     )
-    if not broken:
-        for many in faults.values():
-            print(*many[:5], sep="\n", flush=True)
-    return not faults
+    if broken:
+        return not faults
+    for many in faults.values():
+        print(*many[:5], sep="\n", flush=True)
+    return ledger.looked and not faults
 
 
 def main(

@@ -153,12 +153,7 @@ def no_lock() -> None:
 
 def unsynced() -> None:
     """Commit everything in PostgreSQL without waiting for its disk."""
-
-    def connect(self: database.Database) -> psycopg.Connection[Any]:
-        options = "-c synchronous_commit=off"
-        return psycopg.connect(self.address.conninfo, autocommit=True, options=options)
-
-    _put(database.Database, "_connect", connect)
+    _connect(prepare_threshold=None, options="-c synchronous_commit=off")
 
 
 def blind() -> None:
@@ -177,7 +172,17 @@ def prepared() -> None:
     def execute(self: PostgresTx, text: bytes, args: Any) -> psycopg.Cursor[Row]:
         return self._cursor.execute(text, args, prepare=True, binary=True)
 
+    _connect(prepare_threshold=0)
     _put(PostgresTx, "_execute", execute)
+
+
+def _connect(**options: Any) -> None:
+    """Make connections to PostgreSQL in another way."""
+
+    def connect(self: database.Database) -> psycopg.Connection[Any]:
+        return psycopg.connect(self.address.conninfo, autocommit=True, **options)
+
+    _put(database.Database, "_connect", connect)
 
 
 def _put(where: Any, name: str, what: object) -> None:

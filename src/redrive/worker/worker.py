@@ -97,6 +97,8 @@ class Worker:
         self._busy = 0
         self._suspect: Task | None = None
         self._suspect_runs = False
+        self._letting_go = False
+        """Whether a backlog is let go past its pause."""
         self._stopping: float | None = None
         self._thread: threading.Thread | None = None
         self._since = site.clock.now()
@@ -172,7 +174,7 @@ class Worker:
         self._rest.ended(soon=self._hands.waiting <= self._pace.low)
 
     def _patience(self) -> float:
-        if self._pace.low:
+        if self._pace.low or self._letting_go:
             return _LINGER
         return min(self.plan.poll, 0.05) if self._hands.has_limits else self.plan.poll
 
@@ -211,7 +213,9 @@ class Worker:
     def _pass_pauses(self) -> None:
         """Claim what may go past a pause: a probe, or a share of a backlog that is let go."""
         room = self._pace.room(self._busy, self._hands.waiting)
+        self._letting_go = False
         for grant in self.site.pauses.grants(room):
+            self._letting_go |= not grant.is_probe
             tasks = self._claimed(grant.jobs, lanes=[grant.lane], past_pauses=True)
             self.site.pauses.used(grant, len(tasks))
             self._hands.put(tasks)
@@ -239,6 +243,8 @@ class Worker:
         self._hands.give_up_late()
         if self._suspect is not None and not self._suspect_runs:
             self._take_suspect()
+        if self._letting_go:
+            self._pass_pauses()
         now = time.monotonic()
         for duty in self._duties:
             duty.tick(now)

@@ -6,7 +6,7 @@
 
 EIO, ENOSPC and EINTR come from strace; writes that write half, and a sync that fails and lets the next
 one believe it has nothing left to do, come from our own file system (`lossy_fs`), whose power is cut
-at the end. The caller may only ever see a StoreError; then it looks what became of its call, which must
+some time after. The caller may only ever see a StoreError; then it looks what became of its call, which must
 be all or nothing, and repeats it. What was acknowledged must be there in the end.
 
 Exit code 1 when it was not (with --control: when it was). Needs strace, FUSE and root.
@@ -18,11 +18,12 @@ import argparse
 import itertools
 import json
 import os
+import random
 import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from broken import disks
@@ -33,8 +34,8 @@ from disk_power import Power, mounted
 TRIES = 4
 ERRORS = ("EIO", "ENOSPC", "EINTR", "EIO for good", "ENOSPC for good")
 """What a call fails with; for good, all that follow of the same name do too."""
-LOSSY = ("short", "forget")
-"""What `lossy_fs` makes of a write and of a sync."""
+LOSSY = ("short", "forget", "forget and crash")
+"""What `lossy_fs` makes of a write and of a sync; a program may crash when it is told."""
 
 CONTROLS: dict[str, tuple[str, str, Broken]] = {
     "full disk ignored": ("jsonl", "ENOSPC", disks.full_disk_ignored),
@@ -112,21 +113,35 @@ class Trial:
         at_every(one, self._every)
 
     def _on_lossy(self, power: Power, root: Path, tally: Tally) -> None:
-        """Let calls half succeed, or succeed in appearance, and cut the power in the end."""
+        """Let calls half succeed, or succeed in appearance, and cut the power later on."""
         for number in itertools.count(1, self._every):
             disk, image = power.plug_in(), root / str(number)
-            child, ledger = self._life.start(power.root / disk, tries=TRIES, broken=self._broken)
-            power.tell(disk, image=str(image), seed=number, fault=self._fault, at=number)
-            ledger.send(b"!")
-            told = read(ledger)
-            os.waitpid(child, 0)
-            power.tell(disk, now=True)
-            count = json.loads(Path(f"{image}.count").read_text("utf-8"))
-            if count["struck"] < number or (self._broken and tally.wrong):
+            fault, _, crash = self._fault.partition(" ")
+            after = random.Random(number).randint(1, 40) if fault == "forget" else 0
+            power.tell(disk, image=str(image), seed=number, fault=fault, at=number, after=after)
+            told = self._live(power, disk, 1 if crash else TRIES)
+            if crash and told.failed:
+                again = self._live(power, disk, TRIES, told.done)
+                told = replace(again, done=max(told.done, again.done))
+            count = Path(f"{image}.count")
+            cut = count.exists()
+            if not cut:
+                power.tell(disk, now=True)
+            struck = json.loads(count.read_text("utf-8"))["struck"]
+            if struck < number or (self._broken and tally.wrong):
                 return
             found = self._life.judge(image, told, self._life.durable(told), faults=True)
             where = f"{self._life.kind}, {self._fault} at {number}"
-            tally.take(where, told, found, must_finish=True)
+            tally.take(where, told, found, must_finish=not cut)
+
+    def _live(self, power: Power, disk: str, tries: int, first: int = 0) -> Told:
+        place = power.root / disk
+        child, ledger = self._life.start(place, first=first, tries=tries, broken=self._broken)
+        power.tell(disk, process=child)
+        ledger.send(b"!")
+        told = read(ledger)
+        os.waitpid(child, 0)
+        return told
 
 
 def report(kind: str, plan: Plan) -> bool:

@@ -72,10 +72,13 @@ def _claim(*ids: str) -> Step:
 
 
 def _settle(job_id: str, verdict: Verdict, failure: Failure | None = None) -> Step:
+    return _settle_all([job_id], verdict, failure)
+
+
+def _settle_all(ids: list[str], verdict: Verdict, failure: Failure | None = None) -> Step:
     def do(store: Store) -> None:
-        job = store.get(job_id)
-        assert job is not None
-        store.settle([make_settlement(Claim(job), verdict, failure)])
+        jobs = [job for one in ids if (job := store.get(one))]
+        store.settle([make_settlement(Claim(job), verdict, failure) for job in jobs])
 
     return Step(do)
 
@@ -87,8 +90,8 @@ def _tidy(store: Store) -> None:
 
 
 def chapter(name: str) -> list[Step]:
-    """Give one job and a batch of five through every verb; the batch is several pages long."""
-    one, bulk = f"{name}.one", [f"{name}.{at}" for at in range(5)]
+    """Lead one job and a batch through every verb; batches are several pages long."""
+    one, bulk = f"{name}.one", [f"{name}.{at}" for at in range(9)]
     jobs = [make_job(job, key=job, payload=f'{{"text":"{"x" * 1500}"}}') for job in bulk]
     purge = PurgeRule(state=State.COMPLETED, older_than=-1)
     return [
@@ -109,6 +112,8 @@ def chapter(name: str) -> list[Step]:
         Step(lambda store: store.move([bulk[2]], "resolve", make_act("resolve")), durable=True),
         Step(lambda store: store.note("pause:slow", None, durable=True), durable=True),
         Step(lambda store: store.purge([purge])),
+        _claim(*bulk[3:]),
+        _settle_all(bulk[3:], Retry(0.0), make_failure()),
         Step(lambda store: store.record(make_act("pause")), durable=True),
     ]
 
@@ -139,14 +144,18 @@ class Life:
         return max((at + 1 for at in range(told.done) if self.steps[at].durable), default=0)
 
     def start(
-        self, directory: Path, *, tries: int = 1, broken: Broken | None = None
+        self, directory: Path, *, first: int = 0, tries: int = 1, broken: Broken | None = None
     ) -> tuple[int, socket.socket]:
-        """Start a child that lives once a byte is sent to it; gives its process and its ledger."""
+        """Start a child that lives once a byte is sent to it; gives its process and its ledger.
+
+        It begins with the first step, or goes on where another ended. A step is tried so often; a
+        child that gives up just ends, and leaves the store as a crash does.
+        """
         ours, theirs = socket.socketpair()
         child = os.fork()
         if not child:
             ours.close()
-            Player(self, directory, theirs).live(tries, broken)
+            Player(self, directory, theirs, tries).live(first, broken)
         theirs.close()
         return child, ours
 
@@ -216,30 +225,32 @@ def read(ledger: socket.socket) -> Told:
 class Player:
     """Lives the life in a child. A call that fails is looked into, and repeated if need be."""
 
-    def __init__(self, life: Life, directory: Path, ledger: socket.socket) -> None:
+    def __init__(self, life: Life, directory: Path, ledger: socket.socket, tries: int) -> None:
         self._life = life
         self._directory = directory
         self._ledger = ledger
+        self._tries = tries
         self._store: Store | None = None
 
-    def live(self, tries: int, broken: Broken | None) -> NoReturn:
+    def live(self, first: int, broken: Broken | None) -> NoReturn:
         """Wait for the word, live, and end the process."""
         try:
             self._ledger.recv(1)
             if broken is not None:
                 broken()
-            self._play(tries)
+            self._play(first)
         except BaseException:  # noqa: BLE001 - what a caller must never see is what we look for
             last = traceback.format_exc().strip().splitlines()
             self._say(f"wrong {last[-1]} {' '.join(last[-3:-1])}")
             os._exit(3)
         os._exit(0)
 
-    def _play(self, tries: int) -> None:
-        """Take every step; after so many failures of one, or something wrong, it ends early."""
-        for at, step in enumerate(self._life.steps):
+    def _play(self, first: int) -> None:
+        """Take every step from one on; after too many failures of a step it ends early."""
+        for at, step in list(enumerate(self._life.steps))[first:]:
             self._say(f"begun {at}")
-            if not any(self._try(at, step) for _ in range(tries)):
+            landed = at == first > 0 and self._landed(at)
+            if not landed and not any(self._try(at, step) for _ in range(self._tries)):
                 return
             self._say(f"done {at}")
         self._close()
@@ -269,7 +280,7 @@ class Player:
 
     def _failed(self, error: StoreError) -> None:
         self._say(f"failed {type(error).__name__}")
-        if isinstance(error, StoreLost):
+        if isinstance(error, StoreLost) and self._tries > 1:
             self._close()
 
     def _open(self) -> Store:

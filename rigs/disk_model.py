@@ -6,10 +6,21 @@ sector by sector what has arrived: torn writes, holes, sizes without data, names
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Callable
 
 SECTOR, PAGE = 512, 4096
 Chance = Callable[[], bool]
+
+
+def chance(rand: random.Random) -> Chance:
+    """Give a chance: some share of everything arrives, or all that was first and nothing after."""
+    if rand.random() < 0.5:
+        share = rand.choice([0.0, 0.1, 0.5, 0.9, 1.0])
+        return lambda: rand.random() < share
+    left = itertools.count(int(2 ** rand.uniform(0, 9)), -1)
+    return lambda: next(left) > 0
 
 
 class File:
@@ -54,7 +65,7 @@ class File:
                 continue
             _overwrite(seen, *change)
             for start in _sectors(change[0], len(change[1])):
-                if arrives() and start < len(seen):
+                if start < len(seen) and arrives():
                     _overwrite(disk, start, bytes(seen[start : start + SECTOR]))
         if self._changes and len(disk) < len(seen) and arrives():
             _resize(disk, len(seen))

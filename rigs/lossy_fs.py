@@ -3,13 +3,13 @@
 Each directory at its top is a disk of its own, told what to do by JSON written to `.control`:
 
     {"disk": "7", "image": "/tmp/x", "seed": 1, "cut": 31, "process": 4711}
-    {"disk": "7", "image": "/tmp/x", "seed": 1, "fault": "short", "at": 5}
+    {"disk": "7", "image": "/tmp/x", "seed": 1, "fault": "forget", "at": 5, "after": 20}
     {"disk": "7", "now": true}
 
 The first lets the power be cut at the disk's 31st change, in the middle of which the process is
 killed, so that it never learns more than it could have. The second lets the 5th call of a sort go
 wrong: `short` writes half; `forget` is a sync that fails, after which the next one has nothing left to
-do. The third cuts the power now. What is then on the disk (`disk_model`) is laid out as plain files
+do, with the power cut so many changes after. The third cuts the power now. What is then on the disk (`disk_model`) is laid out as plain files
 in the image, with a count of its changes beside.
 
     python rigs/lossy_fs.py MOUNTPOINT       needs mfusepy, libfuse 3, /dev/fuse and root
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import mfusepy
-from disk_model import PAGE, SECTOR, Chance, File, Folder
+from disk_model import PAGE, SECTOR, File, Folder, chance
 
 CONTROL, ORDERS, TOP = "/.control", 0, 1
 STRUCK_BY = {"write": "short", "fsync": "forget"}
@@ -48,6 +48,7 @@ class Disk:
     process: int = 0
     fault: str = ""
     at: int = 0
+    after: int = 0
     changes: int = 0
     struck: int = 0
     """How many calls there were that the fault could strike."""
@@ -125,20 +126,20 @@ class LossyFs(mfusepy.Operations):  # type: ignore[misc]
     def _cut(self, disk: Disk) -> None:
         disk.off = True
         rand = random.Random(disk.seed)
-        chance, in_order = rand.choice([0.0, 0.1, 0.5, 0.9, 1.0]), rand.random() < 0.5
-        self._lay_out(disk.top, Path(disk.image), lambda: rand.random() < chance, in_order)
+        in_order = rand.random() < 0.5
+        self._lay_out(disk.top, Path(disk.image), rand, in_order)
         count = {"changes": disk.changes, "struck": disk.struck}
         Path(f"{disk.image}.count").write_text(json.dumps(count), "utf-8")
 
-    def _lay_out(self, number: int, place: Path, arrives: Chance, in_order: bool) -> None:
+    def _lay_out(self, number: int, place: Path, rand: random.Random, in_order: bool) -> None:
         node = self._nodes[number]
         if isinstance(node, File):
             place.touch(0o600)
-            place.write_bytes(node.after(arrives))
+            place.write_bytes(node.after(chance(rand)))
             return
         place.mkdir(0o700)
-        for name, child in node.after(arrives, in_order=in_order).items():
-            self._lay_out(child, place / name, arrives, in_order)
+        for name, child in node.after(chance(rand), in_order=in_order).items():
+            self._lay_out(child, place / name, rand, in_order)
 
     def _obey(self, order: dict[str, Any]) -> None:
         disk = self._disks[self._find(order.pop("disk"))]
@@ -193,7 +194,8 @@ class LossyFs(mfusepy.Operations):  # type: ignore[misc]
 
     def truncate(self, path: str | None, length: int, fh: int | None = None) -> int:
         number = self._find(path) if path is not None else fh
-        if number:
+        assert number is not None
+        if number != ORDERS:
             self._begin(number)
             self._file(number).truncate(length)
             self._end(number)
@@ -204,6 +206,8 @@ class LossyFs(mfusepy.Operations):  # type: ignore[misc]
         self._end(fh)
         if fails:
             self._file(fh).forget()
+            disk = self._disks[fh]
+            disk.cut = disk.after and disk.changes + disk.after
             raise mfusepy.FuseOSError(errno.EIO)
         self._file(fh).sync()
         return 0
@@ -241,5 +245,14 @@ class LossyFs(mfusepy.Operations):  # type: ignore[misc]
         return dict.fromkeys(("f_blocks", "f_bfree", "f_bavail"), 2**20) | {"f_bsize": PAGE}
 
 
+class Fuse(mfusepy.FUSE):  # type: ignore[misc]
+    """The binding, which forgets the handle of a file that is cut by its descriptor."""
+
+    def truncate_fuse_3(self, path: bytes | None, length: int, fip: Any) -> int:
+        name = None if path is None else path.decode("utf-8", "surrogateescape")
+        cut: int = self.operations.truncate(name, length, fip.contents.fh if fip else None)
+        return cut
+
+
 if __name__ == "__main__":
-    mfusepy.FUSE(LossyFs(), sys.argv[1], foreground=True, nothreads=True, fsname="lossy")
+    Fuse(LossyFs(), sys.argv[1], foreground=True, nothreads=True, fsname="lossy")

@@ -50,6 +50,7 @@ class Line:
     """The connection to the worker, which is listened to also while a handler runs."""
 
     def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
         self._socket = socket.socket(fileno=descriptor)
         self.orders: SimpleQueue[Message] = SimpleQueue()
         self.current: Current | None = None
@@ -64,7 +65,7 @@ class Line:
         self._socket.sendall(line_of(message))
 
     def _listen(self) -> None:
-        with contextlib.suppress(OSError), self._socket.makefile("rb") as lines:
+        with contextlib.suppress(OSError), open(self._descriptor, "rb", closefd=False) as lines:
             for line in lines:
                 self._hear(message_in(line))
         os.killpg(0, signal.SIGKILL)  # the worker is gone, and nobody takes the result

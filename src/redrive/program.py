@@ -45,9 +45,9 @@ def spelled(value: object) -> str | None:
 
     A module that was started as `python -m shop.jobs` counts by that name. One that was started as
     a plain script does not: to import it would be to run it again. Where several modules have the
-    object, the one that was loaded last is meant: it made it, the others imported it from there.
+    object, the one whose loading ended first is meant: the others imported it from there.
     """
-    for loaded, module in reversed(list(sys.modules.items())):
+    for loaded, module in sorted(sys.modules.items(), key=lambda item: item[0] == "__main__"):
         for key, one in list(getattr(module, "__dict__", {}).items()):
             if one is value and (name := importable(loaded)) is not None:
                 return f"{name}:{key}"

@@ -59,9 +59,7 @@ class Child:
         self._is_lost = False
         self._stop: float | None = None
         self._lock = threading.Lock()
-        self._wake, self._waker = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(self._waker, False)
+        self._wake, self._waker = _pipe()
         self._is_closed = False
         _children.add(self)
 
@@ -71,6 +69,9 @@ class Child:
         ChildFailed means that the handler was not begun, so the job can be given back unharmed.
         """
         with self._lock:
+            if self._is_closed:
+                msg = f"no child for {self.program}: it was closed"
+                raise ChildFailed(msg)
             self._job_id, self._is_lost = job.id, False
         try:
             # Twice: an idle process may have died since it was last seen, which is no job's fault.
@@ -98,7 +99,7 @@ class Child:
 
     def close(self) -> None:
         """End the process and let go of everything; not while something runs."""
-        self._retire()
+        self._bury()
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
@@ -115,7 +116,7 @@ class Child:
         if self._process is not None:
             self._process.listen(0.0)
             if self._process.gone:
-                self._retire()
+                self._bury()
         if self._stop is not None or self._process is not None:
             return None if self._stop is not None else self._process
         self._process = process = Process(self.program, self._wake)
@@ -151,7 +152,8 @@ class Child:
                     ending.begin(message["began"])
                     if on_start is not None:
                         on_start()
-                answer = message if "outcome" in message else None
+                if "outcome" in message:
+                    answer = message
             if self._is_lost:
                 self._is_lost = False
                 process.tell({"lost": job.id})
@@ -172,7 +174,7 @@ class Child:
             outcome = outcome_in(answer)
             if ending.why or answer.get("spoiled"):
                 log.debug("a child is replaced: %s", ending.why or answer["spoiled"])
-                self._retire()
+                self._bury()
         if ending.why == "late":
             trace = outcome.failure.traceback if isinstance(outcome, Failed) else ""
             return Failed(replace(late(entry), traceback=trace))
@@ -184,22 +186,24 @@ class Child:
         how = self._bury()
         return ChildFailed(f"no child for {self.program}: {why or f'{how} while it started'}")
 
-    def _retire(self) -> None:
-        """Let the process end, for it is not needed any more."""
-        if self._process is not None:
-            self._process.tell({"bye": True})
-            self._bury()
-
     def _bury(self, patience: float = _LAST_WORDS) -> str:
+        """See the process end; says how."""
         process, self._process = self._process, None
-        return process.end(patience) if process else ""
+        if process is None:
+            return ""
+        process.tell({"bye": True})
+        return process.end(patience)
 
     def forget(self) -> None:
-        """Let go of everything in a fork of the worker: it is the parent's."""
+        """Begin anew in a fork of the worker: what there was is the parent's."""
         process, self._process = self._process, None
         if process is not None:
             process.forget()
         self._lock = threading.Lock()
+        if not self._is_closed:
+            os.close(self._wake)
+            os.close(self._waker)
+            self._wake, self._waker = _pipe()
 
 
 class _Ending:
@@ -238,6 +242,13 @@ class _Ending:
         self.why, self.due = why, due
         self._process.tell({"end": True})
         self._process.signal(signal.SIGTERM)
+
+
+def _pipe() -> tuple[int, int]:
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    os.set_blocking(write, False)
+    return read, write
 
 
 _name_of = cache(importable)

@@ -1,0 +1,102 @@
+"""Programs by name, and the name of a program (J4); what is imported is what a person typed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from redrive import Redrive
+from redrive.errors import ProgramMissing, UsageError
+from redrive.program import found, spelled
+
+SHOP = "from redrive import Redrive\napp = Redrive('memory:')\nclass Holder:\n    inner = app\n"
+
+
+@pytest.fixture(autouse=True)
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "prog_shop.py").write_text(SHOP)
+    (tmp_path / "prog_face.py").write_text("import prog_shop\nfrom prog_shop import app as mine\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield
+    for name in [name for name in sys.modules if name.startswith("prog_")]:
+        del sys.modules[name]
+
+
+def test_a_program_is_found_by_module_and_attribute() -> None:
+    app = found("prog_shop:app", Redrive)
+    assert found("prog_shop:Holder.inner", Redrive) is app
+    assert found("prog_face:mine", Redrive) is app
+
+
+@pytest.mark.parametrize("name", ["", "shop", "shop:", ":app", ":"])
+def test_a_name_of_no_program_is_a_mistake_in_the_call(name: str) -> None:
+    with pytest.raises(UsageError, match="write module:attribute") as caught:
+        found(name, Redrive)
+    assert not isinstance(caught.value, ProgramMissing)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "hint", "broken"),
+    [
+        ("prog_none:app", "no module 'prog_none'", "directory", False),
+        ("prog_shop:other", "has no 'other'", "did you mean prog_shop:app?", False),
+        ("prog_shop:Holder", "is of the type type, not a Redrive", "prog_shop:app?", False),
+        ("prog_bad:app", "failed: NameError: name 'x' is not defined", "traceback", True),
+    ],
+)
+def test_a_program_that_is_not_there_is_explained(
+    tmp_path: Path, name: str, words: str, hint: str, broken: bool
+) -> None:
+    (tmp_path / "prog_bad.py").write_text("x\n")
+    with pytest.raises(ProgramMissing) as caught:
+        found(name, Redrive)
+    assert words in str(caught.value)
+    assert hint in caught.value.hint
+    assert caught.value.broken is broken
+
+
+def test_an_app_is_spelled_by_the_module_that_made_it() -> None:
+    app = found("prog_face:mine", Redrive)
+    assert spelled(app) == "prog_shop:app"
+
+
+def test_an_app_that_is_no_global_of_any_module_has_no_name() -> None:
+    assert spelled(Redrive("memory:")) is None
+
+
+def test_a_module_that_others_would_not_find_does_not_count(tmp_path: Path) -> None:
+    app = found("prog_shop:app", Redrive)
+    (tmp_path / "prog_shop.py").unlink()
+    assert spelled(app) is None
+    (tmp_path / "prog_shop").mkdir()  # the same name, and something else
+    assert spelled(app) is None
+
+
+SAY = "from redrive.program import spelled\nprint(spelled(app))\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "expected"),
+    [
+        ("package/jobs.py", ["-m", "package.jobs"], "package.jobs:app"),
+        ("single.py", ["-m", "single"], "single:app"),
+        ("single.py", ["single.py"], "None"),
+        ("imports.py", ["imports.py"], "made:app"),
+        ("imports.py", ["-m", "imports"], "made:app"),
+        ("package/__main__.py", ["-m", "package"], "None"),
+    ],
+)
+def test_what_was_started_by_its_name_is_importable_a_script_is_not(
+    tmp_path: Path, file: str, words: list[str], expected: str
+) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "made.py").write_text(SHOP)
+    (tmp_path / file).write_text(f"from made import app\n{SAY}" if "imp" in file else SHOP + SAY)
+    done = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{expected}\n"

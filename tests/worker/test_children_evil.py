@@ -1,0 +1,49 @@
+"""Whatever a handler does in a child, the worker lives and the exact end is recorded.
+
+J4, J5, F36, F38-F40, F50, F51.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from childkit import end_of, held, is_right_end, left
+from evilkit import ENDS
+from redrive.job import Done, Failed
+from redrive.worker.children import Ran
+
+Run = Callable[..., Ran]
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_an_evil_handler_comes_to_its_end_and_the_next_job_finds_all_as_it_was(
+    run: Run, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before, began = held(), time.monotonic()
+    outcome = run(name).outcome
+    assert is_right_end(name, outcome), end_of(outcome)
+    assert isinstance(run("look").outcome, Done), "the next job was harmed"
+    assert time.monotonic() - began < 60
+    assert held() == before
+    assert len(left(1)) == 1, "the child itself, and nothing that the handler left"
+    assert len(capfd.readouterr().err) < 200_000
+
+
+@pytest.mark.parametrize("name", ["sleeps", "spins", "holds_the_interpreter", "ignores_the_signal"])
+def test_a_late_handler_is_ended_soon_after_its_limit(run: Run, name: str) -> None:
+    """F36: asked at the limit (0.3 s), killed after the grace (0.5 s)."""
+    ran = run(name)
+    assert 0.3 <= ran.duration < 10
+    assert time.time() - ran.started >= 0.3
+
+
+def test_where_a_late_handler_stood_is_recorded_if_it_can_be_asked(run: Run) -> None:
+    asked, stuck = run("sleeps").outcome, run("holds_the_interpreter").outcome
+    assert isinstance(asked, Failed)
+    assert isinstance(stuck, Failed)
+    assert "time.sleep(3600)" in asked.failure.traceback
+    assert stuck.failure.traceback == ""
+    assert stuck.failure.fingerprint == asked.failure.fingerprint, "one cause, one group"

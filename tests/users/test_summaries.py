@@ -112,7 +112,7 @@ def test_r_summaries_2_a_job_that_keeps_timing_out_ends_and_stops_delaying_other
 ) -> None:
     service.hanging.add("endless")
     service.app.close()
-    service.app, service.summarize = service.connect(seconds=0.3)
+    service.app, service.summarize = service.connect(seconds=0.6)
     slow = service.accept("slow", "endless")
     service.accept("quick", "some text")
     service.work()
@@ -121,10 +121,10 @@ def test_r_summaries_2_a_job_that_keeps_timing_out_ends_and_stops_delaying_other
     assert dead.failure is not None
     assert dead.failure.category is Category.TIMEOUT
     assert service.row("quick")["status"] == "completed"
-    assert service.asked.count("endless") == 3
+    service.asked.clear()
     service.accept("next", "more text")
     service.work()
-    assert service.asked.count("endless") == 3, "it still takes the time of others"
+    assert service.asked == ["more text"], "it still takes the time of others"
     assert service.row("next")["status"] == "completed"
 
 

@@ -131,6 +131,11 @@ def ignores_the_signal() -> None:
 
 
 @evil(*LATE, timeout=0.3)
+def stops_itself() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@evil(*LATE, timeout=0.3)
 def catches_everything() -> None:
     while True:
         with contextlib.suppress(BaseException):

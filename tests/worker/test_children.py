@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from childkit import PROGRAM, end_of, evil_job, held
+from childkit import PROGRAM, end_of, evil_job, held, is_right_end
 from kit import make_job
 from redrive import Redrive
 from redrive.errors import ChildFailed
 from redrive.job import Done, Interrupted, Skipped
-from redrive.worker import children
+from redrive.worker import children, process
 from redrive.worker.children import Child, Ran
 
 Run = Callable[..., Ran]
@@ -202,7 +204,49 @@ def test_without_an_interpreter_it_says_so(own: Child, monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     with pytest.raises(ChildFailed, match="/no/such/python"):
         own.run(*evil_job("look"))
+    own.close()
     assert held() == before
+
+
+def test_without_descriptors_it_says_so_and_works_again_later(own: Child) -> None:
+    """F52: nothing was begun, and nothing is held on to."""
+    before, (soft, hard) = held(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    for spare in range(12):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free() + spare, hard))
+        try:
+            with pytest.raises(ChildFailed, match="Too many open files"):
+                own.run(*evil_job("look"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        own.close()
+        assert held() == before
+    assert isinstance(own.run(*evil_job("look")).outcome, Done)
+
+
+def lowest_free() -> int:
+    found = os.dup(0)
+    os.close(found)
+    return found
+
+
+def interrupt() -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def test_what_the_caller_raises_ends_the_process(own: Child) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        own.run(*evil_job("sleeps_for_ever"), on_start=interrupt)
+    assert own._process is None
+
+
+@pytest.mark.parametrize("name", ["leaves", "segfaults", "sleeps", "leaves_an_orphan"])
+def test_on_a_system_that_does_not_announce_ends(
+    own: Child, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Such as macOS: no descriptor of a process can be had there."""
+    monkeypatch.setattr(process, "_pidfd", lambda _: None)
+    assert is_right_end(name, own.run(*evil_job(name)).outcome)
+    assert isinstance(own.run(*evil_job("look")).outcome, Done)
 
 
 def test_a_program_that_works_when_it_is_imported_starts_no_children_of_children(

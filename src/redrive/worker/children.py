@@ -59,8 +59,8 @@ class Child:
         self._is_lost = False
         self._stop: float | None = None
         self._lock = threading.Lock()
-        self._wake, self._waker = _pipe()
-        self._is_closed = False
+        self._pipe: tuple[int, int] | None = None
+        """One byte into it ends a wait."""
         _children.add(self)
 
     def run(self, job: Job, entry: Entry, *, on_start: Callable[[], object] | None = None) -> Ran:
@@ -69,9 +69,6 @@ class Child:
         ChildFailed means that the handler was not begun, so the job can be given back unharmed.
         """
         with self._lock:
-            if self._is_closed:
-                msg = f"no child for {self.program}: it was closed"
-                raise ChildFailed(msg)
             self._job_id, self._is_lost = job.id, False
         try:
             # Twice: an idle process may have died since it was last seen, which is no job's fault.
@@ -81,10 +78,14 @@ class Child:
                     return Ran(Interrupted(), time.time(), 0.0)
                 if ran := self._attempt(process, job, entry, on_start):
                     return ran
+            raise self._failed("it ends before it begins a job")
+        except OSError as error:
+            raise self._failed(str(error)) from error
+        except BaseException:
+            self._bury(0.0)  # it may be at work, and nobody listens to it any more
+            raise
         finally:
             self._job_id = None
-        msg = f"no child for {self.program}: it ends before it begins a job"
-        raise ChildFailed(msg)
 
     def lose(self, job_id: str | None = None) -> None:
         """Tell the handler that its lease is gone; a job that no longer runs here is passed over."""
@@ -101,15 +102,14 @@ class Child:
         """End the process and let go of everything; not while something runs."""
         self._bury()
         with self._lock:
-            if not self._is_closed:
-                self._is_closed = True
-                os.close(self._wake)
-                os.close(self._waker)
+            pipe, self._pipe = self._pipe, None
+            for one in pipe or ():
+                os.close(one)
 
     def _nudge(self) -> None:
         with self._lock, contextlib.suppress(BlockingIOError):
-            if not self._is_closed:
-                os.write(self._waker, b".")
+            if self._pipe is not None:
+                os.write(self._pipe[1], b".")
 
     def _ready(self) -> Process | None:
         """Give a process that waits for a job; None when all shall stop."""
@@ -119,7 +119,9 @@ class Child:
                 self._bury()
         if self._stop is not None or self._process is not None:
             return None if self._stop is not None else self._process
-        self._process = process = Process(self.program, self._wake)
+        with self._lock:
+            self._pipe = self._pipe or _pipe()
+        self._process = process = Process(self.program, self._pipe[0])
         process.tell({"path": sys.path})
         until = time.monotonic() + _START_WITHIN
         while self._stop is None:
@@ -200,10 +202,9 @@ class Child:
         if process is not None:
             process.forget()
         self._lock = threading.Lock()
-        if not self._is_closed:
-            os.close(self._wake)
-            os.close(self._waker)
-            self._wake, self._waker = _pipe()
+        pipe, self._pipe = self._pipe, None
+        for one in pipe or ():
+            os.close(one)
 
 
 class _Ending:

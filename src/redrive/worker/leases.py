@@ -47,7 +47,7 @@ class Task:
         if self.context is not None:
             self.context.lose()
         if self.child is not None:
-            self.child.lose()
+            self.child.lose(self.claim.job.id)  # by now it may run another
 
 
 class Leases:

@@ -22,14 +22,17 @@ Notes expire by the wall clock: they are seconds to minutes long, or removed by 
 **Text.** Stores keep what they are given; masking and validating happen above them.
 
 **Pauses.** A live note named `pause:<lane>` keeps the jobs of that lane from being claimed.
+
+**Hints.** `add`, `move` and the end of a pause tell those who `listen` that something may be due, from
+other processes too. A hint costs nobody anything when it is lost: who listens also looks.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from redrive._transitions import Verb
 from redrive.job import Act, Category, Claim, Group, Job, Settlement, State
@@ -38,6 +41,9 @@ Durability = Literal["full", "relaxed", "memory"]
 """full: acknowledged work survives a power cut. relaxed: kill -9 only. memory: nothing."""
 
 _PAGE = 1000
+
+_NOW = 0.05
+"""Seconds by which two readings of a clock may differ and still mean now."""
 
 PAUSE = "pause:"
 """Notes whose name starts so keep a lane from being claimed."""
@@ -150,6 +156,26 @@ class Report:
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
+
+
+class Ears(Protocol):
+    """Hears that something may be due. Hints may be lost or heard twice: look now and then anyway.
+
+    A forked child is deaf: it listens for itself.
+    """
+
+    def fileno(self) -> int:
+        """Give what to poll for reading: asked anew before each poll, -1 while nothing is heard."""
+        ...
+
+    def drain(self) -> None:
+        """Take in the hints that came, then look. It never waits and never raises.
+
+        Whoever calls it now and then, hint or not, hears again after a lost connection.
+        """
+
+    def close(self) -> None:
+        """Hear no more; twice is fine."""
 
 
 class Store(ABC):
@@ -311,6 +337,19 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of files and connections. Twice is fine."""
+
+    def listen(self) -> Ears | None:
+        """Give ears for this store, the caller's to close; None where there can be no hints."""
+        return None
+
+    def _hint(self) -> None:  # noqa: B027 - without ears there is nobody to tell
+        """Tell those who listen that something may be due. It never waits and never fails."""
+
+    def _hint_of(self, jobs: Iterable[Job]) -> None:
+        """Hint if one of these jobs, which were just written, can be claimed now."""
+        soon = self.now() + _NOW
+        if any(job.state is State.PENDING and job.due <= soon for job in jobs):
+            self._hint()
 
 
 def every(store: Store, query: Query) -> Iterator[Job]:

@@ -6,17 +6,21 @@ The whole contract holds but durability: when the process ends, everything is go
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Generator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from redrive._clock import Clock, SystemClock
 from redrive.job import Job
 from redrive.stores._combine import within_itself
-from redrive.stores.base import Report
+from redrive.stores.base import Ears, Report
 from redrive.stores.index.engine import Drafted, Engine
 from redrive.stores.index.entries import Entry, Index, Put
 from redrive.stores.index.verbs import EngineStore
+
+if TYPE_CHECKING:
+    from redrive.stores._wake import PairEars
 
 R = TypeVar("R")
 
@@ -37,6 +41,7 @@ class MemoryStore(EngineStore):
         self._engine = Engine(Index(), clock, _job_of)
         self._lock = threading.RLock()
         self._working = False
+        self._ears: tuple[PairEars, ...] = ()
 
     def _write(self, work: Callable[[Engine], Drafted[R]], *, durable: bool) -> R:
         del durable
@@ -69,6 +74,21 @@ class MemoryStore(EngineStore):
 
     def close(self) -> None:
         """Do nothing: the jobs stay until the store is let go of."""
+
+    def listen(self) -> Ears | None:
+        """Give ears that hear this program's own threads."""
+        if os.name != "posix":
+            return None
+        from redrive.stores._wake import PairEars  # noqa: PLC0415 - it needs what POSIX has
+
+        ears = PairEars()
+        with self._lock:
+            self._ears = (*(one for one in self._ears if one.fileno() >= 0), ears)
+        return ears
+
+    def _hint(self) -> None:
+        for one in self._ears:
+            one.hint()
 
 
 def _job_of(entry: Entry) -> Job:

@@ -10,7 +10,7 @@ from redrive._clock import Clock
 from redrive._transitions import Verb
 from redrive.errors import UsageError
 from redrive.job import Act, Claim, Group, Job, Settlement, State
-from redrive.stores.base import Count, Moved, Note, Page, PurgeRule, Query, Store
+from redrive.stores.base import PAUSE, Count, Moved, Note, Page, PurgeRule, Query, Store
 from redrive.stores.index.engine import Drafted, Engine
 
 R = TypeVar("R")
@@ -35,7 +35,9 @@ class EngineStore(Store):
         if within is not None:
             msg = f"`within` needs PostgreSQL; {self.url} has no transactions of yours to join"
             raise UsageError(msg)
-        return self._write(lambda engine: engine.add(jobs), durable=True)
+        stored = self._write(lambda engine: engine.add(jobs), durable=True)
+        self._hint_of(stored)
+        return stored
 
     def claim(
         self,
@@ -117,9 +119,11 @@ class EngineStore(Store):
         run: int | None = None,
     ) -> Moved:
         """Apply a person's deed to exactly these jobs; see the contract."""
-        return self._write(
+        moved = self._write(
             lambda engine: engine.move(ids, verb, act, delays=delays, run=run), durable=True
         )
+        self._hint_of(moved.done)
+        return moved
 
     def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
         """Give a job another payload; see the contract."""
@@ -145,10 +149,13 @@ class EngineStore(Store):
         durable: bool = False,
     ) -> Note | None:
         """Write a note, or remove it; see the contract."""
-        return self._write(
+        written = self._write(
             lambda engine: engine.note(name, value, expected=expected, expires_in=expires_in),
             durable=durable,
         )
+        if value is None and name.startswith(PAUSE):
+            self._hint()
+        return written
 
     def record(self, act: Act) -> Act:
         """Keep an act that moved no job; gives it with its number and time."""

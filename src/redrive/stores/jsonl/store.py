@@ -18,7 +18,8 @@ from redrive.errors import StoreError, StoreReadOnly
 from redrive.stores import _files
 from redrive.stores._combine import Combiner, Operation
 from redrive.stores._files import FileLock, log
-from redrive.stores.base import Report
+from redrive.stores._wake import Hints
+from redrive.stores.base import Ears, Report
 from redrive.stores.index.engine import Drafted, Engine
 from redrive.stores.index.verbs import EngineStore
 from redrive.stores.jsonl import audit, compact
@@ -79,6 +80,7 @@ class JsonlStore(EngineStore):
         self.url = f"jsonl:{self._place}"
         self._read_only = read_only
         self._patience = patience
+        self._hints = Hints(self._place)
         self._closed = False
         self._start()
         self._open(create=create)
@@ -215,6 +217,13 @@ class JsonlStore(EngineStore):
             self._combiner.run(_Closing(), durable=True)
         except StoreError as error:
             log.warning("%s could not be synced when it was closed: %s", self._place, error)
+
+    def listen(self) -> Ears | None:
+        """Give ears for this store; see the contract."""
+        return self._hints.listen()
+
+    def _hint(self) -> None:
+        self._hints.send()
 
 
 _open_stores: weakref.WeakSet[JsonlStore] = weakref.WeakSet()

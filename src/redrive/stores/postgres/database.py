@@ -92,6 +92,10 @@ class Database:
         """Run statements that are each their own transaction; they may run twice."""
         return self._persist(lambda: self._lent(work), patience=patience)
 
+    def send(self, name: str) -> None:
+        """Have a statement run without waiting for it."""
+        self.pool.send(self.queries.texts[name])
+
     def now(self) -> float:
         """Give the server's time, for a few seconds after a reading by our own counting."""
         if self._clock is not None:

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Generator
 
 import psycopg
+from psycopg import generators
 from psycopg.pq import TransactionStatus
 
 from redrive.errors import StoreBusy, StoreError
@@ -26,6 +27,7 @@ class Pool:
         self._place = place
         self._patience = patience
         self._idle: list[Connection] = []
+        self._unanswered: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._closed = False
         self._begin_threads()
         _pools.add(self)
@@ -33,6 +35,13 @@ class Pool:
     def _begin_threads(self) -> None:
         self._lock = threading.Lock()
         self._free = threading.Semaphore(SIZE)
+
+    def send(self, statement: bytes) -> None:
+        """Have a statement run that nobody waits for; who uses the connection next reads the answer."""
+        with self.connection() as connection:
+            connection.pgconn.send_query(statement)
+            connection.pgconn.flush()
+            self._unanswered.add(connection)
 
     @contextlib.contextmanager
     def connection(self) -> Generator[Connection]:
@@ -54,12 +63,26 @@ class Pool:
             if self._closed:
                 msg = f"{self._place} was closed; open it again"
                 raise StoreError(msg)
-            if self._idle:
-                return self._idle.pop()
-        return self._connect()
+            connection = self._idle.pop() if self._idle else None
+        return connection if connection and self._answered(connection) else self._connect()
+
+    def _answered(self, connection: Connection) -> bool:
+        """Read what is left of an answer; False, and all are let go of, if the connection is lost."""
+        try:
+            if connection in self._unanswered:
+                self._unanswered.discard(connection)
+                connection.wait(generators.execute(connection.pgconn))
+        except BaseException as error:
+            connection.close()
+            self.forget()
+            if not isinstance(error, psycopg.Error):
+                raise
+        return not connection.closed
 
     def _put_back(self, connection: Connection) -> None:
-        if connection.info.transaction_status is TransactionStatus.IDLE:
+        status = connection.info.transaction_status
+        sent = status is TransactionStatus.ACTIVE and connection in self._unanswered
+        if status is TransactionStatus.IDLE or sent:
             with self._lock:
                 if not self._closed:
                     self._idle.append(connection)

@@ -13,19 +13,19 @@ from __future__ import annotations
 import contextlib
 import time
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar, cast
 
 import psycopg
 
 from redrive._clock import Clock, SystemClock
-from redrive._transitions import Verb
 from redrive.errors import RedriveError, StoreReadOnly
-from redrive.job import Act, Job
-from redrive.stores.base import Moved, Report
+from redrive.job import Job
+from redrive.stores.base import Ears, Report
 from redrive.stores.postgres import adding, audit, opening, view
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
+from redrive.stores.postgres.ears import HINT_HOLDS, PostgresEars
 from redrive.stores.postgres.errors import translate
 from redrive.stores.postgres.joining import connection_of
 from redrive.stores.postgres.tx import PostgresTx
@@ -37,10 +37,6 @@ R = TypeVar("R")
 
 PATIENCE = 15.0
 """Seconds for which a server that is away, or locks that others hold, are waited for."""
-
-HINT_HOLDS = 0.05
-"""A listener looks when it hears a hint, and once more after so many seconds: only one is sent for
-all that is added in that time."""
 
 _SPARE, _WIDER, _WIDEST = 30, 8, 100_000
 """How many more jobs than asked for come into question, and how that grows when all are taken."""
@@ -106,7 +102,7 @@ class PostgresStore(SqlStore):
             return self._add_within(within, jobs)
         if not (is_simple(jobs) and self._database.direct(lambda tx: self._fast(tx, jobs))):
             jobs = self._write(lambda tx: self._add(tx, jobs), durable=True)
-        self._hint()
+        self._hint_of(jobs)
         return list(jobs)
 
     def _fast(self, tx: PostgresTx, jobs: Sequence[Job]) -> bool:
@@ -127,21 +123,6 @@ class PostgresStore(SqlStore):
             raise translate(error, self.url) from error
         return stored
 
-    def move(
-        self,
-        ids: Sequence[str],
-        verb: Verb,
-        act: Act,
-        *,
-        delays: Sequence[float] | None = None,
-        run: int | None = None,
-    ) -> Moved:
-        """Apply a person's deed to exactly these jobs; see the contract."""
-        moved = super().move(ids, verb, act, delays=delays, run=run)
-        if verb == "retry" and moved.done:
-            self._hint()
-        return moved
-
     def get(self, job_id: str) -> Job | None:
         """Give one job with its history; none has an id that PostgreSQL cannot even compare."""
         return None if "\0" in job_id else super().get(job_id)
@@ -153,16 +134,21 @@ class PostgresStore(SqlStore):
         numbers = _first(tx, wanted) if only is None else _first_of(tx, wanted, only)
         return tx.all("by_numbers", (numbers,)) if numbers else []
 
-    def _hint(self) -> None:
-        """Tell listeners that something may be due; if that fails they find it by looking.
+    def listen(self) -> Ears | None:
+        """Give ears for this store; see the contract."""
+        return PostgresEars(self._database.address)
 
-        One hint stands for what is added within the next HINT_HOLDS seconds.
-        """
+    def _hint_of(self, jobs: Iterable[Job]) -> None:
+        with contextlib.suppress(RedriveError):  # the server's time may have to be asked for
+            super()._hint_of(jobs)
+
+    def _hint(self) -> None:
+        """Send a hint that stands for all that is added within the next HINT_HOLDS seconds."""
         now = time.monotonic()
         if now - self._hinted > HINT_HOLDS:
             self._hinted = now
-            with contextlib.suppress(RedriveError):
-                self._database.direct(lambda tx: tx.run("notify"), patience=0.0)
+            with contextlib.suppress(RedriveError, psycopg.Error):
+                self._database.send("notify")
 
     def now(self) -> float:
         """Give the database's time."""

@@ -65,7 +65,9 @@ class SqlStore(SqlLists, SqlNotes):
             raise UsageError(msg)
         if not jobs:
             return []
-        return self._write(lambda tx: self._add(tx, jobs), durable=True)
+        stored = self._write(lambda tx: self._add(tx, jobs), durable=True)
+        self._hint_of(stored)
+        return stored
 
     def _add(self, tx: Tx, jobs: Sequence[Job]) -> list[Job]:
         while True:
@@ -157,11 +159,13 @@ class SqlStore(SqlLists, SqlNotes):
     ) -> Moved:
         """Apply a person's deed to exactly these jobs; see the contract."""
         waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
-        return self._write(
+        moved = self._write(
             lambda tx: _move(tx, ids, verb, act, waits=waits, run=run),
             durable=True,
             landed=lambda tx, moved: _move_landed(tx, ids, moved),
         )
+        self._hint_of(moved.done)
+        return moved
 
     def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
         """Give a job another payload; see the contract."""

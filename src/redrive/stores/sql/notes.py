@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from redrive.job import Act
-from redrive.stores.base import Note
+from redrive.stores.base import PAUSE, Note
 from redrive.stores.sql.filters import LAST
 from redrive.stores.sql.rows import act_from_row, act_to_row
 from redrive.stores.sql.tx import SqlBase, Tx
@@ -30,11 +30,14 @@ class SqlNotes(SqlBase):
         durable: bool = False,
     ) -> Note | None:
         """Write a note, or remove it; see the contract."""
-        return self._write(
+        written = self._write(
             lambda tx: _note(tx, name, value, expected=expected, expires_in=expires_in),
             durable=durable,
             landed=lambda tx, note: note is None or _note_landed(tx, name, note),
         )
+        if value is None and name.startswith(PAUSE):
+            self._hint()
+        return written
 
     def record(self, act: Act) -> Act:
         """Keep an act that moved no job; gives it with its number and time."""

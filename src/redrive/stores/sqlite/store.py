@@ -14,7 +14,8 @@ from typing import Literal, TypeVar, cast
 from redrive._clock import Clock, SystemClock
 from redrive.job import Job
 from redrive.stores import _files
-from redrive.stores.base import Durability, Report
+from redrive.stores._wake import Hints
+from redrive.stores.base import Durability, Ears, Report
 from redrive.stores.sql.engine import SqlStore, Wanted
 from redrive.stores.sql.rows import attempt_to_json, job_to_row
 from redrive.stores.sql.simple import is_simple, simple_row
@@ -49,6 +50,7 @@ class SqliteStore(SqlStore):
         )
         self.url = f"sqlite:{place}"
         self._clock = clock
+        self._hints = Hints(place)
         self._file = SqliteFile(
             Settings(
                 place=place,
@@ -124,6 +126,13 @@ class SqliteStore(SqlStore):
     def close(self) -> None:
         """Let go of the file; twice is fine."""
         self._file.close()
+
+    def listen(self) -> Ears | None:
+        """Give ears for this store; see the contract."""
+        return self._hints.listen()
+
+    def _hint(self) -> None:
+        self._hints.send()
 
 
 def _add_one(tx: SqliteTx, job: Job) -> bool:

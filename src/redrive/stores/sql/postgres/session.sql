@@ -37,6 +37,10 @@ SELECT extract(epoch FROM clock_timestamp())::float8
 -- Tell those who listen that something may be due; a hint only, so its commit waits for no disk.
 SELECT set_config('synchronous_commit', 'off', true), pg_notify('{channel}', '')
 
+-- name: listen
+-- Hear what `notify` and `hint` tell, for as long as this session lives.
+LISTEN "{channel}"
+
 -- name: hint
 -- The same in a transaction of the caller's, who alone says how it commits; told when it does.
 SELECT pg_notify('{channel}', '')

@@ -1,0 +1,321 @@
+"""Hints among processes: no place that is not ours alone, nobody waited for, nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from redrive.stores import _wake
+from redrive.stores._wake import Hints, PairEars, SocketEars
+from redrive.stores.base import Ears
+
+
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A temporary directory of this test's own, with a short name: a socket's may not be long."""
+    made = Path(f"/tmp/wake-{os.getpid()}")
+    made.mkdir(mode=0o700)
+    monkeypatch.setenv("TMPDIR", str(made))
+    yield made
+    for each in sorted(made.rglob("*"), reverse=True):
+        each.rmdir() if each.is_dir() and not each.is_symlink() else each.unlink()
+    made.rmdir()
+
+
+@pytest.fixture
+def hints(temporary: Path, tmp_path: Path) -> Hints:
+    return Hints(tmp_path / "jobs.db")
+
+
+def listen(hints: Hints) -> Ears:
+    ears = hints.listen()
+    assert ears is not None
+    return ears
+
+
+def heard(ears: Ears) -> bool:
+    ready = bool(select.select([ears.fileno()], [], [], 0)[0])
+    ears.drain()
+    return ready
+
+
+def test_a_socket_is_in_a_directory_that_only_its_owner_may_enter(
+    hints: Hints, temporary: Path
+) -> None:
+    ears = listen(hints)
+    (place,) = temporary.iterdir()
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    (name,) = place.iterdir()
+    assert name.is_socket()
+    ears.close()
+    assert list(temporary.iterdir()) == []
+
+
+def test_two_names_of_one_file_are_one_store_and_another_file_is_another(
+    temporary: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    ears = listen(Hints(tmp_path / "jobs.db"))
+    Hints(tmp_path / "other.db").send()
+    assert not heard(ears)
+    Hints(tmp_path / "link" / "jobs.db").send()
+    assert heard(ears)
+    ears.close()
+
+
+def as_link(place: Path) -> None:
+    (place.parent / "elsewhere").mkdir(mode=0o700)
+    place.symlink_to(place.parent / "elsewhere")
+
+
+def as_open(place: Path) -> None:
+    place.mkdir()
+    place.chmod(0o770)
+
+
+def as_file(place: Path) -> None:
+    place.touch(mode=0o600)
+
+
+@pytest.mark.parametrize("make", [as_link, as_open, as_file])
+def test_a_place_that_others_could_reach_is_not_used(
+    make: Callable[[Path], None], hints: Hints, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(Path(hints._place))
+    assert hints.listen() is None
+    assert "looked for instead" in caplog.text
+
+
+@pytest.mark.parametrize("make", [as_link, as_open])
+def test_nothing_is_sent_to_a_place_that_others_could_reach(
+    make: Callable[[Path], None], hints: Hints
+) -> None:
+    make(Path(hints._place))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as trap:
+        trap.bind(f"{hints._place}/trap")
+        hints.send()
+        assert not select.select([trap], [], [], 0)[0]
+        Path(hints._place).chmod(0o700)
+
+
+def test_a_directory_of_somebody_else_is_neither_used_nor_sent_to(
+    hints: Hints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is ours, but we are somebody else: to give a file away only root is allowed."""
+    ears = listen(hints)
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    assert hints.listen() is None
+    hints.send()
+    assert not heard(ears)
+    monkeypatch.undo()
+    hints.send()
+    assert heard(ears)
+    ears.close()
+
+
+@pytest.mark.parametrize("where", ["missing", "x" * 100, "jobs.db/file"])
+def test_where_there_can_be_no_socket_there_are_no_hints(
+    where: str, temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if where.startswith("x"):
+        (temporary / where).mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary / where))
+    hints = Hints(tmp_path / "jobs.db")
+    assert hints.listen() is None
+    hints.send()
+
+
+def test_whatever_lies_in_the_directory_costs_nothing_but_itself(
+    hints: Hints, temporary: Path
+) -> None:
+    ears = listen(hints)
+    place = Path(hints._place)
+    (place / "file").touch()
+    (place / "directory").mkdir()
+    (place / "broken").symlink_to("nowhere")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+        stream.bind(str(place / "stream"))
+        hints.send()
+    assert heard(ears)
+    ears.close()
+
+
+LISTENER = """
+import sys
+from pathlib import Path
+from redrive.stores._wake import Hints
+ears = Hints(Path(sys.argv[1])).listen()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def listener(store: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that listens until its input ends."""
+    command = [sys.executable, "-c", LISTENER, str(store)]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+
+
+def test_the_socket_of_a_killed_listener_is_removed_by_the_next_hint(
+    hints: Hints, temporary: Path, tmp_path: Path
+) -> None:
+    ears = listen(hints)
+    with listener(tmp_path / "jobs.db") as process:
+        hints.send()
+        process.send_signal(signal.SIGKILL)
+    assert len(list(Path(hints._place).iterdir())) == 2
+    hints.send()
+    assert len(list(Path(hints._place).iterdir())) == 1
+    assert heard(ears)
+    ears.close()
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_listener_that_ends_leaves_nothing(temporary: Path, tmp_path: Path) -> None:
+    with listener(tmp_path / "jobs.db") as process:
+        assert len(list(temporary.rglob("*"))) == 2
+        process.communicate("")
+    assert process.returncode == 0
+    assert list(temporary.iterdir()) == []
+
+
+def test_ears_that_nobody_holds_any_more_are_closed(hints: Hints, temporary: Path) -> None:
+    ears = listen(hints)
+    descriptor = ears.fileno()
+    del ears
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(descriptor)
+
+
+def test_a_listener_that_takes_nothing_in_holds_nobody_up(hints: Hints) -> None:
+    ears = listen(hints)
+    for _ in range(5_000):
+        hints.send()
+    assert heard(ears)
+    assert not heard(ears)
+    ears.close()
+
+
+def test_who_comes_later_is_heard_of_at_once_however_long_nobody_came(
+    hints: Hints, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = listen(hints)
+    past = Path(hints._place).stat().st_mtime_ns - 10**9
+    os.utime(hints._place, ns=(past, past))
+    hints.send()
+    monkeypatch.setattr(os, "listdir", None)  # asking again would fail: who listens is known
+    hints.send()
+    monkeypatch.undo()
+    second = listen(hints)
+    hints.send()
+    assert [heard(first), heard(second)] == [True, True]
+    first.close()
+    second.close()
+
+
+def test_the_directory_may_be_removed_while_somebody_moves_in(
+    hints: Hints, temporary: Path
+) -> None:
+    """The last to leave removes it; the next to come makes it again."""
+    failed: list[object] = []
+
+    def come_and_go() -> None:
+        for _ in range(200):
+            ears = hints.listen()
+            if ears is None:
+                failed.append(ears)
+            else:
+                ears.close()
+
+    threads = [threading.Thread(target=come_and_go) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        hints.send()
+    assert failed == []
+    assert list(temporary.iterdir()) == []
+
+
+def test_no_socket_is_inherited_by_a_program_that_is_started(hints: Hints) -> None:
+    ears, pair = listen(hints), PairEars()
+    hints.send()
+    mouth = _wake._mouth.socket().fileno()
+    inherited = [os.get_inheritable(each) for each in (ears.fileno(), pair.fileno(), mouth)]
+    assert inherited == [False] * 3
+    ears.close()
+    pair.close()
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    path = tmp_path / "theirs"
+    path.write_bytes(b"precious")
+    return path
+
+
+def take(descriptor: int, path: Path) -> None:
+    """Close a descriptor behind our back, and give its number to a file of the program's own."""
+    other = os.open(path, os.O_RDWR)
+    os.dup2(other, descriptor)
+    os.close(other)
+
+
+@pytest.mark.parametrize("pair", [True, False])
+def test_a_file_that_got_the_number_of_our_ear_is_not_read_nor_closed(
+    pair: bool, hints: Hints, theirs: Path
+) -> None:
+    ears = PairEars() if pair else listen(hints)
+    taken = ears.fileno()
+    take(taken, theirs)
+    assert ears.fileno() == -1
+    ears.drain()
+    ears.close()
+    assert os.read(taken, 100) == b"precious"
+    os.close(taken)
+
+
+def test_a_file_that_got_the_number_of_our_mouth_is_not_written_to(
+    hints: Hints, theirs: Path
+) -> None:
+    ears, pair = listen(hints), PairEars()
+    for taken in (_wake._mouth.socket().fileno(), pair._mouth.fileno()):
+        take(taken, theirs)
+        hints.send()
+        pair.hint()
+        assert os.pread(taken, 100, 0) == b"precious"
+        os.close(taken)
+    assert heard(ears)
+    ears.close()
+    pair.close()
+
+
+def test_a_fork_leaves_the_socket_to_the_parent(hints: Hints, temporary: Path) -> None:
+    ears = listen(hints)
+    assert isinstance(ears, SocketEars)
+    copy = socket.socket(fileno=os.dup(ears.fileno()))
+    ears.in_child()  # what runs in the child; the copy is the parent's descriptor
+    assert ears.fileno() == -1
+    ears.close()
+    hints.send()
+    assert copy.recv(10) == b"!"
+    copy.close()
+    hints.send()
+    assert list(temporary.iterdir()) == []

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from redrive import BadPayload, Handler, Job, KeyConflict, Redrive, StoreBusy, UsageError
+from redrive import BadPayload, Handler, Job, KeyConflict, Redrive, StoreBusy, StoreFull, UsageError
 from redrive._collect import MOST
 
 
@@ -190,33 +190,35 @@ def test_what_cannot_be_kept_or_collected_is_refused_alone(
     assert numbers(app) == [1, 3]
 
 
+@pytest.mark.parametrize("error", [StoreBusy("another program holds it"), ZeroDivisionError()])
 def test_a_store_that_takes_nothing_is_everybodys_error(
-    app: Redrive, note: Handler[[int], None], monkeypatch: pytest.MonkeyPatch
+    app: Redrive, note: Handler[[int], None], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def add(jobs: Sequence[Job], *, within: object = None) -> list[Job]:
-        raise StoreBusy("another program holds it")
+        raise error
 
     async def program() -> None:
         with monkeypatch.context() as patch:
             patch.setattr(app.store, "add", add)
             calls = (note.asubmit(n) for n in range(20))
             answers = await asyncio.gather(*calls, return_exceptions=True)
-        assert [type(one) for one in answers] == [StoreBusy] * 20
+        assert [type(one) for one in answers] == [type(error)] * 20
         await note.asubmit(20)
 
     asyncio.run(program())
     assert numbers(app) == [20]
 
 
+@pytest.mark.parametrize("error", [KeyConflict("one of you"), StoreFull("for so many")])
 def test_a_store_that_is_lost_between_two_halves_fails_only_the_second(
-    app: Redrive, note: Handler[[int], None], monkeypatch: pytest.MonkeyPatch
+    app: Redrive, note: Handler[[int], None], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """Nobody is told that a job was not stored which was."""
     real = app.store.add
 
     def add(jobs: Sequence[Job], *, within: object = None) -> list[Job]:
         if len(jobs) == 4:
-            raise KeyConflict("one of you")
+            raise error
         if '{"number":3}' in {job.payload for job in jobs}:
             raise StoreBusy("another program holds it")
         return real(jobs, within=within)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -75,3 +77,65 @@ def test_a_failed_sync_fails_everybody_it_was_for(opener: Opener, store: SqliteS
     assert [type(each) for each in results[1:]] == [StoreLost] * 4
     assert failing.commits == 1
     assert found(store) == ["b", "a"]
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the store's files that we sync ourselves, not SQLite."""
+    names: list[str] = []
+    sync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        names.extend([name] if name.startswith("jobs") else [])
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    return names
+
+
+def test_after_a_failed_sync_the_log_is_written_again_before_anything_else(
+    opener: Opener, store: SqliteStore, path: Path, synced: list[str]
+) -> None:
+    """F9: the system may have dropped bytes of the log that it still shows to every reader."""
+    add_one(store, "a")
+    log = path.with_name("jobs.db-wal")
+    before = log.read_bytes()
+    break_disk(store)
+    with pytest.raises(StoreLost):
+        store.add([make_job("b")])
+    again = opener()
+    assert synced == ["jobs.db-wal"]
+    assert log.read_bytes() == before
+    assert found(again) == ["a"]
+    again.add([make_job("b")])
+    assert found(opener()) == ["b", "a"]
+    assert synced == ["jobs.db-wal"]
+
+
+def test_a_store_that_failed_writes_its_log_again_when_it_is_closed(
+    opener: Opener, store: SqliteStore, synced: list[str]
+) -> None:
+    """F9: closing takes the log over, and must not begin with one that has a hole."""
+    add_one(store, "a")
+    break_disk(store)
+    with pytest.raises(StoreLost):
+        store.add([make_job("b")])
+    store.close()
+    assert synced == ["jobs.db-wal"]
+    assert found(opener()) == ["a"]
+
+
+def test_a_disk_that_still_fails_is_not_written_to(
+    opener: Opener, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F9: what cannot be brought to the disk is not built upon; the next one tries again."""
+    add_one(store, "a")
+    break_disk(store)
+    with pytest.raises(StoreLost):
+        store.add([make_job("b")])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", Mock(side_effect=OSError(5, "Input/output error")))
+        with pytest.raises(StoreLost, match="Input/output error"):
+            opener()
+    assert opener().add([make_job("b")])[0].is_new

@@ -26,7 +26,7 @@ from redrive._clock import Clock
 from redrive.errors import StoreError, StoreLost, StoreReadOnly
 from redrive.stores._combine import Combiner, Operation, within_itself
 from redrive.stores._files import FileLock
-from redrive.stores.sqlite import opening
+from redrive.stores.sqlite import doubt, opening
 from redrive.stores.sqlite.errors import translate, translated
 from redrive.stores.sqlite.tx import SqliteTx
 
@@ -195,6 +195,8 @@ class SqliteFile:
             self._roll_back(writer)
             if isinstance(error, sqlite3.Error):
                 self._failed = isinstance(translate(error, self.place), StoreLost)
+            if self._failed:
+                doubt.leave(self.place)
             raise
 
     def _roll_back(self, writer: sqlite3.Connection) -> None:
@@ -219,6 +221,7 @@ class SqliteFile:
                 yield self._writer or self._open_writer()
 
     def _open_writer(self) -> sqlite3.Connection:
+        doubt.clear(self.place)
         writer = opening.open_writer(self.place, self.settings.patience)
         try:
             opening.migrate(writer, self.place, self.settings.clock.now())
@@ -296,6 +299,7 @@ class SqliteFile:
                     connections[0], _ = opening.open_reader(self.place, self.settings.patience)
             connections.reverse()
         self._reader = self._writer = None
+        doubt.try_to_clear(self.place)
         for connection in connections:
             if connection is not None:
                 connection.close()

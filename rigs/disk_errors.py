@@ -9,6 +9,9 @@ one believe it has nothing left to do, come from our own file system (`lossy_fs`
 some time after. The caller may only ever see a StoreError; then it looks what became of its call, which must
 be all or nothing, and repeats it. What was acknowledged must be there in the end.
 
+A limit: SQLite tells nobody when a sync fails while it takes its log over in the middle of things, so
+with syncs that are forgotten it does that only when it is closed.
+
 Exit code 1 when it was not (with --control: when it was). Needs strace, FUSE and root.
 """
 
@@ -28,7 +31,7 @@ from pathlib import Path
 
 from broken import disks
 from disk_inject import at_every, live
-from disk_life import KINDS, Broken, Life, Told, directories, read
+from disk_life import KINDS, Broken, Life, Told, checkpoint_every, directories, read
 from disk_power import Power, mounted
 
 TRIES = 4
@@ -41,6 +44,12 @@ CONTROLS: dict[str, tuple[str, str, Broken]] = {
     "full disk ignored": ("jsonl", "ENOSPC", disks.full_disk_ignored),
     "short write ignored": ("jsonl", "short", disks.short_write_ignored),
     "sync errors ignored": ("jsonl", "forget", disks.sync_errors_ignored),
+    "failed sync built upon": ("jsonl", "forget", disks.failed_syncs_built_upon),
+    "failed sync built upon, sqlite": (
+        "sqlite",
+        "forget and crash",
+        disks.failed_syncs_built_upon,
+    ),
 }
 
 
@@ -88,8 +97,10 @@ class Trial:
         """Try them all; a broken build only until it shows."""
         with tempfile.TemporaryDirectory() as root:
             if self._fault in LOSSY:
+                checkpoint_every(10_000 if self._fault.startswith("forget") else 24)
                 with mounted() as power:
                     self._on_lossy(power, Path(root), tally)
+                checkpoint_every(24)
             else:
                 self._under_strace(Path(root), tally)
 
@@ -164,7 +175,7 @@ def found_out(name: str) -> bool:
     """Run a broken build until it shows; whether it did."""
     kind, fault, broken = CONTROLS[name]
     tally = Tally()
-    Trial(Life.of(kind, 1), fault, 1, broken).run(tally)
+    Trial(Life.of(kind, 2), fault, 1, broken).run(tally)
     print(f"{name}: {tally.wrong[0] if tally.wrong else 'NOT FOUND OUT'}", flush=True)
     return bool(tally.wrong)
 

@@ -37,11 +37,18 @@ from redrive.testing import ManualClock
 KINDS = {"jsonl": "jobs.jsonl", "sqlite": "jobs.db"}
 """The file stores, and what their file is called here."""
 
-# SQLite takes its log over every 10,000 pages; here often enough to be seen.
-opening._WRITER_SETTINGS = tuple(  # type: ignore[assignment]  # noqa: SLF001
-    "PRAGMA wal_autocheckpoint = 24" if "autocheckpoint" in setting else setting
-    for setting in opening._WRITER_SETTINGS  # noqa: SLF001
-)
+_SETTINGS = opening._WRITER_SETTINGS  # noqa: SLF001
+
+
+def checkpoint_every(pages: int) -> None:
+    """Let SQLite take its log over after so many pages, in place of 10,000."""
+    opening._WRITER_SETTINGS = tuple(  # type: ignore[assignment]  # noqa: SLF001
+        f"PRAGMA wal_autocheckpoint = {pages}" if "autocheckpoint" in setting else setting
+        for setting in _SETTINGS
+    )
+
+
+checkpoint_every(24)
 logging.getLogger("redrive").setLevel(logging.CRITICAL)
 
 Broken = Callable[[], None]

@@ -85,7 +85,8 @@ def mounted() -> Generator[Power]:
         )
     root = Path(tempfile.mkdtemp())
     command = [str(PYTHON), str(ROOT / "rigs" / "lossy_fs.py"), str(root)]
-    with subprocess.Popen(command) as server:
+    environment = {**os.environ, "FUSE_LIBRARY_NAME": "fuse3"}  # else version 2, where there is one
+    with subprocess.Popen(command, env=environment) as server:
         try:
             while not root.is_mount():
                 if server.poll() is not None:

@@ -59,6 +59,8 @@ RIGS: dict[str, Rig] = {
     "pooler-control": Rig(
         full="rigs/pooler.py --control", short="rigs/pooler.py --control", needs=("pgbouncer",)
     ),
+    "evil": Rig(full="rigs/evil.py", short="rigs/evil.py --short"),
+    "evil-control": Rig(full="rigs/evil.py --control", short="rigs/evil.py --control"),
     "disk-strace": Rig(
         full="rigs/disk_strace.py", short="rigs/disk_strace.py --short", needs=("strace",)
     ),

@@ -1,7 +1,7 @@
 """Eight processes on one store: nothing is lost, nothing is run by two, whoever is late changes nothing.
 
     python rigs/crowd.py            200 jobs a process, then workers that are late all the time
-    python rigs/crowd.py --short    20 jobs a process
+    python rigs/crowd.py --short    10 jobs a process
     python rigs/crowd.py --control  builds without fence, compare-and-set or locks: must be found out
 
 Each process has two threads under one holder's name: on PostgreSQL that makes 16 sessions. First all
@@ -166,13 +166,14 @@ if __name__ == "__main__":
         main(
             rig,
             name="crowd",
-            runs={"sqlite": (20, 200), "jsonl": (20, 200), "postgresql": (20, 200)},
+            runs={"sqlite": (10, 200), "jsonl": (10, 200), "postgresql": (10, 200)},
             controls=[
                 *(("no-fence", kind) for kind in ("sqlite", "jsonl", "postgresql")),
                 *(("sweep", kind) for kind in ("sqlite", "jsonl", "postgresql")),
                 ("no-lock", "jsonl"),
                 ("no-lock", "postgresql"),
             ],
+            control_runs=40,
             doc=__doc__,
         )
     )

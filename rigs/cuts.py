@@ -34,7 +34,7 @@ from redrive.stores.postgres import PostgresStore
 
 COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 PATIENCE = 0.5
-LEASE = 2.0
+LEASE = 1.0
 THREADS = 4
 
 
@@ -173,6 +173,7 @@ if __name__ == "__main__":
             name="cuts",
             runs={"postgresql": (24, 200)},
             controls=[("blind", "postgresql"), ("trusting", "postgresql")],
+            control_runs=24,
             doc=__doc__,
         )
     )

@@ -132,18 +132,18 @@ class Ledger:
 
     def overtaken(self) -> list[str]:
         """Give the settlements that were taken although the job had been given to another."""
-        return [
-            f"{job}: {end} was taken, but {holder} had it as {lease} since {at}"
-            for job, ends in self.ends.items()
-            for end in ends
-            for lease, holder, at in self.claims.get(job, ())
-            if at < end.called and (lease, at) > (end.lease, self._since(job, end))
-        ]
-
-    def _since(self, job: str, end: End) -> float:
-        """When the claim was made that was ended so."""
-        times = (at for lease, holder, at in self.claims[job] if (lease, holder) == end[:2])
-        return max(times, default=end.called)
+        found: list[str] = []
+        for job, ends in self.ends.items():
+            claims = self.claims.get(job, [])
+            since = {(lease, holder): at for lease, holder, at in claims}
+            for end in ends:
+                mine = end.lease, since.get(end[:2], end.called)
+                found += [
+                    f"{job}: {end} was taken, but {holder} had it as {lease} since {at}"
+                    for lease, holder, at in claims
+                    if at < end.called and (lease, at) > mine
+                ]
+        return found
 
     def shared(self) -> list[str]:
         """Give the claims that two had."""

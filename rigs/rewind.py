@@ -1,7 +1,7 @@
 """A store goes back in time under a worker: its lease number is given again, and its name is not.
 
     python rigs/rewind.py            100 times on each file store, 25 on PostgreSQL
-    python rigs/rewind.py --short    5 and 3 times
+    python rigs/rewind.py --short    4 and 2 times
     python rigs/rewind.py --control  a build that does not compare holders: must be found out
 
 One process claims jobs. Then the past comes back: a copy of the files is restored, or a PostgreSQL
@@ -157,8 +157,9 @@ if __name__ == "__main__":
         main(
             rig,
             name="rewind",
-            runs={"sqlite": (5, 100), "jsonl": (5, 100), "postgresql": (3, 25)},
+            runs={"sqlite": (4, 100), "jsonl": (4, 100), "postgresql": (2, 25)},
             controls=[("no-holder", kind) for kind in ("sqlite", "jsonl", "postgresql")],
+            control_runs=2,
             doc=__doc__,
         )
     )

@@ -141,11 +141,12 @@ def main(
     name: str,
     runs: dict[str, tuple[int, int]],
     controls: Sequence[tuple[str, str]],
+    control_runs: int,
     doc: str | None,
 ) -> int:
     """Read the command line and run: `runs` has short and full numbers by store.
 
-    Controls are pairs of sabotage and store; each is run in the short form and must be found out.
+    Controls are pairs of sabotage and store; each is run so often and must be found out.
     """
     parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
     parser.add_argument("stores", nargs="*", help=f"of: {', '.join(runs)}; all if none is named")
@@ -158,7 +159,9 @@ def main(
     chosen = given.stores or list(runs)
     if given.control:
         broken = [(one, kind) for one, kind in controls if kind in chosen]
-        missed = [pair for pair in broken if verdict(rig, name, pair[1], runs[pair[1]][0], pair[0])]
+        missed = [
+            (one, kind) for one, kind in broken if verdict(rig, name, kind, control_runs, one)
+        ]
         for one, kind in missed:
             print(f"NOT FOUND OUT: {one} on {kind}")
         return 1 if missed else 0

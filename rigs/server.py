@@ -88,6 +88,7 @@ if __name__ == "__main__":
             name="server",
             runs={"postgresql": (3, 50)},
             controls=[("unsynced", "postgresql")],
+            control_runs=3,
             doc=__doc__,
         )
     )

@@ -75,6 +75,7 @@ def gather(crew: Crew, ledger: Ledger, url: str, broken: str, phase: Phase) -> N
     while crew.children and not (broken and ledger.is_broken()):
         crew.listen(0.5)
     if broken and ledger.is_broken():
+        ledger.looked = False
         crew.close()
     else:
         settle_up(crew, url)

@@ -27,6 +27,7 @@ from redrive.selection import USUAL, Filters
 from redrive.stores import open_store, shown
 from redrive.stores.base import Count, Moved, Note, Page, Report, Store
 from redrive.strategy import Rand
+from redrive.worker import presence
 from redrive.worker.registry import (
     Entry,
     Isolation,
@@ -167,7 +168,9 @@ class Redrive(Desk):
         `ignore_backoff` takes every pending job, whatever its wait, pauses too.
         """
         log.info("pass begins: %d queued", self._queued())
-        tally = self.keeper.turn().run(ignore_waits=ignore_backoff, limit=limit)
+        turn = self.keeper.turn()
+        presence.sign(turn, self.keeper.settings.clock.now(), lasts=presence.PASS_LASTS)
+        tally = turn.run(ignore_waits=ignore_backoff, limit=limit)
         purged = self.cleanup()
         log.info(
             "pass ended: %d taken, %d succeeded, %d failed, %d died, %d purged",

@@ -16,10 +16,11 @@ from redrive._duration import Duration
 from redrive._transitions import Verb
 from redrive.errors import JobNotFound, UsageError
 from redrive.events import TOLD, Event
-from redrive.job import Act, Group, Job
+from redrive.job import Act, Group, Job, State
 from redrive.keeping import Keeper
 from redrive.selection import Filters, Target, job_id, meant, query_of, spelled
 from redrive.stores.base import PAUSE, Count, Moved, Note, Page, every
+from redrive.worker import presence
 from redrive.worker.registry import check_lane
 
 
@@ -189,6 +190,23 @@ class Desk:
         self.keeper.store.note(PAUSE + check_lane(lane), None, durable=True)
         self.keeper.store.record(self._act("resume", lane, reason, actor))
         self.keeper.bus.emit(Event("resumed", detail=lane))
+
+    def workers(self) -> list[Note]:
+        """Give the notes of live workers; the value says where each runs and what it serves."""
+        return self.keeper.store.notes(presence.WORKER)
+
+    def unserved(self) -> list[str]:
+        """Give the lanes with due jobs that no live worker serves; those wait and spend nothing."""
+        store = self.keeper.store
+        now, lanes = store.now(), presence.served(store, "lanes")
+        return sorted(
+            {
+                count.lane
+                for count in store.counts()
+                if count.state is State.PENDING and count.oldest is not None and count.oldest <= now
+            }
+            - lanes
+        )
 
     def pauses(self) -> list[Note]:
         """Give the pauses in force; the name is `pause:` and the lane, the value who and why."""

@@ -168,10 +168,11 @@ def test_the_app_may_be_named_in_the_file(empty: Shop, program: str) -> None:
     assert empty.run("cleanup").stdout == "removed\t0\n"
 
 
-def test_work_needs_once_for_now(empty: Shop, program: str) -> None:
-    result = empty.run("work", f"{program}:app")
+@pytest.mark.parametrize("option", [["--ignore-backoff"], ["--limit", "3"]])
+def test_options_of_a_pass_need_once(empty: Shop, program: str, option: list[str]) -> None:
+    result = empty.run("work", f"{program}:app", *option)
     assert result.exit_code == 2
-    assert "--once" in result.stderr
+    assert "belong to --once" in result.stderr
 
 
 @pytest.mark.parametrize(

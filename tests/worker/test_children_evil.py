@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from childkit import end_of, held, is_right_end, left
+from childkit import end_of, evil_job, held, is_right_end, left
 from evilkit import ENDS
+from redrive._clock import SystemClock
 from redrive.job import Done, Failed
 from redrive.worker.children import Ran
+from redrive.worker.run import Execution
 
 Run = Callable[..., Ran]
 
@@ -47,3 +50,17 @@ def test_where_a_late_handler_stood_is_recorded_if_it_can_be_asked(run: Run) -> 
     assert "time.sleep(3600)" in asked.failure.traceback
     assert stuck.failure.traceback == ""
     assert stuck.failure.fingerprint == asked.failure.fingerprint, "one cause, one group"
+
+
+@pytest.mark.parametrize("name", ["raises_half_characters", "gives_up", "exits"])
+def test_a_failure_means_the_same_in_a_child_and_here(run: Run, name: str) -> None:
+    """One cause is one group, wherever it was seen."""
+    job, entry = evil_job(name)
+    execution = Execution(entry, job, SystemClock())
+    with execution:
+        entry.function()
+    here, there = execution.outcome, run(name).outcome
+    assert isinstance(here, Failed)
+    assert isinstance(there, Failed)
+    assert replace(here.failure, traceback="") == replace(there.failure, traceback="")
+    assert here.failure.traceback.splitlines()[-3:] == there.failure.traceback.splitlines()[-3:]

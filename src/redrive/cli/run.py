@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +17,7 @@ from redrive.cli._errors import PARTLY
 from redrive.cli._face import Face, warn_on_stderr
 from redrive.cli._load import load_app
 from redrive.cli.output import Facts, View
-from redrive.worker.supervisor import REPLACE, Supervisor
+from redrive.worker.supervisor import REPLACE, Supervisor, heeding
 
 if TYPE_CHECKING:
     from redrive.worker.worker import Worker
@@ -124,12 +122,11 @@ def _command(name: str, options: list[str]) -> list[str]:
 def _until_signal(worker: Worker) -> int:
     """Work in this process until it is told to stop; gives the exit code."""
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
+    def stop() -> None:
         worker.stop(_FAST if worker.is_stopping else None)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    worker.run()
+    with heeding(stop):
+        worker.run()
     return REPLACE if worker.wants_replacement else 0
 
 

@@ -43,6 +43,7 @@ class Standing:
     counts: list[Count]
     groups: list[Group]
     pauses: list[Note]
+    unserved: list[str]
 
     def total(self, state: State) -> int:
         """Count the jobs of a state."""
@@ -126,6 +127,7 @@ def _look(app: Redrive) -> Standing:
         counts=app.counts(),
         groups=app.groups(limit=TOP),
         pauses=app.pauses(),
+        unserved=app.unserved(),
     )
 
 
@@ -165,6 +167,9 @@ def _parts(at: Standing) -> list[Part]:
             for note in at.pauses
         ]
         parts.append(Table(heads, held, "Paused lanes", "pause"))
+    if at.unserved:
+        rows = [[lane] for lane in at.unserved]
+        parts.append(Table(columns("lane:id"), rows, "Lanes that no worker serves", "unserved"))
     if at.durability == "relaxed":
         parts.append(Line("durability is relaxed: a power cut may lose acknowledged work", "warn"))
     return parts
@@ -232,6 +237,7 @@ def _document(at: Standing) -> dict[str, object]:
             }
             for note in at.pauses
         ],
+        "unserved": at.unserved,
         "overdue": [
             {
                 "lane": one.lane,

@@ -10,7 +10,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from redrive.job import Category, Failed, State
 from redrive.policy import Policy
@@ -22,6 +22,8 @@ WORKER = "worker:"
 """What the names of these notes begin with; the holder follows."""
 SIGN_EVERY = 10.0
 _LASTS = 3 * SIGN_EVERY
+PASS_LASTS = 90_000.0
+"""Seconds for which a pass counts: a day and an hour, for those that run once a day."""
 
 
 def sign(site: Site, since: float, *, lasts: float = _LASTS) -> None:
@@ -31,6 +33,7 @@ def sign(site: Site, since: float, *, lasts: float = _LASTS) -> None:
         "pid": os.getpid(),
         "since": since,
         "handlers": sorted(site.registry.names()),
+        "lanes": sorted({entry.lane for entry in site.registry}),
     }
     site.store.note(WORKER + site.holder, json.dumps(value), expires_in=lasts)
 
@@ -49,11 +52,11 @@ def read(note: Note) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def served(store: Store) -> frozenset[str]:
-    """Give the handlers that some worker serves now."""
+def served(store: Store, what: Literal["handlers", "lanes"]) -> frozenset[str]:
+    """Give the handlers or lanes that some worker serves now."""
     names: set[str] = set()
     for note in store.notes(WORKER):
-        names.update(read(note).get("handlers", ()))
+        names.update(read(note).get(what, ()))
     return frozenset(names)
 
 
@@ -61,7 +64,7 @@ def bury_unserved(site: Site, policy: Policy) -> int:
     """Make dead letters of jobs that nobody has a handler for and that grew too old to wait."""
     if policy.oldest is None:
         return 0
-    known = served(site.store) | site.registry.names()
+    known = served(site.store, "handlers") | site.registry.names()
     waiting = Query(states=frozenset({State.PENDING}), older_than=policy.oldest)
     too_old = site.store.now() - policy.oldest
     ids = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 
 from redrive._log import log
@@ -20,6 +21,21 @@ _QUICK = 10.0
 _LONGEST_WAIT = 5.0
 _SPARE = 5.0
 """Seconds that workers have, beyond their own grace, before they are killed."""
+
+
+@contextmanager
+def heeding(stop: Callable[[], None]) -> Generator[None]:
+    """Call `stop` at each SIGTERM and SIGINT, inside `with`."""
+
+    def heed(_number: int, _frame: FrameType | None) -> None:
+        stop()
+
+    before = {n: signal.signal(n, heed) for n in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Place:
@@ -59,13 +75,12 @@ class Supervisor:
 
     def run(self) -> int:
         """Keep them running; gives the exit code."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
-        code = self._keep()
-        self._stop()
+        with heeding(self._on_signal):
+            code = self._keep()
+            self._stop()
         return code
 
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self) -> None:
         self._asked += 1
 
     def _keep(self) -> int:

@@ -47,7 +47,9 @@ def spelled(value: object) -> str | None:
     a plain script does not: to import it would be to run it again. Where several modules have the
     object, the one whose loading ended first is meant: the others imported it from there.
     """
-    for loaded, module in sorted(sys.modules.items(), key=lambda item: item[0] == "__main__"):
+    for loaded, module in sorted(
+        sys.modules.copy().items(), key=lambda item: item[0] == "__main__"
+    ):
         for key, one in list(getattr(module, "__dict__", {}).items()):
             if one is value and (name := importable(loaded)) is not None:
                 return f"{name}:{key}"
@@ -62,7 +64,8 @@ def importable(loaded: str) -> str | None:
         return None
     parent = sys.modules.get(spec.name.rpartition(".")[0])
     path = getattr(parent, "__path__", None)
-    specs = (finder.find_spec(spec.name, path) for finder in sys.meta_path)
+    finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
+    specs = (finder.find_spec(spec.name, path) for finder in finders)
     again = next((one for one in specs if one is not None), None)
     return spec.name if again is not None and again.origin == spec.origin else None
 

@@ -83,7 +83,7 @@ class Rest:
         self._asleep = True
         try:
             if not unless():
-                self._wait(min(timeout, *looks))
+                self._wait(min([timeout, *looks]))
         finally:
             self._asleep = False
 

@@ -1,0 +1,16 @@
+"""Where a worker's steering thread waits (J4)."""
+
+from __future__ import annotations
+
+import time
+
+from redrive.stores.memory import MemoryStore
+from redrive.worker.rest import Rest
+
+
+def test_a_look_that_is_due_already_does_not_cut_a_wait_for_room_short() -> None:
+    with Rest(MemoryStore(), poll=0.0) as rest:
+        rest.found(1, asked=1)
+        began = time.monotonic()
+        rest.until(0.05, unless=lambda: False)
+        assert time.monotonic() - began >= 0.05

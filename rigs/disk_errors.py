@@ -161,7 +161,7 @@ def report(kind: str, plan: Plan) -> bool:
     life = Life.of(kind, plan.chapters)
     for fault in plan.faults:
         Trial(life, fault, plan.every).run(tally)
-    print(*tally.wrong, sep="\n", end="\n" if tally.wrong else "")
+    print(*tally.wrong[:10], sep="\n", end="\n" if tally.wrong else "")
     seconds = time.monotonic() - began
     seen = ", ".join(f"{name} {count}" for name, count in sorted(tally.told.items()))
     print(

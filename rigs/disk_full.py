@@ -170,7 +170,7 @@ def report(kind: str, cycles: int) -> bool:
     """Run for one kind and print the figures; whether all was well."""
     began, tally = time.monotonic(), Tally()
     run(kind, cycles, tally)
-    print(*tally.wrong, sep="\n", end="\n" if tally.wrong else "")
+    print(*tally.wrong[:10], sep="\n", end="\n" if tally.wrong else "")
     print(
         f"{kind}: filled and freed {tally.cycles} times, {tally.acknowledged} calls acknowledged, "
         f"{tally.refused} refused, {len(tally.wrong)} wrong, {time.monotonic() - began:.0f} s",

@@ -159,7 +159,7 @@ def report(kind: str, cuts: int, seed: int) -> bool:
     """Run for one kind and print the figures; whether all was well."""
     began = time.monotonic()
     wrong = run(kind, cuts, seed)
-    print(*wrong, sep="\n", end="\n" if wrong else "")
+    print(*wrong[:10], sep="\n", end="\n" if wrong else "")
     seconds = time.monotonic() - began
     print(f"{kind}: {cuts} power cuts, {len(wrong)} wrong, {seconds:.0f} s", flush=True)
     return not wrong

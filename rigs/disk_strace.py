@@ -61,7 +61,7 @@ def report(kind: str, plan: Plan) -> bool:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as root:
         kills, wrong = run(kind, Path(root), plan)
-    print(*wrong, sep="\n", end="\n" if wrong else "")
+    print(*wrong[:10], sep="\n", end="\n" if wrong else "")
     seconds = time.monotonic() - began
     print(f"{kind}: {kills} kills at file calls, {len(wrong)} wrong, {seconds:.0f} s", flush=True)
     return not wrong

@@ -70,6 +70,7 @@ def test_one_process_runs_many_jobs_sync_and_async(run: Run, child: Child) -> No
 def test_the_output_of_a_handler_goes_to_standard_error_the_rest_is_counted(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """F50."""
     run("say", '{"text":"grüße"}')
     assert capsys.readouterr().err == "grüße\n"
     run("prints_much")

@@ -207,3 +207,47 @@ def test_survives_strange_headers(headers: object, expected: tuple[float, str] |
 def test_is_always_within_a_day(value: str, now: float) -> None:
     hint = hint_of(answered({"retry-after": value, "date": value}), now)
     assert hint is None or 0 <= hint[0] <= LONGEST
+
+
+def packed(*details: bytes) -> bytes:
+    """A status as gRPC sends it: messages within messages, each with its length before it."""
+    return b"\x08\x08\x12\x02no" + b"".join(field(3, detail) for detail in details)
+
+
+def field(number: int, value: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def retry_info(delay: bytes) -> bytes:
+    return field(1, b"type.googleapis.com/google.rpc.RetryInfo") + field(2, field(1, delay))
+
+
+HELP = field(1, b"type.googleapis.com/google.rpc.Help") + field(2, b"\x0a\x00")
+BELOW_ZERO = b"\x08" + b"\xff" * 9 + b"\x01"
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        pytest.param(packed(retry_info(b"\x08\x22")), 34.0, id="seconds"),
+        pytest.param(packed(HELP, retry_info(b"\x08\xac\x02")), 300.0, id="after another detail"),
+        pytest.param(packed(retry_info(b"\x10\x80\xe5\x9a\x77")), 0.25, id="nanoseconds"),
+        pytest.param(packed(retry_info(BELOW_ZERO)), 0.0, id="negative is now"),
+        pytest.param(packed(retry_info(b"\x08" + b"\xff" * 8 + b"\x7f")), DAY, id="huge is cut"),
+        pytest.param(packed(retry_info(b"")), 0.0, id="nothing is now"),
+        pytest.param(packed(HELP), None, id="no wish"),
+        pytest.param(b"\xff\xff\xff", None, id="cut off"),
+        pytest.param(b"\x1b\x1c", None, id="no such kind of field"),
+        pytest.param(b"", None, id="empty"),
+    ],
+)
+def test_reads_the_packed_status_of_grpc(value: bytes, seconds: float | None) -> None:
+    expected = None if seconds is None else (seconds, "RetryInfo")
+    for found in ([("grpc-status-details-bin", value)], {"Grpc-Status-Details-Bin": [value]}):
+        assert hint_of(carrying(headers=found), NOW) == expected
+
+
+@given(st.binary(max_size=200))
+def test_no_packed_status_breaks_the_reader(value: bytes) -> None:
+    hint = hint_of(carrying(headers=[("grpc-status-details-bin", value)]), NOW)
+    assert hint is None or 0 <= hint[0] <= LONGEST

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from redrive.classify import tables
 
 T = TypeVar("T")
-_LONGEST_TEXT, _LARGEST_BODY, _MOST_HEADERS = 500, 65536, 200
+_LONGEST_TEXT, _LARGEST_HEADER, _LARGEST_BODY, _MOST_HEADERS = 500, 8192, 65536, 200
 _LOWEST, _FAILED, _HIGHEST = 100, 400, 599
 _OWN_NUMBERS: Final = ("ssl.", "socket.", *tables.BAD_CERTIFICATES)
 _CODE: Final = re.compile(r"(?![0-9]+\Z)[A-Za-z0-9_.:/-]{2,100}|[0-9A-Z]{5}")
@@ -183,6 +183,13 @@ def _headers(held: Mapping[str, Any]) -> dict[str, str]:
 
 def _read_headers(found: Any, headers: dict[str, str]) -> None:
     for name, value in islice(found.items() if hasattr(found, "items") else found, _MOST_HEADERS):
-        key, said = as_text(name), as_text(value) or as_text(reach(value, 0))
+        key, raw = (
+            (as_text(name) or "").lower(),
+            value if is_a(value, str, bytes) else reach(value, 0),
+        )
+        if key.endswith("-bin") and type(raw) is bytes:  # a byte, a character: none is lost
+            said: str | None = raw[:_LARGEST_HEADER].decode("latin-1")
+        else:
+            said = as_text(raw)
         if key and said:
-            headers.setdefault(key.lower(), said)
+            headers.setdefault(key, said)

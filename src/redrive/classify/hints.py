@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from redrive import _duration
 from redrive.classify.clues import Clues, as_text, as_whole, guarded, is_a, reach
+from redrive.classify.packed import STATUS_DETAILS, retry_delay
 from redrive.errors import RetryLater
 
 LONGEST: Final = 86400.0
@@ -106,6 +107,8 @@ def _number(value: Any) -> float | None:
 
 def _retry_info(clues: Clues, now: float) -> float | None:
     """Read Google's RetryInfo, which is a message of gRPC or a JSON object in the body."""
+    if STATUS_DETAILS in clues.headers:
+        return guarded(retry_delay, clues.headers[STATUS_DETAILS])
     places: Any = (clues.held.get("details"), reach(clues.held, "body", "error", "details"))
     for details in places:
         for detail in details[:_MOST_DETAILS] if is_a(details, list, tuple) else ():

@@ -97,6 +97,8 @@ class Judge:
         yield _by_server(clues)
         yield _by_database(clues)
         yield _by_code(clues)
+        yield _by_reply(clues)
+        yield _by_text(clues)
         for name in ("orig", "reason"):  # SQLAlchemy and urllib3 know less than what they hold
             if is_a(clues.held.get(name), BaseException):
                 yield self._inner(clues.held[name])
@@ -204,6 +206,27 @@ def _by_code(clues: Clues) -> Finding | None:
     for code, where in clues.codes:
         if code in tables.CODES:
             return Finding(clues, tables.CODES[code], f"code {code}{where}", code)
+    return None
+
+
+def _by_reply(clues: Clues) -> Finding | None:
+    """Take the number that a mail or file server replied; of several recipients', the mildest."""
+    if not clues.kin[0].startswith(tables.REPLIERS):
+        return None
+    said = look.reach(clues.held, "args", 0)
+    replies = [look.reach(reply, 0) for reply in said.values()] if is_a(said, dict) else [said]
+    numbers = [str(as_whole(reply) or (as_text(reply) or "")[:3]) for reply in replies]
+    number = min(numbers, default="")
+    key = number if number in tables.REPLIES else number[:1]
+    return _row(clues, tables.REPLIES, key, f"reply {number}", number)
+
+
+def _by_text(clues: Clues) -> Finding | None:
+    texts = tables.TEXTS.get(clues.kin[0].partition(".")[0], {})
+    message = (texts and as_text(look.reach(clues.held, "args", 0))) or ""
+    for words, category in texts.items():
+        if words in message:
+            return Finding(clues, category, f"the message says: {words.strip()}")
     return None
 
 

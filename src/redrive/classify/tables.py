@@ -41,30 +41,48 @@ STATUSES: Final = _table("""
 """)
 """HTTP statuses; any other 4xx is permanent, any other 5xx transient."""
 
-# OpenAI and those who speak like it; Anthropic; gRPC and Google; AWS; Slack; SQLite; TLS
+# OpenAI and those who speak like it; Anthropic; gRPC and Google; AWS; OAuth; Slack; MongoDB; Kafka;
+# SQLite; TLS
 CODES: Final = _table("""
-    transient: overloaded_error api_error timeout_error cmek_key_unreachable UNAVAILABLE
+    transient: server_error overloaded_error api_error timeout_error cmek_key_unreachable UNAVAILABLE
         DEADLINE_EXCEEDED ABORTED INTERNAL CANCELLED backendError RequestTimeout
         RequestTimeoutException PriorRequestNotComplete InternalError TransactionInProgressException
-        ServiceUnavailable ModelNotReadyException SQLITE_BUSY SQLITE_BUSY_RECOVERY
+        ServiceUnavailable ModelNotReadyException TransactionConflictException
+        temporarily_unavailable internal_error fatal_error service_unavailable request_timeout
+        MaxTimeMSExpired WriteConflict LockTimeout _ALL_BROKERS_DOWN _TRANSPORT _RESOLVE _TIMED_OUT
+        _MSG_TIMED_OUT _QUEUE_FULL REQUEST_TIMED_OUT NETWORK_EXCEPTION LEADER_NOT_AVAILABLE
+        NOT_LEADER_FOR_PARTITION BROKER_NOT_AVAILABLE NOT_ENOUGH_REPLICAS UNKNOWN_TOPIC_OR_PART
+        COORDINATOR_NOT_AVAILABLE REBALANCE_IN_PROGRESS SQLITE_BUSY SQLITE_BUSY_RECOVERY
         SQLITE_BUSY_SNAPSHOT SQLITE_BUSY_TIMEOUT SQLITE_LOCKED SQLITE_LOCKED_SHAREDCACHE SQLITE_FULL
     rate_limit: rate_limit_exceeded slow_down rate_limit_error ramp_limit_exceeded
         RESOURCE_EXHAUSTED rateLimitExceeded userRateLimitExceeded Throttling ThrottlingException
         ThrottledException RequestThrottled RequestThrottledException TooManyRequestsException
         RequestLimitExceeded ProvisionedThroughputExceededException BandwidthLimitExceeded
-        LimitExceededException SlowDown EC2ThrottledException ratelimited
+        LimitExceededException SlowDown EC2ThrottledException ratelimited rate_limited
+        THROTTLING_QUOTA_EXCEEDED
     quota: insufficient_quota billing_hard_limit_reached credit_balance_exhausted
         organization_spend_limit_exceeded project_spend_limit_exceeded
         organization_usage_limit_exceeded usage_limit_reached enforced_spend_limit_reached
-        billing_error quotaExceeded dailyLimitExceeded
+        billing_error quotaExceeded dailyLimitExceeded BILLING_DISABLED billingNotEnabled
+        ServiceQuotaExceededException
     auth: invalid_api_key authentication_error permission_error organization_on_hold UNAUTHENTICATED
         PERMISSION_DENIED ExpiredToken ExpiredTokenException AccessDenied AccessDeniedException
-        UnrecognizedClientException SignatureDoesNotMatch InvalidClientTokenId invalid_auth
-        token_revoked account_inactive
+        UnrecognizedClientException SignatureDoesNotMatch InvalidClientTokenId InvalidAccessKeyId
+        InvalidSignatureException IncompleteSignature MissingAuthenticationToken RequestExpired
+        RequestTimeTooSkewed UnauthorizedOperation AuthFailure OptInRequired API_KEY_INVALID
+        API_KEY_SERVICE_BLOCKED invalid_grant invalid_client unauthorized_client invalid_token
+        token_expired access_denied invalid_auth not_authed token_revoked account_inactive
+        missing_scope no_permission not_allowed_token_type AuthenticationFailed Unauthorized
+        _AUTHENTICATION SASL_AUTHENTICATION_FAILED TOPIC_AUTHORIZATION_FAILED
+        GROUP_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED
     invalid: context_length_exceeded content_policy_violation content_filter string_above_max_length
         INVALID_ARGUMENT OUT_OF_RANGE ValidationException ConditionalCheckFailedException
+        msg_too_long no_text invalid_blocks invalid_arguments DuplicateKey DocumentValidationFailure
+        BSONObjectTooLarge MSG_SIZE_TOO_LARGE INVALID_RECORD
     permanent: model_not_found NOT_FOUND ALREADY_EXISTS FAILED_PRECONDITION UNIMPLEMENTED DATA_LOSS
-        ResourceNotFoundException NoSuchKey SQLITE_ERROR CERTIFICATE_VERIFY_FAILED
+        ResourceNotFoundException NoSuchKey NoSuchBucket QueueDoesNotExist
+        AWS.SimpleQueueService.NonExistentQueue channel_not_found user_not_found not_in_channel
+        is_archived CommandNotFound NamespaceNotFound SQLITE_ERROR CERTIFICATE_VERIFY_FAILED
     unknown: UNKNOWN
 """)
 
@@ -93,6 +111,7 @@ CLASSES: Final = _table("""
         transient: TimeoutError ProtocolError PoolError ProxyError
     aiohttp= transient: ClientConnectionError ClientPayloadError ServerTimeoutError
         permanent: ClientConnectorCertificateError ServerFingerprintMismatch InvalidURL
+            TooManyRedirects
         unknown: ContentTypeError
     psycopg,psycopg2,asyncpg,sqlite3,pymysql,MySQLdb,mysql,mariadb,sqlalchemy=
         transient: OperationalError InterfaceError  invalid: IntegrityError DataError
@@ -106,11 +125,25 @@ CLASSES: Final = _table("""
     stripe= transient: APIConnectionError  auth: AuthenticationError PermissionError
         invalid: CardError IdempotencyError InvalidRequestError
     telegram= rate_limit: RetryAfter  invalid: BadRequest  auth: Forbidden InvalidToken
-        transient: NetworkError
+        transient: NetworkError Conflict
     github= rate_limit: RateLimitExceededException
     azure= transient: ServiceRequestError ServiceResponseError  auth: ClientAuthenticationError
-    kafka,aiokafka= transient: RetriableError  auth: AuthenticationFailedError
-    pymongo= transient: ConnectionFailure  invalid: DuplicateKeyError
+    kafka,aiokafka= transient: RetriableError KafkaConnectionError NoBrokersAvailable
+        rate_limit: ThrottlingQuotaExceededError
+        auth: AuthorizationError SaslAuthenticationFailedError AuthenticationFailedError
+        invalid: MessageSizeTooLargeError RecordListTooLargeError InvalidRecordError
+    pymongo= transient: ConnectionFailure ExecutionTimeout WTimeoutError
+        invalid: DuplicateKeyError DocumentTooLarge BulkWriteError
+        permanent: ConfigurationError InvalidURI
+    bson= invalid: InvalidDocument
+    nats= transient: TimeoutError NoServersError NoRespondersError ConnectionClosedError
+            ConnectionReconnectingError StaleConnectionError OutboundBufferLimitError
+        auth: AuthorizationError InvalidUserCredentialsError
+        invalid: MaxPayloadError BadSubjectError
+    paramiko= transient: SSHException NoValidConnectionsError  auth: AuthenticationException
+        permanent: BadHostKeyException IncompatiblePeer
+    websockets= transient: ConnectionClosed  permanent: InvalidURI
+    dns= transient: Timeout NoNameservers
     pika= auth: ProbableAuthenticationError ProbableAccessDeniedError
         transient: AMQPConnectionError
     elastic_transport= transient: ConnectionError ConnectionTimeout  permanent: TlsError
@@ -123,7 +156,11 @@ STDLIB: Final = _table("""
     ssl= permanent: SSLCertVerificationError  transient: SSLError
     http= transient: IncompleteRead BadStatusLine  permanent: InvalidURL
     subprocess= transient: TimeoutExpired
+    multiprocessing= transient: TimeoutError
     smtplib= transient: SMTPServerDisconnected SMTPConnectError  auth: SMTPAuthenticationError
+        permanent: SMTPNotSupportedError
+    ftplib= transient: error_temp  permanent: error_perm
+    imaplib= transient: abort
 """)
 
 ERRNOS: Final = _table("""
@@ -139,11 +176,36 @@ SQLSTATES: Final = _table("""
 """)
 """Whole states, and classes of states by their first two characters."""
 
+# The driver gives a refused login no state, and the server says it in the administrator's language.
+_POSTGRES: Final = {
+    "authentication failed": Category.AUTH,
+    "no password supplied": Category.AUTH,
+    "no pg_hba.conf entry": Category.AUTH,
+    'FATAL:  role "': Category.AUTH,
+    'FATAL:  database "': Category.PERMANENT,
+}
+# An empty account is reported as a mistake in the request.
+_CLAUDE: Final = {"credit balance is too low": Category.QUOTA}
+
 MYSQL: Final = ("pymysql.", "MySQLdb.", "mysql.", "mariadb.")
 MYSQL_NUMBERS: Final = _table("""
-    transient: 1040 1205 1213 2002 2003 2006 2013  auth: 1044 1045
-    invalid: 1048 1062 1406 1452  permanent: 1054 1064 1146
+    transient: 1040 1053 1203 1205 1213 1226 1290 1317 1836 2002 2003 2006 2013 2055 3024
+    auth: 1044 1045 1142 1143 1227 1370 1698
+    invalid: 1048 1062 1264 1265 1292 1364 1366 1406 1451 1452 1690 3819
+    permanent: 1046 1049 1051 1054 1064 1146 1305
 """)
+
+REPLIERS: Final = ("smtplib.", "aiosmtplib.", "ftplib.")
+REPLIES: Final = _table("transient: 4  permanent: 5  auth: 530 532 534 535 538")
+"""What mail and file servers reply, by the whole number or its first digit: 4 passes, 5 stays."""
+
+TEXTS: Final = {
+    "psycopg": _POSTGRES,
+    "psycopg2": _POSTGRES,
+    "anthropic": _CLAUDE,
+    "litellm": _CLAUDE,
+}
+"""The last resort, by root package: words of messages, where nothing else tells a cause."""
 
 WORST_FIRST = [*_table("invalid auth permanent quota rate_limit unknown crash timeout transient")]
 """Which error of a group speaks for it: retrying all is pointless if it is pointless for one."""
@@ -159,21 +221,24 @@ BAD_CERTIFICATES: Final = _table("""
 """)
 """Found inside a lost connection, these make it permanent: time mends no certificate."""
 
-CALLS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+CALLS: Final[dict[str, dict[str, tuple[str | int, ...]]]] = {
     "grpc.RpcError": {"code": ("code",), "headers": ("trailing_metadata",)},
     "tenacity.RetryError": {"cause": ("last_attempt", "exception")},
+    "cimpl.KafkaException": {"code": ("args", 0, "name")},
 }
 """Methods of known libraries; what they answer is taken for the attribute named first."""
 
 STATUS_PLACES: Final = _places("""
     status_code http_status status code response.status_code response.status
     response.ResponseMetadata.HTTPStatusCode resp.status meta.status raw_response.status_code
+    reply_code errcode
 """)
 
 # What the server said comes before what a wrapper made of it: litellm rewrites `code`. And a code
 # comes before a type: many causes share one type.
 CODE_PLACES: Final = _places("""
-    error_code body.error.details.error_code body.error.code body.code code code.name reason
+    error_code body.error.details.error_code body.error.details.0.reason body.error.code body.code
+    code code.name reason error body.error body.codeName
     response.Error.Code response.error status status.name body.error.status grpc_status_code.name
     errors.0.reason sqlite_errorname sqlstate pgcode body.error.type body.type type
 """)

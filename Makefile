@@ -11,11 +11,13 @@ RIGS_VENV := .venv-rigs
 RIGS_STAMP := $(RIGS_VENV)/.libraries
 BENCH_VENV := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
+SDK_VENV := .venv-sdk
+SDK_STAMP := $(SDK_VENV)/.installed
 PYTEST_ARGS ?=
 COMPILE_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt bench rigs rigs-short requirements build clean
+.PHONY: help demo test test-sdk check fmt bench rigs rigs-short requirements build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +41,18 @@ demo: $(STAMP) ## Watch jobs fail, wait, succeed and be redriven
 
 test: $(STAMP) ## Run every test (more options: PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest -n 2 --durations=10 $(PYTEST_ARGS)
+
+# Every client library at once is a gigabyte, so they live apart from what all tests need.
+$(SDK_STAMP): requirements/sdk.txt
+	$(PYTHON) -m venv --clear $(SDK_VENV)
+	$(SDK_VENV)/bin/python -m pip --quiet --disable-pip-version-check install \
+		--require-hashes -r requirements/sdk.txt
+	$(SDK_VENV)/bin/python -m pip --quiet --disable-pip-version-check install \
+		--no-deps --no-build-isolation --editable .
+	@touch $@
+
+test-sdk: $(SDK_STAMP) ## Judge real errors of real client libraries; installs these
+	$(SDK_VENV)/bin/python -m pytest -n 2 -W default --durations=5 tests_sdk $(PYTEST_ARGS)
 
 check: $(STAMP) ## Lint, formatting, types (mypy and pyright) and layers
 	@failed=; \
@@ -81,7 +95,7 @@ rigs-short: $(STAMP) $(RIGS_STAMP) ## Run the short forms of the rigs; installs 
 
 # The options keep every registry and local folder out of the compiled file.
 requirements: $(STAMP) ## Recompile requirements/*.txt (COMPILE_ARGS=--upgrade for newer versions)
-	for one in dev rigs bench; do \
+	for one in dev rigs bench sdk; do \
 		CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/pip-compile --quiet \
 		--generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--strip-extras --allow-unsafe $(COMPILE_ARGS) \
@@ -91,6 +105,6 @@ build: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation
 
 clean: ## Remove the environment, caches and built files
-	rm -rf $(VENV) $(RIGS_VENV) $(BENCH_VENV) build dist htmlcov .coverage .coverage.* .hypothesis
+	rm -rf $(VENV) $(RIGS_VENV) $(BENCH_VENV) $(SDK_VENV) build dist htmlcov .coverage .coverage.* .hypothesis
 	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -55,9 +55,8 @@ def test_a_socket_is_in_a_directory_that_only_its_owner_may_enter(
     hints: Hints, temporary: Path
 ) -> None:
     ears = listen(hints)
-    (place,) = temporary.iterdir()
-    assert stat.S_IMODE(place.stat().st_mode) == 0o700
-    (name,) = place.iterdir()
+    users, place, name = sorted(temporary.rglob("*"))
+    assert stat.S_IMODE(users.stat().st_mode) == stat.S_IMODE(place.stat().st_mode) == 0o700
     assert name.is_socket()
     ears.close()
     assert list(temporary.iterdir()) == []
@@ -76,8 +75,9 @@ def test_two_names_of_one_file_are_one_store_and_another_file_is_another(
 
 
 def as_link(place: Path) -> None:
-    (place.parent / "elsewhere").mkdir(mode=0o700)
-    place.symlink_to(place.parent / "elsewhere")
+    elsewhere = place.with_name("elsewhere")
+    elsewhere.mkdir(mode=0o700)
+    place.symlink_to(elsewhere)
 
 
 def as_open(place: Path) -> None:
@@ -90,10 +90,14 @@ def as_file(place: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [as_link, as_open, as_file])
+@pytest.mark.parametrize("whose", ["user", "store"])
 def test_a_place_that_others_could_reach_is_not_used(
-    make: Callable[[Path], None], hints: Hints, caplog: pytest.LogCaptureFixture
+    make: Callable[[Path], None], whose: str, hints: Hints, caplog: pytest.LogCaptureFixture
 ) -> None:
-    make(Path(hints._place))
+    place = Path(hints._place)
+    if whose == "store":
+        place.parent.mkdir(mode=0o700)
+    make(place if whose == "store" else place.parent)
     assert hints.listen() is None
     assert "looked for instead" in caplog.text
 
@@ -102,6 +106,7 @@ def test_a_place_that_others_could_reach_is_not_used(
 def test_nothing_is_sent_to_a_place_that_others_could_reach(
     make: Callable[[Path], None], hints: Hints
 ) -> None:
+    Path(hints._place).parent.mkdir(mode=0o700)
     make(Path(hints._place))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as trap:
         trap.bind(f"{hints._place}/trap")
@@ -189,7 +194,7 @@ def test_the_socket_of_a_killed_listener_is_removed_by_the_next_hint(
 
 def test_a_listener_that_ends_leaves_nothing(temporary: Path, tmp_path: Path) -> None:
     with listener(tmp_path / "jobs.db") as process:
-        assert len(list(temporary.rglob("*"))) == 2
+        assert len(list(temporary.rglob("*"))) == 3
         process.communicate("")
     assert process.returncode == 0
     assert list(temporary.iterdir()) == []

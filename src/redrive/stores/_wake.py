@@ -1,6 +1,6 @@
 """Hints within one host: "something may be due", told to the processes that listen to a file store.
 
-A listener is a datagram socket in a directory that belongs to the store: `redrive-<user>-<hash>`
+A listener is a datagram socket in a directory that belongs to the store: `redrive-<user>/<hash>`
 under the temporary directory, for its owner alone. Whoever added something sends a byte to each
 socket there. That never waits, never fails and proves nothing: a full socket has hints enough, one
 that nobody holds any more is removed, and whoever hears nothing finds the work by looking.
@@ -96,7 +96,7 @@ class Hints:
 
     def __init__(self, store: Path) -> None:
         name = hashlib.blake2b(os.fsencode(os.path.realpath(store)), digest_size=8).hexdigest()
-        self._place = f"{os.environ.get('TMPDIR') or '/tmp'}/redrive-{os.geteuid()}-{name}"  # noqa: S108 - only if ours alone
+        self._place = f"{os.environ.get('TMPDIR') or '/tmp'}/redrive-{os.geteuid()}/{name}"  # noqa: S108 - only if ours alone
         self._seen: tuple[int, int] | None = None
         self._ears: list[str] = []
 
@@ -131,18 +131,16 @@ class Hints:
 
 
 def _bound(place: str) -> tuple[socket.socket, str]:
-    """Make a socket with a name in the directory, and the directory where it is missing.
+    """Make a socket with a name in the directory, and the directories where they are missing.
 
     Its final name is given last: one that is not yet bound would be taken for a dead one.
     """
     for _ in range(_TRIES):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(place, 0o700)  # noqa: PTH102 - all of this is in plain text
         name = secrets.token_hex(4)
         ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
-            if not _is_private(os.lstat(place)):
-                raise PermissionError(errno.EPERM, "not a directory of this user alone", place)
+            _make_private(os.path.dirname(place))  # noqa: PTH120 - all of this is in plain text
+            _make_private(place)
             ear.bind(f"{place}/.{name}")
             os.rename(f"{place}/.{name}", f"{place}/{name}")  # noqa: PTH104
         except FileNotFoundError:
@@ -153,6 +151,14 @@ def _bound(place: str) -> tuple[socket.socket, str]:
         else:
             return ear, f"{place}/{name}"
     raise FileNotFoundError(errno.ENOENT, "removed again and again", place)
+
+
+def _make_private(directory: str) -> None:
+    """Make a directory, unless it is there; PermissionError if it is not this user's alone."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(directory, 0o700)  # noqa: PTH102
+    if not _is_private(os.lstat(directory)):
+        raise PermissionError(errno.EPERM, "not a directory of this user alone", directory)
 
 
 def _is_private(found: os.stat_result) -> bool:
@@ -211,10 +217,12 @@ def _release(one: socket.socket, identity: tuple[int, int]) -> None:
 
 
 def _remove(path: str) -> None:
-    """Remove a socket, and the directory after the last one."""
+    """Remove a socket, and the directories after the last one."""
     with contextlib.suppress(OSError):
         os.unlink(path)  # noqa: PTH108
-        os.rmdir(os.path.dirname(path))  # noqa: PTH106, PTH120
+        place = os.path.dirname(path)  # noqa: PTH120
+        os.rmdir(place)  # noqa: PTH106
+        os.rmdir(os.path.dirname(place))  # noqa: PTH106, PTH120
 
 
 _mouth = _Mouth()

@@ -309,3 +309,28 @@ def test_anothers_database_in_the_middle_of_a_change_is_left_alone(path: Path) -
     with pytest.raises(StoreForeign, match="another program"):
         SqliteStore(path)
     assert {each.name: each.read_bytes() for each in path.parent.iterdir()} == before
+
+
+@pytest.mark.parametrize("step", range(1, 5))
+def test_a_store_that_another_makes_while_we_look_is_never_taken_for_a_strangers(
+    path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Its mark and its tables come in one commit, so they are looked at in one go."""
+    with contextlib.closing(sqlite3.connect(path)) as maker:
+        maker.execute("PRAGMA journal_mode = WAL")  # as far as the other one got
+    real, seen = opening.connect, []
+
+    def connect(place: Path, mode: str, patience: float) -> sqlite3.Connection:
+        connection = real(place, mode, patience)
+        connection.set_trace_callback(look)
+        return connection
+
+    def look(statement: str) -> None:
+        seen.append(statement)
+        if len(seen) == step:
+            monkeypatch.setattr(opening, "connect", real)
+            SqliteStore(path).close()
+
+    monkeypatch.setattr(opening, "connect", connect)
+    opening.recognise(path, 5.0)
+    assert seen

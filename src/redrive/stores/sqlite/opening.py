@@ -180,10 +180,14 @@ def _check_size(place: Path) -> None:
 
 
 def version_of(connection: sqlite3.Connection, place: Path) -> int:
-    """Give the schema version, 0 for an empty database; StoreForeign if it is not for us."""
-    (mark,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    """Give the schema version, 0 for an empty database; StoreForeign if it is not for us.
+
+    In one statement, which sees one moment: another program may be making the store just now.
+    """
+    mark, version, tables = connection.execute(
+        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
+        "FROM pragma_application_id, pragma_user_version"
+    ).fetchone()
     if mark == 0 and tables == 0:
         return 0
     if mark != APPLICATION_ID:

@@ -189,7 +189,8 @@ def _or_none(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None
 
 def _moved(descriptor: int) -> int:
     """Move a descriptor out of the way; programs that a handler starts do not get it."""
-    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, min(_HIGH, allowed // 2))
     os.close(descriptor)
     return high
 

@@ -212,7 +212,7 @@ def test_without_an_interpreter_it_says_so(own: Child, monkeypatch: pytest.Monke
 def test_without_descriptors_it_says_so_and_works_again_later(own: Child) -> None:
     """F52: nothing was begun, and nothing is held on to."""
     before, (soft, hard) = held(), resource.getrlimit(resource.RLIMIT_NOFILE)
-    for spare in range(12):
+    for spare in range(8):
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free() + spare, hard))
         try:
             with pytest.raises(ChildFailed, match="Too many open files"):

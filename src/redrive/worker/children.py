@@ -171,7 +171,11 @@ class Child:
     def _outcome(self, answer: Message | None, ending: _Ending, entry: Entry) -> Outcome | None:
         """Say what happened; a process that cannot be used again is ended."""
         if answer is None:
-            outcome: Outcome = crash(self._bury())
+            how = self._bury()
+            if not ending.began and not ending.why:
+                log.warning("a child of %s %s before it began a job", self.program, how)
+                return None
+            outcome: Outcome = crash(how)
         else:
             outcome = outcome_in(answer)
             if ending.why or answer.get("spoiled"):
@@ -182,7 +186,7 @@ class Child:
             return Failed(replace(late(entry), traceback=trace))
         if ending.why == "stopped" and isinstance(outcome, Failed):
             return Interrupted()
-        return None if answer is None and not ending.began else outcome
+        return outcome
 
     def _failed(self, why: str = "") -> ChildFailed:
         how = self._bury()

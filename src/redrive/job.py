@@ -136,8 +136,8 @@ class Resolution:
     was: Reason | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+@dataclass(frozen=True, kw_only=True)
+class Job:  # without slots: see `_evolve`
     """The durable record of one unit of work."""
 
     id: str

@@ -233,12 +233,12 @@ def _claim(tx: Tx, jobs: list[tuple[int, Job]], holder: str, lease_for: float) -
     now = tx.now()
     boot, seconds = tx.lease_clock()
     claims: list[Claim] = []
-    changes: list[Row] = []
-    for number, job in jobs:
-        taken = claimed(job, holder=holder, now=now, lease_end=seconds + lease_for, boot=boot)
-        changes.append((taken.attempts, taken.lease, holder, taken.lease_end, boot, now, number))
-        claims.append(Claim(taken))
-    tx.many("claim", changes)
+    lease_end = seconds + lease_for
+    for _, job in jobs:
+        claims.append(Claim(claimed(job, holder=holder, now=now, lease_end=lease_end, boot=boot)))
+    if jobs:
+        numbers = tx.array(number for number, _ in jobs)
+        tx.run("claim", (holder, lease_end, boot, now, numbers))
     return claims
 
 

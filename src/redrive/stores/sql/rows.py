@@ -108,48 +108,50 @@ def changes_to_row(job: Job, number: int) -> Row:
 
 
 def job_from_row(row: Row) -> tuple[int, Job]:
-    """Give the number and the job of a row of `whole`; the values go in the order of FIELDS.
+    """Give the number and the job of a row of `whole`.
 
     StoreDamaged if a column holds what Redrive never writes.
     """
     try:
         job = job_of(
-            row[1],  # id
-            row[5],  # handler
-            row[4],  # lane
-            row[36],  # payload
-            row[11],  # created
-            row[12],  # due
-            row[13],  # since
-            row[14],  # updated
-            row[8],  # key
-            _STATES[row[2]],
-            _REASONS[row[9]],
-            row[10],  # detail
-            row[17],  # attempts
-            {} if row[18] is None else _object(row[18]),  # spent
-            row[19],  # crashes
-            row[20],  # redrives
-            row[21],  # max_attempts
-            row[22],  # limit
-            row[15],  # finished
-            row[16],  # first_failed
-            None if row[23] is None else _failure(row[23]),
-            row[24],  # lease
-            row[25],  # holder
-            row[26],  # lease_end
-            row[27],  # boot
-            () if row[28] is None else _texts(row[28]),  # tags
-            row[29],  # release
-            row[30],  # group
-            row[31],  # run
-            None if row[32] is None else _resolution(row[32]),
-            row[33],  # edits
-            row[37],  # original
-            row[34],  # folded
-            None if row[35] is None else _object(row[35]),  # origin
-            (),  # history
-            True,  # is_new
+            {
+                "id": row[1],
+                "handler": row[5],
+                "lane": row[4],
+                "payload": row[36],
+                "created": row[11],
+                "due": row[12],
+                "since": row[13],
+                "updated": row[14],
+                "key": row[8],
+                "state": _STATES[row[2]],
+                "reason": _REASONS[row[9]],
+                "detail": row[10],
+                "attempts": row[17],
+                "spent": {} if row[18] is None else _object(row[18]),
+                "crashes": row[19],
+                "redrives": row[20],
+                "max_attempts": row[21],
+                "limit": row[22],
+                "finished": row[15],
+                "first_failed": row[16],
+                "failure": None if row[23] is None else _failure(row[23]),
+                "lease": row[24],
+                "holder": row[25],
+                "lease_end": row[26],
+                "boot": row[27],
+                "tags": () if row[28] is None else _texts(row[28]),
+                "release": row[29],
+                "group": row[30],
+                "run": row[31],
+                "resolution": None if row[32] is None else _resolution(row[32]),
+                "edits": row[33],
+                "original": row[37],
+                "folded": row[34],
+                "origin": None if row[35] is None else _object(row[35]),
+                "history": (),
+                "is_new": True,
+            }
         )
     except _UNREADABLE as error:
         raise _damaged(row) from error

@@ -84,7 +84,7 @@ class _Settling:
         self._tx = tx
         self._now = tx.now()
         self._groups = groups
-        self._completed: list[Row] = []
+        self._completed: dict[Row, list[int]] = {}
         self._others: list[Row] = []
         self._attempts: list[Row] = []
 
@@ -103,7 +103,7 @@ class _Settling:
         if attempt is not None:
             job = self._keep(number, job, attempt)
         if job.state is State.COMPLETED and failure is None:
-            self._completed.append(_completion(job, number))
+            self._completed.setdefault(_completion(job), []).append(number)
         else:
             self._others.append(changes_to_row(job, number))
         return job
@@ -124,12 +124,14 @@ class _Settling:
 
     def write(self) -> None:
         """Write all of it."""
-        self._tx.many("complete", self._completed)
+        for how, numbers in self._completed.items():
+            self._tx.run("complete", (*how, self._tx.array(numbers)))
         self._tx.many("rewrite", self._others)
         self._tx.many("insert_attempt", self._attempts)
 
 
-def _completion(job: Job, number: int) -> Row:
+def _completion(job: Job) -> Row:
+    """Give what an end without a failure writes; most jobs of a batch have it in common."""
     return (
         category_of(job),
         job.finished,
@@ -139,5 +141,4 @@ def _completion(job: Job, number: int) -> Row:
         job.finished,
         job.updated,
         job.folded,
-        number,
     )

@@ -183,12 +183,9 @@ FOR UPDATE SKIP LOCKED
 -- name: claim
 -- Lease pending jobs.
 UPDATE {schema}.jobs
-SET state = 'running', suspect = 0, attempts = new.attempts, lease = new.lease, holder = new.holder,
-    lease_end = new.lease_end, boot = new.boot, updated = new.updated
-FROM unnest(
-    %b::int4[], %b::int8[], %b::text[], %b::float8[], %b::text[], %b::float8[], %b::int8[]
-) AS new (attempts, lease, holder, lease_end, boot, updated, n)
-WHERE jobs.n = new.n
+SET state = 'running', suspect = 0, attempts = attempts + 1, lease = lease + 1, holder = %s,
+    lease_end = %s, boot = %s, updated = %s
+WHERE n = ANY (%b::int8[])
 
 -- name: held
 -- The fences of those of these jobs that are running, locked until they are written; `|| ''` as above.
@@ -242,16 +239,11 @@ FROM unnest(%b::int8[], %b::text[], %b::float8[], %b::text[], %b::int8[])
 WHERE jobs.n = new.n
 
 -- name: complete
--- End claims that went well.
+-- End claims that went well, and alike.
 UPDATE {schema}.jobs
-SET state = 'completed', category = new.category, at = new.at, reason = new.reason,
-    detail = new.detail, ceiling = new.ceiling, finished = new.finished, updated = new.updated,
-    folded = new.folded, holder = NULL, lease_end = NULL, boot = NULL
-FROM unnest(
-    %b::text[], %b::float8[], %b::text[], %b::text[], %b::int8[], %b::float8[], %b::float8[],
-    %b::int4[], %b::int8[]
-) AS new (category, at, reason, detail, ceiling, finished, updated, folded, n)
-WHERE jobs.n = new.n
+SET state = 'completed', category = %s, at = %s, reason = %s, detail = %s, ceiling = %s,
+    finished = %s, updated = %s, folded = %s, holder = NULL, lease_end = NULL, boot = NULL
+WHERE n = ANY (%b::int8[])
 
 -- name: rewrite
 -- Write everything that a transition may change.

@@ -114,11 +114,11 @@ SELECT at, n, lane, handler FROM jobs
 WHERE id IN (SELECT value FROM json_each(?)) AND +state = 'pending' AND +suspect = ? AND at <= ?
 
 -- name: claim
--- Lease one pending job.
+-- Lease pending jobs.
 UPDATE jobs
-SET state = 'running', suspect = 0, attempts = ?, lease = ?, holder = ?, lease_end = ?, boot = ?,
-    updated = ?
-WHERE n = ?
+SET state = 'running', suspect = 0, attempts = attempts + 1, lease = lease + 1, holder = ?,
+    lease_end = ?, boot = ?, updated = ?
+WHERE n IN (SELECT value FROM json_each(?))
 
 -- name: held
 -- The fences of those of these jobs that are running; the plus is as in `pending_of`.
@@ -151,11 +151,11 @@ LIMIT ?
 UPDATE jobs SET lease = ?, holder = ?, lease_end = ?, boot = ? WHERE n = ?
 
 -- name: complete
--- End a claim that went well.
+-- End claims that went well, and alike.
 UPDATE jobs
 SET state = 'completed', category = ?, at = ?, reason = ?, detail = ?, ceiling = ?, finished = ?,
     updated = ?, folded = ?, holder = NULL, lease_end = NULL, boot = NULL
-WHERE n = ?
+WHERE n IN (SELECT value FROM json_each(?))
 
 -- name: rewrite
 -- Write everything that a transition may change.

@@ -129,8 +129,9 @@ SELECT lane, handler, category, at FROM kind
 -- name: due
 -- Lock the pending jobs that are due first. From each kind that is wanted the first few come into
 -- question; of all these the earliest are locked one by one, past those that others hold, until
--- there are enough. The state is asked for again when a lock is had: the row may have moved on; the
--- `+ 0` and `|| ''` keep the planner from looking the row up by what it is asked for.
+-- there are enough: the LATERAL keeps the planner from reading the whole table instead, as it does
+-- when its statistics mislead it. The state is asked for again when a lock is had: the row may have
+-- moved on; the `+ 0` and `|| ''` keep the planner from looking the row up by what it is asked for.
 -- Every step is materialized, or the planner might run a LIMIT more than once and claim too much.
 WITH RECURSIVE asked (suspect, latest) AS MATERIALIZED (
     SELECT %s::smallint, %s::float8
@@ -162,12 +163,15 @@ WITH RECURSIVE asked (suspect, latest) AS MATERIALIZED (
         ORDER BY at LIMIT %s
     ) AS first
 ), chosen AS MATERIALIZED (
-    SELECT j.n
-    FROM candidate JOIN {schema}.jobs AS j USING (n)
-    WHERE j.state || '' = 'pending' AND j.suspect + 0 = (SELECT suspect FROM asked)
-        AND j.at + 0 <= (SELECT latest FROM asked)
-    ORDER BY candidate.at, candidate.n LIMIT %s
-    FOR UPDATE OF j SKIP LOCKED
+    SELECT locked.n
+    FROM (SELECT n FROM candidate ORDER BY at, n) AS first CROSS JOIN LATERAL (
+        SELECT j.n FROM {schema}.jobs AS j
+        WHERE j.n = first.n AND j.state || '' = 'pending'
+            AND j.suspect + 0 = (SELECT suspect FROM asked)
+            AND j.at + 0 <= (SELECT latest FROM asked)
+        FOR UPDATE SKIP LOCKED
+    ) AS locked
+    LIMIT %s
 )
 SELECT (SELECT count(*) FROM candidate), array(SELECT n FROM chosen)
 

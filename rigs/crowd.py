@@ -1,7 +1,7 @@
 """Eight processes on one store: nothing is lost, nothing is run by two, whoever is late changes nothing.
 
-    python rigs/crowd.py            200 jobs a process, then workers that are late all the time
-    python rigs/crowd.py --short    10 jobs a process
+    python rigs/crowd.py            200 jobs a process, then a minute of workers that are late
+    python rigs/crowd.py --short    10 jobs, 3 seconds
     python rigs/crowd.py --control  builds without fence, compare-and-set or locks: must be found out
 
 Each process has two threads under one holder's name: on PostgreSQL that makes 16 sessions. First all
@@ -13,6 +13,7 @@ as nobody else has been given the job.
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 import threading
@@ -32,7 +33,7 @@ from redrive.stores.base import Store
 
 PROCESSES, THREADS = 8, 2
 _LONGEST = 120.0
-"""Seconds that a phase may take."""
+"""Seconds in which the work must be done where nobody is late."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Phase:
     lease: float
     ends: float
     """How likely a settlement completes its job; else the job is tried again at once."""
-    late: bool = False
-    """Whether workers sleep through their leases now and then."""
+    late_for: float = 0.0
+    """For how many seconds workers sleep through their leases now and then; else until all is done."""
 
 
 def rig(kind: str, jobs: int, broken: str) -> tuple[str, Ledger]:
@@ -53,7 +54,7 @@ def rig(kind: str, jobs: int, broken: str) -> tuple[str, Ledger]:
     ledger = Ledger()
     for phase in (
         Phase(jobs=jobs, lease=600.0, ends=0.7),
-        Phase(jobs=3, lease=0.2, ends=1 / jobs, late=True),
+        Phase(jobs=3, lease=0.2, ends=0.1, late_for=20.0 if broken else 0.3 * jobs),
     ):
         with place(kind) as url:
             gather(Crew(ledger.hear), ledger, url, broken, phase)
@@ -65,7 +66,7 @@ def rig(kind: str, jobs: int, broken: str) -> tuple[str, Ledger]:
 def gather(crew: Crew, ledger: Ledger, url: str, broken: str, phase: Phase) -> None:
     """Let the crowd work on one store; a broken build only until it is found out."""
     members = [
-        crew.start(partial(member, url, broken, phase, f"{phase.late:d}{number}"))
+        crew.start(partial(member, url, broken, phase, f"{phase.late_for > 0:d}{number}"))
         for number in range(PROCESSES)
     ]
     for one in members:
@@ -88,10 +89,9 @@ def member(url: str, broken: str, phase: Phase, me: str, line: Line) -> None:
     store = open_store(url)
     line.tell("ready")
     line.wait()
-    for number in range(phase.jobs):
-        job = make_job(f"{me}-{number}", handler="work", payload='{"number":1}', limit=1_000_000)
-        line.tell("accepted", store.add([job])[0].id)
-    hands = [Hand(store, line, phase, f"h{me}") for _ in range(THREADS)]
+    hands = [Hand(store, line, phase, f"h{me}", f"{me}{number}") for number in range(THREADS)]
+    for _ in range(phase.jobs):
+        hands[0].submit()
     threads = [threading.Thread(target=hand.work) for hand in hands]
     for thread in threads:
         thread.start()
@@ -101,19 +101,30 @@ def member(url: str, broken: str, phase: Phase, me: str, line: Line) -> None:
 
 
 class Hand:
-    """One thread: claims, holds, settles, sweeps, until nothing is left to do."""
+    """One thread: submits, claims, holds, settles, sweeps."""
 
-    def __init__(self, store: Store, line: Line, phase: Phase, holder: str) -> None:
-        self._store, self._line, self._phase, self._holder = store, line, phase, holder
+    def __init__(self, store: Store, line: Line, phase: Phase, holder: str, name: str) -> None:
+        self._store, self._line, self._phase = store, line, phase
+        self._holder, self._name = holder, name
+        self._numbers = itertools.count()
 
     def work(self) -> None:
-        """Work until all is done."""
-        end = time.monotonic() + _LONGEST
+        """Work until all is done, or the time is over for those who are late."""
+        began = time.monotonic()
         try:
             while self._round():
-                assert time.monotonic() < end, "there is no end to it"
+                spent = time.monotonic() - began
+                if self._phase.late_for and spent > self._phase.late_for:
+                    return
+                assert spent < _LONGEST, "there is no end to it"
         except Exception as error:  # noqa: BLE001 - told to the rig
             self._line.complain(error)
+
+    def submit(self) -> None:
+        """Submit one job."""
+        name = f"{self._name}-{next(self._numbers)}"
+        job = make_job(name, handler="work", payload='{"number":1}', limit=1_000_000)
+        self._line.tell("accepted", self._store.add([job])[0].id)
 
     def _round(self) -> bool:
         asked = random.randint(1, 3)
@@ -123,13 +134,16 @@ class Hand:
         if len(claims) > asked:
             self._line.tell("problem", f"asked for {asked}, got {len(claims)}")
         self._note(claims)
-        if self._phase.late and random.random() < 0.3:
+        if self._phase.late_for and random.random() < 0.3:
             time.sleep(self._phase.lease * random.uniform(1.0, 2.0))
         for claim in claims:
             self._end(claim, completes=random.random() < self._phase.ends)
-        if self._phase.late:
-            self._sweep()
-        return bool(claims) or self._is_more()
+        if not self._phase.late_for:
+            return bool(claims) or self._is_more()
+        self._sweep()
+        if not claims:
+            self.submit()
+        return True
 
     def _is_more(self) -> bool:
         time.sleep(0.01)
@@ -156,7 +170,7 @@ class Hand:
         at = time.monotonic()
         if taken is not None:
             self._line.tell("ended", job.id, job.lease, self._holder, called, at, taken.state)
-        elif self._phase.late:
+        elif self._phase.late_for:
             self._line.tell("refused", job.id, job.lease)
         else:
             self._line.tell("problem", f"{job.id} was refused, and nobody else may have it")
@@ -174,7 +188,7 @@ if __name__ == "__main__":
                 ("no-lock", "jsonl"),
                 ("no-lock", "postgresql"),
             ],
-            control_runs=40,
+            control_runs=10,
             doc=__doc__,
         )
     )

@@ -191,6 +191,7 @@ def test_a_forked_child_is_deaf_and_leaves_its_parents_ears_alone(
     with child(work):
         pass
     assert ears.fileno() == before
+    assert not hears(ears, SHORT), "not even the end of a connection"
     add_one(store, "a")
     assert hears(ears)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
+from json.encoder import encode_basestring
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -57,8 +58,20 @@ def job_from_dict(data: dict[str, Any], payload: str) -> Job:
     return evolve(_BLANK, **known)
 
 
+def attempt_to_json(attempt: Attempt) -> str:
+    """Write an attempt. Most end well; their text is spelled out, for the encoder takes far longer."""
+    if attempt.failure is not None or attempt.provider is not None:
+        return encode(attempt_to_dict(attempt))
+    return (
+        f'{{"ordinal":{attempt.ordinal},"number":{attempt.number},"life":{attempt.life},'
+        f'"started":{attempt.started!r},"duration":{attempt.duration!r},'
+        f'"worker":{encode_basestring(attempt.worker)},'
+        f'"outcome":{encode_basestring(attempt.outcome)}}}'
+    )
+
+
 def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
-    """Give an attempt as a dict ready for JSON. Every job's end writes one, so it is spelled out."""
+    """Give an attempt as a dict ready for JSON."""
     data: dict[str, Any] = {
         "ordinal": attempt.ordinal,
         "number": attempt.number,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from redrive.job import Job
+from redrive.stores._codec import attempt_to_json
 from redrive.stores.postgres.tx import PostgresTx
-from redrive.stores.sql.rows import attempt_to_json, job_to_row
+from redrive.stores.sql.rows import job_to_row
 from redrive.stores.sql.simple import simple_row
 
 

@@ -15,7 +15,6 @@ from redrive.errors import StoreDamaged
 from redrive.job import TERMINAL, Act, Attempt, Category, Failure, Job, Reason, Resolution, State
 from redrive.stores._codec import (
     attempt_from_dict,
-    attempt_to_dict,
     encode,
     failure_from_dict,
     failure_to_dict,
@@ -240,11 +239,6 @@ def category_from(text: str) -> Category | None:
 def failure_json(failure: Failure | None) -> str | None:
     """Write a failure as JSON."""
     return None if failure is None else encode(failure_to_dict(failure))
-
-
-def attempt_to_json(attempt: Attempt) -> str:
-    """Write the record of an attempt."""
-    return encode(attempt_to_dict(attempt))
 
 
 def attempt_from_json(text: str) -> Attempt:

@@ -14,10 +14,11 @@ from typing import Literal, TypeVar, cast
 from redrive._clock import Clock, SystemClock
 from redrive.job import Job
 from redrive.stores import _files
+from redrive.stores._codec import attempt_to_json
 from redrive.stores._wake import Hints
 from redrive.stores.base import Durability, Ears, Report
 from redrive.stores.sql.engine import SqlStore, Wanted
-from redrive.stores.sql.rows import attempt_to_json, job_to_row
+from redrive.stores.sql.rows import job_to_row
 from redrive.stores.sql.simple import is_simple, simple_row
 from redrive.stores.sql.tx import Row, Tx
 from redrive.stores.sqlite import audit, opening

@@ -37,7 +37,7 @@ class Line:
         """Tell of an error that must not be: what it is, and where it came from."""
         calls = [f"{one.name}:{one.lineno}" for one in traceback.extract_tb(error.__traceback__)]
         words = f"{type(error).__name__} {' '.join(str(error).split())[:500]}"
-        self.tell("problem", words, "in", *calls[-8:])
+        self.tell("error", words, "in", *calls[-8:])
 
     def wait(self) -> None:
         """Wait until the rig says go."""
@@ -119,7 +119,7 @@ class Crew:
         if child.ended:
             self.children.remove(child)
             if child.code not in {0, -signal.SIGKILL}:
-                self._hear(["problem", f"a child ended with code {child.code}"])
+                self._hear(["error", f"a child ended with code {child.code}"])
 
     def until_ready(self, child: Child, seconds: float = 60.0) -> None:
         """Wait until a child has said so, or has ended."""
@@ -144,7 +144,7 @@ class Crew:
         end = time.monotonic() + seconds
         while not is_so():
             if time.monotonic() > end:
-                self._hear(["problem", f"a child hung for {seconds:.0f} s"])
+                self._hear(["error", f"a child hung for {seconds:.0f} s"])
                 self.close()
                 return
             self.listen(0.05)

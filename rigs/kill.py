@@ -71,7 +71,7 @@ if __name__ == "__main__":
             name="kill",
             runs={"sqlite": (25, 1000), "jsonl": (25, 1000), "postgresql": (25, 200)},
             controls=[("early", kind) for kind in ("sqlite", "jsonl", "postgresql")],
-            control_runs=20,
+            control_runs=25,
             doc=__doc__,
         )
     )

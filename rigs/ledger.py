@@ -9,6 +9,7 @@ Lines that children tell (times are of the machine's monotonic clock, the same f
     job ID STATE LEASE ORDINALS             what is stored, with the attempts that were done, or -
     looked                                  that was all that is stored
     problem WORDS                           anything else that must not be
+    error WORDS                             an error that nobody expected
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Ledger:
     stops: list[float] = field(default_factory=list)
     refusals: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     problems: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
     def hear(self, words: list[str]) -> None:
         """Note down one line."""
@@ -78,8 +80,10 @@ class Ledger:
                 self.stored[job] = Stored(state, int(lease), ordinals)
             case ["looked"]:
                 self.looked = True
+            case ["problem", *rest]:
+                self.problems.append(" ".join(rest))
             case _:
-                self.problems.append(" ".join(words))
+                self.errors.append(" ".join(words))
 
     def stop(self) -> None:
         """Note down that the server is being stopped now."""
@@ -186,6 +190,7 @@ class Ledger:
             "denied": self.denied(),
             "unfinished": self.unfinished(),
             "problems": self.problems,
+            "errors": self.errors,
         }
 
 

@@ -31,6 +31,9 @@ from redrive.stores.sqlite import SqliteStore
 
 Held = dict[str, tuple[int, int, str]]
 
+STALE = "mend the sabotage"
+"""Said where there is nothing to be broken any more: then nothing was found out."""
+
 
 def no_fence() -> None:
     """Settle without comparing the lease number."""
@@ -147,7 +150,7 @@ def no_lock() -> None:
         queries = queries_for(schema)
         texts = queries.texts
         texts["due"], found = re.subn(rb"FOR UPDATE[\w ]* SKIP LOCKED", b"", texts["due"])
-        assert found, "there are no locks to be left out any more: mend the sabotage"
+        assert found, f"there are no locks to be left out any more: {STALE}"
         return queries
 
     _put(_files.FileLock, "held", held)
@@ -190,7 +193,7 @@ def _connect(**options: Any) -> None:
 
 def _put(where: Any, name: str, what: object) -> None:
     """Replace something that is there; a name that is gone is a mistake of ours."""
-    assert hasattr(where, name), f"{where!r} has no {name} any more: mend the sabotage"
+    assert hasattr(where, name), f"{where!r} has no {name} any more: {STALE}"
     setattr(where, name, what)
 
 
@@ -205,6 +208,9 @@ _ALL: dict[str, Callable[[], None]] = {
     "trusting": trusting,
     "prepared": prepared,
 }
+
+LOUD = frozenset({"no-lock", "prepared"})
+"""Builds that are so broken that they raise errors."""
 
 
 def sabotage(name: str) -> None:

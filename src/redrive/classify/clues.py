@@ -20,6 +20,11 @@ from redrive.classify import tables
 T = TypeVar("T")
 _LONGEST_TEXT, _LARGEST_HEADER, _LARGEST_BODY, _MOST_HEADERS = 500, 8192, 65536, 200
 _LOWEST, _FAILED, _HIGHEST = 100, 400, 599
+_MOST_KNOWN: Final = 500
+_KNOWN: Final[dict[int, tuple[type, tuple[str, ...]]]] = {}
+"""The kin of classes seen before: few kinds of errors make up nearly all."""
+_PLAIN: Final = {"args", "errno", "__cause__", "__context__", "__suppress_context__"}
+"""Errors that hold no more than every error does are soon read."""
 _OWN_NUMBERS: Final = ("ssl.", "socket.", *tables.BAD_CERTIFICATES)
 _CODE: Final = re.compile(r"(?![0-9]+\Z)[A-Za-z0-9_.:/-]{2,100}|[0-9A-Z]{5}")
 
@@ -41,14 +46,26 @@ class Clues(NamedTuple):
 
 def gather(error: BaseException) -> Clues:
     """Read all that an error carries."""
-    kin = tuple([f"{_module(cls).partition('.')[0]}.{_NAME(cls)}" for cls in _BASES(type(error))])
-    held = _attributes(error)
-    for name in kin:
-        for attribute, path in tables.CALLS.get(name, {}).items():
+    kin, held = _kin(type(error)), _attributes(error)
+    for name in tables.CALLS.keys() & kin:
+        for attribute, path in tables.CALLS[name].items():
             held[attribute] = guarded(reach(error, *path))
+    if held.keys() <= _PLAIN:
+        return Clues(error, kin, held)
     bodies = (guarded(_body, found) for _, found in _found(held, tables.BODY_PLACES))
     held["body"] = next(filter(None, bodies), None)
     return Clues(error, kin, held, _status(held), tuple(_codes(held)), _headers(held))
+
+
+def _kin(cls: type) -> tuple[str, ...]:
+    # By identity, for a class may refuse to be hashed; kept with it, or its identity could come again.
+    known = _KNOWN.get(id(cls))
+    if known is None:
+        kin = tuple([f"{_module(base).partition('.')[0]}.{_NAME(base)}" for base in _BASES(cls)])
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        known = _KNOWN[id(cls)] = (cls, kin)
+    return known[1]
 
 
 def guarded(work: Callable[..., T], *arguments: object) -> T | None:
@@ -67,9 +84,12 @@ def guarded(work: Callable[..., T], *arguments: object) -> T | None:
 def reach(thing: Any, *path: str | int) -> Any:
     """Follow attributes, keys and positions; whatever goes wrong, there is nothing."""
     for key in path:
-        found = guarded(getattr, thing, key, None) if type(key) is str else None
-        if found is None and guarded(hasattr, thing, "__getitem__"):
-            found = guarded(getitem, thing, key)
+        if type(thing) is dict:  # the commonest, and it has no attributes worth a look
+            found = guarded(thing.get, key)
+        else:
+            found = guarded(getattr, thing, key, None) if type(key) is str else None
+            if found is None and guarded(hasattr, thing, "__getitem__"):
+                found = guarded(getitem, thing, key)
         if found is None:
             return None
         thing = found

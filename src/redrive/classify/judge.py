@@ -69,8 +69,9 @@ class Judge:
         if not tables.STOPS.keys().isdisjoint(clues.kin):
             why = f"{name_of(type(clues.error))} asks to stop and says nothing about the job"
             yield Finding(clues, Category.UNKNOWN, why)
-        word = as_text(clues.held.get("redrive_category")) or ""
-        yield _row(clues, _CATEGORIES, word, f"redrive_category is {word}")
+        if "redrive_category" in clues.held:
+            word = as_text(clues.held["redrive_category"]) or ""
+            yield _row(clues, _CATEGORIES, word, f"redrive_category is {word}")
         if is_a(clues.error, BaseExceptionGroup):
             yield self._worst(clues)
 
@@ -94,7 +95,8 @@ class Judge:
         return doubt
 
     def _evidence(self, clues: Clues) -> Iterator[Finding | None]:
-        yield _by_server(clues)
+        if clues.headers:
+            yield _by_server(clues)
         yield _by_database(clues)
         yield _by_code(clues)
         yield _by_reply(clues)
@@ -105,8 +107,8 @@ class Judge:
         yield self._by_class(clues, tables.CLASSES)
         yield _by_status(clues)
         yield self._by_class(clues, tables.STDLIB)
-        name = errno_name(clues) or ""
-        yield _row(clues, tables.ERRNOS, name, f"errno {name}", name)
+        if name := errno_name(clues):
+            yield _row(clues, tables.ERRNOS, name, f"errno {name}", name)
         for error in look.inside(clues):
             yield self._inner(error)
 
@@ -196,6 +198,8 @@ def _by_database(clues: Clues) -> Finding | None:
     if clues.kin[0].startswith(tables.MYSQL):
         number = str(as_whole(look.reach(held, "args", 0)) or as_whole(held.get("errno")))
     state = as_text(held.get("sqlstate")) or as_text(held.get("pgcode")) or ""
+    if not number and not state:
+        return None
     key = state if state in tables.SQLSTATES else state[:2]
     # The number first: the state says less, to MySQL a missing right is a syntax error.
     found = _row(clues, tables.MYSQL_NUMBERS, number, f"MySQL error {number}", number)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from statistics import median
 
-import pytest
-
 import clients as web
+import pytest
 from loopback import CUT, Ask, error_of, nobody
+from wires import postgres
+
 from redrive.classify.hints import find_hint
 from redrive.classify.judge import Judge
-from wires import postgres
 
 LIMIT = 60e-6
 LIMITED = {"error": {"message": "no", "type": "requests", "code": "rate_limit_exceeded"}}

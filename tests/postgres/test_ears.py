@@ -15,6 +15,7 @@ from contract.verbs import add_one, get
 from postgres.proxy import proxied
 from redrive.stores.postgres import PostgresStore, ears
 from redrive.stores.postgres.ears import PostgresEars
+from redrive.worker.rest import Rest
 
 Opener = Callable[..., PostgresStore]
 LONG, SHORT = 10.0, 0.15
@@ -122,6 +123,21 @@ def test_ears_that_found_no_server_hear_when_it_is_back(opener: Opener, schema: 
         add_one(store, "a")
         assert hears(listening)
         listening.close()
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_worker_that_found_no_server_hears_when_it_is_back(opener: Opener, schema: str) -> None:
+    with proxied() as proxy:
+        store = opener(proxy.url(schema))
+        proxy.refuse()
+        with Rest(store, poll=LONG) as rest:
+            proxy.refuse(down=False)
+            rest.found(0, 1)
+            end = time.monotonic() + LONG
+            while not rest.may_find and time.monotonic() < end:
+                add_one(store)
+                rest.until(0.05, unless=lambda: False)
+            assert time.monotonic() < end
 
 
 def test_ears_that_are_closed_while_they_connect_stay_closed(

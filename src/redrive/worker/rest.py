@@ -99,9 +99,9 @@ class Rest:
             with contextlib.suppress(BlockingIOError):
                 while self._bell.recv(4096):
                     pass
-        if self._ears is not None and ears in ready:
-            self._ears.drain()
-            self._heard = True
+        if self._ears is not None and (ears in ready or ears < 0):
+            self._ears.drain()  # deaf ones too: that is when they see to a lost connection
+            self._heard |= ears in ready
 
     def wake(self) -> None:
         """End the wait; safe in a signal handler."""

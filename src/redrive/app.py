@@ -169,6 +169,7 @@ class Redrive(Desk):
         """
         log.info("pass begins: %d queued", self._queued())
         turn = self.keeper.turn()
+        turn.program = self._program
         presence.sign(turn, self.keeper.settings.clock.now(), lasts=presence.PASS_LASTS)
         tally = turn.run(ignore_waits=ignore_backoff, limit=limit)
         purged = self.cleanup()
@@ -202,8 +203,7 @@ class Redrive(Desk):
         object (`module:attribute`); it is found out where it can be. With `parent` it stops once
         that is no longer the process that started this one.
         """
-        from redrive import program as programs  # noqa: PLC0415 - who only submits needs neither
-        from redrive.worker.worker import Plan, Worker  # noqa: PLC0415
+        from redrive.worker.worker import Plan, Worker  # noqa: PLC0415 - who only submits needs none
 
         plan = Plan(
             concurrency=_at_least_one(concurrency, "concurrency"),
@@ -211,15 +211,19 @@ class Redrive(Desk):
             poll=_duration.seconds(poll, name="poll"),
             grace=_duration.seconds(grace, name="grace"),
         )
-        name = program or programs.spelled(self)
         return Worker(
             self.keeper.turn(Teller(self.keeper.bus)),
             plan,
             policy=self._policy,
-            program=name,
+            program=program or self._program(),
             parent=parent,
             cleanup=self.cleanup,
         )
+
+    def _program(self) -> str | None:
+        from redrive.program import spelled  # noqa: PLC0415
+
+        return spelled(self)
 
     def cleanup(self) -> int:
         """Remove finished jobs that are older than their policy keeps them; gives how many."""

@@ -90,12 +90,8 @@ class Hands:
         self._slots.put(task for task in mine if not (task.entry.is_async and task in on_loop))
 
     def is_apart(self, task: Task) -> bool:
-        """Whether it runs in a child: asked for, limited in time, or a suspect of a crash."""
-        entry = task.entry
-        if self.program is None or entry.isolation == "thread":
-            return False
-        limited = entry.timeout is not None and not entry.is_async
-        return entry.isolation == "process" or limited or task.claim.job.crashes > 0
+        """Whether it runs in a child."""
+        return self.program is not None and task.entry.is_apart(suspect=task.claim.job.crashes > 0)
 
     def _perform(self, task: Task) -> bool:
         """Run a task in this thread or its child; False if it was given up meanwhile."""

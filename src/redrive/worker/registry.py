@@ -37,6 +37,13 @@ class Entry:
     formerly: tuple[str, ...] = ()
     is_async: bool = False
 
+    def is_apart(self, *, suspect: bool) -> bool:
+        """Whether it is to run in a child: asked for, limited in time, or a suspect of a crash."""
+        if self.isolation == "thread":
+            return False
+        limited = self.timeout is not None and not self.is_async
+        return self.isolation == "process" or limited or suspect
+
     @classmethod
     def unregistered(cls, name: str) -> Entry:
         """Stand for a handler that this program does not know, so that its work can be kept."""

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from redrive._log import log
-from redrive.errors import UsageError
+from redrive.errors import ChildFailed, UsageError
 from redrive.job import Claim, Settlement, State
 from redrive.stores.base import Query, every
 from redrive.worker.interrupts import Interrupts
@@ -25,6 +26,9 @@ from redrive.worker.run import (
     given_back,
 )
 from redrive.worker.site import Site, Tally
+
+if TYPE_CHECKING:
+    from redrive.worker.children import Child
 
 Loop = Callable[[Coroutine[object, object, object]], object]
 
@@ -47,7 +51,10 @@ class Pass:
 class Turn(Site):
     """One pass over what is due."""
 
+    program: Callable[[], str | None] = staticmethod(lambda: None)
+    """Says how a child can import the program, if it can."""
     _interrupts: Interrupts
+    _child: Child | None = None
 
     def run(
         self, *, ignore_waits: bool = False, only: Collection[str] | None = None, limit: int = 0
@@ -61,6 +68,7 @@ class Turn(Site):
         tally = Tally()
         self.sweep(tally)
         with (
+            self._closing_child(),
             _loop(self.registry) as loop,
             self.leases() as leases,
             self._interrupts,
@@ -74,6 +82,15 @@ class Turn(Site):
                     break
         self._warn_of_strangers()
         return tally
+
+    @contextmanager
+    def _closing_child(self) -> Generator[None]:
+        try:
+            yield
+        finally:
+            if self._child is not None:
+                self._child.close()
+                self._child = None
 
     def _tasks(
         self, leases: Leases, *, ignore_waits: bool, only: Collection[str] | None
@@ -134,8 +151,10 @@ class Turn(Site):
                 log.warning("jobs are due for %s, but no handler of that name is here", name)
 
     def execute(self, task: Task, loop: Loop) -> Settlement:
-        """Run one claimed job here and decide what becomes of it."""
+        """Run one claimed job and decide what becomes of it."""
         claim, entry = task.claim, task.entry
+        if entry.is_apart(suspect=claim.job.crashes > 0) and (program := self.program()):
+            return self._execute_apart(task, program)
         execution = Execution(entry, claim.job, self.clock)
         task.context = execution.context
         try:
@@ -151,6 +170,18 @@ class Turn(Site):
                 raise
             execution.fail(error)  # nobody pressed Ctrl-C: the handler raised it
         return self._conclude(claim, execution, entry)
+
+    def _execute_apart(self, task: Task, program: str) -> Settlement:
+        """Run it in a child, which can be ended and may crash."""
+        from redrive.worker.children import Child  # noqa: PLC0415 - few passes need one
+
+        child = task.child = self._child = self._child or Child(program)
+        try:
+            ran = child.run(task.claim.job, task.entry)
+        except (ChildFailed, KeyboardInterrupt):
+            self._give_back([task.claim])
+            raise
+        return self.conclude(task.claim, ran.outcome, task.entry, ran.started, ran.duration)
 
     def _conclude(self, claim: Claim, execution: Execution, entry: Entry) -> Settlement:
         return self.conclude(claim, execution.outcome, entry, execution.started, execution.duration)

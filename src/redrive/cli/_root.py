@@ -31,6 +31,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "groups": ("see", "groups", "What jobs died of, the commonest cause first."),
         "log": ("see", "log", "What people did."),
         "policy": ("policies", "policy", "The delays and limits of a policy."),
+        "explain": ("explain", "explain", "What an error means, and when it is tried again."),
     },
     "Act": {
         "retry": ("act", "retry", "Drive jobs again."),

@@ -1,0 +1,277 @@
+"""What an error would be taken for, and what would become of a job that fails by it.
+
+A name is looked up in the tables and never imported: a traceback of anybody's may be explained.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import dropwhile, pairwise
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import click
+
+from redrive._clock import SystemClock
+from redrive._decide import decide
+from redrive.classify import classify, tables
+from redrive.cli._command import command
+from redrive.cli._errors import USAGE, Stop
+from redrive.cli._face import Face
+from redrive.cli.output import Cell, Facts, Span, Table, View, columns
+from redrive.cli.output.plain import span
+from redrive.job import Category, Dead, Failed, Failure, Job, Retry
+from redrive.policy import Policy
+from redrive.presets import PRESETS
+
+LONGEST = 1 << 20
+"""Bytes of a traceback that are read: its end says most."""
+
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_ERROR = re.compile(rf"({_NAME.pattern})(?:: (.*))?", re.DOTALL)
+_HEAD = "Traceback (most recent call last):"
+_JOINTS = {
+    "The above exception was the direct cause of the following exception:": "__cause__",
+    "During handling of the above exception, another exception occurred:": "__context__",
+}
+# How clients write what the server said: `Error code: 429`, `HTTP Error 503`, `'404 Not Found'`,
+# `503 Server Error`; `{'code': 'insufficient_quota'}`; `(ThrottlingException) when calling`.
+_STATUS = re.compile(
+    r"(?i)(?:error code:? |http error |status(?:[ _]code)?[ :=]+|'|\A)([45]\d\d)\b"
+)
+_CODE = re.compile(r"""['"](error_code|code|type)['"]: ?['"]([\w.]+)['"]""")
+_AWS_CODE = re.compile(r"\(([\w.]+)\) when calling")
+
+# Of classes that have no row of their own: the status they stand for, or their base class.
+_NAMES = """
+    openai,anthropic,groq,litellm= 400: BadRequestError 401: AuthenticationError
+        403: PermissionDeniedError 404: NotFoundError 409: ConflictError
+        422: UnprocessableEntityError 429: RateLimitError 500: InternalServerError
+    anthropic= 503: ServiceUnavailableError 504: DeadlineExceededError 529: OverloadedError
+    litellm= 408: Timeout 502: BadGatewayError 503: ServiceUnavailableError
+    httpx,httpx2,httpcore,httpcore2= NetworkError: ConnectError ReadError WriteError CloseError
+        TimeoutException: ConnectTimeout ReadTimeout WriteTimeout PoolTimeout
+    requests= Timeout: ConnectTimeout ReadTimeout  ConnectionError: ProxyError
+    urllib3= TimeoutError: ConnectTimeoutError ReadTimeoutError NewConnectionError
+        ProtocolError: IncompleteRead  PoolError: MaxRetryError EmptyPoolError
+    aiohttp= ClientConnectionError: ClientOSError ClientConnectorError ClientConnectorDNSError
+        ServerDisconnectedError ClientConnectionResetError
+    stripe= 429: RateLimitError 500: APIError
+    google= 400: BadRequest InvalidArgument 401: Unauthenticated 403: Forbidden PermissionDenied
+        404: NotFound 409: Aborted 429: TooManyRequests ResourceExhausted 500: InternalServerError
+        503: ServiceUnavailable 504: DeadlineExceeded GatewayTimeout
+    pymongo= ConnectionFailure: AutoReconnect NetworkTimeout ServerSelectionTimeoutError
+        NotPrimaryError
+    http= BadStatusLine: RemoteDisconnected
+    pika= AMQPConnectionError: StreamLostError ConnectionClosedByBroker ConnectionClosed
+"""
+
+
+class Said(NamedTuple):
+    """One error of a traceback, and how it led to the next."""
+
+    name: str
+    message: str = ""
+    joint: str = "__cause__"
+
+
+@command(
+    "explain",
+    "redrive explain 429",
+    "redrive explain 503 --header 'Retry-After: 120' --policy SYNC",
+    "redrive explain httpx.ReadTimeout",
+    "redrive explain traceback.txt",
+)
+@click.argument("what", metavar="STATUS|NAME|FILE")
+@click.option("--policy", "name", default="DEFAULT", metavar="NAME", help="Whose delays to show.")
+@click.option("--header", "headers", multiple=True, metavar="HEADER", help="One of the answer's.")
+@click.pass_obj
+def explain(face: Face, what: str, name: str, headers: tuple[str, ...]) -> None:
+    """Say what an error means, why, and when its job would be tried again.
+
+    Give an HTTP status, the name of an exception such as httpx.ReadTimeout, or a file with a
+    traceback (- reads standard input). Nothing is imported or run by that name.
+    """
+    policy = PRESETS.get(name.upper())
+    if policy is None:
+        raise click.UsageError(f"no policy {name!r}; there are: {', '.join(PRESETS)}")
+    error = _meant(what, {"headers": _headers(headers)})
+    failure = classify(error, now=(face.clock or SystemClock()).now())
+    face.show(_view(failure, name.upper(), [*_steps(failure, policy)]))
+
+
+def _headers(given: tuple[str, ...]) -> dict[str, str]:
+    pairs = [one.partition(":") for one in given]
+    if not all(colon for _, colon, _ in pairs):
+        raise click.UsageError("a --header is given as 'NAME: VALUE'")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _meant(what: str, held: Mapping[str, object]) -> BaseException:
+    """Make an error that carries what is known of the one in question."""
+    if re.fullmatch(r"[1-5]\d\d", what):
+        return _stand_in(Said("HTTPError"), {**held, "status_code": int(what)})
+    if what == "-" or Path(what).is_file():
+        errors = [*_read(_text(what))]
+        problem = "no error was found in it: it should end as Python's tracebacks do"
+    else:
+        errors = [Said(what)] if _NAME.fullmatch(what) and _is_class(what) else []
+        problem = "it is no HTTP status, no file, and no name of an exception"
+    if not errors:
+        hint = "redrive explain 429, redrive explain httpx.ReadTimeout, redrive explain FILE"
+        raise Stop("usage", f"cannot explain {what!r}: {problem}", hint=hint, exits=USAGE)
+    return _chain(errors, held)
+
+
+def _text(what: str) -> str:
+    if what == "-":
+        return sys.stdin.read()[-LONGEST:]
+    with Path(what).open("rb") as file:
+        file.seek(max(0, Path(what).stat().st_size - LONGEST))
+        return file.read(LONGEST).decode("utf-8", "replace")
+
+
+def _read(text: str) -> Iterator[Said]:
+    """Find the errors of a traceback, the first cause first; without frames, the last named."""
+    lines = text.splitlines()
+    starts = [number for number, line in enumerate(lines) if line.endswith(_HEAD)]
+    for start, end in pairwise([*starts, len(lines)]):
+        said = [*dropwhile(lambda line: line.startswith(" "), lines[start + 1 : end])]
+        joint = next((line for line in said if line in _JOINTS), "")
+        message = "\n".join(said[: said.index(joint)] if joint else said).strip()
+        if found := _ERROR.fullmatch(message):
+            yield Said(found[1], found[2] or "", _JOINTS.get(joint, "__cause__"))
+    for line in () if starts else reversed(lines):
+        found = _ERROR.fullmatch(line.strip())
+        if found and _is_class(found[1]):
+            yield Said(found[1], found[2] or "")
+            return
+
+
+def _chain(errors: list[Said], held: Mapping[str, object]) -> BaseException:
+    """Put the errors of a traceback together again; headers are taken for the last one's."""
+    error: BaseException | None = None
+    joint = ""
+    for said in errors:
+        outer = _stand_in(said, {**_evidence(said.message), **(held if said is errors[-1] else {})})
+        if error is not None:
+            setattr(outer, joint, error)
+        error, joint = outer, said.joint
+    assert error is not None  # noqa: S101 - there is at least one
+    return error
+
+
+def _evidence(message: str) -> dict[str, object]:
+    """Read from a message what the error itself would have carried."""
+    held: dict[str, object] = {}
+    if status := _STATUS.search(message):
+        held["status_code"] = int(status[1])
+    if code := _AWS_CODE.search(message):
+        held["code"] = code[1]
+    codes = dict(_CODE.findall(message))
+    if codes:
+        held |= {"body": {"error": codes}, "error_code": codes.pop("error_code", None)}
+    return held
+
+
+def _is_class(name: str) -> bool:
+    """Tell a class from a file that is not there: by the tables, else by its capital."""
+    rows = {**tables.CLASSES, **tables.STDLIB}
+    return _rooted(name) in rows or name.rpartition(".")[2][:1].isupper()
+
+
+def _rooted(name: str) -> str:
+    """Name a class as the tables do, by its root package."""
+    return f"{name.partition('.')[0]}.{name.rpartition('.')[2]}"
+
+
+def _kind_of(name: str) -> str:
+    """Find the status or the base class that a class stands for."""
+    packages, kind = [""], ""
+    for word in _NAMES.split():
+        if word.endswith("="):
+            packages = word[:-1].split(",")
+        elif word.endswith(":"):
+            kind = word[:-1]
+        elif _rooted(name) in (f"{package}.{word}" for package in packages):
+            return kind
+    return ""
+
+
+def _stand_in(said: Said, held: Mapping[str, object]) -> BaseException:
+    """Make an error that looks like the one named; a built-in one is a kind of itself."""
+    module, _, last = said.name.rpartition(".")
+    base: type[Exception] = Exception
+    own = getattr(builtins, last, None) if module in {"", "builtins"} else None
+    if isinstance(own, type) and issubclass(own, Exception) and not issubclass(own, ExceptionGroup):
+        base = own
+    kind = _kind_of(said.name)
+    if kind.isdigit():
+        held = {"status_code": int(kind), **held}
+    elif kind:
+        base = type(kind, (Exception,), {"__module__": module})
+    made = type(last, (base,), {"__module__": module or "builtins", **held})
+    cls = cast("type[Exception]", made)
+    return cls.__new__(cls, said.message)  # not initialised: some want more than a message
+
+
+class Step(NamedTuple):
+    """What becomes of a job at a failure; the delay with the jitter at either end."""
+
+    failure: int
+    then: str
+    lowest: float | None = None
+    highest: float | None = None
+    because: str = ""
+
+
+def _steps(failure: Failure, policy: Policy) -> Iterator[Step]:
+    """Let a job fail by this error again and again, until it is dead."""
+    now = 0.0
+    for number in range(1, policy.ceiling + 1):
+        job = Job(
+            id="",
+            handler="",
+            lane="",
+            payload="{}",
+            created=0.0,
+            due=0.0,
+            since=0.0,
+            updated=0.0,
+            attempts=number,
+            spent={failure.category.value: number - 1},
+            crashes=number - 1 if failure.category is Category.CRASH else 0,
+        )
+        low = decide(job, Failed(failure), policy, now, lambda: 0.0)
+        high = decide(job, Failed(failure), policy, now, lambda: 1.0)
+        if isinstance(low, Dead):
+            yield Step(number, "dead", because=f"{low.reason}: {low.detail}")
+        if not isinstance(low, Retry) or not isinstance(high, Retry):
+            return
+        yield Step(number, "retry", low.delay, high.delay, low.detail)
+        now += low.delay
+
+
+def _view(failure: Failure, name: str, steps: list[Step]) -> View:
+    data: dict[str, object] = {
+        "error": failure.type,
+        "category": failure.category,
+        "why": failure.why,
+        "status": failure.status,
+        "code": failure.code,
+        "hint": failure.hint,
+        "hint_source": failure.hint_source,
+        "policy": name,
+    }
+    said: list[tuple[str, Cell]] = [
+        (word.replace("_", " "), Span(failure.hint) if word == "hint" else str(value))
+        for word, value in data.items()
+        if value is not None
+    ]
+    rows = [[s.failure, span(s.lowest), span(s.highest), s.then, s.because] for s in steps]
+    heads = columns("failure:number", "lowest:number", "highest:number", "then:word", "because")
+    table = Table(heads, rows, "After each failure", "step")
+    return View({**data, "steps": [step._asdict() for step in steps]}, [Facts(said), table])

@@ -218,7 +218,7 @@ def _by_reply(clues: Clues) -> Finding | None:
     if not clues.kin[0].startswith(tables.REPLIERS):
         return None
     said = look.reach(clues.held, "args", 0)
-    replies = [look.reach(reply, 0) for reply in said.values()] if is_a(said, dict) else [said]
+    replies = [look.reach(reply, 0) for reply in dict.values(said)] if is_a(said, dict) else [said]
     numbers = [str(as_whole(reply) or (as_text(reply) or "")[:3]) for reply in replies]
     number = min(numbers, default="")
     key = number if number in tables.REPLIES else number[:1]

@@ -84,8 +84,9 @@ def guarded(work: Callable[..., T], *arguments: object) -> T | None:
 def reach(thing: Any, *path: str | int) -> Any:
     """Follow attributes, keys and positions; whatever goes wrong, there is nothing."""
     for key in path:
-        if type(thing) is dict:  # the commonest, and it has no attributes worth a look
-            found = guarded(thing.get, key)
+        kind: type = type(thing)
+        if kind is dict:  # the commonest, and it has no attributes worth a look
+            found: Any = guarded(thing.get, key)
         else:
             found = guarded(getattr, thing, key, None) if type(key) is str else None
             if found is None and guarded(hasattr, thing, "__getitem__"):

@@ -8,7 +8,7 @@ error's own word; a group speaks through its worst member. Then comes what is fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from redrive.classify import clues as look
 from redrive.classify import tables
@@ -107,8 +107,8 @@ class Judge:
         yield self._by_class(clues, tables.CLASSES)
         yield _by_status(clues)
         yield self._by_class(clues, tables.STDLIB)
-        if name := errno_name(clues):
-            yield _row(clues, tables.ERRNOS, name, f"errno {name}", name)
+        if number := errno_name(clues):
+            yield _row(clues, tables.ERRNOS, number, f"errno {number}", number)
         for error in look.inside(clues):
             yield self._inner(error)
 
@@ -218,7 +218,8 @@ def _by_reply(clues: Clues) -> Finding | None:
     if not clues.kin[0].startswith(tables.REPLIERS):
         return None
     said = look.reach(clues.held, "args", 0)
-    replies = [look.reach(reply, 0) for reply in dict.values(said)] if is_a(said, dict) else [said]
+    several = list(dict[Any, Any].values(said)) if is_a(said, dict) else []
+    replies = [look.reach(reply, 0) for reply in several] if several else [said]
     numbers = [str(as_whole(reply) or (as_text(reply) or "")[:3]) for reply in replies]
     number = min(numbers, default="")
     key = number if number in tables.REPLIES else number[:1]

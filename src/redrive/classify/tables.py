@@ -144,6 +144,8 @@ CLASSES: Final = _table("""
         permanent: BadHostKeyException IncompatiblePeer
     websockets= transient: ConnectionClosed  permanent: InvalidURI
     dns= transient: Timeout NoNameservers
+    kombu= transient: OperationalError
+    billiard= transient: WorkerLostError
     pika= auth: ProbableAuthenticationError ProbableAccessDeniedError
         transient: AMQPConnectionError
     elastic_transport= transient: ConnectionError ConnectionTimeout  permanent: TlsError

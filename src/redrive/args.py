@@ -56,6 +56,12 @@ class Arguments:
             msg = f"the annotations of {self.function!r} cannot be resolved: {error}"
             raise UsageError(msg) from error
 
+    @cached_property
+    def _rich(self) -> dict[str, object]:
+        """The annotations that values are read by; the others take them as they are."""
+        hints = {name: hint for name, hint in self.hints.items() if name != "return"}
+        return {name: hint for name, hint in hints.items() if not _takes_all(hint)}
+
     def dump(self, args: tuple[object, ...], kwargs: dict[str, object], limit: int) -> str:
         """Bind a call to the signature and give the payload's text; BadPayload names the field."""
         try:
@@ -83,11 +89,12 @@ class Arguments:
         values = _json.loads(payload)
         if not self._fit(values.keys()):
             self._refuse(values)
-        hints, names, rest = self.hints, self._names, self._rest
-        return {
-            name: decode(value, hints.get(name if name in names else rest, Any), f"$.{name}")
-            for name, value in values.items()
-        }
+        rich, names, rest = self._rich, self._names, self._rest
+        for name in values if rich else ():
+            hint = rich.get(name if name in names else rest)
+            if hint is not None:
+                values[name] = decode(values[name], hint, f"$.{name}")
+        return values
 
     def _fit(self, names: AbstractSet[str]) -> bool:
         return names >= self._needed and (bool(self._rest) or names <= self._names)
@@ -273,6 +280,12 @@ def _is_plain(hint: object) -> bool:
         or any(hint is kind for kind in _PLAIN)
         or typing.get_origin(hint) is typing.Literal
     )
+
+
+def _takes_all(hint: object) -> bool:
+    """Whether values of this annotation are handed on just as JSON has them."""
+    bare = _bare(hint)
+    return bare is object or all(_is_plain(one) for one in _members(bare) or (bare,))
 
 
 def _item_hint(hint: object, index: int) -> object:

@@ -106,7 +106,6 @@ def test_the_delays_are_those_of_the_policy_and_the_hint(empty: Shop) -> None:
     hinted = explained(empty, "503", "--policy", "SYNC", "--header", "Retry-After: 100")
     assert (hinted["hint"], hinted["hint_source"]) == (100.0, "retry-after")
     assert [step["lowest"] for step in hinted["steps"]][:8] == [100.0] * 7 + [128.0]
-    assert hinted["steps"][0]["because"] == "retry-after asked for 1m40s"
 
 
 @pytest.mark.parametrize("policy", PRESETS)
@@ -132,9 +131,9 @@ def test_plain_text(empty: Shop) -> None:
         "hint source\tretry-after",
         "policy\tDEFAULT",
         "#step\tfailure\tlowest\thighest\tthen\tbecause",
-        "step\t1\t20s\t22s\tretry\tretry-after asked for 20s",
-        "step\t2\t20s\t22s\tretry\tretry-after asked for 20s",
-        "step\t3\t20s\t22s\tretry\tretry-after asked for 20s",
+        "step\t1\t20s\t22s\tretry\t-",
+        "step\t2\t20s\t22s\tretry\t-",
+        "step\t3\t20s\t22s\tretry\t-",
         "step\t4\t-\t-\tdead\texhausted: 4 attempts, last: status 429",
     ]
 

@@ -84,8 +84,8 @@ def guarded(work: Callable[..., T], *arguments: object) -> T | None:
 def reach(thing: Any, *path: str | int) -> Any:
     """Follow attributes, keys and positions; whatever goes wrong, there is nothing."""
     for key in path:
-        kind: type = type(thing)
-        if kind is dict:  # the commonest, and it has no attributes worth a look
+        plain = type(thing) is dict
+        if plain:  # the commonest, and it has no attributes worth a look
             found: Any = guarded(thing.get, key)
         else:
             found = guarded(getattr, thing, key, None) if type(key) is str else None

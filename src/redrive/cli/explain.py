@@ -9,21 +9,21 @@ import builtins
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from itertools import dropwhile, pairwise
+from itertools import dropwhile, pairwise, repeat
 from pathlib import Path
 from typing import NamedTuple, cast
 
 import click
 
 from redrive._clock import SystemClock
-from redrive._decide import decide
+from redrive._retry import simulate
 from redrive.classify import classify, tables
 from redrive.cli._command import command
 from redrive.cli._errors import USAGE, Stop
 from redrive.cli._face import Face
 from redrive.cli.output import Cell, Facts, Span, Table, View, columns
 from redrive.cli.output.plain import span
-from redrive.job import Category, Dead, Failed, Failure, Job, Retry
+from redrive.job import Failure
 from redrive.policy import Policy
 from redrive.presets import PRESETS
 
@@ -100,7 +100,7 @@ def explain(face: Face, what: str, name: str, headers: tuple[str, ...]) -> None:
         raise click.UsageError(f"no policy {name!r}; there are: {', '.join(PRESETS)}")
     error = _meant(what, {"headers": _headers(headers)})
     failure = classify(error, now=(face.clock or SystemClock()).now())
-    face.show(_view(failure, name.upper(), [*_steps(failure, policy)]))
+    face.show(_view(failure, name.upper(), _steps(failure, policy)))
 
 
 def _headers(given: tuple[str, ...]) -> dict[str, str]:
@@ -228,31 +228,13 @@ class Step(NamedTuple):
     because: str = ""
 
 
-def _steps(failure: Failure, policy: Policy) -> Iterator[Step]:
+def _steps(failure: Failure, policy: Policy) -> list[Step]:
     """Let a job fail by this error again and again, until it is dead."""
-    now = 0.0
-    for number in range(1, policy.ceiling + 1):
-        job = Job(
-            id="",
-            handler="",
-            lane="",
-            payload="{}",
-            created=0.0,
-            due=0.0,
-            since=0.0,
-            updated=0.0,
-            attempts=number,
-            spent={failure.category.value: number - 1},
-            crashes=number - 1 if failure.category is Category.CRASH else 0,
-        )
-        low = decide(job, Failed(failure), policy, now, lambda: 0.0)
-        high = decide(job, Failed(failure), policy, now, lambda: 1.0)
-        if isinstance(low, Dead):
-            yield Step(number, "dead", because=f"{low.reason}: {low.detail}")
-        if not isinstance(low, Retry) or not isinstance(high, Retry):
-            return
-        yield Step(number, "retry", low.delay, high.delay, low.detail)
-        now += low.delay
+    low = simulate(policy, repeat(failure), rand=lambda: 0.0)
+    high = simulate(policy, repeat(failure), rand=lambda: 1.0)
+    delays = zip(low.delays, high.delays, strict=False)  # with more jitter it may grow old sooner
+    steps = [Step(number, "retry", *delay) for number, delay in enumerate(delays, start=1)]
+    return [*steps, Step(len(steps) + 1, "dead", because=f"{high.reason}: {high.detail}")]
 
 
 def _view(failure: Failure, name: str, steps: list[Step]) -> View:

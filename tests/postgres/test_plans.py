@@ -72,18 +72,53 @@ def steps(plans: list[str]) -> list[str]:
     return [" ".join(step.split()) for step in found if not step.startswith("Bitmap Heap")]
 
 
-def plan_of(monkeypatch: pytest.MonkeyPatch, use: Callable[[], Any]) -> list[str]:
+def plans_of(monkeypatch: pytest.MonkeyPatch, use: Callable[[], Any]) -> list[str]:
     with explained(monkeypatch) as plans:
         use()
-    found = steps(plans)
+    return plans
+
+
+def plan_of(monkeypatch: pytest.MonkeyPatch, use: Callable[[], Any]) -> list[str]:
+    found = steps(plans_of(monkeypatch, use))
     assert found
     return found
 
 
+PARAMETERS = {
+    "wanted_suspect": "0::smallint",
+    "wanted_latest": "2e9",
+    "handlers": "ARRAY['mail']",
+    "but": "ARRAY[]::text[]",
+    "any_lane": "true",
+    "lanes": "ARRAY[]::text[]",
+    "most": "250",
+    "enough": "100",
+}
+TYPES = "smallint, float8, text[], text[], boolean, text[], integer, integer"
+
+
+def nested_plans(store: PostgresStore, other: psycopg.Connection[Any]) -> list[str]:
+    """The plan of what the function for claims does inside, when it is one for all arguments."""
+    schema = store._database.address.schema
+    (source,) = other.execute(
+        "SELECT prosrc FROM pg_proc WHERE proname = 'due_jobs' AND pronamespace = %s::regnamespace",
+        (schema,),
+    ).fetchone() or ("",)
+    query = source.partition("RETURN QUERY")[2].rpartition(";")[0]
+    for place, name in enumerate(PARAMETERS, 1):
+        query = re.sub(rf"\b{name}\b", f"${place}", query)
+    other.execute("SET plan_cache_mode = force_generic_plan")
+    other.execute("SET enable_seqscan = off")
+    other.execute(f"PREPARE looking ({TYPES}) AS {query}")
+    values = ", ".join(PARAMETERS.values())
+    lines = other.execute(f"EXPLAIN EXECUTE looking ({values})").fetchall()
+    return ["\n".join(line for (line,) in lines)]
+
+
 def test_a_claim_seeks_by_kind_and_locks_by_number(
-    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    busy: PostgresStore, other: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = plan_of(monkeypatch, lambda: claim(busy))
+    found = steps([*nested_plans(busy, other), *plans_of(monkeypatch, lambda: claim(busy))])
     assert not [step for step in found if "Seq Scan" in step]
     assert all("jobs_by_kind" in step or "jobs_pkey" in step for step in found), found
     assert any("handler = wanted.handler" in step and "at <=" in step for step in found), found

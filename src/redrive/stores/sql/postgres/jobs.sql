@@ -127,53 +127,10 @@ WITH RECURSIVE asked (state, suspect) AS (
 SELECT lane, handler, category, at FROM kind
 
 -- name: due
--- Lock the pending jobs that are due first. From each kind that is wanted the first few come into
--- question; of all these the earliest are locked one by one, past those that others hold, until
--- there are enough: the LATERAL keeps the planner from reading the whole table instead, as it does
--- when its statistics mislead it. The state is asked for again when a lock is had: the row may have
--- moved on; the `+ 0` and `|| ''` keep the planner from looking the row up by what it is asked for.
--- Every step is materialized, or the planner might run a LIMIT more than once and claim too much.
-WITH RECURSIVE asked (suspect, latest) AS MATERIALIZED (
-    SELECT %s::smallint, %s::float8
-), kind AS (
-    (
-        SELECT lane, handler, category
-        FROM {schema}.jobs WHERE state = 'pending' AND suspect = (SELECT suspect FROM asked)
-        ORDER BY lane, handler, category LIMIT 1
-    )
-    UNION ALL
-    SELECT following.*
-    FROM kind CROSS JOIN LATERAL (
-        SELECT lane, handler, category FROM {schema}.jobs AS j
-        WHERE state = 'pending' AND suspect = (SELECT suspect FROM asked)
-            AND (j.lane, j.handler, j.category) > (kind.lane, kind.handler, kind.category)
-        ORDER BY lane, handler, category LIMIT 1
-    ) AS following
-), wanted AS MATERIALIZED (
-    SELECT * FROM kind
-    WHERE handler = ANY(%b::text[]) AND lane <> ALL(%b::text[])
-        AND (%s::bool OR lane = ANY(%b::text[]))
-), candidate AS MATERIALIZED (
-    SELECT first.n, first.at
-    FROM wanted CROSS JOIN LATERAL (
-        SELECT n, at FROM {schema}.jobs AS j
-        WHERE state = 'pending' AND suspect = (SELECT suspect FROM asked) AND j.lane = wanted.lane
-            AND j.handler = wanted.handler AND j.category = wanted.category
-            AND j.at <= (SELECT latest FROM asked)
-        ORDER BY at LIMIT %s
-    ) AS first
-), chosen AS MATERIALIZED (
-    SELECT locked.n
-    FROM (SELECT n FROM candidate ORDER BY at, n) AS first CROSS JOIN LATERAL (
-        SELECT j.n FROM {schema}.jobs AS j
-        WHERE j.n = first.n AND j.state || '' = 'pending'
-            AND j.suspect + 0 = (SELECT suspect FROM asked)
-            AND j.at + 0 <= (SELECT latest FROM asked)
-        FOR UPDATE SKIP LOCKED
-    ) AS locked
-    LIMIT %s
+-- Lock the pending jobs that are due first: how many came into question, and the numbers of those.
+SELECT candidates, numbers FROM {schema}.due_jobs(
+    %s::smallint, %s::float8, %b::text[], %b::text[], %s::bool, %b::text[], %s::int, %s::int
 )
-SELECT (SELECT count(*) FROM candidate), array(SELECT n FROM chosen)
 
 -- name: due_of
 -- The same among some jobs only.

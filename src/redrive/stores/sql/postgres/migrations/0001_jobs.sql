@@ -147,6 +147,63 @@ BEGIN
 END
 $$;
 
+-- Locks the pending jobs that are due first. From each kind that is wanted the first few come into
+-- question; of all these the earliest are locked one by one, past those that others hold, until
+-- there are enough: the LATERAL keeps the planner from reading the whole table instead, as it does
+-- when its statistics mislead it. The state is asked for again when a lock is had: the row may have
+-- moved on; the `+ 0` and `|| ''` keep the planner from looking the row up by what it is asked for.
+-- Every step is materialized, or the planner might run a LIMIT more than once and claim too much.
+-- A function for the same reason as above.
+CREATE FUNCTION {schema}.due_jobs(
+    wanted_suspect smallint, wanted_latest float8, handlers text[], but text[], any_lane boolean,
+    lanes text[], most integer, enough integer
+) RETURNS TABLE (candidates bigint, numbers bigint[]) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH RECURSIVE asked (suspect, latest) AS MATERIALIZED (
+        SELECT wanted_suspect, wanted_latest
+    ), kind AS (
+        (
+            SELECT lane, handler, category
+            FROM {schema}.jobs WHERE state = 'pending' AND suspect = (SELECT suspect FROM asked)
+            ORDER BY lane, handler, category LIMIT 1
+        )
+        UNION ALL
+        SELECT following.*
+        FROM kind CROSS JOIN LATERAL (
+            SELECT lane, handler, category FROM {schema}.jobs AS j
+            WHERE state = 'pending' AND suspect = (SELECT suspect FROM asked)
+                AND (j.lane, j.handler, j.category) > (kind.lane, kind.handler, kind.category)
+            ORDER BY lane, handler, category LIMIT 1
+        ) AS following
+    ), wanted AS MATERIALIZED (
+        SELECT * FROM kind
+        WHERE handler = ANY(handlers) AND lane <> ALL(but) AND (any_lane OR lane = ANY(lanes))
+    ), candidate AS MATERIALIZED (
+        SELECT first.n, first.at
+        FROM wanted CROSS JOIN LATERAL (
+            SELECT n, at FROM {schema}.jobs AS j
+            WHERE state = 'pending' AND suspect = (SELECT suspect FROM asked) AND j.lane = wanted.lane
+                AND j.handler = wanted.handler AND j.category = wanted.category
+                AND j.at <= (SELECT latest FROM asked)
+            ORDER BY at LIMIT most
+        ) AS first
+    ), chosen AS MATERIALIZED (
+        SELECT locked.n
+        FROM (SELECT n FROM candidate ORDER BY at, n) AS first CROSS JOIN LATERAL (
+            SELECT j.n FROM {schema}.jobs AS j
+            WHERE j.n = first.n AND j.state || '' = 'pending'
+                AND j.suspect + 0 = (SELECT suspect FROM asked)
+                AND j.at + 0 <= (SELECT latest FROM asked)
+            FOR UPDATE SKIP LOCKED
+        ) AS locked
+        LIMIT enough
+    )
+    SELECT (SELECT count(*) FROM candidate), array(SELECT n FROM chosen);
+END
+$$;
+
 -- Text without its letter case, as well as this server can: only PostgreSQL 18 knows case folding,
 -- and in a database of the locale C plain lower() knows nothing but ASCII.
 DO $$

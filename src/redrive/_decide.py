@@ -39,6 +39,7 @@ from redrive.strategy import Rand, delay_after
 
 LONGEST_HINT = 86400.0
 """A hint beyond this is taken for a mistake and cut."""
+_DONE = Completed(Reason.DONE)
 HANDLER = "RetryLater"
 """The hint source of a handler that named its own delay; such a wait is kept to the second."""
 
@@ -47,13 +48,13 @@ def decide(job: Job, outcome: Outcome, policy: Policy, now: float, rand: Rand) -
     """Turn what happened and what happened before into what becomes of the job."""
     match outcome:
         case Done():
-            return Completed(Reason.DONE)
+            return _DONE
         case Skipped(reason):
             return Completed(Reason.SKIPPED, reason)
         case AlreadyDone():
             return Completed(Reason.ALREADY_DONE)
-        case Interrupted():
-            return Release()
+        case Interrupted(wait):
+            return Release(wait)
         case Failed(_, captured=True):
             return Dead(Reason.CAPTURED, "no handler of that name is registered")
         case Failed(failure):

@@ -12,7 +12,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import TracebackType
@@ -22,7 +22,7 @@ from redrive import _decide, _json, fingerprint, redact
 from redrive._clock import Clock
 from redrive._log import log
 from redrive.classify import classify
-from redrive.errors import BadPayload, GiveUp, Skip
+from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, Skip
 from redrive.job import (
     AlreadyDone,
     Attempt,
@@ -40,9 +40,17 @@ from redrive.job import (
     Skipped,
 )
 from redrive.policy import Policy
+from redrive.stores.base import Store
 from redrive.strategy import Rand
 from redrive.worker import context
 from redrive.worker.registry import Entry
+
+_SAID: Mapping[type[object], str] = {
+    Done: "done",
+    Skipped: "skipped",
+    AlreadyDone: "already_done",
+}
+"""How each good end is recorded."""
 
 
 class Execution(AbstractContextManager["Execution"]):
@@ -52,7 +60,15 @@ class Execution(AbstractContextManager["Execution"]):
         execution.value = entry.function(**execution.arguments)
     """
 
-    def __init__(self, entry: Entry, job: Job, clock: Clock) -> None:
+    def __init__(
+        self,
+        entry: Entry,
+        job: Job,
+        clock: Clock,
+        store: Callable[[], Store] | None = None,
+        *,
+        hurried: bool = False,
+    ) -> None:
         self.entry = entry
         self.job = job
         self.clock = clock
@@ -73,6 +89,9 @@ class Execution(AbstractContextManager["Execution"]):
             limit=job.limit,
             life=job.redrives,
             deadline=None if limit is None else self.started + limit,
+            hurried=hurried,
+            store=store,
+            rules=entry.policy.on,
         )
 
     @property
@@ -107,11 +126,15 @@ class Execution(AbstractContextManager["Execution"]):
             self.outcome = replace(self.outcome, captured=True)
 
     def _outcome_of(self, error: BaseException | None) -> Outcome:
+        provider = self.context.provider
         if error is None:
-            return Done()
+            return Done(provider)
         if _is(error, Skip):
-            return Skipped(redact.error_text(error, _secrets(self.job.payload), limit=500))
-        return Failed(failure_of(error, self.entry, self.job, self.clock, self.timed_out))
+            reason = redact.error_text(error, _secrets(self.job.payload), limit=500)
+            return Skipped(reason, provider)
+        failure = failure_of(error, self.entry, self.job, self.clock, self.timed_out)
+        unasked = isinstance(error, AllProvidersFailed) and not error.was_asked
+        return Failed(failure, provider=provider, unasked=unasked)
 
 
 def _is(error: BaseException | None, kind: type[BaseException]) -> bool:
@@ -237,8 +260,7 @@ def record_of(
 ) -> Attempt:
     """Write down one execution that ended."""
     failure = outcome.failure if isinstance(outcome, Failed) else None
-    names: dict[type[object], str] = {Done: "done", Skipped: "skipped", AlreadyDone: "already_done"}
-    said = names.get(type(outcome), "failed")
+    said = _SAID.get(type(outcome), "failed")
     if failure is not None and failure.category is Category.CRASH:
         said = "crashed"
     return Attempt(
@@ -250,6 +272,7 @@ def record_of(
         worker=worker,
         outcome=said,
         failure=failure,
+        provider=outcome.provider if isinstance(outcome, Done | Skipped | Failed) else None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
@@ -20,6 +20,8 @@ from redrive.worker.leases import Leases, Task
 from redrive.worker.pauses import Pauses
 from redrive.worker.registry import Entry, Registry
 from redrive.worker.run import conclude, crash, worker_name
+
+_KINDS: Mapping[State, Kind] = {State.COMPLETED: "succeeded", State.DEAD: "died"}
 
 
 class Which(TypedDict, total=False):
@@ -204,8 +206,7 @@ class Site:
     def tell(self, job: Job, settlement: Settlement) -> None:
         """Log what became of a job and tell the listeners, once it is true."""
         failure = settlement.attempt.failure if settlement.attempt else None
-        kinds: dict[State, Kind] = {State.COMPLETED: "succeeded", State.DEAD: "died"}
-        kind = kinds.get(job.state, "failed" if failure else "released")
+        kind = _KINDS.get(job.state, "failed" if failure else "released")
         if kind == "died":
             log.warning(
                 "dead_letter job=%s handler=%s reason=%s attempts=%d cause=%s %s\n%s",
@@ -225,7 +226,8 @@ class Site:
                 redact.inert(failure.why) if failure else "",
                 _duration.words(max(0.0, job.due - job.updated)),
             )
-        self.bus.emit(Event(kind, job, failure, job.detail))
+        if self.bus.has_listeners:
+            self.bus.emit(Event(kind, job, failure, job.detail))
 
 
 def _indented(text: str) -> str:

@@ -379,3 +379,16 @@ def test_a_wait_is_kept_and_not_much_more() -> None:
     assert isinstance(first, float)
     assert isinstance(second, float)
     assert 0.1 < second - first < 5
+
+
+def test_last_attempts_never_wait_in_line_and_still_all_run(app: Redrive) -> None:
+    """ADR 8: what a crash would end must have begun."""
+
+    @app.handler("once", attempts=1)
+    def once(number: int) -> None: ...
+
+    for one in range(200):
+        once.submit(one)
+    with app.worker(concurrency=4):
+        until(lambda: number(app, "completed") == 200)
+    assert {job.attempts for job in app.each()} == {1}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
+
+from payload import BYTES, PAYLOAD, TEXT
 
 from redrive import _ids
 from redrive.job import Attempt, Claim, Completed, Job, Reason, Settlement
 
-PAYLOAD: dict[str, Any] = {"id": 7, "to": "ada@example.org", "tags": ["a", "b"], "text": "x" * 966}
-TEXT = json.dumps(PAYLOAD, separators=(",", ":"))
-BYTES = TEXT.encode()
-assert len(BYTES) == 1024
+__all__ = ["BYTES", "HANDLER", "PAYLOAD", "TEXT", "new_job", "settlement"]
 
 HANDLER = "mail.send"
 

@@ -21,11 +21,14 @@ import machine
 import plot
 import report
 import server
+import worker_aside
+import worker_latency
 from measure import Measure, Result, Stage, measured
 
 import journal
 import postgres
 import sqlite
+import worker
 
 MEASURES: tuple[Measure, ...] = (
     sqlite.SUBMIT,
@@ -37,6 +40,9 @@ MEASURES: tuple[Measure, ...] = (
     journal.OPEN,
     postgres.SUBMIT,
     postgres.BULKS,
+    *worker.MEASURES,
+    *worker_latency.MEASURES,
+    *worker_aside.MEASURES,
     imports.IMPORT,
     *growth.MEASURES,
 )

@@ -26,6 +26,7 @@ import pytest
 import pgkit
 
 # Few sessions, each transaction the next one: whatever is left in a session is missed at once.
+# And quick to say that the server is away, or to find it back: clients cannot see past it.
 _SETTINGS = """
 [databases]
 postgres = host={host} port=5432 dbname=postgres user=postgres
@@ -38,6 +39,8 @@ pool_mode = transaction
 default_pool_size = 6
 server_round_robin = 1
 max_client_conn = 1000
+server_login_retry = 1
+query_wait_timeout = 3
 logfile = {directory}/log
 """
 

@@ -64,6 +64,8 @@ _FAST = 1.0
 )
 @click.option("--grace", default="30s", metavar="TIME", help="How long jobs may take to end.")
 @click.option("--parent", type=int, default=0, hidden=True)
+@click.option("--ready", type=int, default=-1, hidden=True)
+@click.option("--crew", type=int, default=1, hidden=True)
 @click.option(
     "-v",
     "--verbose",
@@ -83,6 +85,8 @@ def work(
     batch: int,
     grace: str,
     parent: int,
+    ready: int,
+    crew: int,
     verbose: bool,
 ) -> None:
     """Run jobs until stopped (SIGTERM or Ctrl-C; what runs may end), or with --once what is due now.
@@ -101,15 +105,16 @@ def work(
         _pass(face, name, level, ignore_backoff=ignore_backoff, limit=limit)
     elif processes:
         options = ["--concurrency", str(concurrency), "--batch", str(batch), "--grace", grace]
-        options += ["-v"] if level == logging.INFO else []
+        options += ["--crew", str(processes), *(["-v"] if level == logging.INFO else [])]
         warn_on_stderr(level)
         raise click.exceptions.Exit(Supervisor(_command(name, options), processes, seconds).run())
     else:
         with load_app(face, name, level=level) as app:
+            _refuse_crowd(app.store.url, crew)
             worker = app.worker(
                 concurrency=concurrency, batch=batch, grace=seconds, program=name, parent=parent
             )
-            code = _until_signal(worker)
+            code = _until_signal(worker, ready)
         raise click.exceptions.Exit(code)
 
 
@@ -119,13 +124,28 @@ def _command(name: str, options: list[str]) -> list[str]:
     return [sys.executable, "-m", "redrive", "work", name, *own, *options]
 
 
-def _until_signal(worker: Worker) -> int:
-    """Work in this process until it is told to stop; gives the exit code."""
+def _refuse_crowd(url: str, processes: int) -> None:
+    if processes > 1 and url.startswith("jsonl:"):
+        msg = (
+            f"a JSON Lines store serves one worker process, not {processes}: "
+            "leave --processes out (and raise --concurrency), or use SQLite or PostgreSQL"
+        )
+        raise click.UsageError(msg)
+
+
+def _until_signal(worker: Worker, ready: int) -> int:
+    """Work in this process until it is told to stop; gives the exit code.
+
+    Under a supervisor, which hears on `ready` that we have started, a second signal means no hurry.
+    """
 
     def stop() -> None:
-        worker.stop(_FAST if worker.is_stopping else None)
+        worker.stop(_FAST if worker.is_stopping and ready < 0 else None)
 
-    with heeding(stop):
+    with heeding(stop, hurry=lambda: worker.stop(_FAST)):
+        if ready >= 0:
+            os.write(ready, b".")
+            os.close(ready)
         worker.run()
     return REPLACE if worker.wants_replacement else 0
 

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 _DEAF = 5.0
 """Seconds after its time limit in which an async handler may still end by itself."""
-_LAST_WAIT = 1.0
-"""Seconds that cancelled tasks and stopped children have to say their last word."""
+
+
+def _may_wait(task: Task) -> bool:
+    return task.claim.job.attempts < task.claim.job.limit
 
 
 class Hands:
@@ -47,7 +49,9 @@ class Hands:
         self.closing = False
         """Whether nothing more is begun."""
         self.ended: deque[tuple[Task, Settlement | None]] = deque()
-        self.running: dict[str, Task] = {}
+        self.running: set[Task] = set()
+        self._out: set[Task] = set()
+        """The tasks that were handed out and not yet handed in."""
         self.leaked: set[str] = set()
         """The jobs whose handlers never came back."""
         self.loop: Loop | None = self._make_loop(site)
@@ -74,16 +78,17 @@ class Hands:
 
         For if the process dies, nobody knows which of the jobs in line had begun.
         """
-        free = self.concurrency - len(self.running)
         mine: list[Task] = []
-        for task in tasks:
-            job = task.claim.job
-            last = job.attempts >= job.limit
-            if job.id in self.leaked or (last and free <= 0):
+        free = self.concurrency - len(self._out)
+        for task in sorted(tasks, key=_may_wait):
+            if task.claim.job.id in self.leaked:
+                self.give_back(task, delay=self._site.lease_for)
+            elif _may_wait(task) or free > 0:
+                mine.append(task)
+                free -= 1
+            else:
                 self.give_back(task)
-                continue
-            free -= last
-            mine.insert(0, task) if last else mine.append(task)
+        self._out.update(mine)
         on_loop = [task for task in mine if task.entry.is_async and not self.is_apart(task)]
         if self.loop is not None:
             self.loop.put(on_loop)
@@ -127,7 +132,7 @@ class Hands:
         execution = Execution(task.entry, task.claim.job, self._site.clock)
         task.context = execution.context
         task.began = time.monotonic()
-        self.running[task.claim.job.id] = task
+        self.running.add(task)
         return execution
 
     def _perform_apart(self, task: Task) -> bool:
@@ -139,21 +144,30 @@ class Hands:
         except IndexError:
             child = Child(self.program)
         task.child = child
-        self.running[task.claim.job.id] = task
+        self.running.add(task)
         try:
             ended = child.run(task.claim.job, task.entry)
         except ChildFailed as error:
             log.error("job %s was given back: %s", task.claim.job.id, error)  # noqa: TRY400
             child.close()
-            if self.running.pop(task.claim.job.id, None):
+            if self._took_out(task):
                 self.give_back(task, delay=self._site.lease_for)
             return True
         self._children.append(child)
         return self._finish(task, ended.outcome, ended.started, ended.duration)
 
+    def _took_out(self, task: Task) -> bool:
+        """Take a task out of `running`; False if somebody else did."""
+        try:
+            self.running.remove(task)
+        except KeyError:
+            return False
+        return True
+
     def _finish(self, task: Task, outcome: Outcome, started: float, duration: float) -> bool:
-        if self.running.pop(task.claim.job.id, None) is None:
+        if not self._took_out(task):
             log.warning("job %s ended after it was given up; not taken", task.claim.job.id)
+            self.leaked.discard(task.claim.job.id)
             return False
         self._conclude(task, outcome, started, duration)
         return True
@@ -172,19 +186,20 @@ class Hands:
         self._hand_in(task, run.given_back(task.claim, delay))
 
     def _hand_in(self, task: Task, settlement: Settlement | None) -> None:
+        self._out.discard(task)
         self.ended.append((task, settlement))
         self._tell()
 
     def give_up_late(self) -> None:
         """Settle what ran past its limit and cannot be ended; its thread is lost to us."""
         now = time.monotonic()
-        for task in list(self.running.values()):
+        for task in list(self.running):
             limit = task.entry.timeout
             if limit is None or task.child is not None or not task.began:
                 continue
             if now - task.began < limit + (_DEAF if task.entry.is_async else 0.0):
                 continue
-            if self.running.pop(task.claim.job.id, None):
+            if self._took_out(task):
                 self._leak(task, now - task.began)
 
     def _leak(self, task: Task, ran: float) -> None:
@@ -197,37 +212,41 @@ class Hands:
         if self.loop is not None and entry.is_async:
             self.loop.add_slot()
         else:
-            self._slots.add_thread()
+            self._slots.replace_thread()
         self._conclude(task, Failed(run.late(entry)), self._site.clock.now() - ran, ran)
 
     @property
     def has_limits(self) -> bool:
         """Whether something runs here that must be given up when it is late."""
-        return any(task.entry.timeout and not task.child for task in list(self.running.values()))
+        return any(task.entry.timeout and not task.child for task in list(self.running))
 
     def take_back(self) -> None:
         """Give back what was handed out and not begun."""
         for task in [*self._slots.take_back(), *(self.loop.take_back() if self.loop else ())]:
             self.give_back(task)
 
-    def end(self) -> None:
-        """Give back what did not end in time; the fence keeps its late result out."""
+    def end(self, last_wait: float) -> None:
+        """Give back what did not end in time; the fence keeps its late result out.
+
+        Cancelled tasks and stopped children have so many seconds to say their last word.
+        """
         if self.loop is not None:
             self.loop.cancel()
-        for task in list(self.running.values()):
+        for task in list(self.running):
             if task.child is not None:
-                task.child.stop()
-        until = time.monotonic() + _LAST_WAIT
+                task.child.stop(last_wait / 2)
+        until = time.monotonic() + last_wait
         while self._some_can_be_ended() and time.monotonic() < until:
             time.sleep(0.01)
-        for job_id, task in list(self.running.items()):
-            if self.running.pop(job_id, None):
+        for task in list(self.running):
+            if self._took_out(task):
+                job_id = task.claim.job.id
                 log.warning("job %s did not end in time; it was given back", job_id)
                 task.lose()
                 self.give_back(task)
 
     def _some_can_be_ended(self) -> bool:
-        tasks = list(self.running.values())
+        tasks = list(self.running)
         return any(task.child is not None or task.entry.is_async for task in tasks)
 
     def close(self) -> None:

@@ -76,8 +76,13 @@ class Leases:
         return len(self._held)
 
     def hold(self, task: Task, since: float) -> None:
-        """Keep a lease that was asked for at that second of the boot clock."""
+        """Keep a lease that was asked for at that second of the boot clock.
+
+        Who has an older one of the same job, and did not know that it was lost, learns it now.
+        """
         task.until = since + self._lease_for * _SAFE
+        if (older := self._held.get(task.claim.job.id)) is not None:
+            older.lose()
         self._held[task.claim.job.id] = task
 
     def drop(self, task: Task) -> None:

@@ -80,8 +80,9 @@ class Loop:
         self._start()
 
     def add_slot(self) -> None:
-        """Make room for one more, in the place of one that never ends."""
+        """Make room for one more, in the place of one that never ends; who waits may have it."""
         self.size += 1
+        self._running().call_soon_threadsafe(self._start)
 
     @property
     def stalled_for(self) -> float:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 OUTAGES = frozenset({Category.TRANSIENT, Category.RATE_LIMIT, Category.QUOTA, Category.AUTH})
 """The categories that say nothing about the job itself."""
+_GONE = 410
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,11 @@ class Pauses:
 
     def excused(self, entry: Entry, job: Job, outcome: Outcome) -> Outcome:
         """Take a failure that is the outage's for no failure, while its lane is paused for one."""
-        if not (entry.policy.pause and _is_outage(outcome)):
+        if not (entry.policy.pause and isinstance(outcome, Failed) and _is_outage(outcome)):
             return outcome
+        if outcome.unasked:
+            log.info("job %s: every provider is paused; nothing is spent", job.id)
+            return Interrupted(outcome.failure.hint)
         note = self._tripped(job.lane)
         if note is None or _read(note)["mode"] != "paused":
             return outcome
@@ -77,18 +81,32 @@ class Pauses:
         elif attempt.failure is not None and attempt.failure.category in OUTAGES:
             streak = self._streaks.setdefault(job.lane, set())
             streak.add(job.id)
-            if len(streak) >= wanted.after:
+            is_refused = wanted.at_once and attempt.failure.category is Category.AUTH
+            if len(streak) >= (1 if is_refused else wanted.after):
                 self._trip(job.lane, wanted, attempt.failure.why)
+        elif attempt.failure is not None and attempt.failure.status == _GONE and wanted.at_once:
+            self._close(job.lane, attempt.failure.why)
+
+    def _close(self, lane: str, why: str) -> None:
+        """Pause a lane until a person resumes it: a probe would only cost its job."""
+        note = self._note(lane)
+        if note is not None and not _is_ours(note):
+            return
+        value = {"by": "worker", "reason": f"gone for good: {why}", "since": self._store.now()}
+        expected = note.version if note else 0
+        if self._store.note(PAUSE + lane, json.dumps(value), expected=expected, durable=True):
+            log.warning("lane %s is paused until a person resumes it: %s", lane, value["reason"])
+            self._bus.emit(Event("paused", detail=lane))
 
     def _trip(self, lane: str, wanted: Pause, why: str) -> None:
-        del self._streaks[lane]
+        jobs = len(self._streaks.pop(lane))
         note = self._note(lane)
         if note is not None and (not _is_ours(note) or _read(note)["mode"] == "paused"):
             return
         now = self._store.now()
         value = {
             "by": "worker",
-            "reason": f"{wanted.after} jobs failed in a row: {why}",
+            "reason": f"{jobs} jobs failed in a row: {why}" if jobs > 1 else f"a job failed: {why}",
             "since": now,
             "mode": "paused",
             "probe": wanted.probe,
@@ -128,7 +146,7 @@ class Pauses:
             at = now
         else:
             rate = max(value["rate"], 0.001)
-            saved = min(passed, 1.0) * rate
+            saved = min(passed * rate, max(rate, 1.0))  # of one second, but a whole job in the end
             jobs = min(int(saved), room)
             at = now - (saved - jobs) / rate
         if jobs < 1:

@@ -6,9 +6,10 @@ False when the task was given up meanwhile; then the thread ends, for another ha
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from redrive.worker.leases import Task
 
@@ -32,10 +33,14 @@ class Slots:
         for task in tasks:
             self._line.put(task)
             if self._threads < self.size:
-                self.add_thread()
+                self._add_thread()
 
-    def add_thread(self) -> None:
-        """Start one more thread; also in the place of one that never comes back."""
+    def replace_thread(self) -> None:
+        """Start one in the place of one that never comes back."""
+        self.size += 1
+        self._add_thread()
+
+    def _add_thread(self) -> None:
         self._threads += 1
         threading.Thread(
             target=self._work, name=f"redrive-slot-{self._threads}", daemon=True
@@ -49,9 +54,8 @@ class Slots:
     def take_back(self) -> list[Task]:
         """Give the tasks that no thread has taken."""
         tasks: list[Task] = []
-        while not self._line.empty():
-            task = self._line.get()
-            if task is not None:
+        with contextlib.suppress(Empty):  # a thread may take the last one under our eyes
+            while (task := self._line.get_nowait()) is not None:
                 tasks.append(task)
         return tasks
 

@@ -33,6 +33,8 @@ _STALLED = 10.0
 """Seconds without a sign of life from the loop, after which the process should be replaced."""
 _LAST_NEWS = 2.0
 """Seconds that listeners have to hear the last news."""
+_SPARE = 2.0
+"""Seconds of the grace, at most, in which what did not end is given back."""
 _SUSPECTS = 1.0
 """Seconds between two looks for jobs that crashed before, while there are none."""
 
@@ -48,7 +50,7 @@ class Plan:
     poll: float = 0.5
     """Seconds between two looks when nothing was heard."""
     grace: float = 30.0
-    """Seconds that running jobs have to end at a shutdown."""
+    """Seconds in which a shutdown is over; running jobs may end in most of them."""
     cleanup: float = 60.0
     """Seconds between two removals of old finished jobs."""
 
@@ -97,9 +99,11 @@ class Worker:
         self._busy = 0
         self._suspect: Task | None = None
         self._suspect_runs = False
+        self._more_suspects = False
         self._letting_go = False
         """Whether a backlog is let go past its pause."""
         self._stopping: float | None = None
+        self._spare = _SPARE
         self._thread: threading.Thread | None = None
         self._since = site.clock.now()
         self._duties = self._make_duties()
@@ -108,7 +112,6 @@ class Worker:
         lease = self.site.lease_for
         return [
             Duty(0.2, self._pass_pauses),
-            Duty(1.0, self._mind_parent),
             Duty(_SUSPECTS, self._take_suspect),
             Duty(lease / 2, self.site.sweep),
             Duty(presence.SIGN_EVERY, lambda: presence.sign(self.site, self._since)),
@@ -128,7 +131,9 @@ class Worker:
 
     def stop(self, grace: float | None = None) -> None:
         """Claim nothing more, let what runs end, give the rest back. Signal handlers may call it."""
-        end = time.monotonic() + (self.plan.grace if grace is None else grace)
+        grace = self.plan.grace if grace is None else grace
+        self._spare = min(self._spare, grace / 4)
+        end = time.monotonic() + grace - self._spare
         self._stopping = end if self._stopping is None else min(self._stopping, end)
         self._rest.wake()
 
@@ -142,11 +147,13 @@ class Worker:
         with self._rest, self._leases:
             while self._stopping is None:
                 self._try(self._steer)
+                self._mind_parent()
+                self._check_health()
             self._hands.closing = True
             while self._busy and time.monotonic() < self._stopping:
                 self._try(self._drain)
-            self._hands.end()
-            self._try(self._settle)
+            self._hands.end(self._spare / 2)
+            self._settle_last()
             self._try(lambda: presence.leave(self.site))
         self._hands.close()
         if isinstance(self.site.bus, Teller):
@@ -194,12 +201,19 @@ class Worker:
                 self._forget(task)
             self._pace.count(len(batch))
 
+    def _settle_last(self) -> None:
+        """Settle what ended at the last moment, also if the store has to be asked again."""
+        until = time.monotonic() + self._spare
+        self._try(self._settle)
+        while self._hands.ended and time.monotonic() < until:
+            self._try(self._settle)
+
     def _forget(self, task: Task) -> None:
         self._leases.drop(task)
         self._busy -= 1
         if task is self._suspect:
             self._suspect, self._suspect_runs = None, False
-            self._take_suspect()
+            self._more_suspects = True
 
     def _claim(self) -> None:
         if self._must_be_alone() or not self._rest.may_find:
@@ -212,6 +226,8 @@ class Worker:
 
     def _pass_pauses(self) -> None:
         """Claim what may go past a pause: a probe, or a share of a backlog that is let go."""
+        if self._must_be_alone():
+            return
         room = self._pace.room(self._busy, self._hands.waiting)
         self._letting_go = False
         for grant in self.site.pauses.grants(room):
@@ -233,6 +249,7 @@ class Worker:
         """Take one job that crashed before; it runs in a child, or here when nothing else does."""
         if self._suspect is None:
             self._suspect = next(iter(self._claimed(1, suspects=True)), None)
+            self._more_suspects = False
         if self._suspect is None or self._suspect_runs:
             return
         if self._hands.is_apart(self._suspect) or self._busy == 1:
@@ -241,14 +258,13 @@ class Worker:
 
     def _do_duties(self) -> None:
         self._hands.give_up_late()
-        if self._suspect is not None and not self._suspect_runs:
+        if self._more_suspects or (self._suspect is not None and not self._suspect_runs):
             self._take_suspect()
         if self._letting_go:
             self._pass_pauses()
         now = time.monotonic()
         for duty in self._duties:
             duty.tick(now)
-        self._check_health()
 
     def _check_health(self) -> None:
         if len(self._hands.leaked) >= _LEAKS:

@@ -1,0 +1,189 @@
+"""SIGTERM under load: what runs may end, what cannot is given back, nothing is spent (F42, M5)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pgkit
+from crewkit import Crew, app_of, crew, fill, wait_for
+from redrive import Redrive, StoreBusy
+from redrive.worker.run import given_back
+from workkit import LEASE, QUICK, Log, all_done, number, until, url_of
+
+WAYS = ("work", "asleep", "apart")
+"""In a thread, on the loop, in a child."""
+
+
+@pytest.fixture(params=["sqlite", "jsonl", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A store for a crew."""
+    if request.param != "postgresql":
+        yield url_of(request.param, tmp_path)
+        return
+    schema = pgkit.fresh_name()
+    yield pgkit.url_of(schema)
+    pgkit.drop(schema)
+
+
+@pytest.fixture
+def app(url: str) -> Iterator[Redrive]:
+    """An app on that store."""
+    with app_of(url) as made:
+        yield made
+
+
+def load(app: Redrive, seconds: float, jobs: int = 100) -> None:
+    """Store jobs for each way to run them, mixed."""
+    for one in range(jobs):
+        for way in WAYS:
+            fill(app, way, [{"number": one, "seconds": seconds}])
+
+
+def stop(made: Crew, *more: float) -> float:
+    """Send SIGTERM, once more after each of these seconds; how long its end took."""
+    began = time.monotonic()
+    made.terminate()
+    for seconds in more:
+        time.sleep(seconds)
+        made.terminate()
+    assert made.end() == 0
+    return time.monotonic() - began
+
+
+def test_sigterm_under_load_lets_jobs_end_and_spends_nothing(
+    app: Redrive, url: str, tmp_path: Path
+) -> None:
+    load(app, 0.2)
+    processes = "1" if url.startswith("jsonl:") else "2"
+    with crew(tmp_path, url, "--processes", processes, "--grace", "20s") as made:
+        wait_for(made, 20)
+        assert stop(made) < 10
+        began, ended = made.ran(), made.ran("ended")
+    assert {one.job for one in began} == {one.job for one in ended}
+    assert len(began) == len(ended) == number(app, "completed")
+    waiting = list(app.each(state="pending"))
+    assert len(waiting) == 300 - len(began)
+    assert {(job.attempts, job.crashes) for job in waiting} == {(0, 0)}
+
+
+def test_what_does_not_end_is_given_back_and_all_is_over_within_the_grace(
+    app: Redrive, url: str, tmp_path: Path
+) -> None:
+    load(app, 60, jobs=10)
+    with crew(tmp_path, url, "--grace", "4s") as made:
+        wait_for(made, 8)
+        assert stop(made) < 4
+    assert number(app, "pending") == 30
+    assert {(job.attempts, job.crashes) for job in app.each()} == {(0, 0)}
+
+
+def test_a_second_sigterm_is_faster(tmp_path: Path) -> None:
+    url = url_of("sqlite", tmp_path)
+    with app_of(url) as app:
+        load(app, 60, jobs=10)
+        with crew(tmp_path, url, "--grace", "100s") as made:
+            wait_for(made, 8)
+            assert stop(made, 0.5) < 4
+        assert number(app, "pending") == 30
+        assert {(job.attempts, job.crashes) for job in app.each()} == {(0, 0)}
+
+
+def test_a_signal_to_every_process_of_a_service_hurries_nobody(tmp_path: Path) -> None:
+    """As terminals and service managers send it: workers get it twice, from them and from us."""
+    url = url_of("sqlite", tmp_path)
+    with app_of(url) as app:
+        load(app, 2, jobs=10)
+        with crew(tmp_path, url, "--processes", "2") as made:
+            wait_for(made, 8)
+            os.killpg(made.pid, signal.SIGINT)
+            assert made.end() == 0
+            assert len(made.ran()) == len(made.ran("ended")) == number(app, "completed") > 0
+        assert {job.attempts for job in app.each(state="pending")} <= {0}
+
+
+@pytest.fixture
+def own() -> Iterator[Redrive]:
+    """An app with a worker in this process."""
+    with Redrive("memory:", policy=QUICK, lease=LEASE) as made:
+        yield made
+
+
+def test_a_drain_takes_no_more_suspects(own: Redrive) -> None:
+    """M5: when one that crashed before ends during a drain, the next one is left for others."""
+    runs, free, claims = Log(), threading.Event(), Log()
+
+    @own.handler("n")
+    def n(number: int) -> None:
+        runs.note(number)
+        free.wait(20)
+
+    for one in range(3):
+        n.submit(one)
+    own.store.claim(["n"], limit=3, holder="gone", lease_for=0.01)
+    time.sleep(0.05)
+    own.keeper.turn().sweep()
+    own.listen(lambda event: claims.note(event.kind) if event.kind == "claimed" else None)
+    with own.worker(grace=20) as worker:
+        until(lambda: runs.seen)
+        worker.stop()
+        free.set()
+    assert len(runs.seen) == len(claims.seen) == 1
+    assert number(own, "pending") == 2
+
+
+def test_the_last_results_are_kept_when_the_store_is_busy(
+    own: Redrive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, usual, left = threading.Event(), own.store.settle, [2]
+
+    def settle(results: object) -> object:
+        if left[0] > 0:
+            left[0] -= 1
+            raise StoreBusy("not now")
+        return usual(results)  # type: ignore[arg-type]
+
+    @own.handler("long")
+    def long() -> None:
+        begun.set()
+        time.sleep(30)
+
+    job = long.submit()
+    with own.worker(grace=1):
+        until(begun.is_set)
+        monkeypatch.setattr(own.store, "settle", settle)
+    assert (own.get(job.id).state, own.get(job.id).attempts) == ("pending", 0)
+
+
+def test_a_job_lost_and_claimed_again_by_the_same_worker_ends_both_times(own: Redrive) -> None:
+    """M7: the older run learns that it lost, its result is refused, and no slot is lost with it."""
+    runs, free = Log(), threading.Event()
+
+    @own.handler("twice")
+    def twice() -> None:
+        from redrive import current  # noqa: PLC0415
+
+        me = current()
+        runs.note(me)
+        if len(runs.seen) == 1:
+            free.wait(20)
+            runs.note(me.lease_lost)
+
+    twice.submit()
+    started = time.monotonic()
+    with own.worker(concurrency=2):
+        until(lambda: runs.seen)
+        (claim,) = own.store.seize(by="thief", lease_for=60, holder=own.keeper.holder)
+        own.store.settle([given_back(claim)])
+        until(lambda: all_done(own))
+        free.set()
+        until(lambda: len(runs.seen) == 3)
+    assert time.monotonic() - started < 20, "the worker did not wait for what had ended"
+    assert runs.seen[2] is True
+    assert number(own, "completed") == 1

@@ -139,6 +139,9 @@ class Pause:
     """Seconds between the single jobs that try whether it works again."""
     release: float = 100.0
     """Jobs a second let go when it does."""
+    at_once: bool = False
+    """Refused credentials stop the lane with the first job; so does status 410, until a person
+    resumes it. So it is for endpoints."""
 
 
 @dataclass(frozen=True, slots=True)

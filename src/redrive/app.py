@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from redrive import _duration, _json, config, presets, retention
 from redrive._aio import Threads, hop
@@ -38,6 +38,8 @@ from redrive.worker.registry import (
 from redrive.worker.turn import Pass
 
 if TYPE_CHECKING:
+    from redrive.delivery.courier import EndpointSettings
+    from redrive.endpoint import Endpoint
     from redrive.worker.worker import Worker
 
 P = ParamSpec("P")
@@ -137,6 +139,40 @@ class Redrive(Desk):
             return Handler(entry, self.keeper, self._threads)
 
         return register
+
+    def endpoint(
+        self,
+        name: str,
+        *,
+        policy: Policy | None = None,
+        attempts: int | None = None,
+        lane: str | None = None,
+        already_done: Callable[..., object] | None = None,
+        formerly: str | Iterable[str] = (),
+        **settings: Unpack[EndpointSettings],
+    ) -> Endpoint:
+        """Register a place to send to over HTTP, under a name that is written to disk.
+
+        What is not said here is read from `[endpoints.NAME]` in `redrive.toml`. `url`: where to.
+        `token_env`, `secret_env`: the environment variables with the bearer token and the signing
+        secrets. `headers`: more of them. `key_field`: the field of the body for the key. `timeout`:
+        for all of it, 30 s. `idempotent`: what got no answer may be sent again. `allow`: what is
+        allowed beyond https to public addresses. `ca_file`: authorities instead of the system's.
+        """
+        from redrive import endpoint as made  # noqa: PLC0415 - what it needs is slow to load
+
+        courier = made.courier_of(name, settings)
+        if policy is None:
+            policy, attempts = self._policy.limited(attempts), None
+        registered = self.handler(
+            name,
+            policy=made.at_once(policy),
+            attempts=attempts,
+            lane=lane,
+            already_done=already_done,
+            formerly=formerly,
+        )(made.poster(courier))
+        return made.Endpoint(registered, courier)
 
     def capture(
         self,

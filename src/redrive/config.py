@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from redrive.errors import UsageError
 
 DEFAULT = "redrive.db"
-KEYS = ("store", "app")
+KEYS = ("store", "app", "endpoints")
 """What a file may say."""
 
 _OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+]+:")
@@ -32,6 +32,8 @@ class Config:
     """The program's Redrive object, as `module:attribute`."""
     source: str = "default"
     """Who named the store: "option", "REDRIVE_STORE", a file's path, or "default"."""
+    endpoints: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Any])
+    """What `[endpoints.NAME]` says about each, for `app.endpoint`."""
     unknown: tuple[str, ...] = ()
     """Keys of the file that mean nothing here, most likely misspelled."""
     file: Path | None = None
@@ -50,13 +52,13 @@ def find(
     file, table = _nearest(directory or Path.cwd())
     app, kept = _text(table, "app", file), _text(table, "store", file)
     unknown = tuple(key for key in table if key not in KEYS)
+    base = Config(app=app, endpoints=_endpoints(table, file), unknown=unknown, file=file)
     for source, value in said.items():
         if value:
-            return Config(store=value, app=app, source=source, unknown=unknown, file=file)
+            return replace(base, store=value, source=source)
     if file is not None and kept is not None:
-        place = anchored(kept, file.parent)
-        return Config(store=place, app=app, source=str(file), unknown=unknown, file=file)
-    return Config(app=app, unknown=unknown, file=file)
+        return replace(base, store=anchored(kept, file.parent), source=str(file))
+    return base
 
 
 def place_of(store: str | os.PathLike[str] | None) -> str:
@@ -125,10 +127,25 @@ def _section(table: Mapping[str, object], *names: str, file: Path) -> Mapping[st
         if inner is None:
             return None
         if not isinstance(inner, dict):
-            msg = f"{name} in {file} must be a table with the keys {', '.join(KEYS)}"
+            msg = f"{name} in {file} must be a table, as in [{'.'.join(names)}]"
             raise UsageError(msg)
         found = cast("dict[str, object]", inner)
     return found
+
+
+def _endpoints(
+    table: Mapping[str, object], file: Path | None
+) -> Mapping[str, Mapping[str, object]]:
+    """Give the tables of endpoints; what is in them is for these to judge."""
+    if file is None or (found := _section(table, "endpoints", file=file)) is None:
+        return {}
+    endpoints: dict[str, Mapping[str, object]] = {}
+    for name in found:
+        settings = dict(_section(found, name, file=file) or {})
+        if isinstance(settings.get("ca_file"), str):
+            settings["ca_file"] = file.parent / str(settings["ca_file"])
+        endpoints[name] = settings
+    return endpoints
 
 
 def _text(table: Mapping[str, object], key: str, file: Path | None) -> str | None:

@@ -14,13 +14,20 @@ RedriveError
 │   ├── StoreBusy                     another process holds the lock; names it
 │   ├── StoreDamaged                  bytes that were acknowledged are not what they were; has the offset
 │   └── StoreLost                     the file was replaced or cut behind our back, or I/O failed
+├── AllProvidersFailed (ExceptionGroup)   no provider of a `fallback` answered; has every error
+├── ProviderPaused                    one of those: the provider was not asked
 ├── ChildFailed                       a process for a handler could not be started; no job was harmed
 ├── JobNotFound                       no job of that id
 ├── Refused                           the job is not in a state that allows this
-└── Kept                              `Tried.value` of a call that failed and was kept
+├── Kept                              `Tried.value` of a call that failed and was kept
+└── Undelivered                       an endpoint did not answer with success; has status and body
+    ├── Redirected                    it answered that it is elsewhere, which is not followed
+    ├── AddressRefused                it is at an address that must not be reached; nothing was sent
+    └── TokenMissing                  the environment has no token for it; nothing was sent
 
 RetryLater, GiveUp, Skip              raised by handlers; plain Exceptions on purpose, so that an
                                       `except RedriveError` in a handler cannot swallow them
+NoAnswer                              a GiveUp: it was sent, and nobody knows whether it was done
 """
 
 from __future__ import annotations
@@ -28,7 +35,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from redrive.job import Job
+    from collections.abc import Mapping
+
+    from redrive.job import Failure, Job
 
 
 class RedriveError(Exception):
@@ -133,6 +142,70 @@ class Kept(RedriveError):
         self.job = job
 
 
+class ProviderPaused(RedriveError):
+    """A provider was not asked: it cools down, or a person paused it."""
+
+
+class AllProvidersFailed(RedriveError, ExceptionGroup[Exception]):
+    """No provider of a `fallback` answered; `exceptions` are theirs, in the order of preference.
+
+    It is of the category of the most hopeful of them, and asks to wait until the first of them may
+    be asked again; the policy decides about it as about any error.
+    """
+
+    failures: Mapping[str, Failure]
+    """What each provider's error means, by its name."""
+    was_asked: bool
+    """Whether any provider was asked at all; if not, all of them are paused."""
+    redrive_category: str
+    redrive_why: str
+    cooldown_time: float | None
+    """Seconds until the first provider may be asked again, where that is known."""
+    code: str
+    """The providers and their categories in a word: `openai:rate_limit/claude:transient`."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Undelivered(RedriveError):
+    """An endpoint did not answer with success. What it said is without the endpoint's secrets."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status_code: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.status_code = status_code
+        self.headers = headers or {}
+        self.body = body
+
+
+class Redirected(Undelivered):
+    """An endpoint answered that it is elsewhere. Nobody goes there: the token is not for others."""
+
+    redrive_category = "permanent"
+    redrive_why = "a redirect, which is not followed"
+
+
+class AddressRefused(Undelivered):
+    """A host is at an address that must not be reached from here; nothing was sent."""
+
+    redrive_category = "permanent"
+    redrive_why = "an address that must not be reached"
+
+
+class TokenMissing(Undelivered):
+    """The environment has no token or secret for an endpoint; nothing was sent."""
+
+    redrive_category = "auth"
+    redrive_why = "no token in the environment"
+
+
 class RetryLater(Exception):
     """Raised by a handler: try again after so many seconds (or by the policy, if not given).
 
@@ -146,6 +219,15 @@ class RetryLater(Exception):
 
 class GiveUp(Exception):
     """Raised by a handler: retrying is pointless, make it a dead letter now."""
+
+
+class NoAnswer(GiveUp):
+    """It was sent whole and no answer came, so nobody knows whether it was done: never sent again.
+
+    Also for handlers of your own that must not do a thing twice.
+    """
+
+    redrive_why = "sent, no answer"
 
 
 class Skip(Exception):

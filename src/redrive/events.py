@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Literal
 
 from redrive import _log
 from redrive._transitions import Verb
 from redrive.job import Failure, Job
+from redrive.redact import mask_json
 
 log = _log.log.getChild("events")
 
@@ -57,6 +58,16 @@ class Event:
 Listener = Callable[[Event], object]
 
 
+def _masked(event: Event) -> Event:
+    """Hide the secrets of the payload: news goes on to logs and to people. A store has it as given."""
+    job = event.job
+    if job is None:
+        return event
+    original = None if job.original is None else mask_json(job.original)
+    shown = replace(job, payload=mask_json(job.payload), original=original)
+    return replace(event, job=shown)
+
+
 class Bus:
     """Tells listeners, in the order they came."""
 
@@ -79,6 +90,8 @@ class Bus:
 
     def emit(self, event: Event) -> None:
         """Tell everybody; a listener's error is its own."""
+        if self._listeners:
+            event = _masked(event)
         for listener in self._listeners:
             try:
                 listener(event)

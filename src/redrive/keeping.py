@@ -256,7 +256,9 @@ class Keeper:
     def keep_failed(self, settlement: Settlement, options: Options) -> Job:
         """Store a job whose attempts were made in place, as its last one left it."""
         kept = self._add(self.settled(settlement), options.within)
-        self.turn().tell(kept, settlement)
+        turn = self.turn()
+        turn.tell(kept, settlement)
+        turn.pauses.seen(settlement)
         return kept
 
     def settled(self, settlement: Settlement) -> Job:

@@ -78,6 +78,16 @@ def mask_payload(value: Json) -> Json:
     return _masked(value, secrets_in(value))
 
 
+def mask_json(text: str) -> str:
+    """Do the same to a payload as it is stored; what hides nothing comes back as it was."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return mask_text(text)
+    masked = mask_payload(value)
+    return text if masked == value else json.dumps(masked, ensure_ascii=False)
+
+
 def _masked(value: Json, secrets: Sequence[str]) -> Json:
     if isinstance(value, str):
         return mask_text(value, secrets)

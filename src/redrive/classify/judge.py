@@ -60,7 +60,8 @@ class Judge:
     def _said(self, clues: Clues) -> Iterator[Finding | None]:
         # The handler's signals before the rules: one for every Exception must not undo a GiveUp.
         if is_a(clues.error, GiveUp):
-            yield Finding(clues, Category.PERMANENT, "the handler gave up", final=True)
+            why = as_text(clues.held.get("redrive_why")) or "the handler gave up"
+            yield Finding(clues, Category.PERMANENT, why, final=True)
         if is_a(clues.error, RetryLater):
             yield Finding(clues, Category.TRANSIENT, "the handler asked to be run later")
         for rule in self._rules:
@@ -71,7 +72,8 @@ class Judge:
             yield Finding(clues, Category.UNKNOWN, why)
         if "redrive_category" in clues.held:
             word = as_text(clues.held["redrive_category"]) or ""
-            yield _row(clues, _CATEGORIES, word, f"redrive_category is {word}")
+            why = as_text(clues.held.get("redrive_why")) or f"redrive_category is {word}"
+            yield _row(clues, _CATEGORIES, word, why)
         if is_a(clues.error, BaseExceptionGroup):
             yield self._worst(clues)
 

@@ -259,7 +259,7 @@ INNER_PLACES: Final = _places("""
 """)
 
 _OTHERS = _places(
-    "retry_after cooldown_time redrive_category request_id errno __suppress_context__"
+    "retry_after cooldown_time redrive_category redrive_why request_id errno __suppress_context__"
 )
 ATTRIBUTES: Final = frozenset(
     root

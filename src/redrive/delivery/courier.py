@@ -1,0 +1,218 @@
+"""One endpoint: what goes out to it with each attempt, and what its answer means.
+
+Everything secret (the token, the signing secrets, the values of headers, the URL) stays in here: it is
+in no job, and is taken out of every text that an error carries to the outside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, TypedDict
+from urllib.parse import parse_qsl, quote
+
+from redrive import _duration
+from redrive._duration import Duration
+from redrive.delivery import guard, signing, wire
+from redrive.delivery.guard import Allowed
+from redrive.delivery.wire import Deadline, Reply, Sent
+from redrive.errors import NoAnswer, Redirected, TokenMissing, Undelivered, UsageError
+from redrive.redact import MASK
+
+if TYPE_CHECKING:
+    import ssl
+
+    from redrive._json import Json
+
+_TOKEN: Final = re.compile(r"[!-~]+")
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(r"[ -~]*")
+_OURS: Final = frozenset(
+    (
+        *("Host", "Connection", "Content-Length", "Transfer-Encoding", "Accept-Encoding", "Expect"),
+        *("Idempotency-Key", "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"),
+    )
+)
+_SUCCESS, _REDIRECT, _FAILURE = 200, 300, 400
+_SHORTEST_SECRET, _SHORTEST_PIECE, _SHOWN = 4, 12, 500
+
+
+class EndpointSettings(TypedDict, total=False):
+    """What may be said about an endpoint, in code or in a file."""
+
+    url: str
+    token_env: str
+    """The environment variable with the bearer token; read when something is sent."""
+    secret_env: str | Sequence[str]
+    """The environment variables with signing secrets; two while one replaces the other."""
+    headers: Mapping[str, str]
+    key_field: str
+    """Put the key into this field of the body, too."""
+    idempotent: bool
+    """Sending twice does no harm, so what got no answer may be sent again without a key."""
+    timeout: Duration
+    """For everything together; 30 s."""
+    allow: Sequence[str]
+    """What is allowed beyond https to public addresses; see `Allowed.read`."""
+    ca_file: str | os.PathLike[str]
+    """The only authorities whose certificates are believed, instead of the system's."""
+
+
+class Courier:
+    """Sends to one endpoint."""
+
+    def __init__(self, name: str, settings: EndpointSettings) -> None:
+        self.name = name
+        try:
+            self._read(settings)
+        except UsageError as error:
+            msg = f"endpoint {name!r}: {error}"
+            raise UsageError(msg) from None
+
+    def _read(self, settings: EndpointSettings) -> None:
+        unknown = settings.keys() - EndpointSettings.__annotations__.keys()
+        if unknown:
+            msg = f"{', '.join(sorted(unknown))} means nothing; known: {', '.join(EndpointSettings.__annotations__)}"
+            raise UsageError(msg)
+        self._allowed = Allowed.read(_texts(settings.get("allow", ()), "allow"))
+        self.target = guard.target_of(_text(settings.get("url"), "url"), self._allowed)
+        self._token_env = _text(settings.get("token_env", ""), "token_env")
+        self._secret_env = _names(settings.get("secret_env", ()))
+        ours = {*_OURS, "Authorization"} if self._token_env else _OURS
+        self._headers = _headers(settings.get("headers", {}), ours)
+        self.key_field = _text(settings.get("key_field", ""), "key_field")
+        self._is_idempotent = bool(settings.get("idempotent", False))
+        self._seconds = _duration.seconds(settings.get("timeout", 30.0), name="timeout")
+        self._ca_file = settings.get("ca_file")
+
+    def deliver(self, body: Json, *, ident: str, key: str | None) -> Reply:
+        """Post a body; gives the reply of a success and raises for everything else.
+
+        `ident` names the message to a receiver who checks signatures; `key`, if there is one, goes
+        out as `Idempotency-Key`.
+        """
+        token, secrets = self._token(), self._secrets()
+        headers = {"User-Agent": "redrive", "Content-Type": "application/json", **self._headers}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        if key is not None:
+            headers["Idempotency-Key"] = key
+            if self.key_field and isinstance(body, dict):
+                body = {**body, self.key_field: key}
+        data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        if secrets:
+            headers |= signing.sign(ident, data, secrets, time.time())
+        reply = self._post(headers, data, may_repeat=key is not None or self._is_idempotent)
+        if _SUCCESS <= reply.status < _REDIRECT:
+            return reply
+        raise self._failure(reply, [token, *secrets])
+
+    def _post(self, headers: Mapping[str, str], data: bytes, *, may_repeat: bool) -> Reply:
+        deadline, sent = Deadline(self._seconds), Sent()
+        addresses = guard.checked(self.target, self._allowed, within=deadline.left())
+        tls = self._tls if self.target.scheme == "https" else None
+        try:
+            return wire.post(
+                self.target, addresses, headers, data, tls=tls, deadline=deadline, sent=sent
+            )
+        except OSError as error:
+            if not sent.whole or may_repeat:
+                raise
+            msg = f"{self.name} got all of it and gave no answer; it may have been done"
+            raise NoAnswer(msg) from error
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return wire.context(None if self._ca_file is None else os.fspath(self._ca_file))
+
+    def _token(self) -> str:
+        return self._from_environment(self._token_env) if self._token_env else ""
+
+    def _secrets(self) -> list[str]:
+        secrets = {name: self._from_environment(name) for name in self._secret_env}
+        for name, secret in secrets.items():
+            if not signing.is_secret(secret):
+                msg = f"{self.name} cannot be sent to: {name} must be {signing.SECRET}"
+                raise TokenMissing(msg)
+        return list(secrets.values())
+
+    def _from_environment(self, name: str) -> str:
+        value = os.environ.get(name, "").strip()
+        if not _TOKEN.fullmatch(value):
+            what = "holds more than visible ASCII characters" if value else "is not set"
+            msg = f"{self.name} cannot be sent to: the environment variable {name} {what}"
+            raise TokenMissing(msg)
+        return value
+
+    def _failure(self, reply: Reply, secrets: Iterable[str]) -> Undelivered:
+        hidden = sorted({*secrets, *self._hidden()}, key=len, reverse=True)
+        headers = {name: _without(value, hidden) for name, value in reply.headers.items()}
+        text = _without(_text_of(reply), hidden)
+        kind = Redirected if _REDIRECT <= reply.status < _FAILURE else Undelivered
+        more = f": {text[:_SHOWN]}" if text.strip() else ""
+        msg = f"{self.name} answered {reply.status}{more}"
+        return kind(msg, status_code=reply.status, headers=headers, body=text)
+
+    def _hidden(self) -> Iterator[str]:
+        """List what of this endpoint's settings nobody else is to read."""
+        path, _, query = self.target.path.partition("?")
+        yield from self._headers.values()
+        yield from (path, query)
+        pieces = [*path.split("/"), *(value for _, value in parse_qsl(query))]
+        yield from (piece for piece in pieces if len(piece) >= _SHORTEST_PIECE)
+
+
+def _without(text: str, secrets: Iterable[str]) -> str:
+    """Take secrets out of what the other side said, also as JSON or a URL would spell them."""
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_SECRET:
+            for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe="")):
+                text = text.replace(form, MASK)
+    return text
+
+
+def _text_of(reply: Reply) -> str:
+    """Give the body as text; one that is packed or no text says nothing to people."""
+    if reply.headers.get("content-encoding", "identity").lower() != "identity":
+        return ""
+    text = reply.body.decode("utf-8", "replace")
+    return "" if "\0" in text else text
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        msg = f"{name} must be text" if value is not None else f"{name} is missing"
+        raise UsageError(msg)
+    return value
+
+
+def _texts(values: Iterable[object], name: str) -> list[str]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        msg = f'{name} must be a list, as in {name}=["…"]'
+        raise UsageError(msg)
+    return [_text(value, name) for value in values]
+
+
+def _names(value: str | Sequence[str]) -> list[str]:
+    return [value] if isinstance(value, str) else _texts(value, "secret_env")
+
+
+def _headers(headers: Mapping[str, object], ours: Collection[str]) -> dict[str, str]:
+    if not isinstance(headers, Mapping):
+        msg = "headers must be a table of names and values"
+        raise UsageError(msg)
+    found: dict[str, str] = {}
+    for name, value in headers.items():
+        title = _text(name, "the name of a header").title()
+        if not _NAME.fullmatch(title) or title in ours or title in found:
+            msg = f"the header {name!r} is ours to set, there twice, or no name"
+            raise UsageError(msg)
+        found[title] = _text(value, f"the header {name}")
+        if not _VALUE.fullmatch(found[title]):
+            msg = f"the header {name} may hold visible ASCII characters and spaces only"
+            raise UsageError(msg)
+    return found

@@ -1,0 +1,268 @@
+"""Where a request may go: https to the public internet, and beyond that only what is listed.
+
+Whoever names an address must not reach what only this machine can. The text of a host proves nothing
+(2130706433 is 127.0.0.1, and a name is whatever DNS says today), so the *resolved* addresses are
+judged, all of them, and only these are connected to: a second answer of DNS is never asked for.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final, NoReturn
+from urllib.parse import urlsplit
+
+from redrive.errors import AddressRefused, UsageError
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+Resolver = Callable[[str, int], Iterable[str]]
+
+_PORTS: Final = {"https": 443, "http": 80}
+_URL: Final = re.compile(r"[!-\[\]-~]+")  # visible ASCII but the backslash
+_HOST: Final = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*"
+)
+_HIGHEST_PORT: Final = 65535
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    return tuple(map(ip_network, text.split()))
+
+
+# Written out, because what Python calls global differs between its versions.
+_NOT_PUBLIC: Final = _networks("""
+    0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24
+    192.0.2.0/24 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24
+    224.0.0.0/4 240.0.0.0/4
+    168.63.129.16/32
+    2001::/23 2001:db8::/32 2002::/16 3fff::/20
+""")
+"""Private, shared, reserved and multicast; a cloud's own service at a public address; tunnels."""
+_PUBLIC_IPV6: Final = IPv6Network("2000::/3")
+_MAPPED: Final = IPv6Network("::ffff:0:0/96")
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+_COMPATIBLE: Final = IPv6Network("::/96")
+_TRANSLATED: Final = IPv6Network("::ffff:0:0:0/96")
+_LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
+_ISATAP: Final = (0x00005EFE, 0x02005EFE)
+_UNSPECIFIED, _LOOPBACK = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A URL, taken apart and found fit to be sent to."""
+
+    scheme: str
+    host: str
+    """A name in lower case, or an address without brackets."""
+    port: int
+    path: str
+    """With the query."""
+
+    @property
+    def authority(self) -> str:
+        """The text of the Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What is allowed beyond https to public addresses on port 443, as whoever set it up listed it."""
+
+    http: bool = False
+    ports: frozenset[int] = frozenset()
+    networks: tuple[Network, ...] = ()
+    hosts: frozenset[str] = frozenset()
+    """Names that are trusted wherever DNS says they are."""
+
+    @classmethod
+    def read(cls, entries: Iterable[str]) -> Allowed:
+        """Read a list: `http`, a port (`:8443`), an address or network, the name of a host.
+
+        >>> Allowed.read(["http", ":8080", "10.1.0.0/16"]).ports
+        frozenset({8080})
+        """
+        listed = [str(entry).strip().lower() for entry in entries]
+        networks = {entry: _network(entry) for entry in listed}
+        ports = frozenset(map(_port, (entry for entry in listed if entry.startswith(":"))))
+        names = {
+            entry
+            for entry in listed
+            if not (entry == "http" or entry[:1] == ":" or networks[entry])
+        }
+        for name in names:
+            if not _HOST.fullmatch(name):
+                msg = f"allow takes http, a :port, an address, a network or a host; found {name!r}"
+                raise UsageError(msg)
+        return cls(
+            http="http" in listed,
+            ports=ports,
+            networks=tuple(filter(None, networks.values())),
+            hosts=frozenset(names),
+        )
+
+
+def _network(entry: str) -> Network | None:
+    try:
+        return ip_network(entry)
+    except ValueError as error:
+        if "/" in entry:
+            msg = f"allow: {entry!r} is no network: {error}"
+            raise UsageError(msg) from None
+        return None
+
+
+def _port(entry: str) -> int:
+    number = entry[1:]
+    if not (number.isascii() and number.isdigit() and 0 < int(number) <= _HIGHEST_PORT):
+        msg = f"allow: {entry!r} is no port; write it as in :8443"
+        raise UsageError(msg)
+    return int(number)
+
+
+def target_of(url: str, allowed: Allowed) -> Target:
+    """Take a URL apart; UsageError says what is wrong with it, without the URL: it may be secret."""
+    try:
+        if not _URL.fullmatch(url):
+            _refuse(
+                "it may hold visible ASCII only, no spaces or backslashes; write a name as xn--…"
+            )
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        _refuse("its host or port cannot be read")
+    if parts.scheme not in _PORTS or (parts.scheme == "http" and not allowed.http):
+        _refuse('it must begin with https:// (plain http only with allow=["http"])')
+    if "@" in parts.netloc:
+        _refuse("a user or password does not belong in it; use token_env or headers")
+    if parts.fragment or url.endswith("#"):
+        _refuse("a #fragment is never sent")
+    port = _PORTS[parts.scheme] if port is None else port
+    if port != _PORTS[parts.scheme] and port not in allowed.ports:
+        _refuse(f'port {port} is not the usual one; if it is meant: allow=[":{port}"]')
+    path = parts.path or "/"
+    return Target(
+        scheme=parts.scheme,
+        host=_host(parts.hostname or "", parts.netloc),
+        port=port,
+        path=f"{path}?{parts.query}" if parts.query else path,
+    )
+
+
+def _refuse(why: str) -> NoReturn:
+    msg = f"the URL cannot be used: {why}"
+    raise UsageError(msg) from None
+
+
+def _host(host: str, netloc: str) -> str:
+    if netloc.startswith("["):
+        try:
+            return str(ip_address(host) if "%" not in host else IPv6Address(""))
+        except ValueError:
+            _refuse("what stands in its brackets is no address (a zone does not belong there)")
+    name = host.removesuffix(".")
+    if not _HOST.fullmatch(name):
+        _refuse("its host is no name and no address")
+    return name
+
+
+def checked(
+    target: Target, allowed: Allowed, *, within: float, resolver: Resolver | None = None
+) -> list[str]:
+    """Give the addresses to connect to; AddressRefused if one of them is not to be reached.
+
+    One is enough: whoever may add a good address beside a bad one would only have to wait.
+    """
+    found = dict.fromkeys(_looked_up(resolver or resolve, target, within))
+    if not found:
+        msg = f"{target.host} has no address"
+        raise socket.gaierror(socket.EAI_NONAME, msg)
+    addresses = [ip_address(one.partition("%")[0]) for one in found]
+    for address in addresses:
+        if target.host not in allowed.hosts and not is_allowed(address, allowed.networks):
+            msg = (
+                f"{target.host} is at {address}, which is not public; nothing was sent. "
+                "If it is meant, list the network in allow"
+            )
+            raise AddressRefused(msg)
+    return [str(address) for address in addresses]
+
+
+def is_allowed(address: Address, networks: Sequence[Network] = ()) -> bool:
+    """Tell whether an address, and each that it carries inside, is public or listed.
+
+    >>> is_allowed(ip_address("2606:4700::1111")), is_allowed(ip_address("::ffff:10.0.0.1"))
+    (True, False)
+    """
+    return all(
+        _is_public(one) or any(one in network for network in networks) for one in carried(address)
+    )
+
+
+def _is_public(address: Address) -> bool:
+    if isinstance(address, IPv6Address) and address not in _PUBLIC_IPV6:
+        return False
+    return not any(address in network for network in _NOT_PUBLIC)
+
+
+def carried(address: Address) -> Iterator[Address]:
+    """Give the addresses that a packet to this one may end up at.
+
+    A mapped or NAT64 address *is* the IPv4 address in it; a tunnel's counts together with what it
+    leads to.
+    """
+    if isinstance(address, IPv4Address):
+        yield address
+        return
+    bits = int(address)
+    if address in _MAPPED or address in _NAT64:
+        yield IPv4Address(bits & 0xFFFFFFFF)
+        return
+    yield IPv6Address(bits)  # without a zone
+    yield from map(IPv4Address, _inside(address, bits))
+
+
+def _inside(address: IPv6Address, bits: int) -> Iterator[int]:
+    last = bits & 0xFFFFFFFF
+    if address.sixtofour is not None:
+        yield int(address.sixtofour)
+    if address.teredo is not None:
+        yield from map(int, address.teredo)
+    if (bits >> 32) & 0xFFFFFFFF in _ISATAP or address in _TRANSLATED or address in _LOCAL_NAT64:
+        yield last
+    if address in _COMPATIBLE and bits not in {_UNSPECIFIED, _LOOPBACK}:
+        yield last
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """Ask the system where a host is."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(sockaddr[0]) for *_, sockaddr in found]
+
+
+def _looked_up(resolver: Resolver, target: Target, within: float) -> list[str]:
+    """Resolve, but wait no longer than that: the system's own look-up knows no time limit."""
+    answers: list[list[str]] = []
+    errors: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            answers.append(list(resolver(target.host, target.port)))
+        except Exception as error:  # noqa: BLE001 - raised again by who waits for it
+            errors.append(error)
+
+    thread = threading.Thread(target=ask, name="redrive-resolve", daemon=True)
+    thread.start()
+    thread.join(within)
+    if errors:
+        raise errors[0]
+    if not answers:
+        msg = f"looking up {target.host} took longer than {within:.3g} s"
+        raise TimeoutError(msg)
+    return answers[0]

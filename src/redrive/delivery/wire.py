@@ -1,0 +1,183 @@
+"""One request over one connection of its own, to addresses that were checked, within one time limit.
+
+The limit holds for everything together: connecting, the handshake, sending, and an answer that comes
+one byte at a time. Of the answer no more is read than is kept.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import TYPE_CHECKING, Any, Final
+
+from redrive.delivery.guard import Target
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+KEPT: Final = 65536
+"""Bytes of the answer's body that are read and kept."""
+CONNECT: Final = 5.0
+"""Seconds to wait for one address to take the connection."""
+
+_LARGEST_HEAD: Final = 131072
+_CHUNK: Final = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What an endpoint answered."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names in lower case; of a name that came twice, the first."""
+    body: bytes = b""
+    """The first 64 KiB, not unpacked."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """How far a request got, for whoever must know when it failed."""
+
+    whole: bool = False
+    """All of it was handed to the network: it may have been acted upon, whatever comes after."""
+
+
+class Deadline:
+    """A point in time by which everything has to be over."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Give what is left of the time; TimeoutError when it is up."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            msg = f"no end after {self._seconds:g} s"
+            raise TimeoutError(msg)
+        return left
+
+
+def context(ca_file: str | None) -> ssl.SSLContext:
+    """Make the TLS settings: certificates are always verified, by the system's roots or by this file."""
+    made = ssl.create_default_context(cafile=ca_file)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    return made
+
+
+def post(
+    target: Target,
+    addresses: Sequence[str],
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    tls: ssl.SSLContext | None,
+    deadline: Deadline,
+    sent: Sent,
+) -> Reply:
+    """Send one POST and give the answer, whatever its status; redirects are answers like others."""
+    line = _Line(_connected(target, addresses, tls, deadline), deadline)
+    with closing(line):
+        connection = HTTPConnection(target.host, target.port)
+        connection.sock = line  # all that it uses is there
+        head = {"Host": target.authority, "Accept-Encoding": "identity", "Connection": "close"}
+        hung_up: OSError | None = None
+        try:
+            connection.request("POST", target.path, body, {**head, **headers})
+            sent.whole = True
+        except ConnectionError as error:
+            hung_up = error  # perhaps not without a word: 413, say
+        try:
+            return _reply(connection.getresponse())
+        except (OSError, HTTPException) as error:
+            if hung_up is not None:
+                raise hung_up from None
+            if isinstance(error, OSError):
+                raise
+            # In words of our own: its text repeats what the other side said.
+            msg = f"the answer is not HTTP ({type(error).__name__})"
+            raise ConnectionError(msg) from None
+
+
+def _connected(
+    target: Target, addresses: Sequence[str], tls: ssl.SSLContext | None, deadline: Deadline
+) -> socket.socket:
+    """Connect to the first address that takes it; the name is only used to verify who is there."""
+    for place, address in enumerate(addresses, 1):
+        try:
+            wait = min(CONNECT, deadline.left())
+            sock = socket.create_connection((address, target.port), wait)
+            break
+        except OSError:
+            if place == len(addresses):
+                raise
+    else:
+        msg = f"{target.host} has no address"
+        raise ConnectionError(msg)
+    try:
+        sock.settimeout(deadline.left())
+        return sock if tls is None else tls.wrap_socket(sock, server_hostname=target.host)
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _reply(response: HTTPResponse) -> Reply:
+    """Read the answer; once its head is here the status counts, however the body ends."""
+    headers: dict[str, str] = {}
+    for name, value in response.getheaders():
+        headers.setdefault(name.lower(), value)
+    body = io.BytesIO()
+    try:
+        while body.tell() < KEPT and (part := response.read1(KEPT - body.tell())):
+            body.write(part)
+    except (OSError, HTTPException):
+        pass
+    return Reply(response.status, headers, body.getvalue())
+
+
+class _Line:
+    """A socket as `http.client` uses it, on which nothing waits past the deadline."""
+
+    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
+        self._sock = sock
+        self._deadline = deadline
+
+    def sendall(self, data: bytes) -> None:
+        for start in range(0, len(data), _CHUNK):
+            self._sock.settimeout(self._deadline.left())
+            self._sock.sendall(data[start : start + _CHUNK])
+
+    def makefile(self, *_: Any) -> io.BufferedReader:
+        return io.BufferedReader(_Reader(self._sock, self._deadline))
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+class _Reader(io.RawIOBase):
+    """Reads from a socket, until the deadline, and no more than an answer may have."""
+
+    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
+        self._sock = sock
+        self._deadline = deadline
+        self._room = _LARGEST_HEAD + KEPT
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        if self._room <= 0:
+            msg = "the answer's head has no end"
+            raise ConnectionError(msg)
+        self._sock.settimeout(self._deadline.left())
+        read = self._sock.recv_into(buffer)
+        self._room -= read
+        return read

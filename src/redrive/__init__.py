@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from redrive import presets
+    from redrive._fallback import Answer, fallback
     from redrive._retry import Simulation, retry, simulate
     from redrive.app import Redrive
     from redrive.errors import (
+        AllProvidersFailed,
         BadPayload,
         GiveUp,
         JobNotFound,
         Kept,
         KeyConflict,
+        ProviderPaused,
         RedriveError,
         Refused,
         RetryLater,
@@ -55,6 +58,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DEAD",
+    "AllProvidersFailed",
+    "Answer",
     "Attempt",
     "BadPayload",
     "Category",
@@ -76,6 +81,7 @@ __all__ = [
     "Pass",
     "Pause",
     "Policy",
+    "ProviderPaused",
     "Reason",
     "Redrive",
     "RedriveError",
@@ -100,6 +106,7 @@ __all__ = [
     "constant",
     "current",
     "exponential",
+    "fallback",
     "fibonacci",
     "linear",
     "presets",
@@ -109,9 +116,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "redrive._fallback": "Answer fallback",
     "redrive._retry": "Simulation retry simulate",
     "redrive.app": "Redrive",
-    "redrive.errors": "BadPayload GiveUp JobNotFound Kept KeyConflict RedriveError Refused RetryLater Skip StoreBusy StoreDamaged StoreError StoreForeign StoreFull StoreLost StoreMissing StoreReadOnly UnknownHandler UsageError",
+    "redrive.errors": "AllProvidersFailed BadPayload GiveUp JobNotFound Kept KeyConflict ProviderPaused RedriveError Refused RetryLater Skip StoreBusy StoreDamaged StoreError StoreForeign StoreFull StoreLost StoreMissing StoreReadOnly UnknownHandler UsageError",
     "redrive.events": "Event",
     "redrive.handler": "Handler Tried",
     "redrive.job": "Attempt Category Failure Group Job Reason State",

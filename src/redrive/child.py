@@ -108,7 +108,14 @@ class Runner:
         if entry is None:
             self._line.tell({"unknown": True})
             return
-        execution = Execution(entry, job, self._app.keeper.settings.clock)
+        keeper = self._app.keeper
+        execution = Execution(
+            entry,
+            job,
+            keeper.settings.clock,
+            lambda: keeper.store,
+            hurried=message["hurried"],
+        )
         self._line.tell({"began": execution.started})
         try:
             with execution:

@@ -251,12 +251,16 @@ class Claim:
 class Done:
     """The handler returned."""
 
+    provider: str | None = None
+    """Which of several providers answered, where there was a choice; the same below."""
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """The handler said there is nothing to do any more."""
 
     reason: str
+    provider: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +275,17 @@ class Failed:
     failure: Failure
     captured: bool = False
     """It failed in ordinary code, and nobody is registered who could run it again."""
+    provider: str | None = None
+    unasked: bool = False
+    """Nothing was tried: every provider is paused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
     """It never started, or was stopped by a shutdown or a pause: nothing is spent."""
+
+    wait: float | None = None
+    """Seconds until it may be run again; None leaves it due when it was."""
 
 
 Outcome = Done | Skipped | AlreadyDone | Failed | Interrupted

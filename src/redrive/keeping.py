@@ -217,7 +217,7 @@ class Keeper:
             job = stored.job
         else:
             job = self.take(job)
-        return Execution(entry, job, self.settings.clock)
+        return Execution(entry, job, self.settings.clock, lambda: self.store)
 
     def take(self, job: Job) -> Job:
         """Count the next attempt of a job that runs in place; nothing is stored."""

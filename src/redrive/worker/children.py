@@ -63,7 +63,14 @@ class Child:
         """One byte into it ends a wait."""
         _children.add(self)
 
-    def run(self, job: Job, entry: Entry, *, on_start: Callable[[], object] | None = None) -> Ran:
+    def run(
+        self,
+        job: Job,
+        entry: Entry,
+        *,
+        hurried: bool = False,
+        on_start: Callable[[], object] | None = None,
+    ) -> Ran:
         """Run a job to its end, whatever that is; `on_start` is called when its handler begins.
 
         ChildFailed means that the handler was not begun, so the job can be given back unharmed.
@@ -76,7 +83,8 @@ class Child:
                 process = self._ready()
                 if process is None:
                     return Ran(Interrupted(), time.time(), 0.0)
-                if ran := self._attempt(process, job, entry, on_start):
+                todo = order(job, _name_of(entry.function.__module__) or "", hurried=hurried)
+                if ran := self._attempt(process, todo, job, entry, on_start):
                     return ran
             raise self._failed("it ends before it begins a job")
         except OSError as error:
@@ -139,11 +147,16 @@ class Child:
         return None
 
     def _attempt(
-        self, process: Process, job: Job, entry: Entry, on_start: Callable[[], object] | None
+        self,
+        process: Process,
+        todo: Message,
+        job: Job,
+        entry: Entry,
+        on_start: Callable[[], object] | None,
     ) -> Ran | None:
         """Have a job run; None if the process ended before it began."""
         process.output.begin(job.id)
-        process.tell(order(job, _name_of(entry.function.__module__) or ""))
+        process.tell(todo)
         ending = _Ending(process, entry, self.grace)
         answer: Message | None = None
         while answer is None and not process.gone:

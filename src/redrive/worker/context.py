@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextvars
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from redrive.errors import UsageError
+from redrive.policy import When
+from redrive.stores.base import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +26,28 @@ class Current:
     """0 before the first retry by a person: only 0 and attempt 1 is the very first try."""
     deadline: float | None = None
     """When its time is up (seconds since 1970), if the handler has a time limit."""
-    _lost: list[bool] = field(default_factory=list)
+    hurried: bool = False
+    """Whether it runs because a person wants it now: waits, pauses and cool-downs do not count."""
+    store: Callable[[], Store] | None = field(default=None, repr=False)
+    """Opens the store that the job is in, for what is shared with other workers."""
+    rules: Sequence[When] = field(default=(), repr=False)
+    """What its policy says about errors."""
+    _lost: list[bool] = field(default_factory=list[bool])
+    _answered: list[str] = field(default_factory=list[str])
 
     @property
     def lease_lost(self) -> bool:
         """Whether the right to run this job was lost: stop, the result will not count."""
         return bool(self._lost)
+
+    @property
+    def provider(self) -> str | None:
+        """The provider that answered last, if `fallback` asked any."""
+        return self._answered[-1] if self._answered else None
+
+    def answered(self, provider: str) -> None:
+        """Keep on the attempt who answered."""
+        self._answered.append(provider)
 
     def lose(self) -> None:
         """Tell the handler that its lease is gone."""
@@ -36,6 +55,11 @@ class Current:
 
 
 _current: contextvars.ContextVar[Current | None] = contextvars.ContextVar("redrive", default=None)
+
+
+def running() -> Current | None:
+    """Give the job this code is running for, if there is one."""
+    return _current.get()
 
 
 def current() -> Current:

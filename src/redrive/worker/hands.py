@@ -129,7 +129,8 @@ class Hands:
         self._finish(task, execution.outcome, execution.started, execution.duration)
 
     def _begin(self, task: Task) -> Execution:
-        execution = Execution(task.entry, task.claim.job, self._site.clock)
+        site = self._site
+        execution = Execution(task.entry, task.claim.job, site.clock, lambda: site.store)
         task.context = execution.context
         task.began = time.monotonic()
         self.running.add(task)

@@ -133,7 +133,7 @@ class Execution(AbstractContextManager["Execution"]):
             reason = redact.error_text(error, _secrets(self.job.payload), limit=500)
             return Skipped(reason, provider)
         failure = failure_of(error, self.entry, self.job, self.clock, self.timed_out)
-        unasked = isinstance(error, AllProvidersFailed) and not error.was_asked
+        unasked = type(error) is AllProvidersFailed and not error.was_asked
         return Failed(failure, provider=provider, unasked=unasked)
 
 

@@ -55,6 +55,7 @@ class Turn(Site):
     """Says how a child can import the program, if it can."""
     _interrupts: Interrupts
     _child: Child | None = None
+    _hurried = False
 
     def run(
         self, *, ignore_waits: bool = False, only: Collection[str] | None = None, limit: int = 0
@@ -64,7 +65,7 @@ class Turn(Site):
         Jobs are claimed one at a time: if one takes this process down, no other is touched.
         """
         _refuse_running_loop(self.registry)
-        self._interrupts = Interrupts()
+        self._interrupts, self._hurried = Interrupts(), ignore_waits
         tally = Tally()
         self.sweep(tally)
         with (
@@ -155,7 +156,9 @@ class Turn(Site):
         claim, entry = task.claim, task.entry
         if entry.is_apart(suspect=claim.job.crashes > 0) and (program := self.program()):
             return self._execute_apart(task, program)
-        execution = Execution(entry, claim.job, self.clock)
+        execution = Execution(
+            entry, claim.job, self.clock, lambda: self.store, hurried=self._hurried
+        )
         task.context = execution.context
         try:
             with execution:
@@ -177,7 +180,7 @@ class Turn(Site):
 
         child = task.child = self._child = self._child or Child(program)
         try:
-            ran = child.run(task.claim.job, task.entry)
+            ran = child.run(task.claim.job, task.entry, hurried=self._hurried)
         except (ChildFailed, KeyboardInterrupt):
             self._give_back([task.claim])
             raise

@@ -1,15 +1,16 @@
 """What a worker and its child say to each other: one JSON object a line, over a socket.
 
 To the child:  {"path": [...]}                     where to look for modules; the first message
-               {"job": ..., "payload": ..., "module": ...}   run this; the handler is found in there
+               {"job": ..., "payload": ..., "module": ..., "hurried": ...}   run this; the handler
+                                                   is found in that module
                {"lost": ID}                        that job's lease is gone
                {"end": true}                       stop what runs
                {"bye": true}                       no more work
 From it:       {"ready": true} or {"broken": WHY}  once, after the program was imported
                {"unknown": true}                   the program has no such handler
                {"began": WHEN}                     from here on a death is the job's
-               {"outcome": ..., "took": SECONDS, "spoiled": WHAT}   its end; `spoiled` names what
-                                                   the handler left changed
+               {"outcome": ..., "provider": ..., "took": SECONDS, "spoiled": WHAT}   its end;
+                                                   `spoiled` names what the handler left changed
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ def message_in(line: bytes) -> Message:
     return cast("Message", found) if isinstance(found, dict) else {}
 
 
-def order(job: Job, module: str) -> Message:
+def order(job: Job, module: str, *, hurried: bool) -> Message:
     """Say which job to run."""
-    return {"job": head_to_dict(job), "payload": job.payload, "module": module}
+    named = {"job": head_to_dict(job), "payload": job.payload, "module": module}
+    return {**named, "hurried": hurried}
 
 
 def job_in(message: Message) -> Job:
@@ -50,22 +52,27 @@ def job_in(message: Message) -> Job:
 def said(outcome: Outcome) -> Message:
     """Say how a job ended; a child knows no other ends than these three."""
     match outcome:
-        case Failed(failure):
-            return {"outcome": "failed", "failure": failure_to_dict(failure)}
-        case Skipped(reason):
-            return {"outcome": "skipped", "reason": reason}
+        case Failed(failure, _, provider, unasked):
+            told = {"failure": failure_to_dict(failure), "unasked": unasked}
+            return {"outcome": "failed", "provider": provider, **told}
+        case Skipped(reason, provider):
+            return {"outcome": "skipped", "provider": provider, "reason": reason}
+        case Done(provider):
+            return {"outcome": "done", "provider": provider}
         case _:
             return {"outcome": "done"}
 
 
 def outcome_in(message: Message) -> Outcome:
     """Give the end that a message tells."""
+    provider = message.get("provider")
     match message.get("outcome"):
         case "done":
-            return Done()
+            return Done(provider)
         case "skipped":
-            return Skipped(str(message.get("reason", "")))
+            return Skipped(str(message.get("reason", "")), provider)
         case "failed":
-            return Failed(failure_from_dict(message["failure"]))
+            failure = failure_from_dict(message["failure"])
+            return Failed(failure, provider=provider, unasked=message["unasked"])
         case _:
             return Interrupted()

@@ -1,0 +1,174 @@
+"""Cool-downs of providers: pauses, kept as notes in a store and so shared by all workers.
+
+`pause:provider:NAME` lives as long as the cool-down. It is a pause like any other: people see it in
+`redrive status`, end it with `redrive resume provider:NAME`, or make one of their own, which is left
+alone here. `cooled:NAME` outlives it for an hour, so that the next cool-down is longer than the last,
+and one caller at a time finds out whether the provider works again.
+
+Every write is a compare-and-set on what was read before the provider was asked: of many who fail at
+once one counts, and who comes late changes nothing. A store that does not answer stops nobody: then
+providers are asked as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
+
+from redrive import _duration, _log, redact
+from redrive.classify.clues import as_whole
+from redrive.errors import StoreError
+from redrive.job import Category, Failure
+from redrive.stores.base import PAUSE, Note, Store
+from redrive.strategy import RetryStrategy, delay_after
+
+log = _log.log.getChild("fallback")
+T = TypeVar("T")
+_CATEGORIES = {category.value: category for category in Category}
+
+PROVIDER = PAUSE + "provider:"
+COOLED = "cooled:"
+_REMEMBERED = 3600.0
+"""Seconds after a cool-down in which another one is longer."""
+_PROBE = 60.0
+"""Seconds that a probe has until another caller may try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How it stands with a provider."""
+
+    name: str
+    left: float | None = None
+    """Seconds until its pause ends, for ever being infinity; None if it is not paused."""
+    is_told: bool = False
+    """Whether the server or a person said how long; else it is our own guess."""
+    is_ours: bool = False
+    """Whether the pause is a cool-down; else it is a person's."""
+    is_probed: bool = False
+    """Whether somebody finds out just now whether it works again."""
+    category: Category = Category.TRANSIENT
+    reason: str = ""
+    count: int = 0
+    """Cool-downs in a row."""
+    pause: int = 0
+    """The version of the pause."""
+    memory: int = 0
+    """The version of what is remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cooling:
+    """The cool-downs in one store: how long they are, and whose turn it is to probe."""
+
+    store: Store
+    strategy: RetryStrategy
+    longest: float
+
+    def look(self, names: Collection[str]) -> list[Standing]:
+        """Say how it stands with these providers."""
+        return self._fenced(lambda: self._look(names)) or [Standing(name) for name in names]
+
+    def _look(self, names: Collection[str]) -> list[Standing]:
+        pauses = {note.name: note for note in self.store.notes(PROVIDER)}
+        memories = {note.name: note for note in self.store.notes(COOLED)}
+        if not pauses and not memories:
+            return []
+        now = self.store.now()
+        return [
+            _standing(name, pauses.get(PROVIDER + name), memories.get(COOLED + name), now)
+            for name in names
+        ]
+
+    def probe(self, standing: Standing) -> Standing | None:
+        """Be the one who asks a provider after its cool-down; None if another one is."""
+        if not standing.memory:
+            return standing
+        if standing.is_probed:
+            return None
+        return self._fenced(lambda: self._probe(standing))
+
+    def _probe(self, standing: Standing) -> Standing | None:
+        value = {"count": standing.count, "probe": self.store.now()}
+        written = self._write(COOLED + standing.name, value, standing.memory, _REMEMBERED)
+        return replace(standing, memory=written.version) if written else None
+
+    def cool(self, standing: Standing, failure: Failure) -> float:
+        """Let a provider rest after a failure; gives for how many seconds."""
+        told = failure.hint is not None
+        guess = delay_after(self.strategy, standing.count, random.random)
+        seconds = min(failure.hint if failure.hint is not None else guess, self.longest)
+        left = standing.left or 0.0
+        if left >= seconds or (standing.left is not None and not standing.is_ours):
+            return left
+        self._fenced(lambda: self._cool(standing, failure, seconds, told=told))
+        return seconds
+
+    def _cool(self, standing: Standing, failure: Failure, seconds: float, *, told: bool) -> None:
+        name, memory = standing.name, {"count": standing.count + 1}
+        remembered = seconds + _REMEMBERED
+        if not self._write(COOLED + name, memory, standing.memory, remembered):
+            return
+        why = f"{failure.category}, {failure.why}"
+        value = {
+            "by": "fallback",
+            "reason": why,
+            "since": self.store.now(),
+            "category": failure.category,
+            "told": told,
+        }
+        if self._write(PROVIDER + name, value, standing.pause, seconds):
+            level = log.error if failure.category is Category.AUTH else log.warning
+            level("%s cools down for %s: %s", name, _duration.words(seconds), redact.inert(why))
+
+    def warm(self, standing: Standing) -> None:
+        """Take note that a provider works again."""
+        if standing.memory:
+            self._fenced(lambda: self._warm(standing))
+
+    def _warm(self, standing: Standing) -> None:
+        if standing.pause and standing.is_ours:
+            self.store.note(PROVIDER + standing.name, None, expected=standing.pause)
+        if self.store.note(COOLED + standing.name, None, expected=standing.memory):
+            log.info("%s works again", standing.name)
+
+    def _write(self, name: str, value: object, expected: int, lasts: float) -> Note | None:
+        return self.store.note(name, json.dumps(value), expected=expected, expires_in=lasts)
+
+    def _fenced(self, work: Callable[[], T]) -> T | None:
+        try:
+            return work()
+        except StoreError as error:
+            log.warning("cool-downs are not kept, the store does not answer: %s", error)
+            return None
+
+
+def _standing(name: str, pause: Note | None, memory: Note | None, now: float) -> Standing:
+    told, known = _read(pause), _read(memory)
+    left = None if pause is None else math.inf if pause.expires_in is None else pause.expires_in
+    probed = known.get("probe")
+    return Standing(
+        name,
+        left=left,
+        is_told=pause is not None and told.get("told") is not False,
+        is_ours="category" in told,
+        is_probed=isinstance(probed, float) and 0 <= now - probed < _PROBE,
+        category=_CATEGORIES.get(told.get("category", ""), Category.TRANSIENT),
+        reason=str(told.get("reason", "")),
+        count=as_whole(known.get("count")) or 0,
+        pause=pause.version if pause else 0,
+        memory=memory.version if memory else 0,
+    )
+
+
+def _read(note: Note | None) -> dict[str, Any]:
+    """Read a note; empty for what nobody can read."""
+    try:
+        value: object = json.loads(note.value) if note else {}
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,334 @@
+"""Several providers for one piece of work: the first that can does it, in order of preference.
+
+Each is asked once. Who is limited or fails cools down (`_cooling`), and the next call begins with
+another. Nothing here retries, and nothing decides what becomes of a job: when no provider is left,
+one error carries all of theirs, and the policy decides about it as about any other.
+
+Whom a call asks, in this order:
+
+1. those that are not paused; after a cool-down one caller at a time, as a probe;
+2. those that another caller probes just now;
+3. those that cool down by our own guess, if another was asked and failed: better than nothing.
+
+Who is paused by a person, or said how long to leave it alone, is not asked; and if all are paused,
+nobody is.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from redrive import _duration, redact
+from redrive._aio import Threads, hop
+from redrive._cooling import Cooling, Standing, log
+from redrive._duration import Duration
+from redrive._patience import look_at, warn_of
+from redrive.classify import classify
+from redrive.classify.clues import gather, guarded
+from redrive.classify.judge import _matches
+from redrive.classify.tables import WORST_FIRST
+from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError, UsageError
+from redrive.job import Category, Failure
+from redrive.policy import When, _category
+from redrive.stores.base import Store
+from redrive.strategy import RetryStrategy, exponential
+from redrive.worker.context import running
+from redrive.worker.pauses import OUTAGES
+from redrive.worker.registry import check_lane
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PASSES = frozenset(Category) - {Category.INVALID, Category.PERMANENT}
+"""On these the next provider is asked. What is wrong with the input is wrong for all of them."""
+COOLDOWN = exponential(30, cap=600, jitter="none")
+_HOPELESS = frozenset({Category.INVALID, Category.PERMANENT, Category.AUTH})
+_threads = Threads()
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A provider that was asked and failed."""
+
+    provider: str
+    category: Category
+    why: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return redact.inert(f"{self.provider}: {self.category}, {self.why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[R]):
+    """What a provider gave, who it was, and who failed before it."""
+
+    value: R
+    winner: str
+    tried: tuple[Miss, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Chain:
+    """What a `fallback` was told once."""
+
+    providers: Mapping[str, Callable[..., Any]]
+    passes: frozenset[Category]
+    rules: tuple[When, ...]
+    cooldown: RetryStrategy
+    longest: float
+    store: Store | None
+
+    @functools.cached_property
+    def look_at_clients(self) -> None:
+        """Warn, at the first call, of clients that retry by themselves."""
+        for name, function in self.providers.items():
+            look_at(function, name)
+
+    @functools.cached_property
+    def own_store(self) -> Store:
+        """Where cool-downs are kept outside of a job: in this process."""
+        from redrive.stores.memory import MemoryStore  # noqa: PLC0415 - jobs have a store
+
+        return MemoryStore()
+
+
+@overload
+def fallback(  # type: ignore[overload-overlap] # pyright: ignore[reportOverlappingOverload]
+    *,
+    on: Iterable[Category | str | When] = ...,
+    cooldown: RetryStrategy = ...,
+    longest: Duration = ...,
+    store: Store | None = ...,
+    **providers: Callable[P, Awaitable[R]],
+) -> Callable[P, Awaitable[Answer[R]]]: ...
+
+
+@overload
+def fallback(
+    *,
+    on: Iterable[Category | str | When] = ...,
+    cooldown: RetryStrategy = ...,
+    longest: Duration = ...,
+    store: Store | None = ...,
+    **providers: Callable[P, R],
+) -> Callable[P, Answer[R]]: ...
+
+
+def fallback(
+    *,
+    on: Iterable[Category | str | When] = (),
+    cooldown: RetryStrategy = COOLDOWN,
+    longest: Duration = "24h",
+    store: Store | None = None,
+    **providers: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Make one function of several that do the same: `fallback(openai=ask_openai, claude=ask_claude)`.
+
+    They are asked in this order, all with the same arguments; all are plain, or all are async. The
+    result is an `Answer`: `value`, `winner`, and who was `tried` before. If none answers,
+    AllProvidersFailed is raised.
+
+    `on` is what makes the next one be asked: categories (`Category` alone is all of them), and
+    `when(…)` rules, which also say what an error is. Without categories these are all but invalid and
+    permanent; such an error goes on up as it is. `cooldown` is how long a provider rests where it
+    does not say so itself, `longest` the most in any case. Cool-downs are kept in the store of the
+    job that runs; outside of one in `store`, or in this process.
+    """
+    wanted = tuple(on)
+    chain = _Chain(
+        providers=providers,
+        passes=frozenset(_category(one) for one in wanted if not isinstance(one, When)) or PASSES,
+        rules=tuple(one for one in wanted if isinstance(one, When)),
+        cooldown=cooldown,
+        longest=_duration.seconds(longest, name="longest"),
+        store=store,
+    )
+    kinds = {_checked(name, function) for name, function in providers.items()}
+    if len(kinds) != 1:
+        msg = "fallback() needs providers, all plain or all async: fallback(openai=f, claude=g)"
+        raise UsageError(msg)
+    return _async(chain) if kinds.pop() else _plain(chain)
+
+
+def _plain(chain: _Chain) -> Callable[..., Answer[Any]]:
+    @functools.wraps(next(iter(chain.providers.values())))
+    def ask(*args: Any, **kwargs: Any) -> Answer[Any]:
+        call = _Call(chain)
+        while (asked := call.next()) is not None:
+            try:
+                value = chain.providers[asked.name](*args, **kwargs)
+            except Exception as error:
+                if not call.failed(asked, error):
+                    raise
+            else:
+                return call.won(asked, value)
+        raise call.error()
+
+    return ask
+
+
+def _async(chain: _Chain) -> Callable[..., Awaitable[Answer[Any]]]:
+    @functools.wraps(next(iter(chain.providers.values())))
+    async def ask(*args: Any, **kwargs: Any) -> Answer[Any]:
+        call = _Call(chain)
+        while (asked := await hop(_threads, call.next)) is not None:
+            try:
+                value = await chain.providers[asked.name](*args, **kwargs)
+            except Exception as error:
+                if not await hop(_threads, call.failed, asked, error):
+                    raise
+            else:
+                return await hop(_threads, call.won, asked, value)
+        raise call.error()
+
+    return ask
+
+
+class _Call:
+    """One call: whom it asks, and what came of it. Sync and async callers share it."""
+
+    def __init__(self, chain: _Chain) -> None:
+        self._chain = chain
+        self._job = running()
+        self._rules = (*chain.rules, *(self._job.rules if self._job else ()))
+        self._standings: list[Standing] = []
+        self._left: list[_Leaf] = []
+        self._turns = self._order()
+        self._began = 0.0
+
+    def next(self) -> Standing | None:
+        """Give whom to ask next."""
+        asked = next(self._turns, None)
+        self._began = time.perf_counter()
+        return asked
+
+    def _order(self) -> Iterator[Standing]:
+        self._chain.look_at_clients  # noqa: B018 - once
+        self._cooling = Cooling(self._store(), self._chain.cooldown, self._chain.longest)
+        self._standings = self._cooling.look(self._chain.providers)
+        later: list[Standing] = []
+        for standing in self._standings:
+            if self._job is not None and self._job.hurried:
+                yield standing
+            elif standing.left is None and (mine := self._cooling.probe(standing)):
+                yield mine
+            elif standing.left is None or not standing.is_told:
+                later.append(standing)
+        for standing in sorted(later, key=lambda one: one.left is not None):
+            if standing.left is None or self._left:
+                yield standing
+
+    def _store(self) -> Store:
+        """Give the store of cool-downs; one that cannot be opened stops nobody."""
+        opened = self._job.store if self._job else None
+        if self._chain.store is None and opened is not None:
+            with suppress(StoreError):
+                return opened()
+        return self._chain.store or self._chain.own_store
+
+    def failed(self, asked: Standing, error: Exception) -> bool:
+        """Take note of a provider's error; False if it is not to be covered by another one."""
+        if issubclass(type(error), Skip):
+            return False
+        failure = classify(error, rules=self._rules, now=time.time())
+        seconds = time.perf_counter() - self._began
+        rests = failure.category in OUTAGES and not failure.final
+        wait = self._cooling.cool(asked, failure) if rests else None
+        warn_of(error, asked.name)
+        if self._passes(failure, error):
+            miss = Miss(asked.name, failure.category, failure.why, seconds)
+            self._left.append(_Leaf(miss, error, failure, failure.hint or wait))
+            return True
+        for leaf in self._left:
+            with suppress(Exception):  # an error may refuse notes
+                error.add_note(f"redrive: before it failed {leaf.miss}")
+        if self._job is not None:
+            self._job.answered(asked.name)
+        return False
+
+    def _passes(self, failure: Failure, error: Exception) -> bool:
+        if failure.final:
+            return False
+        if failure.category in self._chain.passes:
+            return True
+        clues = guarded(gather, error) if self._chain.rules else None
+        return clues is not None and any(
+            guarded(_matches, rule, clues) for rule in self._chain.rules
+        )
+
+    def won(self, asked: Standing, value: R) -> Answer[R]:
+        """Take note of who answered."""
+        kind = type(value)
+        if issubclass(kind, Iterator | AsyncIterator):
+            msg = (
+                f"provider {asked.name} gave a {kind.__name__}, which may still break off; "
+                "read the stream to its end in the provider, and return what it came to"
+            )
+            raise UsageError(msg)
+        self._cooling.warm(asked)
+        misses = tuple(leaf.miss for leaf in self._left)
+        after = f", after {'; '.join(map(str, misses))}" if misses else ""
+        job = f" for job {self._job.job_id}" if self._job else ""
+        log.info("%s answered%s%s", asked.name, job, after)
+        if self._job is not None:
+            self._job.answered(asked.name)
+        return Answer(value, asked.name, misses)
+
+    def error(self) -> AllProvidersFailed:
+        """Give the one error that carries those of all providers."""
+        known = {leaf.miss.provider: leaf for leaf in self._left}
+        leaves = [known.get(one.name) or _paused(one) for one in self._standings]
+        best = max(leaves, key=lambda leaf: WORST_FIRST.index(leaf.failure.category))
+        words = "; ".join(str(leaf.miss) for leaf in leaves)
+        error = AllProvidersFailed(f"no provider answered: {words}", [one.error for one in leaves])
+        error.failures = {leaf.miss.provider: leaf.failure for leaf in leaves}
+        error.was_asked = bool(known)
+        error.redrive_category = best.failure.category
+        error.redrive_why = f"no provider answered, the most hopeful is {best.miss}"
+        error.cooldown_time = _earliest(leaves)
+        error.code = "/".join(f"{one.miss.provider}:{one.miss.category}" for one in leaves)
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A provider that gave no answer, and when it may be asked again, if that is known."""
+
+    miss: Miss
+    error: Exception
+    failure: Failure
+    wait: float | None = field(default=None)
+
+
+def _paused(standing: Standing) -> _Leaf:
+    why = f"not asked, it is paused: {standing.reason or 'no reason given'}"
+    failure = Failure(category=standing.category, why=why, type="ProviderPaused", message=why)
+    error = ProviderPaused(f"{standing.name} was {why}")
+    return _Leaf(Miss(standing.name, standing.category, why, 0.0), error, failure, standing.left)
+
+
+def _earliest(leaves: list[_Leaf]) -> float | None:
+    """Say when the first provider may be asked again; None if that is for the policy to say."""
+    hopeful = [one.wait for one in leaves if one.failure.category not in _HOPELESS]
+    waits = [wait for wait in hopeful if wait is not None and wait != float("inf")]
+    return min(waits) if waits and None not in hopeful else None
+
+
+def _checked(name: str, function: Callable[..., Any]) -> bool:
+    """Say whether a provider is async; refuse what could not be asked as a whole."""
+    check_lane(f"provider:{name}")
+    if not callable(function):
+        msg = f"provider {name} must be a function; found {function!r}"
+        raise UsageError(msg)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        msg = f"provider {name} is a generator; read the stream to its end, and return what it came to"
+        raise UsageError(msg)
+    call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async one
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)

@@ -1,0 +1,64 @@
+"""Clients that retry by themselves behind a provider's back: found out, and said once.
+
+Two layers that retry multiply: three tries of a client under five of a job are fifteen requests, and
+the waits of the client hold up the other provider. No client library is imported: OpenAI's,
+Anthropic's and those generated like them have `max_retries`, and count their retries in a header of
+the request.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from redrive._cooling import log
+from redrive.classify.clues import as_text, as_whole, guarded, reach
+
+_HEADER = "x-stainless-retry-count"
+_warned: set[str] = set()
+
+
+def look_at(function: Callable[..., Any], provider: str) -> None:
+    """Warn of clients that a provider uses, as far as they can be seen from outside."""
+    used = guarded(lambda: list(_used_by(function))) or []
+    for client in (*used, *(reach(thing, "_client") for thing in used)):
+        retries = as_whole(reach(client, "max_retries")) or 0
+        if retries > 0 and reach(client, "base_url") is not None:
+            _warn(provider, f"up to {retries} times")
+
+
+def warn_of(error: Exception, provider: str) -> None:
+    """Warn of a client whose request had been repeated before it failed."""
+    headers = reach(error, "request", "headers")
+    count = guarded(int, as_text(reach(headers, _HEADER)) or "") or 0
+    if count > 0:
+        _warn(provider, f"{count} times just now")
+
+
+def _warn(provider: str, how: str) -> None:
+    if provider not in _warned:
+        _warned.add(provider)
+        log.warning(
+            "the client of provider %s retries by itself, %s; give it max_retries=0, for two "
+            "layers that retry multiply and hold up the other provider",
+            provider,
+            how,
+        )
+
+
+def _used_by(function: Any) -> Iterator[object]:
+    """List what a function holds: bound arguments, its object, its closure and its globals."""
+    if isinstance(function, partial):
+        yield from (*function.args, *function.keywords.values())
+        yield from _used_by(function.func)
+        return
+    if inspect.ismethod(function):
+        yield function.__self__
+        yield from (getattr(function.__self__, "__dict__", None) or {}).values()
+        function = function.__func__
+    if inspect.isfunction(function):
+        yield from (cell.cell_contents for cell in function.__closure__ or ())
+        names, found = function.__code__.co_names, function.__globals__
+        yield from (found[name] for name in names if name in found)

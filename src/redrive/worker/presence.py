@@ -10,7 +10,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from redrive.job import Category, Failed, State
 from redrive.policy import Policy
@@ -49,7 +49,7 @@ def read(note: Note) -> Mapping[str, Any]:
         value = json.loads(note.value)
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def served(store: Store, what: Literal["handlers", "lanes"]) -> frozenset[str]:

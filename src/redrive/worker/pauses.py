@@ -60,7 +60,7 @@ class Pauses:
             return outcome
         if outcome.unasked:
             log.info("job %s: every provider is paused; nothing is spent", job.id)
-            return Interrupted(outcome.failure.hint)
+            return Interrupted(outcome.failure.hint or entry.policy.pause.probe)
         note = self._tripped(job.lane)
         if note is None or _read(note)["mode"] != "paused":
             return outcome

@@ -1,0 +1,256 @@
+"""Many callers of one fallback: threads, coroutines, stores that fail, clients that retry."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from redrive import AllProvidersFailed, StoreError, fallback, retry
+from redrive import _patience as patience
+from redrive.stores.memory import MemoryStore
+from redrive.testing import ManualClock
+
+
+class Busy(Exception):
+    status_code = 503
+
+
+def openai_down(text: str) -> str:
+    raise Busy
+
+
+def claude(text: str) -> str:
+    return f"claude on {text}"
+
+
+def test_the_async_one_does_the_same() -> None:
+    asked: list[str] = []
+
+    async def first(text: str) -> str:
+        asked.append("first")
+        await asyncio.sleep(0)
+        raise Busy
+
+    async def second(text: str) -> str:
+        asked.append("second")
+        return text.upper()
+
+    ask = fallback(first=first, second=second)
+
+    async def main() -> None:
+        answer = await ask("cats")
+        assert (answer.value, answer.winner, len(answer.tried)) == ("CATS", "second", 1)
+        assert (await ask("cats")).winner == "second"
+
+    asyncio.run(main())
+    assert asked == ["first", "second", "second"]
+
+
+def test_a_cancelled_call_asks_nobody_else_and_cools_nobody() -> None:
+    store, asked = MemoryStore(), []
+
+    async def hangs() -> None:
+        asked.append("hangs")
+        await asyncio.Event().wait()
+
+    async def other() -> None:
+        asked.append("other")
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(fallback(store=store, first=hangs, second=other)(), 0.05)
+
+    asyncio.run(main())
+    assert asked == ["hangs"]
+    assert store.notes() == []
+
+
+def test_many_who_fail_at_once_make_one_cool_down() -> None:
+    store = MemoryStore(clock=ManualClock())
+    together = threading.Barrier(8)
+
+    def fails() -> str:
+        together.wait()
+        raise Busy
+
+    ask = fallback(store=store, openai=fails, claude=lambda: "x")
+    with ThreadPoolExecutor(8) as pool:
+        winners = list(pool.map(lambda _: ask().winner, range(8)))
+    assert winners == ["claude"] * 8
+    assert [note.expires_in for note in store.notes("pause:provider:")] == [30]
+    ((remembered),) = store.notes("cooled:")
+    assert '"count": 1' in remembered.value
+
+
+def test_after_a_cool_down_one_caller_probes_and_the_others_do_without() -> None:
+    """F58, F66: nobody storms a provider that comes back."""
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    asked, back, go = [0], threading.Event(), threading.Event()
+
+    def openai() -> str:
+        asked[0] += 1
+        if asked[0] == 1:
+            raise Busy
+        back.set()
+        assert go.wait(10)
+        return "openai"
+
+    ask = fallback(store=store, openai=openai, claude=lambda: "claude")
+    ask()
+    clock.advance(31)
+    with ThreadPoolExecutor(1) as pool:
+        probe = pool.submit(ask)
+        assert back.wait(10)
+        assert [ask().winner for _ in range(5)] == ["claude"] * 5
+        go.set()
+        assert probe.result().winner == "openai"
+    assert asked == [2]
+    assert ask().winner == "openai"
+
+
+def test_a_probe_that_never_ended_is_made_again_after_a_minute() -> None:
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    script: list[BaseException] = [Busy(), KeyboardInterrupt()]
+
+    def openai() -> str:
+        if script:
+            raise script.pop(0)
+        return "openai"
+
+    ask = fallback(store=store, openai=openai, claude=lambda: "claude")
+    ask()
+    clock.advance(31)
+    with pytest.raises(KeyboardInterrupt):
+        ask()
+    assert ask().winner == "claude"
+    clock.advance(61)
+    assert ask().winner == "openai"
+
+
+def test_who_is_probed_is_still_asked_when_nobody_else_is_left() -> None:
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    ask = fallback(store=store, openai=openai_down)
+    for _ in range(2):
+        with pytest.raises(AllProvidersFailed):
+            ask("x")
+        clock.advance(30)
+    (remembered,) = store.notes("cooled:")
+    store.note(remembered.name, f'{{"count": 1, "probe": {clock.now()}}}')
+    clock.advance(30)
+    assert fallback(store=store, openai=claude)("x").winner == "openai"
+
+
+class Broken(MemoryStore):
+    """A store that answers nothing."""
+
+    def notes(self, prefix: str = "") -> Any:
+        raise StoreError("the disk is gone")
+
+    def note(self, name: str, value: str | None, **_: Any) -> Any:
+        return self.notes()
+
+
+def test_a_store_that_does_not_answer_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    ask = fallback(store=Broken(), openai=openai_down, claude=claude)
+    assert [ask("cats").winner for _ in range(2)] == ["claude", "claude"]
+    assert "cool-downs are not kept, the store does not answer: the disk is gone" in caplog.text
+
+
+@pytest.mark.parametrize("value", ["", "7", "[]", '{"category": "new", "told": 1}', '{"by": 1}'])
+def test_a_note_that_nobody_can_read_is_a_pause_all_the_same(value: str) -> None:
+    store = MemoryStore(clock=ManualClock())
+    store.note("pause:provider:openai", value, expires_in=60)
+    store.note("cooled:openai", value)
+    ask = fallback(store=store, openai=lambda: "openai", claude=lambda: "claude")
+    assert ask().winner == "claude"
+
+
+def test_retried_in_place_it_waits_for_the_first_cool_down_to_end() -> None:
+    clock = ManualClock()
+    answers = iter([Busy(), Busy(), "now"])
+
+    def openai() -> str:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    ask = fallback(store=MemoryStore(clock=clock), openai=openai)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock.advance(seconds)
+
+    again = retry(attempts=5, within="1h", sleep=sleep, rand=lambda: 0.0, clock=clock.now)(ask)
+    assert again().value == "now"
+    assert slept == [30, 60]
+
+
+class Client:
+    """A client like OpenAI's and Anthropic's, as far as it can be seen."""
+
+    base_url = "https://api.example.org"
+
+    def __init__(self, max_retries: int) -> None:
+        self.max_retries = max_retries
+
+    def ask(self) -> str:
+        return "x"
+
+
+class Service:
+    """An object that holds a client."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def ask(self) -> str:
+        return self.client.ask()
+
+
+class Completions:
+    """A part of a client, which knows it by `_client`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def create(self) -> str:
+        return self._client.ask()
+
+
+def closure(client: Client) -> Any:
+    return lambda: client.ask().upper()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        closure,
+        lambda client: client.ask,
+        lambda client: Service(client).ask,
+        lambda client: Completions(client).create,
+        lambda client: functools.partial(Client.ask, client),
+    ],
+    ids=["closure", "method", "object", "part", "partial"],
+)
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_client_that_retries_by_itself_is_warned_of_once(
+    make: Any, retries: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(patience, "_warned", set())
+    ask = fallback(openai=make(Client(retries)))
+    ask()
+    ask()
+    said = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    assert len(said) == (1 if retries else 0)
+    assert all("provider openai retries by itself, up to 2 times" in one for one in said)

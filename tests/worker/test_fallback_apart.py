@@ -1,0 +1,73 @@
+"""Providers asked in a child: the winner comes back, and its cool-downs are those of all (B2, B5)."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PROGRAM = """
+from pathlib import Path
+from redrive import Redrive, Skip, fallback
+
+app = Redrive("jobs.db")
+
+def asked(name):
+    with open("asked", "a") as file:
+        print(name, file=file)
+    if Path(f"{name}-is-down").exists():
+        raise ConnectionError(name)
+    return name
+
+ask = fallback(openai=lambda: asked("openai"), claude=lambda: asked("claude"))
+
+@app.handler("ask", isolation="process")
+def handle(skip=False):
+    ask()
+    if skip:
+        raise Skip("enough")
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A program in a directory of its own."""
+    (tmp_path / "askshop.py").write_text(PROGRAM, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("askshop")
+    yield module
+    module.app.close()
+    del sys.modules["askshop"]
+
+
+def test_the_winner_and_the_cool_downs_of_a_child_count(shop: ModuleType, tmp_path: Path) -> None:
+    down = tmp_path / "openai-is-down"
+    down.touch()
+    done, skipped = shop.handle.submit(), shop.handle.submit(skip=True)
+    assert shop.app.run_due().succeeded == 2
+    ends = [shop.app.get(job.id).history[0] for job in (done, skipped)]
+    assert [(end.outcome, end.provider) for end in ends] == [
+        ("done", "claude"),
+        ("skipped", "claude"),
+    ]
+    assert [note.name for note in shop.app.pauses()] == ["pause:provider:openai"]
+    assert (tmp_path / "asked").read_text().split() == ["openai", "claude", "claude"]
+
+
+def test_all_paused_spends_nothing_and_being_wanted_now_asks_them(
+    shop: ModuleType, tmp_path: Path
+) -> None:
+    for name in ("openai", "claude"):
+        shop.app.pause(f"provider:{name}", duration="10m")
+    job = shop.handle.submit()
+    assert shop.app.run_due().taken == 0
+    waiting = shop.app.get(job.id)
+    assert (waiting.attempts, waiting.history) == (0, ())
+    assert 590 < waiting.due - waiting.updated <= 600
+    assert shop.app.run_due(ignore_backoff=True).succeeded == 1
+    assert (tmp_path / "asked").read_text().split() == ["openai"]

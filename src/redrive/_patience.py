@@ -26,7 +26,7 @@ def look_at(function: Callable[..., Any], provider: str) -> None:
     for client in (*used, *(reach(thing, "_client") for thing in used)):
         retries = as_whole(reach(client, "max_retries")) or 0
         if retries > 0 and reach(client, "base_url") is not None:
-            _warn(provider, f"up to {retries} times")
+            _warn(provider, f"max_retries={retries}")
 
 
 def warn_of(error: Exception, provider: str) -> None:
@@ -34,14 +34,14 @@ def warn_of(error: Exception, provider: str) -> None:
     headers = reach(error, "request", "headers")
     count = guarded(int, as_text(reach(headers, _HEADER)) or "") or 0
     if count > 0:
-        _warn(provider, f"{count} times just now")
+        _warn(provider, f"{count} × just now")
 
 
 def _warn(provider: str, how: str) -> None:
     if provider not in _warned:
         _warned.add(provider)
         log.warning(
-            "the client of provider %s retries by itself, %s; give it max_retries=0, for two "
+            "the client of provider %s retries by itself (%s); give it max_retries=0, for two "
             "layers that retry multiply and hold up the other provider",
             provider,
             how,

@@ -253,4 +253,4 @@ def test_a_client_that_retries_by_itself_is_warned_of_once(
     ask()
     said = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     assert len(said) == (1 if retries else 0)
-    assert all("provider openai retries by itself, up to 2 times" in one for one in said)
+    assert all("provider openai retries by itself (max_retries=2)" in one for one in said)

@@ -47,6 +47,8 @@ RIGS: dict[str, Rig] = {
     ),
     "kill": Rig(full="rigs/kill.py", short="rigs/kill.py --short"),
     "kill-control": Rig(full="rigs/kill.py --control", short="rigs/kill.py --control"),
+    "poison": Rig(full="rigs/poison.py", short="rigs/poison.py --short"),
+    "poison-control": Rig(full="rigs/poison.py --control", short="rigs/poison.py --control"),
     "server": Rig(full="rigs/server.py", short="rigs/server.py --short"),
     "server-control": Rig(full="rigs/server.py --control", short="rigs/server.py --control"),
     "cuts": Rig(full="rigs/cuts.py", short="rigs/cuts.py --short"),

@@ -35,7 +35,13 @@ class Crew:
     """A supervisor that can be started again and again on one store."""
 
     def __init__(
-        self, directory: Path, url: str, *options: str, program: str = "crewapp:app", **more: str
+        self,
+        directory: Path,
+        url: str,
+        *options: str,
+        program: str = "crewapp:app",
+        path: Path = HERE,
+        **more: str,
     ) -> None:
         self.directory = directory
         self.url = url
@@ -44,7 +50,7 @@ class Crew:
             **os.environ,
             "CREW_DIRECTORY": str(directory),
             "CREW_URL": url,
-            "PYTHONPATH": os.pathsep.join([str(HERE), *map(str, sys.path[:1])]),
+            "PYTHONPATH": os.pathsep.join([str(path), str(HERE), *_given_path()]),
             **more,
         }
         self.process: subprocess.Popen[bytes] | None = None
@@ -100,6 +106,10 @@ class Crew:
         return (self.directory / "log").read_text("utf-8", "replace")
 
 
+def _given_path() -> list[str]:
+    return [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
+
+
 def read(directory: Path, word: str = "began") -> list[Ran]:
     """Read what handlers wrote down; a last line that is still being written does not count."""
     place = directory / "ran"
@@ -114,10 +124,15 @@ def read(directory: Path, word: str = "began") -> list[Ran]:
 
 @contextlib.contextmanager
 def crew(
-    directory: Path, url: str, *options: str, program: str = "crewapp:app", **more: str
+    directory: Path,
+    url: str,
+    *options: str,
+    program: str = "crewapp:app",
+    path: Path = HERE,
+    **more: str,
 ) -> Iterator[Crew]:
     """Have a crew at work; nothing of it is left afterwards."""
-    made = Crew(directory, url, *options, program=program, **more)
+    made = Crew(directory, url, *options, program=program, path=path, **more)
     try:
         made.start()
         yield made

@@ -177,9 +177,9 @@ def test_a_job_lost_and_claimed_again_by_the_same_worker_ends_both_times(own: Re
 
     twice.submit()
     started = time.monotonic()
-    with own.worker(concurrency=2):
+    with own.worker(concurrency=2) as worker:
         until(lambda: runs.seen)
-        (claim,) = own.store.seize(by="thief", lease_for=60, holder=own.keeper.holder)
+        (claim,) = own.store.seize(by="thief", lease_for=60, holder=worker.site.holder)
         own.store.settle([given_back(claim)])
         until(lambda: all_done(own))
         free.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -191,3 +192,26 @@ def test_a_worker_pauses_probes_and_lets_go(tmp_path: Path, service: Service) ->
             service.error = None
             until(lambda: number(app, "completed") == 100)
             until(lambda: not app.pauses())
+
+
+def test_a_rate_below_one_a_second_lets_jobs_go_too(tmp_path: Path) -> None:
+    clock, calls = ManualClock(), Log()
+    policy = Policy(attempts=20, wait=constant(1), pause=Pause(after=2, probe=60, release=0.5))
+    with Redrive("memory:", policy=policy, clock=clock) as app:
+
+        @app.handler("mail")
+        def mail(number: int) -> None:
+            calls.note(clock.now())
+            if len(calls.seen) <= 2:
+                raise ConnectionError
+
+        submit(app, 12)
+        app.run_due()
+        clock.advance(61)
+        app.run_due()
+        for _ in range(30):
+            clock.advance(1)
+            app.run_due()
+        assert number(app, "completed") == 12
+        times = [int(str(at).partition(".")[0]) for at in calls.seen[2:]]
+        assert [after - before for before, after in itertools.pairwise(times)] == [2] * 11

@@ -6,6 +6,8 @@ being late and then ends after all changes nothing.
 
 from __future__ import annotations
 
+import itertools
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 from redrive._log import log
 from redrive.errors import ChildFailed
 from redrive.job import Failed, Outcome, Settlement
-from redrive.worker import run
+from redrive.worker import begun, run
 from redrive.worker.leases import Leases, Task
 from redrive.worker.run import Execution
 from redrive.worker.site import Site
@@ -24,12 +26,10 @@ if TYPE_CHECKING:
     from redrive.worker.children import Child
     from redrive.worker.loop import Loop
 
+_HAND_OVER = 0.02
+"""Seconds to wait, at most, until a last attempt has begun."""
 _DEAF = 5.0
 """Seconds after its time limit in which an async handler may still end by itself."""
-
-
-def _may_wait(task: Task) -> bool:
-    return task.claim.job.attempts < task.claim.job.limit
 
 
 class Hands:
@@ -50,6 +50,11 @@ class Hands:
         """Whether nothing more is begun."""
         self.ended: deque[tuple[Task, Settlement | None]] = deque()
         self.running: set[Task] = set()
+        self._lasts: deque[Task] = deque()
+        """Last attempts that wait for a free slot; they are begun by the note only."""
+        self._noted: set[Task] = set()
+        """Last attempts that have begun and are not settled."""
+        self._is_begun = threading.Event()
         self._out: set[Task] = set()
         """The tasks that were handed out and not yet handed in."""
         self.leaked: set[str] = set()
@@ -71,23 +76,46 @@ class Hands:
     @property
     def waiting(self) -> int:
         """How many tasks were handed out and not begun."""
+        return self.in_line + len(self._lasts)
+
+    @property
+    def in_line(self) -> int:
+        """How many tasks wait for a free slot and nothing else."""
         return self._slots.waiting + (self.loop.waiting if self.loop else 0)
 
     def put(self, tasks: list[Task]) -> None:
-        """Hand out tasks. What may be the last attempt never waits in line: it is begun or goes back.
-
-        For if the process dies, nobody knows which of the jobs in line had begun.
-        """
+        """Hand out tasks; what may be the last attempt waits until there is a free slot for it."""
         mine: list[Task] = []
-        free = self.concurrency - len(self._out)
-        for task in sorted(tasks, key=_may_wait):
+        for task in tasks:
             if task.claim.job.id in self.leaked:
                 self.give_back(task, delay=self._site.lease_for)
-            elif _may_wait(task) or free > 0:
-                mine.append(task)
-                free -= 1
+            elif begun.is_last(task.claim, task.entry):
+                self._lasts.append(task)
             else:
-                self.give_back(task)
+                mine.append(task)
+        self._hand_out(mine)
+        self.begin_lasts()
+
+    def begin_lasts(self) -> None:
+        """Begin last attempts for which there are slots, each once it is noted that it begins.
+
+        One after the other: if one takes the process with it, those after it are not yet noted.
+        """
+        free = self.concurrency - len(self._out)
+        for task in list(itertools.islice(self._lasts, max(0, free))):
+            claims = [one.claim for one in (*self._noted, task)]
+            begun.note(self._site.store, self._site.holder, claims)
+            self._noted.add(self._lasts.popleft())
+            self._is_begun.clear()
+            self._hand_out([task])
+            if not self.is_apart(task):
+                self._is_begun.wait(_HAND_OVER)
+
+    def forget(self, task: Task) -> None:
+        """Be told that a task is settled."""
+        self._noted.discard(task)
+
+    def _hand_out(self, mine: list[Task]) -> None:
         self._out.update(mine)
         on_loop = [task for task in mine if task.entry.is_async and not self.is_apart(task)]
         if self.loop is not None:
@@ -133,6 +161,7 @@ class Hands:
         execution = Execution(task.entry, task.claim.job, site.clock, lambda: site.store)
         task.context = execution.context
         task.began = time.monotonic()
+        self._is_begun.set()
         self.running.add(task)
         return execution
 
@@ -223,8 +252,10 @@ class Hands:
 
     def take_back(self) -> None:
         """Give back what was handed out and not begun."""
-        for task in [*self._slots.take_back(), *(self.loop.take_back() if self.loop else ())]:
+        on_loop = self.loop.take_back() if self.loop else []
+        for task in [*self._lasts, *self._slots.take_back(), *on_loop]:
             self.give_back(task)
+        self._lasts.clear()
 
     def end(self, last_wait: float) -> None:
         """Give back what did not end in time; the fence keeps its late result out.

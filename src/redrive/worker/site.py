@@ -16,10 +16,11 @@ from redrive.events import Bus, Event, Kind
 from redrive.job import Claim, Completed, Dead, Job, Outcome, Retry, Settlement, State
 from redrive.stores.base import Store
 from redrive.strategy import Rand
+from redrive.worker import begun
 from redrive.worker.leases import Leases, Task
 from redrive.worker.pauses import Pauses
 from redrive.worker.registry import Entry, Registry
-from redrive.worker.run import conclude, crash, worker_name
+from redrive.worker.run import conclude, crash, given_back, worker_name
 
 _KINDS: Mapping[State, Kind] = {State.COMPLETED: "succeeded", State.DEAD: "died"}
 
@@ -186,11 +187,15 @@ class Site:
         """Settle a job whose worker vanished; whatever goes wrong with it stops no other."""
         why = "worker vanished, lease expired"
         log.warning("job %s: %s (held by %s)", claim.job.id, why, claim.lost_by)
+        entry = self.registry.need(claim.job.handler)
         try:
+            if begun.never(self.store, claim, entry):
+                self.settle(given_back(claim), tally)
+                return
             settlement = conclude(
                 claim,
                 crash(why),
-                self.registry.need(claim.job.handler),
+                entry,
                 started=claim.job.updated,
                 duration=max(0.0, self.clock.now() - claim.job.updated),
                 worker=claim.lost_by or "",

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self, Unpack
 
+from redrive import _ids
 from redrive._log import log
 from redrive.errors import StoreError
 from redrive.events import Teller
 from redrive.policy import Policy
-from redrive.worker import presence
+from redrive.worker import begun, presence
 from redrive.worker.hands import Hands
 from redrive.worker.leases import Task
 from redrive.worker.pace import Pace
@@ -83,6 +84,9 @@ class Worker:
         parent: int = 0,
         cleanup: Callable[[], object] = lambda: None,
     ) -> None:
+        site.holder = (
+            _ids.new_holder()
+        )  # its own: a pass of this program notes nothing of what it begins
         self.site = site
         self.plan = plan
         self.policy = policy
@@ -100,6 +104,7 @@ class Worker:
         self._suspect: Task | None = None
         self._suspect_runs = False
         self._more_suspects = False
+        self._noted = False
         self._letting_go = False
         """Whether a backlog is let go past its pause."""
         self._stopping: float | None = None
@@ -154,7 +159,7 @@ class Worker:
                 self._try(self._drain)
             self._hands.end(self._spare / 2)
             self._settle_last()
-            self._try(lambda: presence.leave(self.site))
+            self._try(self._leave)
         self._hands.close()
         if isinstance(self.site.bus, Teller):
             self.site.bus.close(_LAST_NEWS)
@@ -171,14 +176,18 @@ class Worker:
             self._rest.back_off()
 
     def _steer(self) -> None:
+        if not self._noted:
+            begun.note(self.site.store, self.site.holder, ())
+            self._noted = True
         self._settle()
+        self._hands.begin_lasts()
         self._claim()
         self._do_duties()
         self._rest.until(self._patience(), unless=self._hands.ended.__len__)
 
     def _result(self) -> None:
         """Be told by whoever ran a task that its result waits."""
-        self._rest.ended(soon=self._hands.waiting <= self._pace.low)
+        self._rest.ended(soon=self._hands.in_line <= self._pace.low)
 
     def _patience(self) -> float:
         if self._pace.low or self._letting_go:
@@ -208,8 +217,14 @@ class Worker:
         while self._hands.ended and time.monotonic() < until:
             self._try(self._settle)
 
+    def _leave(self) -> None:
+        presence.leave(self.site)
+        if not self._hands.ended:
+            begun.leave(self.site.store, self.site.holder)
+
     def _forget(self, task: Task) -> None:
         self._leases.drop(task)
+        self._hands.forget(task)
         self._busy -= 1
         if task is self._suspect:
             self._suspect, self._suspect_runs = None, False

@@ -1,0 +1,42 @@
+"""Sabotage of the worker, each by one name; a worker process calls `sabotage` before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broken import processes
+from redrive.worker import begun
+from redrive.worker.hands import Hands
+from redrive.worker.worker import Worker
+
+
+def together() -> None:
+    """Claim jobs that crashed before in batches, and run them beside each other."""
+
+    def take(self: Worker) -> None:
+        self._hands.put(self._claimed(100, suspects=True))
+
+    _put(Worker, "_take_suspect", take)
+    _put(Hands, "is_apart", lambda *_: False)
+
+
+def unasked() -> None:
+    """Take every last attempt of a worker that died for begun."""
+    _put(begun, "never", lambda *_: False)
+
+
+def _put(where: object, name: str, what: object) -> None:
+    """Replace something that is there; a name that is gone is a mistake of ours."""
+    assert hasattr(where, name), f"{where!r} has no {name} any more: {processes.STALE}"
+    setattr(where, name, what)
+
+
+_ALL: dict[str, Callable[[], None]] = {"together": together, "unasked": unasked}
+
+
+def sabotage(name: str) -> None:
+    """Break this process; without a name it stays whole."""
+    if name in _ALL:
+        _ALL[name]()
+    else:
+        processes.sabotage(name)

@@ -1,0 +1,49 @@
+"""Which last attempts have begun: noted before they begin.
+
+An attempt is counted when it is claimed. A job can spare one that its worker never began, unless it
+was the last: then a crash of the worker would kill a job that never ran. So a worker keeps a note of
+the last attempts that it begins, and a sweep gives back those that are not in it. That costs one
+write a last attempt, and nothing for all others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from redrive.job import Claim
+from redrive.stores.base import Store
+
+if TYPE_CHECKING:
+    from redrive.worker.registry import Entry
+
+_BEGAN = "began:"
+"""What the names of these notes begin with; the holder follows."""
+_LASTS = 7 * 86400.0
+"""Seconds after which a note that nobody removed may go: then its jobs count as begun."""
+
+
+def is_last(claim: Claim, entry: Entry) -> bool:
+    """Whether this may be the job's last attempt."""
+    return claim.job.attempts >= min(claim.job.limit, entry.policy.ceiling)
+
+
+def note(store: Store, holder: str, claims: Iterable[Claim]) -> None:
+    """Say which of this holder's last attempts have begun; none at first, before the first claim."""
+    value = json.dumps([[claim.job.id, claim.job.lease] for claim in claims])
+    store.note(_BEGAN + holder, value, expires_in=_LASTS)
+
+
+def leave(store: Store, holder: str) -> None:
+    """Take the note away, once all is settled."""
+    store.note(_BEGAN + holder, None)
+
+
+def never(store: Store, seized: Claim, entry: Entry) -> bool:
+    """Whether a job that was taken over is on its last attempt and had not begun it, for certain."""
+    if not is_last(seized, entry):
+        return False
+    name = f"{_BEGAN}{seized.lost_by}"
+    found = [one.value for one in store.notes(name) if one.name == name]
+    return bool(found) and [seized.job.id, seized.job.lease - 1] not in json.loads(found[0])

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import assert_type
 
 from redrive import (
+    Answer,
     Handler,
     Job,
     Policy,
@@ -17,6 +18,7 @@ from redrive import (
     Redrive,
     Tried,
     constant,
+    fallback,
     presets,
     retry,
     simulate,
@@ -78,6 +80,24 @@ def right_retries() -> None:
 async def right_async_retries() -> None:
     """An async function stays one."""
     assert_type(await afetch("u"), bytes)
+
+
+def right_fallbacks() -> None:
+    """One function of several keeps their types."""
+    ask = fallback(first=fetch, second=fetch, on=["quota"], longest="5m")
+    assert_type(ask("u", tries=2), Answer[bytes])
+    assert_type(ask("u").value, bytes)
+
+
+async def right_async_fallbacks() -> None:
+    """Async ones give what is awaited."""
+    assert_type((await fallback(first=afetch, second=afetch)("u")).value, bytes)
+
+
+def wrong_fallbacks() -> None:
+    """Mistakes both checkers must catch."""
+    fallback(first=fetch)(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    fallback(first="gpt")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 def wrong_retries() -> None:

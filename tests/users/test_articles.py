@@ -161,6 +161,7 @@ def test_r_articles_1_a_fallback_that_succeeds_logs_the_provider(
 def test_r_articles_2_both_fail_and_the_article_is_queued(
     desk: Desk, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """B4, F66: nothing is lost when both are down."""
     check(desk, why, why, lambda: caplog.text)
 
 

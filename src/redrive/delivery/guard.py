@@ -27,6 +27,9 @@ _URL: Final = re.compile(r"[!-\[\]-~]+")  # visible ASCII but the backslash
 _HOST: Final = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*"
 )
+_NETLOC: Final = re.compile(
+    r"(?:\[(?P<address>[^\[\]%]*)\]|(?P<name>[^\[\]:]*))(?::(?P<port>[0-9]{0,5}))?"
+)
 _HIGHEST_PORT: Final = 65535
 
 
@@ -90,12 +93,9 @@ class Allowed:
         """
         listed = [str(entry).strip().lower() for entry in entries]
         networks = {entry: _network(entry) for entry in listed}
-        ports = frozenset(map(_port, (entry for entry in listed if entry.startswith(":"))))
-        names = {
-            entry
-            for entry in listed
-            if not (entry == "http" or entry[:1] == ":" or networks[entry])
-        }
+        others = [entry for entry in listed if entry != "http" and not networks[entry]]
+        ports = frozenset(_port(entry) for entry in others if entry.startswith(":"))
+        names = frozenset(entry for entry in others if not entry.startswith(":"))
         for name in names:
             if not _HOST.fullmatch(name):
                 msg = f"allow takes http, a :port, an address, a network or a host; found {name!r}"
@@ -104,7 +104,7 @@ class Allowed:
             http="http" in listed,
             ports=ports,
             networks=tuple(filter(None, networks.values())),
-            hosts=frozenset(names),
+            hosts=names,
         )
 
 
@@ -128,29 +128,27 @@ def _port(entry: str) -> int:
 
 def target_of(url: str, allowed: Allowed) -> Target:
     """Take a URL apart; UsageError says what is wrong with it, without the URL: it may be secret."""
+    if not _URL.fullmatch(url):
+        _refuse("it may hold visible ASCII only, no spaces or backslashes; write a name as xn--…")
     try:
-        if not _URL.fullmatch(url):
-            _refuse(
-                "it may hold visible ASCII only, no spaces or backslashes; write a name as xn--…"
-            )
         parts = urlsplit(url)
-        port = parts.port
     except ValueError:
-        _refuse("its host or port cannot be read")
+        _refuse("its host cannot be read")
     if parts.scheme not in _PORTS or (parts.scheme == "http" and not allowed.http):
         _refuse('it must begin with https:// (plain http only with allow=["http"])')
     if "@" in parts.netloc:
         _refuse("a user or password does not belong in it; use token_env or headers")
-    if parts.fragment or url.endswith("#"):
+    if "#" in url:
         _refuse("a #fragment is never sent")
-    port = _PORTS[parts.scheme] if port is None else port
-    if port != _PORTS[parts.scheme] and port not in allowed.ports:
+    host, port = _place(parts.netloc.lower())
+    usual = _PORTS[parts.scheme]
+    if port not in {None, usual, *allowed.ports}:
         _refuse(f'port {port} is not the usual one; if it is meant: allow=[":{port}"]')
     path = parts.path or "/"
     return Target(
         scheme=parts.scheme,
-        host=_host(parts.hostname or "", parts.netloc),
-        port=port,
+        host=host,
+        port=usual if port is None else port,
         path=f"{path}?{parts.query}" if parts.query else path,
     )
 
@@ -160,16 +158,21 @@ def _refuse(why: str) -> NoReturn:
     raise UsageError(msg) from None
 
 
-def _host(host: str, netloc: str) -> str:
-    if netloc.startswith("["):
-        try:
-            return str(ip_address(host) if "%" not in host else IPv6Address(""))
-        except ValueError:
-            _refuse("what stands in its brackets is no address (a zone does not belong there)")
-    name = host.removesuffix(".")
-    if not _HOST.fullmatch(name):
-        _refuse("its host is no name and no address")
-    return name
+def _place(netloc: str) -> tuple[str, int | None]:
+    """Give host and port; read here, for `urlsplit` overlooks what stands between them."""
+    found = _NETLOC.fullmatch(netloc)
+    if found is None:
+        _refuse("its host or port cannot be read")
+    port = int(found["port"]) if found["port"] else None
+    if found["address"] is None:
+        name = found["name"].removesuffix(".")
+        if not _HOST.fullmatch(name):
+            _refuse("its host is no name and no address")
+        return name, port
+    try:
+        return str(IPv6Address(found["address"])), port
+    except ValueError:
+        _refuse("what stands in its brackets is no address (a zone does not belong there)")
 
 
 def checked(

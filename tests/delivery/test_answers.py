@@ -1,0 +1,193 @@
+"""What an answer means, and how little one can do to us (F101, H3, S12)."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import time
+import tracemalloc
+from contextlib import suppress
+
+import pytest
+
+from postkit import OK, Answer, answer, receiver
+from redrive import Job, Policy, Redrive, presets
+from redrive.delivery.wire import KEPT
+
+
+def failed(app: Redrive, job: Job | None) -> Job:
+    assert job is not None
+    found = app.get(job.id)
+    assert found.failure is not None
+    return found
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+def test_every_2xx_is_a_success(app: Redrive, status: int) -> None:
+    with receiver(answer(status)) as there:
+        assert there.endpoint(app).try_now({}).value.status == status
+
+
+@pytest.mark.parametrize(
+    ("said", "category", "hint"),
+    [
+        (answer(503), "transient", None),
+        (answer(503, retry_after="21600"), "transient", 21600),
+        (answer(429, retry_after="7"), "rate_limit", 7),
+        (answer(429, '{"error":{"code":"insufficient_quota"}}'), "quota", None),
+        (answer(402), "quota", None),
+        (answer(401), "auth", None),
+        (answer(403), "auth", None),
+        (answer(400, "no"), "invalid", None),
+        (answer(404), "permanent", None),
+        (answer(500, x_should_retry="false"), "permanent", None),
+        (answer(101), "unknown", None),
+        (answer(999), "unknown", None),
+    ],
+)
+def test_any_other_status_is_a_failure_of_its_category(
+    app: Redrive, said: bytes, category: str, hint: float | None
+) -> None:
+    with receiver(said) as there:
+        job = failed(app, there.endpoint(app).try_now({}, key="k").job)
+    assert job.failure is not None
+    assert (job.failure.category, job.failure.hint) == (category, hint)
+    assert job.failure.message.startswith("railway answered ")
+
+
+def hang_up(line: socket.socket) -> None:
+    """Say nothing and close."""
+
+
+def be_silent(line: socket.socket) -> None:
+    with suppress(OSError):
+        line.recv(1)
+
+
+def garble(line: socket.socket) -> None:
+    line.sendall(b"this is no HTTP\r\n\r\n")
+
+
+NO_ANSWER = pytest.mark.parametrize("misdeed", [hang_up, be_silent, garble])
+
+
+@NO_ANSWER
+@pytest.mark.parametrize("policy", [presets.DEFAULT, presets.HOOKS], ids=["default", "hooks"])
+def test_sent_without_a_key_and_no_answer_is_the_end(
+    app: Redrive, misdeed: Answer, policy: Policy
+) -> None:
+    """H3: it may have been done, and doing it again may do harm; under every policy."""
+    with receiver(misdeed, OK) as there:
+        job = there.endpoint(app, timeout=0.2, policy=policy).send({"n": 1})
+        app.run_due()
+        app.run_due(ignore_backoff=True)
+    dead = failed(app, job)
+    assert (dead.state, dead.reason, dead.detail) == ("dead", "permanent", "sent, no answer")
+    assert len(there.posts) == 1
+
+
+@NO_ANSWER
+@pytest.mark.parametrize("how", ["key", "idempotent"])
+def test_with_a_key_or_idempotent_it_is_sent_again(app: Redrive, misdeed: Answer, how: str) -> None:
+    """H2, H3: and the key is the same."""
+    with receiver(misdeed, OK) as there:
+        endpoint = there.endpoint(app, timeout=0.2, idempotent=how == "idempotent")
+        job = endpoint.send({"n": 1}, key="order-7" if how == "key" else None)
+        app.run_due()
+        assert failed(app, job).failure.category == "transient"  # type: ignore[union-attr]
+        app.run_due(ignore_backoff=True)
+    assert app.get(job.id).state == "completed"
+    keys = [post.headers.get("idempotency-key") for post in there.posts]
+    assert keys == (["order-7"] * 2 if how == "key" else [None] * 2)
+
+
+def test_what_was_never_sent_is_sent_again_without_a_key(app: Redrive) -> None:
+    """H3: a refused connection does no harm."""
+    with receiver(OK) as there:
+        endpoint = there.endpoint(app)
+    job = endpoint.send({})
+    app.run_due()
+    assert failed(app, job).state == "pending"
+
+
+def test_an_answer_before_all_was_sent_counts(app: Redrive) -> None:
+    """A server that refuses a large body may hang up in the middle of it, but not without a word."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+
+    def refuse() -> None:
+        peer, _ = listener.accept()
+        with peer:
+            peer.recv(1000)
+            peer.sendall(answer(413))
+            peer.shutdown(socket.SHUT_WR)
+            while peer.recv(65536):
+                pass
+
+    thread = threading.Thread(target=refuse)
+    thread.start()
+    allow = ["http", f":{port}", "127.0.0.1"]
+    there = app.endpoint("there", url=f"http://127.0.0.1:{port}/", allow=allow)
+    job = failed(app, there.try_now({"text": "x" * 900_000}).job)
+    thread.join()
+    listener.close()
+    assert job.failure is not None
+    assert (job.failure.status, job.failure.category) == (413, "invalid")
+
+
+def endless(head: bytes, part: bytes, pause: float = 0.0) -> Answer:
+    def say(line: socket.socket) -> None:
+        with suppress(OSError):
+            line.sendall(head)
+            for _ in range(1_000_000):
+                line.sendall(part)
+                time.sleep(pause)
+
+    return say
+
+
+HEAD = b"HTTP/1.1 500 Said\r\n"
+CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
+BOMBS: dict[str, Answer] = {
+    "a body without end": endless(HEAD + b"\r\n", b"x" * 65536),
+    "chunks without end": endless(CHUNKED, b"10000\r\n" + b"x" * 65536 + b"\r\n"),
+    "a chunk that is huge": endless(CHUNKED + b"FFFFFFFFFF\r\n", b"x" * 65536),
+    "a length that is huge": endless(
+        HEAD + b"content-length: 99999999999999\r\n\r\n", b"x" * 65536
+    ),
+    "a body byte by byte": endless(HEAD + b"\r\n", b"x", pause=0.01),
+    "a packed bomb": answer(500, gzip.compress(b"0" * 10_000_000), content_encoding="gzip"),
+    "headers of ten megabytes": endless(HEAD, b"a: " + b"x" * 60000 + b"\r\n"),
+    "a header without end": endless(HEAD + b"a: ", b"x" * 65536),
+    "a head byte by byte": endless(b"", b"H", pause=0.01),
+    "a status line without end": endless(b"HTTP/1.1 200 ", b"x" * 65536),
+    "interim answers without end": endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_no_answer_takes_more_than_its_time_and_its_64_kib(app: Redrive, bomb: str) -> None:
+    """F101."""
+    with receiver(BOMBS[bomb]) as there:
+        endpoint = there.endpoint(app, timeout=0.5, idempotent=True)
+        tracemalloc.start()
+        began = time.monotonic()
+        tried = endpoint.try_now({})
+        lasted = time.monotonic() - began
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert failed(app, tried.job).failure.category == "transient"  # type: ignore[union-attr]
+    assert lasted < 3
+    assert most < 4_000_000
+
+
+def test_64_kib_of_a_reply_are_kept_as_they_came(app: Redrive) -> None:
+    with receiver(answer(200, b"x" * 200_000)) as there:
+        assert there.endpoint(app).try_now({}).value.body == b"x" * KEPT
+        assert there.posts[0].headers["accept-encoding"] == "identity"
+
+
+def test_a_body_that_breaks_off_does_not_undo_the_status(app: Redrive) -> None:
+    with receiver(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nbegun") as there:
+        assert there.endpoint(app).try_now({}).value.body == b"begun"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,10 +22,10 @@ from redrive.stores.index.draft import Draft
 from redrive.stores.index.engine import Drafted, Engine
 from redrive.stores.jsonl import JsonlStore
 from redrive.stores.postgres import PostgresStore, database
-from redrive.stores.postgres.tx import PostgresTx, queries_for
+from redrive.stores.postgres.tx import PostgresTx, Queries, queries_for
 from redrive.stores.sql import engine, settle
 from redrive.stores.sql.rows import readable
-from redrive.stores.sql.tx import Row, Tx
+from redrive.stores.sql.tx import Migration, Row, Tx
 from redrive.stores.sqlite import SqliteStore
 
 Held = dict[str, tuple[int, int, str]]
@@ -146,12 +145,14 @@ def no_lock() -> None:
     def held(_: object) -> Iterator[None]:
         yield
 
-    def unlocked(schema: str) -> object:
+    def unlocked(schema: str) -> Queries:
         queries = queries_for(schema)
-        texts = queries.texts
-        texts["due"], found = re.subn(rb"FOR UPDATE[\w ]* SKIP LOCKED", b"", texts["due"])
-        assert found, f"there are no locks to be left out any more: {STALE}"
-        return queries
+        steps = [
+            Migration(one.version, one.name, one.script.replace("FOR UPDATE SKIP LOCKED", ""))
+            for one in queries.migrations
+        ]
+        assert steps != queries.migrations, f"claims lock nothing any more: {STALE}"
+        return replace(queries, migrations=steps)
 
     _put(_files.FileLock, "held", held)
     _put(database, "queries_for", unlocked)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from redrive._fallback import Answer, fallback
     from redrive._retry import Simulation, retry, simulate
     from redrive.app import Redrive
+    from redrive.endpoint import Endpoint
     from redrive.errors import (
         AllProvidersFailed,
         BadPayload,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         JobNotFound,
         Kept,
         KeyConflict,
+        NoAnswer,
         ProviderPaused,
         RedriveError,
         Refused,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
         StoreLost,
         StoreMissing,
         StoreReadOnly,
+        Undelivered,
         UnknownHandler,
         UsageError,
     )
@@ -65,6 +68,7 @@ __all__ = [
     "Category",
     "ConstantBackoffStrategy",
     "Current",
+    "Endpoint",
     "Event",
     "ExponentialBackoffStrategy",
     "Failure",
@@ -78,6 +82,7 @@ __all__ = [
     "Kept",
     "KeyConflict",
     "LinearBackoffStrategy",
+    "NoAnswer",
     "Pass",
     "Pause",
     "Policy",
@@ -101,6 +106,7 @@ __all__ = [
     "StoreMissing",
     "StoreReadOnly",
     "Tried",
+    "Undelivered",
     "UnknownHandler",
     "UsageError",
     "constant",
@@ -119,7 +125,8 @@ _HOMES = {
     "redrive._fallback": "Answer fallback",
     "redrive._retry": "Simulation retry simulate",
     "redrive.app": "Redrive",
-    "redrive.errors": "AllProvidersFailed BadPayload GiveUp JobNotFound Kept KeyConflict ProviderPaused RedriveError Refused RetryLater Skip StoreBusy StoreDamaged StoreError StoreForeign StoreFull StoreLost StoreMissing StoreReadOnly UnknownHandler UsageError",
+    "redrive.errors": "AllProvidersFailed BadPayload GiveUp JobNotFound Kept KeyConflict NoAnswer ProviderPaused RedriveError Refused RetryLater Skip StoreBusy StoreDamaged StoreError StoreForeign StoreFull StoreLost StoreMissing StoreReadOnly Undelivered UnknownHandler UsageError",
+    "redrive.endpoint": "Endpoint",
     "redrive.events": "Event",
     "redrive.handler": "Handler Tried",
     "redrive.job": "Attempt Category Failure Group Job Reason State",

@@ -11,6 +11,7 @@ from typing import assert_type
 
 from redrive import (
     Answer,
+    Endpoint,
     Handler,
     Job,
     Policy,
@@ -146,3 +147,11 @@ def wrong_uses() -> None:
 async def wrong_async_uses() -> None:
     """A sync handler has nothing to await."""
     await greet.atry_now("ada")  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+
+
+railway = app.endpoint("railway", url="https://api.example.org/", token_env="T", allow=["http"])
+assert_type(railway, Endpoint)
+assert_type(railway.send({"n": 1}, key="k"), Job)
+assert_type(railway.try_now([1]).value.status, int)
+app.endpoint("wrong", uri="https://api.example.org/")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+railway.send({1, 2})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -16,7 +16,8 @@ from broken import workers
 
 workers.sabotage(os.environ.get("CREW_BROKEN", ""))
 
-from crewapp import app  # noqa: E402 - broken first, if at all
+from crewapp import app, write  # noqa: E402 - broken first, if at all
+from redrive.events import Event  # noqa: E402
 from redrive.stores._files import FileLock  # noqa: E402
 from redrive.stores.postgres.database import Database  # noqa: E402
 
@@ -56,5 +57,13 @@ def set_traps() -> None:
     Database._commit = committed  # type: ignore[method-assign,assignment]  # noqa: SLF001
 
 
+def tell(event: Event) -> None:
+    """Write down what the program is told of."""
+    if event.job is not None and event.kind == "succeeded":
+        write("told", event.job.id, event.job.attempts, event.job.lease)
+
+
 if _TRAPS:
     set_traps()
+    app.listen(tell)
+    write("ready", "-", 0, 0)

@@ -27,7 +27,12 @@ _file = os.open(DIRECTORY / "ran", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600
 def note(word: str, number: int) -> None:
     """Write down what happens."""
     me = current()
-    words = word, me.job_id, me.attempt, os.getpid(), time.monotonic(), number
+    write(word, me.job_id, me.attempt, number)
+
+
+def write(word: str, job: str, attempt: int, number: int) -> None:
+    """Write a line to the file, at once or not at all."""
+    words = word, job, attempt, os.getpid(), time.monotonic(), number
     os.write(_file, (" ".join(map(str, words)) + "\n").encode())
 
 

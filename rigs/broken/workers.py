@@ -25,13 +25,22 @@ def unasked() -> None:
     _put(begun, "never", lambda *_: False)
 
 
+def forgiving() -> None:
+    """Give back what a worker that died had, as if it had never begun: no crash is recorded."""
+    _put(begun, "never", lambda *_: True)
+
+
 def _put(where: object, name: str, what: object) -> None:
     """Replace something that is there; a name that is gone is a mistake of ours."""
     assert hasattr(where, name), f"{where!r} has no {name} any more: {processes.STALE}"
     setattr(where, name, what)
 
 
-_ALL: dict[str, Callable[[], None]] = {"together": together, "unasked": unasked}
+_ALL: dict[str, Callable[[], None]] = {
+    "together": together,
+    "unasked": unasked,
+    "forgiving": forgiving,
+}
 
 
 def sabotage(name: str) -> None:

@@ -29,6 +29,8 @@ _POLL = 0.1
 _QUICK = 10.0
 """A worker that ended sooner than this many seconds after its start is started again later."""
 _LONGEST_WAIT = 5.0
+_LONGEST_PAUSE = 1.0
+"""The same for one that had started: somebody else killed it, and its work waits."""
 _SPARE = 5.0
 """Seconds that workers have, beyond their own grace, before they are killed."""
 
@@ -99,7 +101,8 @@ class _Place:
     def _end(self, *, failed: bool) -> None:
         os.close(self._ears)
         self._ears = -1
-        self._wait = min(_LONGEST_WAIT, max(0.1, self._wait * 2)) if failed else 0.0
+        longest = _LONGEST_PAUSE if self.has_begun else _LONGEST_WAIT
+        self._wait = min(longest, max(0.1, self._wait * 2)) if failed else 0.0
         self.start_at = time.monotonic() + self._wait
 
 

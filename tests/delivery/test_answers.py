@@ -188,6 +188,16 @@ def test_64_kib_of_a_reply_are_kept_as_they_came(app: Redrive) -> None:
         assert there.posts[0].headers["accept-encoding"] == "identity"
 
 
-def test_a_body_that_breaks_off_does_not_undo_the_status(app: Redrive) -> None:
-    with receiver(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nbegun") as there:
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"content-length: 1000\r\n\r\nbegun",
+        b"content-length: %s\r\n\r\nbegun" % (b"9" * 40),
+        b"content-length: soon\r\n\r\nbegun",
+        b"transfer-encoding: chunked\r\n\r\n5\r\nbegun\r\n-%s\r\n" % (b"9" * 40),
+        b"transfer-encoding: chunked\r\n\r\n5\r\nbegun\r\nsoon\r\n",
+    ],
+)
+def test_a_body_that_breaks_off_does_not_undo_the_status(app: Redrive, rest: bytes) -> None:
+    with receiver(b"HTTP/1.1 200 OK\r\n" + rest) as there:
         assert there.endpoint(app).try_now({}).value.body == b"begun"

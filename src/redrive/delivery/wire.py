@@ -11,9 +11,9 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPResponse
 from typing import TYPE_CHECKING, Any, Final
 
 from redrive.delivery.guard import Target
@@ -96,7 +96,7 @@ def post(
             hung_up = error  # perhaps not without a word: 413, say
         try:
             return _reply(connection.getresponse())
-        except (OSError, HTTPException) as error:
+        except Exception as error:
             if hung_up is not None:
                 raise hung_up from None
             if isinstance(error, OSError):
@@ -135,11 +135,9 @@ def _reply(response: HTTPResponse) -> Reply:
     for name, value in response.getheaders():
         headers.setdefault(name.lower(), value)
     body = io.BytesIO()
-    try:
+    with suppress(Exception):  # a parser of strangers' bytes fails in many ways
         while body.tell() < KEPT and (part := response.read1(KEPT - body.tell())):
             body.write(part)
-    except (OSError, HTTPException):
-        pass
     return Reply(response.status, headers, body.getvalue())
 
 

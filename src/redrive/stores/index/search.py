@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -64,12 +65,18 @@ class _Tally:
     category: Category | None = None
     first: float | None = None
     last: float | None = None
+    id: str = ""
 
     def take(self, entry: Entry) -> None:
         self.jobs += 1
         self.handlers.add(entry.queue.handler)
-        if self.last is None or entry.updated >= self.last:
-            self.last = entry.updated
+        updated = entry.updated
+        if (
+            self.last is None
+            or updated > self.last
+            or (updated == self.last and entry.id < self.id)
+        ):
+            self.last, self.id = updated, entry.id
             self.category = entry.category
         began = entry.updated if entry.first_failed is None else entry.first_failed
         if self.first is None or began < self.first:
@@ -80,10 +87,16 @@ def groups(index: Index, load: Load, query: Query, now: float) -> list[Group]:
     """Count the jobs of a query by group, most first."""
     states = query.states or frozenset({State.DEAD})
     asked = replace(query, states=states, cursor=None, by_change=False)
-    tallies: dict[int, _Tally] = {}
-    for entry in _matching(index, load, asked, now):
+    plain = asked == Query(states=states, limit=query.limit)
+    found: Iterable[Entry] = (
+        [entry for entry in index.entries.values() if entry.state in states]
+        if plain  # in no order, for that takes longer than the counting
+        else _matching(index, load, asked, now)
+    )
+    tallies: dict[int, _Tally] = defaultdict(_Tally)
+    for entry in found:
         if entry.group is not None:
-            tallies.setdefault(entry.group, _Tally()).take(entry)
+            tallies[entry.group].take(entry)
     most = sorted(tallies.items(), key=lambda item: (-item[1].jobs, item[0]))
     return [_group(index, number, tally) for number, tally in most[: max(query.limit, 0)]]
 
@@ -156,7 +169,7 @@ def _filter(index: Index, query: Query, now: float) -> Callable[[Entry], bool]:
     checks.extend(_age_checks(query, now))
     if query.cursor is not None:
         checks.append(_cursor_check(query))
-    return lambda entry: all(check(entry) for check in checks)
+    return checks[0] if len(checks) == 1 else lambda entry: all(check(entry) for check in checks)
 
 
 def _queue_check(index: Index, query: Query) -> Callable[[Entry], bool]:

@@ -1,7 +1,7 @@
 """Stop PostgreSQL at once, under load, again and again: its clients wait, and nothing is lost.
 
     python rigs/server.py            50 stops, and sessions ended between them
-    python rigs/server.py --short    3 of them
+    python rigs/server.py --short    2 of them
     python rigs/server.py --control  a build whose submits are not synced: must be found out
 
 Four processes submit and work while the server is stopped with `-m immediate` and started again;
@@ -86,7 +86,7 @@ if __name__ == "__main__":
         main(
             rig,
             name="server",
-            runs={"postgresql": (3, 50)},
+            runs={"postgresql": (2, 50)},
             controls=[("unsynced", "postgresql")],
             control_runs=3,
             doc=__doc__,

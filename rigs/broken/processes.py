@@ -114,7 +114,7 @@ def early() -> None:
     def write() -> None:
         while True:
             one = later.get()
-            time.sleep(0.002)
+            time.sleep(0.01)
             one()
 
     threading.Thread(target=write, daemon=True).start()

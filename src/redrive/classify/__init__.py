@@ -42,7 +42,9 @@ def classify(
     found = found or Finding(clues, Category.UNKNOWN, f"nothing known about {name}")
     message = error_text(exc, secrets, limit=_MESSAGE)
     code, status = _code(clues, found, secrets), clues.status or found.clues.status
-    hint = guarded(find_hint, found.clues, now) or guarded(find_hint, clues, now)
+    hint = guarded(find_hint, found.clues, now)
+    if hint is None and found.clues is not clues:
+        hint = guarded(find_hint, clues, now)
     cause = cause_of(exc, message, detail=code or str(status or ""))
     return Failure(
         category=found.category,

@@ -162,7 +162,7 @@ def huey(kind: str, handler: str = "noop", full: int = 4000, quick: int = 500) -
 
 
 def on_server(
-    program: str, most: int, handler: str = "noop", full: int = 10_000, quick: int = 1000
+    program: str, most: int, handler: str = "noop", full: int = 10_000, quick: int = 3000
 ) -> Prepare:
     """Make a contestant of a peer on PostgreSQL; `most` jobs at one time."""
 

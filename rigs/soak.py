@@ -43,6 +43,7 @@ WINDOW = 10.0
 """Seconds in which at least one submit is accepted and one job is started."""
 LONGEST = 0.1
 """Seconds that a job takes at most."""
+SILENCE = "silence"
 FEEDERS = 4
 
 
@@ -62,7 +63,7 @@ class Scale:
 
 FULL = Scale(jobs=100_000, kills=200, stops=200, locked=25, seconds=420)
 SHORT = Scale(jobs=3_000, kills=6, stops=4, locked=2, seconds=15, processes=4)
-CONTROL = replace(SHORT, jobs=6_000, kills=30, stops=4)
+CONTROL = replace(SHORT, jobs=6_000, kills=12)
 CONTROLS = [("sqlite", "early"), ("sqlite", "forgiving")]
 
 
@@ -277,7 +278,9 @@ def silences(account: Account, began: list[Ran]) -> tuple[str, list[str]]:
     }
     words = ", ".join(f"{seconds:.1f} s without {what}" for what, seconds in found.items())
     late = [
-        f"{seconds:.1f} s without {what}" for what, seconds in found.items() if seconds > WINDOW
+        f"{SILENCE}: {seconds:.1f} s without {what}"
+        for what, seconds in found.items()
+        if seconds > WINDOW
     ]
     return words, late
 
@@ -291,8 +294,10 @@ def verdict(kind: str, scale: Scale, broken: str = "") -> bool:
     """Run it on one store and print the figures; whether nothing was wrong."""
     began = time.monotonic()
     if kind == "jsonl":
-        scale = replace(scale, processes=1, seconds=scale.seconds * 2)
+        scale = replace(scale, processes=1, seconds=scale.seconds * 1.5)
     faults, words = soak(kind, scale, broken)
+    if broken:
+        faults = [one for one in faults if not one.startswith(SILENCE)]  # the machine may be busy
     name = f"soak {kind}{f' ({broken})' if broken else ''}"
     print(f"{name}: {words}, {len(faults)} faults, {time.monotonic() - began:.0f} s", flush=True)
     if not broken:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from broken import processes
 from redrive.worker import begun
 from redrive.worker.hands import Hands
+from redrive.worker.pauses import Pauses
 from redrive.worker.worker import Worker
 
 
@@ -30,6 +31,16 @@ def forgiving() -> None:
     _put(begun, "never", lambda *_: True)
 
 
+def flood() -> None:
+    """Let the whole backlog of a lane go as soon as a probe succeeded."""
+
+    def succeeded(self: Pauses, lane: str) -> None:
+        if note := self._tripped(lane):
+            self._store.note(note.name, None)
+
+    _put(Pauses, "_succeeded", succeeded)
+
+
 def _put(where: object, name: str, what: object) -> None:
     """Replace something that is there; a name that is gone is a mistake of ours."""
     assert hasattr(where, name), f"{where!r} has no {name} any more: {processes.STALE}"
@@ -40,6 +51,7 @@ _ALL: dict[str, Callable[[], None]] = {
     "together": together,
     "unasked": unasked,
     "forgiving": forgiving,
+    "flood": flood,
 }
 
 

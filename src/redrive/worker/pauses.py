@@ -46,6 +46,12 @@ class Pauses:
         self._registry = registry
         self._bus = bus
         self._streaks: dict[str, set[str]] = {}
+        self.burst = 1.0
+        """Seconds, at most, whose jobs may go at once when nobody looked for longer."""
+        self.is_releasing = False
+        """Whether a backlog was being let go at the last look."""
+        self.is_held_up = False
+        """Whether more of it might have gone, had there been room."""
         self._known: frozenset[str] = frozenset()
         """The lanes that were found paused at the last look."""
 
@@ -132,6 +138,7 @@ class Pauses:
         """Give leave to claim past a pause: one job as a probe, or as many as the rate allows."""
         if room < 1 or not self.may_trip:
             return
+        self.is_releasing = self.is_held_up = False
         notes = {note.name.removeprefix(PAUSE): note for note in self._store.notes(PAUSE)}
         self._known = frozenset(notes)
         for lane in notes.keys() & {entry.lane for entry in self._registry}:
@@ -146,8 +153,10 @@ class Pauses:
             at = now
         else:
             rate = max(value["rate"], 0.001)
-            saved = min(passed * rate, max(rate, 1.0))  # of one second, but a whole job in the end
+            saved = min(passed * rate, max(self.burst * rate, 1.0))
+            self.is_releasing = True
             jobs = min(int(saved), room)
+            self.is_held_up |= jobs == room
             at = now - (saved - jobs) / rate
         if jobs < 1:
             return None

@@ -34,6 +34,8 @@ _STALLED = 10.0
 """Seconds without a sign of life from the loop, after which the process should be replaced."""
 _LAST_NEWS = 2.0
 """Seconds that listeners have to hear the last news."""
+_PAUSES = 0.2
+"""Seconds between two looks at pauses."""
 _SPARE = 2.0
 """Seconds of the grace, at most, in which what did not end is given back."""
 _SUSPECTS = 1.0
@@ -87,6 +89,7 @@ class Worker:
         site.holder = (
             _ids.new_holder()
         )  # its own: a pass of this program notes nothing of what it begins
+        site.pauses.burst = 1.5 * _PAUSES
         self.site = site
         self.plan = plan
         self.policy = policy
@@ -105,8 +108,6 @@ class Worker:
         self._suspect_runs = False
         self._more_suspects = False
         self._noted = False
-        self._letting_go = False
-        """Whether a backlog is let go past its pause."""
         self._stopping: float | None = None
         self._spare = _SPARE
         self._thread: threading.Thread | None = None
@@ -116,7 +117,7 @@ class Worker:
     def _make_duties(self) -> list[Duty]:
         lease = self.site.lease_for
         return [
-            Duty(0.2, self._pass_pauses),
+            Duty(_PAUSES, self._pass_pauses),
             Duty(_SUSPECTS, self._take_suspect),
             Duty(lease / 2, self.site.sweep),
             Duty(presence.SIGN_EVERY, lambda: presence.sign(self.site, self._since)),
@@ -190,9 +191,10 @@ class Worker:
         self._rest.ended(soon=self._hands.in_line <= self._pace.low)
 
     def _patience(self) -> float:
-        if self._pace.low or self._letting_go:
+        if self._pace.low:
             return _LINGER
-        return min(self.plan.poll, 0.05) if self._hands.has_limits else self.plan.poll
+        longest = _PAUSES / 4 if self.site.pauses.is_releasing else self.plan.poll
+        return min(longest, 0.05) if self._hands.has_limits else longest
 
     def _settle(self) -> None:
         ended = self._hands.ended
@@ -244,9 +246,7 @@ class Worker:
         if self._must_be_alone():
             return
         room = self._pace.room(self._busy, self._hands.waiting)
-        self._letting_go = False
         for grant in self.site.pauses.grants(room):
-            self._letting_go |= not grant.is_probe
             tasks = self._claimed(grant.jobs, lanes=[grant.lane], past_pauses=True)
             self.site.pauses.used(grant, len(tasks))
             self._hands.put(tasks)
@@ -275,7 +275,7 @@ class Worker:
         self._hands.give_up_late()
         if self._more_suspects or (self._suspect is not None and not self._suspect_runs):
             self._take_suspect()
-        if self._letting_go:
+        if self.site.pauses.is_held_up:
             self._pass_pauses()
         now = time.monotonic()
         for duty in self._duties:

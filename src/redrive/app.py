@@ -31,6 +31,7 @@ from redrive.worker import presence
 from redrive.worker.registry import (
     Entry,
     Isolation,
+    check_apart,
     check_functions,
     check_isolation,
     check_name,
@@ -206,6 +207,7 @@ class Redrive(Desk):
         log.info("pass begins: %d queued", self._queued())
         turn = self.keeper.turn()
         turn.program = self._program
+        check_apart(self.keeper.registry, self._needed_program())
         presence.sign(turn, self.keeper.settings.clock.now(), lasts=presence.PASS_LASTS)
         tally = turn.run(ignore_waits=ignore_backoff, limit=limit)
         purged = self.cleanup()
@@ -241,6 +243,9 @@ class Redrive(Desk):
         """
         from redrive.worker.worker import Plan, Worker  # noqa: PLC0415 - who only submits needs none
 
+        name = program or self._program()
+        check_apart(self.keeper.registry, name)
+
         plan = Plan(
             concurrency=_at_least_one(concurrency, "concurrency"),
             batch=_at_least_one(batch, "batch"),
@@ -251,10 +256,15 @@ class Redrive(Desk):
             self.keeper.turn(Teller(self.keeper.bus)),
             plan,
             policy=self._policy,
-            program=program or self._program(),
+            program=name,
             parent=parent,
             cleanup=self.cleanup,
         )
+
+    def _needed_program(self) -> str | None:
+        """Look for the name only if a handler asks for it."""
+        asked = any(entry.isolation == "process" for entry in self.keeper.registry)
+        return self._program() if asked else None
 
     def _program(self) -> str | None:
         from redrive.program import spelled  # noqa: PLC0415

@@ -86,10 +86,11 @@ class Handler(Generic[P, R_co]):
         if self.entry.is_async:
             msg = f"{self.name} is async; use `await` and its `atry_now`"
             raise UsageError(msg)
+        if self.entry.is_unlimited:
+            warn_unlimited(self.entry)
         execution = self.keeper.begin(self.entry, self._payload(args, kwargs), self.chosen)
         if isinstance(execution, Job):
             return Tried(done=execution.state is State.COMPLETED, job=execution)
-        warn_unlimited(self.entry)
         try:
             with self.keeper.holding(execution, self.chosen), execution:
                 execution.value = finished(self.entry.function(*args, **kwargs))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import redrive
-from redrive import Kept, Policy, Redrive, State, constant
+from redrive import Kept, Policy, Redrive, State, UsageError, constant
 from redrive.testing import ManualClock
 
 
@@ -328,14 +328,24 @@ def test_a_handler_is_told_that_its_lease_is_gone_and_its_result_does_not_count(
 
 
 def test_a_time_limit_of_a_plain_function_is_said_not_to_be_kept_here_once(
-    app: Redrive, caplog: pytest.LogCaptureFixture
+    app: Redrive,
 ) -> None:
     @app.handler(f"slow-{uuid.uuid4()}", timeout=0.001)
     def slow() -> None:
         time.sleep(0.01)
 
     slow.submit()
-    assert slow.try_now().done
+    with pytest.warns(RuntimeWarning, match=f"limit of handler '{slow.name}' is not kept here"):
+        assert slow.try_now().done
     assert app.run_due().succeeded == 1
-    [said] = [one.getMessage() for one in caplog.records if "time limit" in one.getMessage()]
-    assert said.startswith(f"the time limit of {slow.name} is not kept here")
+
+
+def test_who_asks_for_a_process_of_its_own_is_not_run_in_this_one(app: Redrive) -> None:
+    @app.handler("wild", isolation="process")
+    def wild() -> None: ...
+
+    job = wild.submit()
+    for run in (app.run_due, app.worker):
+        with pytest.raises(UsageError, match=r"'wild' asks for a process of its own.*program="):
+            run()
+    assert app.get(job.id).attempts == 0

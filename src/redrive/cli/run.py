@@ -45,6 +45,7 @@ _FAST = 1.0
     "--processes",
     type=click.IntRange(0),
     default=1,
+    show_default=True,
     metavar="N",
     help="Worker processes under a supervisor; 0 works in this process.",
 )
@@ -52,6 +53,7 @@ _FAST = 1.0
     "--concurrency",
     type=click.IntRange(1),
     default=8,
+    show_default=True,
     metavar="M",
     help="Handlers that each process runs at one time.",
 )
@@ -59,10 +61,17 @@ _FAST = 1.0
     "--batch",
     type=click.IntRange(1),
     default=100,
+    show_default=True,
     metavar="N",
     help="Jobs claimed at once, at most.",
 )
-@click.option("--grace", default="30s", metavar="TIME", help="How long jobs may take to end.")
+@click.option(
+    "--grace",
+    default="30s",
+    show_default=True,
+    metavar="TIME",
+    help="How long jobs may take to end.",
+)
 @click.option("--parent", type=int, default=0, hidden=True)
 @click.option("--ready", type=int, default=-1, hidden=True)
 @click.option("--crew", type=int, default=1, hidden=True)
@@ -70,7 +79,7 @@ _FAST = 1.0
     "-v",
     "--verbose",
     is_flag=True,
-    help="Log what happens on standard error (the default on a terminal).",
+    help="With --once: log what happens on standard error (the default on a terminal).",
 )
 @click.pass_obj
 def work(
@@ -99,7 +108,8 @@ def work(
         raise click.UsageError(msg)
     if not once and (ignore_backoff or limit):
         raise click.UsageError("--ignore-backoff and --limit belong to --once")
-    level = logging.INFO if verbose or sys.stderr.isatty() else logging.WARNING
+    # A service's log should say what fails; a pass of cron's should be silent when all is well.
+    level = logging.INFO if verbose or not once or sys.stderr.isatty() else logging.WARNING
     seconds = in_seconds(grace, name="--grace")
     if once:
         _pass(face, name, level, ignore_backoff=ignore_backoff, limit=limit)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from redrive._log import log
 from redrive.args import Arguments
 from redrive.errors import UnknownHandler, UsageError
 from redrive.policy import Policy
@@ -41,8 +41,12 @@ class Entry:
         """Whether it is to run in a child: asked for, limited in time, or a suspect of a crash."""
         if self.isolation == "thread":
             return False
-        limited = self.timeout is not None and not self.is_async
-        return self.isolation == "process" or limited or suspect
+        return self.isolation == "process" or self.is_unlimited or suspect
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether it has a time limit that only a process of its own can keep."""
+        return self.timeout is not None and not self.is_async
 
     @classmethod
     def unregistered(cls, name: str) -> Entry:
@@ -109,12 +113,27 @@ class Registry:
 
 def warn_unlimited(entry: Entry) -> None:
     """Say once that a plain function is run here, where nothing can end it."""
-    if entry.timeout is not None and not entry.is_async and entry.name not in _warned:
+    if entry.name not in _warned:
         _warned.add(entry.name)
-        log.warning(
-            "the time limit of %s is not kept here: only a worker can end a plain function",
-            entry.name,
+        warnings.warn(
+            f"the time limit of handler {entry.name!r} is not kept here: a plain function can be "
+            "ended only in a process of its own, and none can import this program; put it into a "
+            "module (`redrive work module:app`), or make the handler async",
+            RuntimeWarning,
+            stacklevel=2,
         )
+
+
+def check_apart(registry: Registry, program: str | None) -> None:
+    """Refuse to run in this process what asked for one of its own."""
+    asked = [entry.name for entry in registry if entry.isolation == "process"]
+    if asked and program is None:
+        msg = (
+            f"handler {asked[0]!r} asks for a process of its own (isolation='process'), but no other "
+            "process can import this program; put it into a module and run `redrive work module:app`, "
+            "or name it: app.worker(program='module:app')"
+        )
+        raise UsageError(msg)
 
 
 _warned: set[str] = set()

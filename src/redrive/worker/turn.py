@@ -65,6 +65,9 @@ class Turn(Site):
         Jobs are claimed one at a time: if one takes this process down, no other is touched.
         """
         _refuse_running_loop(self.registry)
+        for entry in self.registry:
+            if entry.is_unlimited and self.program() is None:
+                warn_unlimited(entry)
         self._interrupts, self._hurried = Interrupts(), ignore_waits
         tally = Tally()
         self.sweep(tally)
@@ -165,7 +168,6 @@ class Turn(Site):
                 if entry.is_async:
                     execution.value = loop(_called(entry, execution))
                 else:
-                    warn_unlimited(entry)
                     execution.value = finished(entry.function(**execution.arguments))
         except KeyboardInterrupt as error:
             if self._interrupts.seen:

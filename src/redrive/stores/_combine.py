@@ -109,7 +109,8 @@ class Combiner(Generic[Tx]):
             if following is not None:
                 following.leads = True
         for one in batch:
-            one.wake.release()
+            if one is not mine:  # ours may be released already, by whoever made us lead
+                one.wake.release()
         if following is not None:
             following.wake.release()
 

@@ -151,6 +151,35 @@ def test_a_store_that_fails_between_two_suspects_costs_nothing(
     assert time.monotonic() - started < 20, "no task was forgotten, so the end waits for none"
 
 
+@pytest.mark.parametrize("fault", ["raises", "hangs"])
+def test_a_handler_is_told_before_its_lease_ends_when_it_cannot_be_renewed(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """F46: by a store that refuses, and by one that does not answer."""
+    told, mended = Log(), threading.Event()
+
+    def renew(*_: object, **__: object) -> list[bool]:
+        if fault == "hangs":
+            mended.wait(20)
+        raise StoreBusy("not now")
+
+    @app.handler("long")
+    def long() -> None:
+        began, me = time.monotonic(), current()
+        while not me.lease_lost:
+            time.sleep(0.01)
+        told.note(time.monotonic() - began)
+
+    monkeypatch.setattr(app.store, "renew", renew)
+    long.submit()
+    with app.worker():
+        until(lambda: told.seen)
+        mended.set()
+    (after,) = told.seen
+    assert isinstance(after, float)
+    assert LEASE / 2 < after < LEASE
+
+
 @pytest.mark.parametrize("handler", ["work", "beside"])
 def test_a_job_that_kills_the_whole_tree_dies_of_its_third_crash_and_alone(
     tmp_path: Path, handler: str

@@ -2,6 +2,7 @@
 
 One thread renews all leases at once. Who loses one is told, so that the handler can stop; who could
 not renew for most of a lease is told before it ends, for then another may start the job any moment.
+A second thread sees to that: the first may hang in the store.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _BEATS = 3
 """Renewals in the time of one lease."""
+_WATCHES = 8
+"""Looks at what could not be renewed, in the time of one lease."""
 _SAFE = 0.75
 """The part of a lease in which its holder may rely on it without having renewed it."""
 
@@ -59,18 +62,22 @@ class Leases:
         self._clock = clock
         self._held: dict[str, Task] = {}
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
         self._stop.clear()
-        self._thread = threading.Thread(target=self._beat, name="redrive-heartbeat", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._beat, name="redrive-heartbeat", daemon=True),
+            threading.Thread(target=self._watch, name="redrive-watch", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -104,7 +111,6 @@ class Leases:
                 self.renew()
             except StoreError as error:
                 log.warning("leases could not be renewed, trying again: %s", error)
-                self._warn_late()
             except Exception:
                 log.exception("renewing leases failed; trying again")
 
@@ -120,6 +126,10 @@ class Leases:
                 task.until = since + self._lease_for * _SAFE
             elif self._held.get(task.claim.job.id) is task:
                 task.lose()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self._lease_for / _WATCHES):
+            self._warn_late()
 
     def _warn_late(self) -> None:
         """Tell those whose lease may end before it can be renewed."""

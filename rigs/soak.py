@@ -44,6 +44,7 @@ WINDOW = 10.0
 LONGEST = 0.1
 """Seconds that a job takes at most."""
 SILENCE = "silence"
+HANG = 60.0
 FEEDERS = 4
 
 
@@ -86,7 +87,7 @@ class Feeder:
         self._numbers = iter(range(scale.jobs))
         self._pace = scale.seconds / scale.jobs
         self._began = time.monotonic()
-        self._threads = [threading.Thread(target=self._feed) for _ in range(FEEDERS)]
+        self._threads = [threading.Thread(target=self._feed, daemon=True) for _ in range(FEEDERS)]
 
     def start(self) -> None:
         """Begin to submit."""
@@ -94,14 +95,14 @@ class Feeder:
             thread.start()
 
     def join(self) -> None:
-        """Wait until all jobs are submitted."""
-        for thread in self._threads:
-            thread.join()
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether some are still to be submitted."""
-        return any(thread.is_alive() for thread in self._threads)
+        """Wait until all jobs are submitted, while there is any progress."""
+        before = -1
+        while before < len(self._account.accepted) and any(one.is_alive() for one in self._threads):
+            before = len(self._account.accepted)
+            for thread in self._threads:
+                thread.join(HANG / FEEDERS)
+        if any(one.is_alive() for one in self._threads):
+            self._account.errors.append("submits hang")
 
     def _feed(self) -> None:
         from redrive.keeping import Options  # noqa: PLC0415

@@ -125,7 +125,9 @@ def _backoff(rule: Rule, index: int, rand: Rand) -> tuple[float, str]:
     assert strategy is not None  # noqa: S101 - the table always has one
     try:
         return delay_after(strategy, index, rand), ""
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code; no job is lost to it
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - user code; no job is lost to it
         assert usual is not None  # noqa: S101
         said = f"{type(strategy).__name__} raised {type(error).__name__}: default back-off used"
         return delay_after(usual, index, rand), said

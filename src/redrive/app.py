@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
@@ -76,6 +77,7 @@ class Redrive(Desk):
         self._where = store if isinstance(store, Store) else config.place_of(store)
         self._policy = policy
         self._threads = Threads()
+        self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
         self._keep = keep or Keep()
 
         def opener() -> Store:
@@ -232,6 +234,7 @@ class Redrive(Desk):
         grace: Duration = 30.0,
         program: str | None = None,
         parent: int = 0,
+        replaced: bool = False,
     ) -> Worker:
         """Give a worker; inside `with` it runs jobs in threads of this program.
 
@@ -239,7 +242,8 @@ class Redrive(Desk):
         once, at most. `poll`: how often to look when nothing is heard. `grace`: how long running
         jobs may take to end at the end of the `with`. `program` is how a child process imports this
         object (`module:attribute`); it is found out where it can be. With `parent` it stops once
-        that is no longer the process that started this one.
+        that is no longer the process that started this one; `replaced` says that somebody starts
+        another process when this one asks for it by `wants_replacement`.
         """
         from redrive.worker.worker import Plan, Worker  # noqa: PLC0415 - who only submits needs none
 
@@ -251,8 +255,9 @@ class Redrive(Desk):
             batch=_at_least_one(batch, "batch"),
             poll=_duration.seconds(poll, name="poll"),
             grace=_duration.seconds(grace, name="grace"),
+            replaced=replaced,
         )
-        return Worker(
+        worker = Worker(
             self.keeper.turn(Teller(self.keeper.bus)),
             plan,
             policy=self._policy,
@@ -260,6 +265,8 @@ class Redrive(Desk):
             parent=parent,
             cleanup=self.cleanup,
         )
+        self._workers.add(worker)
+        return worker
 
     def _needed_program(self) -> str | None:
         """Look for the name only if a handler asks for it."""
@@ -294,7 +301,13 @@ class Redrive(Desk):
         return await hop(self._threads, function, *args, **kwargs)
 
     def close(self) -> None:
-        """Let go of files and connections; the next use opens them again."""
+        """Let go of files and connections; the next use opens them again.
+
+        While a worker runs they stay open: they are in use.
+        """
+        if any(worker.is_alive for worker in self._workers):
+            log.warning("the store stays open while a worker of this app runs")
+            return
         self._threads.close()
         self.keeper.close()
 

@@ -95,7 +95,9 @@ class Bus:
         for listener in self._listeners:
             try:
                 listener(event)
-            except (Exception, SystemExit):
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
                 log.exception("a listener failed on %s; it was ignored", event.kind)
 
 

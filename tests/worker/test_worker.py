@@ -191,7 +191,7 @@ def test_after_some_lost_slots_the_worker_asks_to_be_replaced(app: Redrive) -> N
 
     for one in range(4):
         stuck.submit(one)
-    worker = app.worker(concurrency=4, grace=5)
+    worker = app.worker(concurrency=4, grace=5, replaced=True)
     worker.run()  # ends by itself
     free.set()
     assert worker.wants_replacement

@@ -122,7 +122,12 @@ def work(
         with load_app(face, name, level=level) as app:
             _refuse_crowd(app.store.url, crew)
             worker = app.worker(
-                concurrency=concurrency, batch=batch, grace=seconds, program=name, parent=parent
+                concurrency=concurrency,
+                batch=batch,
+                grace=seconds,
+                program=name,
+                parent=parent,
+                replaced=True,
             )
             code = _until_signal(worker, ready)
         raise click.exceptions.Exit(code)

@@ -24,6 +24,14 @@ _LASTS = 7 * 86400.0
 """Seconds after which a note that nobody removed may go: then its jobs count as begun."""
 
 
+def sweeper(holder: str) -> str:
+    """Give the name under which a holder takes jobs over: it has no note of what it begins.
+
+    So if it dies in the middle, nobody takes its silence for a sign that the job had not begun.
+    """
+    return f"{holder}~"
+
+
 def is_last(claim: Claim, entry: Entry) -> bool:
     """Whether this may be the job's last attempt."""
     return claim.job.attempts >= min(claim.job.limit, entry.policy.ceiling)
@@ -46,4 +54,8 @@ def never(store: Store, seized: Claim, entry: Entry) -> bool:
         return False
     name = f"{_BEGAN}{seized.lost_by}"
     found = [one.value for one in store.notes(name) if one.name == name]
-    return bool(found) and [seized.job.id, seized.job.lease - 1] not in json.loads(found[0])
+    try:
+        begun = {(job_id, lease) for job_id, lease in json.loads(found[0])} if found else None
+    except (ValueError, TypeError):
+        return False  # nobody can read it, so it may well have begun
+    return begun is not None and (seized.job.id, seized.job.lease - 1) not in begun

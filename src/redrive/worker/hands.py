@@ -59,19 +59,21 @@ class Hands:
         """The tasks that were handed out and not yet handed in."""
         self.leaked: set[str] = set()
         """The jobs whose handlers never came back."""
-        self.loop: Loop | None = self._make_loop(site)
+        self.loop: Loop | None = None
         self._site = site
         self._leases = leases
         self._tell = tell
         self._slots = Slots(concurrency, self._perform)
         self._children: list[Child] = []
 
-    def _make_loop(self, site: Site) -> Loop | None:
-        if not any(entry.is_async for entry in site.registry):
-            return None
-        from redrive.worker.loop import Loop  # noqa: PLC0415 - asyncio is large
+    def _on_loop(self, tasks: list[Task]) -> None:
+        """Hand tasks to the loop, which is made when the first comes: asyncio is large."""
+        if tasks and self.loop is None:
+            from redrive.worker.loop import Loop  # noqa: PLC0415
 
-        return Loop(self.concurrency, self._perform_async)
+            self.loop = Loop(self.concurrency, self._perform_async)
+        if self.loop is not None:
+            self.loop.put(tasks)
 
     @property
     def waiting(self) -> int:
@@ -118,8 +120,7 @@ class Hands:
     def _hand_out(self, mine: list[Task]) -> None:
         self._out.update(mine)
         on_loop = [task for task in mine if task.entry.is_async and not self.is_apart(task)]
-        if self.loop is not None:
-            self.loop.put(on_loop)
+        self._on_loop(on_loop)
         self._slots.put(task for task in mine if not (task.entry.is_async and task in on_loop))
 
     def is_apart(self, task: Task) -> bool:
@@ -183,6 +184,11 @@ class Hands:
             if self._took_out(task):
                 self.give_back(task, delay=self._site.lease_for)
             return True
+        except Exception as error:
+            log.exception("the child of job %s could not be understood", task.claim.job.id)
+            child.close()
+            crash = run.crash(f"its process answered nonsense ({type(error).__name__})")
+            return self._finish(task, crash, self._site.clock.now(), 0.0)
         self._children.append(child)
         return self._finish(task, ended.outcome, ended.started, ended.duration)
 
@@ -205,7 +211,7 @@ class Hands:
     def _conclude(self, task: Task, outcome: Outcome, started: float, duration: float) -> None:
         try:
             settlement = self._site.conclude(task.claim, outcome, task.entry, started, duration)
-        except Exception:
+        except BaseException:
             log.exception("job %s could not be concluded; a sweep will find it", task.claim.job.id)
             self._hand_in(task, None)
         else:
@@ -222,6 +228,7 @@ class Hands:
 
     def give_up_late(self) -> None:
         """Settle what ran past its limit and cannot be ended; its thread is lost to us."""
+        self._slots.refill()
         now = time.monotonic()
         for task in list(self.running):
             limit = task.entry.timeout

@@ -26,6 +26,7 @@ class Loop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[object]] = set()
         self._beaten = 0.0
+        self._doubted = 0.0
         self._thread: threading.Thread | None = None
 
     def put(self, tasks: list[Task]) -> None:
@@ -84,12 +85,20 @@ class Loop:
         self.size += 1
         self._running().call_soon_threadsafe(self._start)
 
-    @property
-    def stalled_for(self) -> float:
-        """For how many seconds nothing moved; a handler that blocks stops all the others."""
+    def stood_still(self, seconds: float) -> bool:
+        """Whether nothing moved for so long; a handler that blocks stops all the others.
+
+        Asked again and again: the whole process may have stood still, and then the loop has a second
+        to show that it goes on.
+        """
         if self._loop is None or self._beaten == 0.0:
-            return 0.0
-        return max(0.0, self._loop.time() - self._beaten - _BEAT)
+            return False
+        now = self._loop.time()
+        if now - self._beaten < seconds + _BEAT:
+            self._doubted = 0.0
+        elif not self._doubted:
+            self._doubted = now
+        return bool(self._doubted) and now - self._doubted > 2 * _BEAT
 
     def cancel(self) -> None:
         """Ask every running task to stop."""

@@ -21,15 +21,21 @@ class Pace:
         self._ahead = 0
 
     @property
+    def ahead(self) -> int:
+        """How many jobs may wait here; none once nothing has ended for a while."""
+        return self._ahead if time.monotonic() - self._since < _STALE else 0
+
+    @property
     def low(self) -> int:
         """So many waiting jobs are few; 0 while none are claimed ahead."""
-        return self._ahead // 2
+        return self.ahead // 2
 
     def room(self, busy: int, waiting: int) -> int:
         """How many jobs to claim now; none while enough are waiting."""
-        if waiting > self.low:
+        ahead = self.ahead
+        if waiting > ahead // 2:
             return 0
-        return min(self._batch, self._concurrency + self._ahead - busy)
+        return min(self._batch, self._concurrency + ahead - busy)
 
     def count(self, ended: int) -> None:
         """Take note of jobs that ended."""

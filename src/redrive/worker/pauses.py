@@ -10,13 +10,15 @@ take the next step and none takes it twice. Pauses of people are left alone.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from redrive._log import log
+from redrive.errors import StoreError
 from redrive.events import Bus, Event
-from redrive.job import Category, Completed, Failed, Interrupted, Job, Outcome, Settlement
+from redrive.job import Category, Completed, Failed, Interrupted, Job, Outcome, Settlement, State
 from redrive.stores.base import PAUSE, Note, Store
 
 if TYPE_CHECKING:
@@ -67,7 +69,10 @@ class Pauses:
         if outcome.unasked:
             log.info("job %s: every provider is paused; nothing is spent", job.id)
             return Interrupted(outcome.failure.hint or entry.policy.pause.probe)
-        note = self._tripped(job.lane)
+        try:
+            note = self._tripped(job.lane)
+        except StoreError:
+            return outcome  # its result must not be lost over this
         if note is None or _read(note)["mode"] != "paused":
             return outcome
         log.info("job %s failed while lane %s is paused; nothing is spent", job.id, job.lane)
@@ -78,13 +83,14 @@ class Pauses:
         job, attempt = settlement.claim.job, settlement.attempt
         if attempt is None:
             return
+        if isinstance(settlement.verdict, Completed):
+            self._succeeded(job.lane)
+            return
         entry = self._registry.get(job.handler)
         wanted = entry.policy.pause if entry else None
         if wanted is None:
             return
-        if isinstance(settlement.verdict, Completed):
-            self._succeeded(job.lane)
-        elif attempt.failure is not None and attempt.failure.category in OUTAGES:
+        if attempt.failure is not None and attempt.failure.category in OUTAGES:
             streak = self._streaks.setdefault(job.lane, set())
             streak.add(job.id)
             is_refused = wanted.at_once and attempt.failure.category is Category.AUTH
@@ -148,6 +154,9 @@ class Pauses:
     def _grant(self, lane: str, note: Note, room: int) -> Grant | None:
         value, now = _read(note), self._store.now()
         passed = now - value["at"]
+        if passed < -1.0:  # the clock was put back
+            self._write(lane, {**value, "at": now}, note.version)
+            return None
         if value["mode"] == "paused":
             jobs = 1 if passed >= value["probe"] else 0
             at = now
@@ -165,11 +174,22 @@ class Pauses:
 
     def used(self, grant: Grant, claimed: int) -> None:
         """Say how many jobs a grant brought; a lane let go that has no more due is free again."""
-        if grant.is_probe or claimed:
+        if grant.is_probe or claimed or self._has_due(grant.lane):
             return
         if self._store.note(grant.note.name, None, expected=grant.note.version) is not None:
             log.warning("lane %s is no longer paused", grant.lane)
             self._bus.emit(Event("resumed", detail=grant.lane))
+
+    def _has_due(self, lane: str) -> bool:
+        """Whether something is due there, perhaps for handlers that others have."""
+        now = self._store.now()
+        return any(
+            count.lane == lane
+            and count.state is State.PENDING
+            and count.oldest is not None
+            and count.oldest <= now
+            for count in self._store.counts()
+        )
 
     def _write(self, lane: str, value: dict[str, Any], expected: int) -> Note | None:
         return self._store.note(PAUSE + lane, json.dumps(value), expected=expected)
@@ -196,6 +216,7 @@ def _read(note: Note) -> dict[str, Any]:
     """Read what we wrote; empty for the pauses of people and for what nobody can read."""
     try:
         value = json.loads(note.value)
-        return value if {"mode", "at", "probe", "rate"} <= value.keys() else {}
-    except (ValueError, AttributeError):
+        numbers = [float(value[name]) for name in ("at", "probe", "rate")]
+        return value if "mode" in value and all(map(math.isfinite, numbers)) else {}
+    except (ValueError, TypeError, KeyError):
         return {}

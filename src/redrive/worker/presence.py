@@ -56,7 +56,8 @@ def served(store: Store, what: Literal["handlers", "lanes"]) -> frozenset[str]:
     """Give the handlers or lanes that some worker serves now."""
     names: set[str] = set()
     for note in store.notes(WORKER):
-        names.update(read(note).get(what, ()))
+        found = read(note).get(what)
+        names.update(map(str, found) if isinstance(found, list) else ())
     return frozenset(names)
 
 

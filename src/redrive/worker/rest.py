@@ -92,7 +92,7 @@ class Rest:
         poller = select.poll()
         poller.register(self._bell, select.POLLIN)
         ears = -1 if self._ears is None else self._ears.fileno()
-        if ears >= 0:
+        if ears >= 0 and not self._heard:  # who knows already waits for room
             poller.register(ears, select.POLLIN)
         ready = {number for number, _ in poller.poll(seconds * 1000)}
         if self._bell.fileno() in ready:

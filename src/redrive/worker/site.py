@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
@@ -82,6 +83,8 @@ class Site:
         self.rand = rand
         self.worker = worker_name()
         self.pauses = Pauses(store, registry, bus)
+        self._ahead = 0.0
+        """How far the store's clock was ahead of ours at the last look."""
 
     def leases(self) -> Leases:
         """Give a keeper of leases; inside `with` its heartbeat runs."""
@@ -116,9 +119,16 @@ class Site:
             started=started,
             duration=duration,
             worker=self.worker,
-            now=self.store.now(),
+            now=self.now(),
             rand=self.rand,
         )
+
+    def now(self) -> float:
+        """Give the store's time; while it cannot be asked, as far as we know."""
+        ours = self.clock.now()
+        with contextlib.suppress(StoreError):
+            self._ahead = self.store.now() - ours
+        return ours + self._ahead
 
     def settle(self, settlement: Settlement, tally: Tally | None = None) -> Job | None:
         """Make one verdict true, then tell everybody."""
@@ -135,8 +145,6 @@ class Site:
         except StoreError:
             raise
         except Exception:
-            if len(settlements) == 1:
-                raise
             log.exception("settling a batch failed; settling one by one")
             for one in settlements:
                 self._settle_alone(one)
@@ -157,7 +165,8 @@ class Site:
         """Tell everybody of a verdict. A refused one is only written to the log."""
         if job is not None:
             self.tell(job, settlement)
-            self.pauses.seen(settlement)
+            with contextlib.suppress(StoreError):  # what is settled is settled
+                self.pauses.seen(settlement)
             return
         claim = settlement.claim
         log.warning(
@@ -176,7 +185,7 @@ class Site:
         """
         total = 0
         while claims := self.store.seize(
-            by=self.holder, lease_for=self.lease_for, handlers=self.registry.names()
+            by=begun.sweeper(self.holder), lease_for=self.lease_for, handlers=self.registry.names()
         ):
             for claim in claims:
                 self._bury(claim, tally)
@@ -199,7 +208,7 @@ class Site:
                 started=claim.job.updated,
                 duration=max(0.0, self.clock.now() - claim.job.updated),
                 worker=claim.lost_by or "",
-                now=self.store.now(),
+                now=self.now(),
                 rand=self.rand,
             )
             self.settle(settlement, tally)

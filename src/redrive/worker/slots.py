@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 
+from redrive._log import log
 from redrive.worker.leases import Task
 
 
@@ -35,16 +36,24 @@ class Slots:
             if self._threads < self.size:
                 self._add_thread()
 
+    def refill(self) -> None:
+        """Start a thread for what waits, where one could not be started before."""
+        if self._threads < self.size and self.waiting:
+            self._add_thread()
+
     def replace_thread(self) -> None:
         """Start one in the place of one that never comes back."""
         self.size += 1
         self._add_thread()
 
     def _add_thread(self) -> None:
-        self._threads += 1
-        threading.Thread(
-            target=self._work, name=f"redrive-slot-{self._threads}", daemon=True
-        ).start()
+        name = f"redrive-slot-{self._threads + 1}"
+        try:
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        except RuntimeError as error:  # the system has no more; what waits is looked after later
+            log.warning("a thread could not be started, trying again: %s", error)
+        else:
+            self._threads += 1
 
     def _work(self) -> None:
         while (task := self._line.get()) is not None:

@@ -160,5 +160,6 @@ def _words(code: int) -> str:
     if code == REPLACE:
         return "it asked for it"
     if code < 0:
-        return f"killed by {signal.Signals(-code).name}"
+        names = {one.value: one.name for one in signal.Signals}
+        return f"killed by {names.get(-code, f'signal {-code}')}"
     return f"exit code {code}"

@@ -38,6 +38,8 @@ _PAUSES = 0.2
 """Seconds between two looks at pauses."""
 _SPARE = 2.0
 """Seconds of the grace, at most, in which what did not end is given back."""
+_ALONE = 10.0
+"""Seconds for which nothing else is begun beside a job that crashed before."""
 _SUSPECTS = 1.0
 """Seconds between two looks for jobs that crashed before, while there are none."""
 
@@ -56,6 +58,8 @@ class Plan:
     """Seconds in which a shutdown is over; running jobs may end in most of them."""
     cleanup: float = 60.0
     """Seconds between two removals of old finished jobs."""
+    replaced: bool = False
+    """Whether somebody starts another process when this one asks for it."""
 
 
 class Duty:
@@ -71,6 +75,36 @@ class Duty:
         if now >= self._next:
             self._next = now + self._every
             self._work()
+
+    def join(self, timeout: float) -> None:
+        """Wait for it to be done; here it always is."""
+
+
+class Aside(Duty):
+    """A duty that may take long, or calls code of the user's: it has a thread of its own."""
+
+    _thread: threading.Thread | None = None
+
+    def tick(self, now: float) -> None:
+        """Start it if it is time and it is not being done."""
+        if now < self._next or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._next = now + self._every
+        self._thread = threading.Thread(target=self._do, name="redrive-duty", daemon=True)
+        self._thread.start()
+
+    def _do(self) -> None:
+        try:
+            self._work()
+        except StoreError as error:
+            log.warning("the store cannot be used now, trying again: %s", error)
+        except BaseException:
+            log.exception("a duty of the worker failed; trying again")
+
+    def join(self, timeout: float) -> None:
+        """Wait for it to be done."""
+        if self._thread is not None:
+            self._thread.join(timeout)
 
 
 class Worker:
@@ -106,8 +140,11 @@ class Worker:
         self._busy = 0
         self._suspect: Task | None = None
         self._suspect_runs = False
+        self._suspect_since = 0.0
         self._more_suspects = False
         self._noted = False
+        self._complained = ""
+        self._alive = False
         self._stopping: float | None = None
         self._spare = _SPARE
         self._thread: threading.Thread | None = None
@@ -119,11 +156,14 @@ class Worker:
         return [
             Duty(_PAUSES, self._pass_pauses),
             Duty(_SUSPECTS, self._take_suspect),
-            Duty(lease / 2, self.site.sweep),
+            Aside(lease / 2, self.site.sweep),
             Duty(presence.SIGN_EVERY, lambda: presence.sign(self.site, self._since)),
-            Duty(self.plan.cleanup, self._cleanup),
-            Duty(self.plan.cleanup, lambda: presence.bury_unserved(self.site, self.policy)),
+            Aside(self.plan.cleanup, self._clean_up),
         ]
+
+    def _clean_up(self) -> None:
+        self._cleanup()
+        presence.bury_unserved(self.site, self.policy)
 
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self.run, name="redrive-worker", daemon=True)
@@ -148,8 +188,20 @@ class Worker:
         """Whether it was told to stop."""
         return self._stopping is not None
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it works, or drains."""
+        return self._alive
+
     def run(self) -> None:
         """Work until stopped, then drain."""
+        self._alive = True
+        try:
+            self._run()
+        finally:
+            self._alive = False
+
+    def _run(self) -> None:
         with self._rest, self._leases:
             while self._stopping is None:
                 self._try(self._steer)
@@ -160,6 +212,8 @@ class Worker:
                 self._try(self._drain)
             self._hands.end(self._spare / 2)
             self._settle_last()
+            for duty in self._duties:
+                duty.join(self._spare)
             self._try(self._leave)
         self._hands.close()
         if isinstance(self.site.bus, Teller):
@@ -191,7 +245,7 @@ class Worker:
         self._rest.ended(soon=self._hands.in_line <= self._pace.low)
 
     def _patience(self) -> float:
-        if self._pace.low:
+        if self._pace.ahead:
             return _LINGER
         longest = _PAUSES / 4 if self.site.pauses.is_releasing else self.plan.poll
         return min(longest, 0.05) if self._hands.has_limits else longest
@@ -257,19 +311,30 @@ class Worker:
         return tasks
 
     def _must_be_alone(self) -> bool:
-        """Whether a job that crashed before runs, or is to run, in this very process."""
-        return self._suspect is not None and not self._hands.is_apart(self._suspect)
+        """Whether a job that crashed before runs, or is to run, in this very process.
+
+        Not for ever: one that never ends must not stop all the others.
+        """
+        return (
+            self._suspect is not None
+            and not self._hands.is_apart(self._suspect)
+            and time.monotonic() - self._suspect_since < _ALONE
+        )
 
     def _take_suspect(self) -> None:
         """Take one job that crashed before; it runs in a child, or here when nothing else does."""
         if self._suspect is None:
             self._suspect = next(iter(self._claimed(1, suspects=True)), None)
+            self._suspect_since = time.monotonic()
             self._more_suspects = False
         if self._suspect is None or self._suspect_runs:
             return
         if self._hands.is_apart(self._suspect) or self._busy == 1:
             self._suspect_runs = True
             self._hands.put([self._suspect])
+        elif time.monotonic() - self._suspect_since > _ALONE:  # it had its chance
+            self._suspect_runs = True
+            self._hands.give_back(self._suspect, delay=_ALONE)
 
     def _do_duties(self) -> None:
         self._hands.give_up_late()
@@ -284,7 +349,7 @@ class Worker:
     def _check_health(self) -> None:
         if len(self._hands.leaked) >= _LEAKS:
             self._replace(f"{len(self._hands.leaked)} handlers ignored their time limit")
-        elif self._hands.loop is not None and self._hands.loop.stalled_for > _STALLED:
+        elif self._hands.loop is not None and self._hands.loop.stood_still(_STALLED):
             self._replace(f"the loop stood still for over {_STALLED:g} s")
 
     def _mind_parent(self) -> None:
@@ -294,6 +359,12 @@ class Worker:
             self.stop()
 
     def _replace(self, why: str) -> None:
+        """Have this process replaced, where somebody does that; else go on as well as can be."""
+        if not self.plan.replaced:
+            if why != self._complained:
+                log.error("%s; the program should be started again", why)
+            self._complained = why
+            return
         log.error("%s; this worker drains, and should be replaced", why)
         self.wants_replacement = True
         self.stop()

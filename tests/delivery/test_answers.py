@@ -201,3 +201,40 @@ def test_64_kib_of_a_reply_are_kept_as_they_came(app: Redrive) -> None:
 def test_a_body_that_breaks_off_does_not_undo_the_status(app: Redrive, rest: bytes) -> None:
     with receiver(b"HTTP/1.1 200 OK\r\n" + rest) as there:
         assert there.endpoint(app).try_now({}).value.body == b"begun"
+
+
+EARLY = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize(
+    "before",
+    [EARLY, b"HTTP/1.1 102 Processing\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", EARLY * 9],
+)
+def test_what_comes_before_the_answer_is_not_the_answer(
+    app: Redrive, before: bytes, key: str | None
+) -> None:
+    with receiver(before + answer(200, "done", x_from="it")) as there:
+        reply = there.endpoint(app).try_now({}, key=key).value
+    assert (reply.status, reply.body, reply.headers["x-from"]) == (200, b"done", "it")
+    assert "link" not in reply.headers
+
+
+@pytest.mark.parametrize("said", [EARLY, EARLY * 10_000], ids=["one", "no end"])
+def test_only_the_promise_of_an_answer_is_no_answer(app: Redrive, said: bytes) -> None:
+    with receiver(said) as there:
+        job = failed(app, there.endpoint(app).try_now({}).job)
+    assert job.failure is not None
+    assert (job.state, job.failure.why) == ("dead", "sent, no answer")
+
+
+def test_a_body_that_comes_after_its_head_is_read(app: Redrive) -> None:
+    """A server closes, as we asked it to, but not before it has said all."""
+
+    def slowly(line: socket.socket) -> None:
+        for part in (b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n", b"do", b"ne"):
+            line.sendall(part)
+            time.sleep(0.05)
+
+    with receiver(slowly) as there:
+        assert there.endpoint(app).try_now({}).value.body == b"done"

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from postkit import OK, Receiver, answer, receiver
-from redrive import KeyConflict, Policy, Redrive, UsageError, presets
+from redrive import GiveUp, KeyConflict, Policy, Redrive, UsageError, presets
+from redrive.delivery.courier import Courier
 from redrive.delivery.signing import verify
 from redrive.testing import ManualClock
 
@@ -26,6 +27,17 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class TestWhatGoesOut:
+    @pytest.mark.parametrize("key", ["a\n X-Injected: 1", "a\r\n\tX: 1", "\x00", "ключ", ""])
+    def test_a_key_that_cannot_travel_is_the_end(self, key: str) -> None:
+        """Whoever wrote into the store, nothing of it becomes a header."""
+        with receiver() as there:
+            courier = Courier("railway", {"url": there.url(), "allow": there.allow})
+            with pytest.raises(GiveUp, match="more than visible ASCII"):
+                courier.deliver({}, ident=key, key=None)
+            with pytest.raises(GiveUp, match="more than visible ASCII"):
+                courier.deliver({}, ident="m-1", key=key)
+        assert there.accepted == 0
+
     def test_a_post_of_json_with_the_token(self, app: Redrive) -> None:
         """H1: read from the environment when it is sent, and not in the job."""
         with receiver() as there:

@@ -132,6 +132,24 @@ def test_a_look_up_that_does_not_end_is_not_waited_for() -> None:
     stop.set()
 
 
+def test_look_ups_of_a_host_that_hang_cost_one_thread() -> None:
+    stop, asked = threading.Event(), list[object]()
+    target = Target("https", "hung.example", 443, "/")
+
+    def hangs(host: str, _: int) -> list[str]:
+        asked.append(host)
+        stop.wait(60)
+        return ["8.8.8.8"]
+
+    for _ in range(5):
+        with pytest.raises(TimeoutError, match="took longer"):
+            checked(target, Allowed(), within=0.01, resolver=hangs)
+    assert asked == ["hung.example"]
+    threading.Timer(0.05, stop.set).start()
+    assert checked(target, Allowed(), within=5, resolver=lambda *_: ["9.9.9.9"]) == ["8.8.8.8"]
+    assert checked(target, Allowed(), within=5, resolver=lambda *_: ["9.9.9.9"]) == ["9.9.9.9"]
+
+
 def test_a_name_without_an_address_is_an_error_that_may_pass() -> None:
     with pytest.raises(OSError, match=r"none\.example has no address"):
         checked(

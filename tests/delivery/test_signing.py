@@ -45,6 +45,8 @@ def test_both_keys_sign_while_one_replaces_the_other() -> None:
         ({"webhook-signature": "v2,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="}, BODY, NOW),
         ({"webhook-signature": "é"}, BODY, NOW),
         ({"webhook-signature": ""}, BODY, NOW),
+        ({"webhook-signature": "v1,\udc80"}, BODY, NOW),
+        ({"webhook-id": "m-\udc80"}, BODY, NOW),
         ({}, BODY + b" ", NOW),
         ({}, BODY, NOW + 301),
         ({}, BODY, NOW - 301),

@@ -10,17 +10,16 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypedDict
-from urllib.parse import parse_qsl, quote
 
 from redrive import _duration
 from redrive._duration import Duration
-from redrive.delivery import guard, signing, wire
+from redrive.delivery import guard, hiding, signing, wire
 from redrive.delivery.guard import Allowed
 from redrive.delivery.wire import Deadline, Reply, Sent
-from redrive.errors import NoAnswer, Redirected, TokenMissing, Undelivered, UsageError
+from redrive.errors import GiveUp, NoAnswer, Redirected, TokenMissing, Undelivered, UsageError
 from redrive.redact import MASK
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ _OURS: Final = frozenset(
     )
 )
 _SUCCESS, _REDIRECT, _FAILURE = 200, 300, 400
-_SHORTEST_SECRET, _SHORTEST_PIECE, _SHOWN = 4, 12, 500
+_SHOWN = 500
 
 
 class EndpointSettings(TypedDict, total=False):
@@ -95,6 +94,9 @@ class Courier:
         `ident` names the message to a receiver who checks signatures; `key`, if there is one, goes
         out as `Idempotency-Key`.
         """
+        if not all(_TOKEN.fullmatch(one) for one in (ident, key) if one is not None):
+            msg = f"{self.name} cannot be sent to: the key holds more than visible ASCII characters"
+            raise GiveUp(msg)
         token, secrets = self._token(), self._secrets()
         headers = {"User-Agent": "redrive", "Content-Type": "application/json", **self._headers}
         if token:
@@ -109,7 +111,7 @@ class Courier:
         reply = self._post(headers, data, may_repeat=key is not None or self._is_idempotent)
         if _SUCCESS <= reply.status < _REDIRECT:
             return reply
-        raise self._failure(reply, [token, *secrets])
+        raise self._failure(reply, [token, *secrets, *map(signing.bare, secrets)])
 
     def _post(self, headers: Mapping[str, str], data: bytes, *, may_repeat: bool) -> Reply:
         deadline, sent = Deadline(self._seconds), Sent()
@@ -149,30 +151,13 @@ class Courier:
         return value
 
     def _failure(self, reply: Reply, secrets: Iterable[str]) -> Undelivered:
-        hidden = sorted({*secrets, *self._hidden()}, key=len, reverse=True)
-        headers = {name: _without(value, hidden) for name, value in reply.headers.items()}
-        text = _without(_text_of(reply), hidden)
+        hidden = hiding.pattern({*secrets, *hiding.secrets_in(self.target.path, self._headers)})
+        headers = {name: hidden.sub(MASK, value) for name, value in reply.headers.items()}
+        text = hidden.sub(MASK, _text_of(reply))
         kind = Redirected if _REDIRECT <= reply.status < _FAILURE else Undelivered
         more = f": {text[:_SHOWN]}" if text.strip() else ""
         msg = f"{self.name} answered {reply.status}{more}"
         return kind(msg, status_code=reply.status, headers=headers, body=text)
-
-    def _hidden(self) -> Iterator[str]:
-        """List what of this endpoint's settings nobody else is to read."""
-        path, _, query = self.target.path.partition("?")
-        yield from self._headers.values()
-        yield from (path, query)
-        pieces = [*path.split("/"), *(value for _, value in parse_qsl(query))]
-        yield from (piece for piece in pieces if len(piece) >= _SHORTEST_PIECE)
-
-
-def _without(text: str, secrets: Iterable[str]) -> str:
-    """Take secrets out of what the other side said, also as JSON or a URL would spell them."""
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_SECRET:
-            for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe="")):
-                text = text.replace(form, MASK)
-    return text
 
 
 def _text_of(reply: Reply) -> str:

@@ -7,10 +7,12 @@ judged, all of them, and only these are connected to: a second answer of DNS is 
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, NoReturn
@@ -31,6 +33,9 @@ _NETLOC: Final = re.compile(
     r"(?:\[(?P<address>[^\[\]%]*)\]|(?P<name>[^\[\]:]*))(?::(?P<port>[0-9]{0,5}))?"
 )
 _HIGHEST_PORT: Final = 65535
+_Place = tuple[int, str, int]
+_pending: Final[dict[_Place, Future[list[str]]]] = {}
+"""The look-ups that are under way."""
 
 
 def _networks(text: str) -> tuple[Network, ...]:
@@ -250,22 +255,38 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 def _looked_up(resolver: Resolver, target: Target, within: float) -> list[str]:
-    """Resolve, but wait no longer than that: the system's own look-up knows no time limit."""
-    answers: list[list[str]] = []
-    errors: list[Exception] = []
+    """Resolve, but wait no longer than that: the system's own look-up knows no time limit.
 
+    Who asks for a host that is being looked up waits for that: one that hangs costs one thread.
+    """
+    place = (os.getpid(), target.host, target.port)  # a fork takes none of the threads along
+    mine: Future[list[str]] = Future()
+    answer = _pending.setdefault(place, mine)
+    if answer is mine:
+        _begin(resolver, place, mine)
+    try:
+        return answer.result(within)
+    except TimeoutError:
+        if answer.done():
+            raise
+        msg = f"looking up {target.host} took longer than {within:.3g} s"
+        raise TimeoutError(msg) from None
+
+
+def _begin(resolver: Resolver, place: _Place, answer: Future[list[str]]) -> None:
     def ask() -> None:
         try:
-            answers.append(list(resolver(target.host, target.port)))
+            found = list(resolver(*place[1:]))
         except Exception as error:  # noqa: BLE001 - raised again by who waits for it
-            errors.append(error)
+            del _pending[place]  # before: who asks after the answer is here asks anew
+            answer.set_exception(error)
+        else:
+            del _pending[place]
+            answer.set_result(found)
 
-    thread = threading.Thread(target=ask, name="redrive-resolve", daemon=True)
-    thread.start()
-    thread.join(within)
-    if errors:
-        raise errors[0]
-    if not answers:
-        msg = f"looking up {target.host} took longer than {within:.3g} s"
-        raise TimeoutError(msg)
-    return answers[0]
+    try:
+        threading.Thread(target=ask, name="redrive-resolve", daemon=True).start()
+    except BaseException as error:
+        del _pending[place]
+        answer.set_exception(error)
+        raise

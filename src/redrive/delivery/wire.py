@@ -28,6 +28,7 @@ CONNECT: Final = 5.0
 
 _LARGEST_HEAD: Final = 131072
 _CHUNK: Final = 65536
+_INTERIM, _SWITCHED, _FINAL = 100, 101, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +84,10 @@ def post(
     sent: Sent,
 ) -> Reply:
     """Send one POST and give the answer, whatever its status; redirects are answers like others."""
-    line = _Line(_connected(target, addresses, tls, deadline), deadline)
-    with closing(line):
+    with closing(_connected(target, addresses, tls, deadline)) as sock:
         connection = HTTPConnection(target.host, target.port)
-        connection.sock = line  # all that it uses is there
+        connection.response_class = _Answer
+        connection.sock = _Line(sock, deadline)  # all that it uses is there
         head = {"Host": target.authority, "Accept-Encoding": "identity", "Connection": "close"}
         hung_up: OSError | None = None
         try:
@@ -141,6 +142,16 @@ def _reply(response: HTTPResponse) -> Reply:
     return Reply(response.status, headers, body.getvalue())
 
 
+class _Answer(HTTPResponse):
+    """The final answer: what comes before it (100, 102, 103) says only that there will be one."""
+
+    def begin(self) -> None:
+        super().begin()
+        while _INTERIM <= self.status < _FINAL and self.status != _SWITCHED:
+            vars(self)["headers"] = None  # or it would not begin again
+            super().begin()
+
+
 class _Line:
     """A socket as `http.client` uses it, on which nothing waits past the deadline."""
 
@@ -157,7 +168,7 @@ class _Line:
         return io.BufferedReader(_Reader(self._sock, self._deadline))
 
     def close(self) -> None:
-        self._sock.close()
+        """Stay open: `http.client` closes once it has the head, and the body is still to come."""
 
 
 class _Reader(io.RawIOBase):

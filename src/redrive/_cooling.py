@@ -6,8 +6,8 @@ alone here. `cooled:NAME` outlives it for an hour, so that the next cool-down is
 and one caller at a time finds out whether the provider works again.
 
 Every write is a compare-and-set on what was read before the provider was asked: of many who fail at
-once one counts, and who comes late changes nothing. A store that does not answer stops nobody: then
-providers are asked as if nothing had happened.
+once one counts, and who comes late changes nothing, unless the server told him to wait longer. A
+store that does not answer stops nobody: then providers are asked as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Any, TypeVar, cast
 
 from redrive import _duration, _log, redact
 from redrive.classify.clues import as_whole
-from redrive.errors import StoreError
 from redrive.job import Category, Failure
 from redrive.stores.base import PAUSE, Note, Store
 from redrive.strategy import RetryStrategy, delay_after
@@ -36,6 +35,9 @@ _REMEMBERED = 3600.0
 """Seconds after a cool-down in which another one is longer."""
 _PROBE = 60.0
 """Seconds that a probe has until another caller may try."""
+_LONGER = 1.0
+"""Seconds by which a second word of the server must be later than the first to be written."""
+_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,26 @@ class Cooling:
     def _cool(self, standing: Standing, failure: Failure, seconds: float, *, told: bool) -> None:
         name, memory = standing.name, {"count": standing.count + 1}
         remembered = seconds + _REMEMBERED
-        if not self._write(COOLED + name, memory, standing.memory, remembered):
-            return
+        counted = self._write(COOLED + name, memory, standing.memory, remembered)
+        paused = counted and self._pause(standing, failure, seconds, told=told)
+        if told and not paused:
+            self._prolong(name, failure, seconds)
+
+    def _prolong(self, name: str, failure: Failure, seconds: float) -> None:
+        """Let what the server said count, also if somebody else had failed before with less."""
+        for _ in range(_TRIES):
+            (found,) = self._look([name]) or [Standing(name)]
+            least = seconds - _LONGER if found.is_told else seconds
+            if not found.memory or (found.left or 0.0) >= least:
+                return
+            if found.left is not None and not found.is_ours:
+                return
+            if self._pause(found, failure, seconds, told=True):
+                memory, lasts = {"count": found.count}, seconds + _REMEMBERED
+                self._write(COOLED + name, memory, found.memory, lasts)
+                return
+
+    def _pause(self, standing: Standing, failure: Failure, seconds: float, *, told: bool) -> bool:
         why = f"{failure.category}, {failure.why}"
         value = {
             "by": "fallback",
@@ -121,9 +141,12 @@ class Cooling:
             "category": failure.category,
             "told": told,
         }
-        if self._write(PROVIDER + name, value, standing.pause, seconds):
-            level = log.error if failure.category is Category.AUTH else log.warning
-            level("%s cools down for %s: %s", name, _duration.words(seconds), redact.inert(why))
+        if not self._write(PROVIDER + standing.name, value, standing.pause, seconds):
+            return False
+        level = log.error if failure.category is Category.AUTH else log.warning
+        words = _duration.words(seconds)
+        level("%s cools down for %s: %s", standing.name, words, redact.inert(why))
+        return True
 
     def warm(self, standing: Standing) -> None:
         """Take note that a provider works again."""
@@ -142,7 +165,7 @@ class Cooling:
     def _fenced(self, work: Callable[[], T]) -> T | None:
         try:
             return work()
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - whatever a store of one's own raises
             log.warning("cool-downs are not kept, the store does not answer: %s", error)
             return None
 

@@ -272,6 +272,14 @@ class _Call:
                 "read the stream to its end in the provider, and return what it came to"
             )
             raise UsageError(msg)
+        if issubclass(kind, Awaitable):
+            if inspect.iscoroutine(value):
+                value.close()
+            msg = (
+                f"provider {asked.name} gave a {kind.__name__}, which nobody has awaited; "
+                "write it with async def, and the others too"
+            )
+            raise UsageError(msg)
         self._cooling.warm(asked)
         misses = tuple(leaf.miss for leaf in self._left)
         after = f", after {'; '.join(map(str, misses))}" if misses else ""

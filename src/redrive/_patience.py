@@ -23,10 +23,15 @@ _warned: set[str] = set()
 def look_at(function: Callable[..., Any], provider: str) -> None:
     """Warn of clients that a provider uses, as far as they can be seen from outside."""
     used = guarded(lambda: list(_used_by(function))) or []
-    for client in (*used, *(reach(thing, "_client") for thing in used)):
-        retries = as_whole(reach(client, "max_retries")) or 0
-        if retries > 0 and reach(client, "base_url") is not None:
+    for client in (*used, *(_held(thing, "_client") for thing in used)):
+        retries = as_whole(_held(client, "max_retries")) or 0
+        if retries > 0 and _held(client, "base_url") is not None:
             _warn(provider, f"max_retries={retries}")
+
+
+def _held(thing: object, name: str) -> object:
+    """Give an attribute without running any code: a stranger's may go to the network."""
+    return guarded(inspect.getattr_static, thing, name, None)
 
 
 def warn_of(error: Exception, provider: str) -> None:
@@ -56,7 +61,8 @@ def _used_by(function: Any) -> Iterator[object]:
         return
     if inspect.ismethod(function):
         yield function.__self__
-        yield from (getattr(function.__self__, "__dict__", None) or {}).values()
+        held = guarded(object.__getattribute__, function.__self__, "__dict__")
+        yield from (held or {}).values()
         function = function.__func__
     if inspect.isfunction(function):
         yield from (cell.cell_contents for cell in function.__closure__ or ())

@@ -10,9 +10,8 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from operator import getitem
 from typing import Any, Final, NamedTuple, TypeVar
 
 from redrive.classify import tables
@@ -89,12 +88,17 @@ def reach(thing: Any, *path: str | int) -> Any:
             found: Any = guarded(thing.get, key)
         else:
             found = guarded(getattr, thing, key, None) if type(key) is str else None
-            if found is None and guarded(hasattr, thing, "__getitem__"):
-                found = guarded(getitem, thing, key)
+            if found is None and guarded(is_a, thing, Mapping, Sequence):  # else it may do anything
+                found = guarded(_at, thing, key)
         if found is None:
             return None
         thing = found
     return thing
+
+
+def _at(thing: Any, key: Any) -> Any:
+    """Look a key up, and never make one as a defaultdict does."""
+    return dict[Any, Any].get(thing, key) if is_a(thing, dict) else thing[key]
 
 
 def is_a(thing: object, *kinds: type) -> bool:

@@ -87,9 +87,21 @@ OTHER_SQL = [
 
 REDIS = {
     "auth": ("WRONGPASS invalid", "NOAUTH required", "NOPERM no right"),
-    "transient": ("LOADING in memory", "CLUSTERDOWN down", "READONLY replica", "OOM no memory", "TRYAGAIN later"),
+    "transient": ("LOADING in memory", "CLUSTERDOWN down", "READONLY replica", "OOM no memory", "TRYAGAIN later",
+        "MISCONF cannot save", "NOREPLICAS to write to", "BUSY Redis is busy running a script"),
     "permanent": ("WRONGTYPE of value", "ERR unknown command"),
 }  # fmt: skip
+
+MONGO_PASSES = {
+    43: "CursorNotFound",
+    64: "WriteConcernFailed",
+    91: "ShutdownInProgress",
+    133: "FailedToSatisfyReadPreference",
+    189: "PrimarySteppedDown",
+    251: "NoSuchTransaction",
+    262: "ExceededTimeLimit",
+    11602: "InterruptedDueToReplStateChange",
+}
 
 
 def _redis_late() -> object:
@@ -107,6 +119,7 @@ STORES = [
     Row("mongo ConnectionFailure", mongo_nobody, "transient"),
     Row("mongo lost", lambda: pymongo.errors.AutoReconnect("no"), "transient"),
     Row("mongo LockTimeout", mongo_says(24, "LockTimeout"), "transient"),
+    *(Row(f"mongo {name}", mongo_says(code, name), "transient") for code, name in MONGO_PASSES.items()),
     Row("mongo Unauthorized", mongo_says(13, "Unauthorized"), "auth"),
     Row("mongo DuplicateKey", mongo_says(11000, "DuplicateKey"), "invalid"),
     Row("mongo NamespaceNotFound", mongo_says(26, "NamespaceNotFound"), "permanent"),

@@ -144,15 +144,19 @@ THROTTLED = (
     *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
     *("RequestThrottledException", "TooManyRequestsException", "RequestLimitExceeded"),
     *("ProvisionedThroughputExceededException", "BandwidthLimitExceeded", "EC2ThrottledException"),
-    "LimitExceededException",
+    *("LimitExceededException", "KmsThrottled", "Throttled", "KMS.ThrottlingException"),
+    *("OverLimit", "Throttling.User", "TooManyRequests", "ClientLimitExceededException"),
 )
 PASSING = (
     *("RequestTimeout", "RequestTimeoutException", "PriorRequestNotComplete", "InternalError"),
     *("TransactionInProgressException", "ServiceUnavailable", "ModelNotReadyException"),
+    *("TransactionCanceledException", "ConcurrentModificationException", "IDPCommunicationError"),
+    "ReplicatedWriteConflictException",
 )
 UNKNOWN_TO_AWS = (
     *("ExpiredToken", "ExpiredTokenException", "AccessDenied", "AccessDeniedException"),
     *("UnrecognizedClientException", "SignatureDoesNotMatch", "InvalidClientTokenId"),
+    *("NotAuthorizedException", "InvalidToken"),
 )
 BUSY = {"x-amz-retry-after": "2500"}
 

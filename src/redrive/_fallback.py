@@ -237,7 +237,8 @@ class _Call:
         """Take note of a provider's error; False if it is not to be covered by another one."""
         if issubclass(type(error), Skip):
             return False
-        failure = classify(error, rules=self._rules, now=time.time())
+        secrets = redact.secrets_of(self._job.payload) if self._job else ()
+        failure = classify(error, rules=self._rules, secrets=secrets, now=time.time())
         seconds = time.perf_counter() - self._began
         rests = failure.category in OUTAGES and not failure.final
         wait = self._cooling.cool(asked, failure) if rests else None

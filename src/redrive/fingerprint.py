@@ -99,7 +99,10 @@ _SLOTS: Final = {**BaseExceptionGroup.__dict__, **BaseException.__dict__}
 
 def _qualified_type(exc: BaseException) -> str:
     """Name a type by package and name: its module is __main__ in a script, another when imported."""
-    module = type.__dict__["__module__"].__get__(type(exc))
+    try:
+        module: object = type.__dict__["__module__"].__get__(type(exc))
+    except AttributeError:  # a class made by exec() may have none
+        module = None
     name = str.__str__(type.__dict__["__qualname__"].__get__(type(exc)))
     package = module.rpartition(".")[0] if type(module) is str else ""
     return f"{package}.{name}" if package else name

@@ -13,7 +13,7 @@ import json
 import re
 from functools import lru_cache
 from string import ascii_letters, digits
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ _LONGEST_LEAD: Final = 80
 _SHORTEST_SECRET: Final = 4
 _LONG_SECRET: Final = 8
 _MASKED_AT_MOST: Final = 262_144
+_FEW_FORMS: Final = 200
+_MOST_WORK: Final = 200_000_000
+"""Characters looked at for one text, over all spellings of all secrets: a fifth of a second."""
 
 
 def is_secret_name(key: str) -> bool:
@@ -110,6 +113,14 @@ def secrets_in(payload: Json) -> tuple[str, ...]:
     return tuple(sorted(found, key=_by_length))
 
 
+def secrets_of(text: str) -> tuple[str, ...]:
+    """Do the same for a payload as it is stored; what is not JSON has none that can be told."""
+    try:
+        return secrets_in(json.loads(text))
+    except (ValueError, RecursionError):
+        return ()
+
+
 def _secrets(value: Json, *, under: bool) -> Iterator[str]:
     if isinstance(value, dict):
         for key, item in value.items():
@@ -134,7 +145,9 @@ def mask_text(text: str, secrets: Sequence[str] = ()) -> str:
     'GET https://ada:•••@db.example/?sig=••• said •••'
     """
     # A password that is the word "password" goes last: it would hide the names of others.
-    first, last = _spellings(tuple(secrets)) if secrets else ((), ())
+    if not secrets:
+        return _mask_unknown(text)
+    first, last = _spellings(tuple(secrets))
     return _mask_known(_mask_unknown(_mask_known(text, first)), last)
 
 
@@ -148,26 +161,51 @@ def _mask_unknown(text: str) -> str:
     return _mask_pairs(text) if any(map(has, _ROOTS)) else text
 
 
+class _Known(NamedTuple):
+    """How secrets may be spelled in text, longest first."""
+
+    forms: list[str]
+    by_end: dict[str, list[str]]
+    """By their last characters: keys of one service begin alike."""
+
+
 @lru_cache(maxsize=8)
-def _spellings(secrets: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """List how secrets may be spelled in text, longest first; those that are names apart."""
+def _spellings(secrets: tuple[str, ...]) -> tuple[_Known, _Known]:
+    """List how secrets may be spelled in text; those that are names apart."""
     found: tuple[set[str], set[str]] = (set(), set())
     for secret in secrets:
         raw = secret.encode("utf-8", "replace")
         forms = found[is_secret_name(secret)]
         forms |= {secret, repr(secret)[1:-1], quote(raw), quote(raw, safe=""), quote_plus(raw)}
         forms |= {json.dumps(secret, ensure_ascii=only)[1:-1] for only in (True, False)}
-    first, last = (sorted(forms - {""}, key=_by_length) for forms in found)
+    first, last = (_known(forms - {""}) for forms in found)
     return first, last
 
 
-def _mask_known(text: str, spellings: Sequence[str]) -> str:
-    for form in spellings:
+def _known(forms: set[str]) -> _Known:
+    known = _Known(sorted(forms, key=_by_length), {})
+    for form in known.forms:
+        known.by_end.setdefault(form[-_SHORTEST_SECRET:], []).append(form)
+    return known
+
+
+def _mask_known(text: str, known: _Known) -> str:
+    forms = known.forms if len(known.forms) <= _FEW_FORMS else _likely(text, known.by_end)
+    if len(forms) * len(text) > _MOST_WORK:
+        return MASK  # to look for them all would take seconds, and to leave one is worse
+    for form in forms:
         if form in text and len(form) >= _LONG_SECRET:
             text = text.replace(form, MASK)
         elif form in text:  # a short one may be part of an innocent word
             text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", MASK, text)
     return text
+
+
+def _likely(text: str, by_end: dict[str, list[str]]) -> list[str]:
+    """Pick the few of many spellings that a text can hold, by its pieces of their ends' length."""
+    widths = {len(end) for end in by_end}
+    pieces = {text[at : at + wide] for wide in widths for at in range(len(text) - wide + 1)}
+    return sorted((form for end in by_end.keys() & pieces for form in by_end[end]), key=_by_length)
 
 
 # Each pattern either has a bounded lead or consumes what it has scanned (possessive

@@ -353,7 +353,7 @@ def test_status(category: Category, status: int) -> None:
         {"status_code": 503},
         {"http_status": 503},
         {"status": 503},
-        {"code": 503},
+        {"code": 503, "headers": {}},
         {"status": 200, "response": SimpleNamespace(status_code=503)},
         {"response": SimpleNamespace(status=503)},
         {"response": {"ResponseMetadata": {"HTTPStatusCode": 503}}},

@@ -377,3 +377,12 @@ def test_inert_text_holds_no_control_of_any_kind(text: str, keep: bool) -> None:
     assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2028" for c in rest)
     assert inert(shown, keep_newlines=keep) == shown
     assert len(rest.splitlines()) <= 1
+
+
+def test_many_secrets_are_found_or_the_whole_text_is_hidden() -> None:
+    """The work is bounded: thousands of secrets, all of which a long text may hold."""
+    many = tuple(f"key-{number:05}-end" for number in range(5000))
+    said = f"refused {many[7]}, then {many[4999]}: ask again"
+    assert mask_text(said, many) == f"refused {MASK}, then {MASK}: ask again"
+    assert mask_text("page " * 20_000, many) == "page " * 20_000
+    assert mask_text("week-end " * 20_000, many) == MASK

@@ -14,10 +14,10 @@ from redrive.classify.clues import Clues, as_text, errno_name, guarded, name_of
 from redrive.classify.hints import find_hint
 from redrive.classify.judge import Finding, Judge
 from redrive.classify.trace import trace_text
-from redrive.fingerprint import cause_of
+from redrive.fingerprint import cause_of, of_text
 from redrive.job import Category, Failure
 from redrive.policy import When
-from redrive.redact import error_text
+from redrive.redact import error_text, safe_text, type_name
 
 _MESSAGE, _LINE, _WORD = 1900, 300, 100
 _REQUEST_IDS: Final = ("x-request-id", "request-id", "x-amzn-requestid")
@@ -36,6 +36,12 @@ def classify(
     >>> failure.category, failure.why
     (<Category.TRANSIENT: 'transient'>, 'ConnectionResetError')
     """
+    return guarded(_failure, exc, rules, secrets, now) or _unread(exc)
+
+
+def _failure(
+    exc: BaseException, rules: Sequence[When], secrets: Sequence[str], now: float
+) -> Failure:
     name, judge = name_of(type(exc)), Judge(rules)
     found = guarded(judge.judge, exc)
     clues = judge.seen.get(id(exc)) or Clues(exc)
@@ -48,7 +54,7 @@ def classify(
     cause = cause_of(exc, message, detail=code or str(status or ""))
     return Failure(
         category=found.category,
-        why=found.why[:_LINE],
+        why=error_text(found.why, secrets, limit=_LINE),
         type=name[:_LINE],
         message=message,
         code=code,
@@ -58,6 +64,20 @@ def classify(
         hint_source=hint and hint[1],
         request_id=_request_id(clues, found, secrets),
         final=found.final,
+        fingerprint=cause.fingerprint,
+        title=cause.title,
+    )
+
+
+def _unread(exc: BaseException) -> Failure:
+    """Give what is left to say of an error that cannot even be read: a job must not be lost on it."""
+    name, why = type_name(exc), "the error could not be read"
+    cause = of_text(name, why)
+    return Failure(
+        category=Category.UNKNOWN,
+        why=why,
+        type=safe_text(name, _LINE),
+        message=why,
         fingerprint=cause.fingerprint,
         title=cause.title,
     )

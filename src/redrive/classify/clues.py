@@ -26,6 +26,8 @@ _PLAIN: Final = {"args", "errno", "__cause__", "__context__", "__suppress_contex
 """Errors that hold no more than every error does are soon read."""
 _OWN_NUMBERS: Final = ("ssl.", "socket.", *tables.BAD_CERTIFICATES)
 _CODE: Final = re.compile(r"(?![0-9]+\Z)[A-Za-z0-9_.:/-]{2,100}|[0-9A-Z]{5}")
+_WEB: Final = re.compile(r"\.\w*(?:HTTP|Http|API|Api|Request|Response|Status|RPC|Rpc)\w*\Z")
+_ANSWERS: Final = {"headers", "response", "resp", "raw_response", "meta"}
 
 
 class Clues(NamedTuple):
@@ -53,7 +55,7 @@ def gather(error: BaseException) -> Clues:
         return Clues(error, kin, held)
     bodies = (guarded(_body, found) for _, found in _found(held, tables.BODY_PLACES))
     held["body"] = next(filter(None, bodies), None)
-    return Clues(error, kin, held, _status(held), tuple(_codes(held)), _headers(held))
+    return Clues(error, kin, held, _status(held, kin), tuple(_codes(held)), _headers(held))
 
 
 def _kin(cls: type) -> tuple[str, ...]:
@@ -130,12 +132,14 @@ _QUALIFIED_NAME: Final = type.__dict__["__qualname__"].__get__
 
 def name_of(cls: type) -> str:
     """Name a class as its users do: `openai.RateLimitError`, and built-in ones bare."""
-    parts = [part for part in _module(cls).split(".") if part[:1] != "_" and part != "builtins"]
+    parts = [part for part in _module(cls).split(".") if part and part[0] != "_"]
+    if parts == ["builtins"]:
+        parts = []
     return ".".join((*parts, as_text(_QUALIFIED_NAME(cls)) or "object"))
 
 
 def _module(cls: type) -> str:
-    return as_text(_MODULE(cls)) or ""
+    return as_text(guarded(_MODULE, cls)) or ""  # a class made by exec() may have none
 
 
 def errno_name(clues: Clues) -> str | None:
@@ -177,11 +181,19 @@ def _found(held: Mapping[str, Any], places: Iterable[tables.Place]) -> Iterator[
             yield root, thing
 
 
-def _status(held: Mapping[str, Any]) -> int | None:
+def _status(held: Mapping[str, Any], kin: tuple[str, ...]) -> int | None:
     """Find the HTTP status, and rather one that says failure: some errors carry a 200."""
-    numbers = [as_whole(found) or 0 for _, found in _found(held, tables.STATUS_PLACES)]
+    places = _found(held, tables.STATUS_PLACES)
+    numbers = [
+        as_whole(found) or 0 for root, found in places if root != "code" or _is_web(held, kin)
+    ]
     statuses = (number for number in numbers if _LOWEST <= number <= _HIGHEST)
     return max(statuses, key=lambda status: status >= _FAILED, default=None)
+
+
+def _is_web(held: Mapping[str, Any], kin: tuple[str, ...]) -> bool:
+    """Tell whether a number called `code` may be a status: a ledger counts its rules so, too."""
+    return not _ANSWERS.isdisjoint(held) or any(_WEB.search(name) for name in kin)
 
 
 def _codes(held: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,8 @@ from redrive.policy import When
 Rows = Mapping[str, Category]
 _DEEPEST, _MOST_ERRORS = 8, 64
 _CLIENT, _FORBIDDEN, _TOO_MANY, _SERVER = 400, 403, 429, 500
+_STATE: Final = 5
+"""How long a SQLSTATE is; anything else under that name is none, and may be anything."""
 _CATEGORIES: Final = {category.value: category for category in Category}
 _MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 
@@ -160,8 +162,9 @@ def _has_code(clues: Clues, code: str) -> bool:
 def _is_named(cls: type, name: str) -> bool:
     """Match `openai.RateLimitError` wherever below `openai` the class is defined."""
     package, _, last = name.rpartition(".")
-    below = not package or f"{cls.__module__}.".startswith(f"{package}.")
-    return (below and cls.__name__ == last) or f"{cls.__module__}.{cls.__qualname__}" == name
+    module = getattr(cls, "__module__", "")
+    below = not package or f"{module}.".startswith(f"{package}.")
+    return (below and cls.__name__ == last) or f"{module}.{cls.__qualname__}" == name
 
 
 def _words(rule: When) -> str:
@@ -199,7 +202,12 @@ def _by_database(clues: Clues) -> Finding | None:
     held, number = clues.held, ""
     if clues.kin[0].startswith(tables.MYSQL):
         number = str(as_whole(look.reach(held, "args", 0)) or as_whole(held.get("errno")))
+    if clues.kin[0].startswith("pymongo."):
+        number = str(as_whole(held.get("code")))
+        return _row(clues, tables.MONGO_NUMBERS, number, f"MongoDB error {number}", number)
     state = as_text(held.get("sqlstate")) or as_text(held.get("pgcode")) or ""
+    if len(state) != _STATE:
+        state = ""
     if not number and not state:
         return None
     key = state if state in tables.SQLSTATES else state[:2]

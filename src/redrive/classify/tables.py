@@ -54,17 +54,23 @@ CODES: Final = _table("""
         NOT_LEADER_FOR_PARTITION BROKER_NOT_AVAILABLE NOT_ENOUGH_REPLICAS UNKNOWN_TOPIC_OR_PART
         COORDINATOR_NOT_AVAILABLE REBALANCE_IN_PROGRESS SQLITE_BUSY SQLITE_BUSY_RECOVERY
         SQLITE_BUSY_SNAPSHOT SQLITE_BUSY_TIMEOUT SQLITE_LOCKED SQLITE_LOCKED_SHAREDCACHE SQLITE_FULL
+        InternalFailure InternalServerError ServiceUnavailableException IDPCommunicationError
+        ConcurrentModificationException ReplicatedWriteConflictException
+        InsufficientInstanceCapacity NoSuchTransaction PrimarySteppedDown ShutdownInProgress
+        ExceededTimeLimit CursorNotFound WriteConcernFailed FailedToSatisfyReadPreference
+        InterruptedDueToReplStateChange InterruptedAtShutdown NotWritablePrimary
     rate_limit: rate_limit_exceeded slow_down rate_limit_error ramp_limit_exceeded
         RESOURCE_EXHAUSTED rateLimitExceeded userRateLimitExceeded Throttling ThrottlingException
         ThrottledException RequestThrottled RequestThrottledException TooManyRequestsException
         RequestLimitExceeded ProvisionedThroughputExceededException BandwidthLimitExceeded
         LimitExceededException SlowDown EC2ThrottledException ratelimited rate_limited
-        THROTTLING_QUOTA_EXCEEDED
+        THROTTLING_QUOTA_EXCEEDED RATE_LIMIT_EXCEEDED KmsThrottled KMS.ThrottlingException Throttled
+        Throttling.User TooManyRequests ClientLimitExceededException OverLimit
     quota: insufficient_quota billing_hard_limit_reached credit_balance_exhausted
         organization_spend_limit_exceeded project_spend_limit_exceeded
         organization_usage_limit_exceeded usage_limit_reached enforced_spend_limit_reached
         billing_error quotaExceeded dailyLimitExceeded BILLING_DISABLED billingNotEnabled
-        ServiceQuotaExceededException
+        ServiceQuotaExceededException billing_not_active
     auth: invalid_api_key authentication_error permission_error organization_on_hold UNAUTHENTICATED
         PERMISSION_DENIED ExpiredToken ExpiredTokenException AccessDenied AccessDeniedException
         UnrecognizedClientException SignatureDoesNotMatch InvalidClientTokenId InvalidAccessKeyId
@@ -75,6 +81,7 @@ CODES: Final = _table("""
         missing_scope no_permission not_allowed_token_type AuthenticationFailed Unauthorized
         _AUTHENTICATION SASL_AUTHENTICATION_FAILED TOPIC_AUTHORIZATION_FAILED
         GROUP_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED
+        NotAuthorized NotAuthorizedException UnauthorizedAccess InvalidToken TokenRefreshRequired
     invalid: context_length_exceeded content_policy_violation content_filter string_above_max_length
         INVALID_ARGUMENT OUT_OF_RANGE ValidationException ConditionalCheckFailedException
         msg_too_long no_text invalid_blocks invalid_arguments DuplicateKey DocumentValidationFailure
@@ -82,7 +89,9 @@ CODES: Final = _table("""
     permanent: model_not_found NOT_FOUND ALREADY_EXISTS FAILED_PRECONDITION UNIMPLEMENTED DATA_LOSS
         ResourceNotFoundException NoSuchKey NoSuchBucket QueueDoesNotExist
         AWS.SimpleQueueService.NonExistentQueue channel_not_found user_not_found not_in_channel
-        is_archived CommandNotFound NamespaceNotFound SQLITE_ERROR CERTIFICATE_VERIFY_FAILED
+        is_archived CommandNotFound NamespaceNotFound SQLITE_ERROR SQLITE_READONLY
+        SQLITE_READONLY_DBMOVED SQLITE_READONLY_DIRECTORY SQLITE_CORRUPT SQLITE_NOTADB
+        CERTIFICATE_VERIFY_FAILED
     unknown: UNKNOWN
 """)
 
@@ -113,6 +122,7 @@ CLASSES: Final = _table("""
         permanent: ClientConnectorCertificateError ServerFingerprintMismatch InvalidURL
             TooManyRedirects
         unknown: ContentTypeError
+    anyio= transient: ClosedResourceError BrokenResourceError EndOfStream
     psycopg,psycopg2,asyncpg,sqlite3,pymysql,MySQLdb,mysql,mariadb,sqlalchemy=
         transient: OperationalError InterfaceError  invalid: IntegrityError DataError
         permanent: ProgrammingError NotSupportedError
@@ -157,6 +167,7 @@ STDLIB: Final = _table("""
     socket= transient: gaierror herror
     ssl= permanent: SSLCertVerificationError  transient: SSLError
     http= transient: IncompleteRead BadStatusLine  permanent: InvalidURL
+    urllib= transient: ContentTooShortError
     subprocess= transient: TimeoutExpired
     multiprocessing= transient: TimeoutError
     smtplib= transient: SMTPServerDisconnected SMTPConnectError  auth: SMTPAuthenticationError
@@ -188,6 +199,17 @@ _POSTGRES: Final = {
 }
 # An empty account is reported as a mistake in the request.
 _CLAUDE: Final = {"credit balance is too low": Category.QUOTA}
+# Why a transaction was cancelled stands in the message alone, where it does at all.
+_AWS: Final = {
+    "ConditionalCheckFailed": Category.INVALID,
+    "(TransactionCanceledException)": Category.TRANSIENT,
+}
+_REDIS: Final = {
+    "MISCONF ": Category.TRANSIENT,
+    "NOREPLICAS ": Category.TRANSIENT,
+    "BUSY Redis": Category.TRANSIENT,
+    "WRONGPASS ": Category.AUTH,
+}
 
 MYSQL: Final = ("pymysql.", "MySQLdb.", "mysql.", "mariadb.")
 MYSQL_NUMBERS: Final = _table("""
@@ -196,6 +218,11 @@ MYSQL_NUMBERS: Final = _table("""
     invalid: 1048 1062 1264 1265 1292 1364 1366 1406 1451 1452 1690 3819
     permanent: 1046 1049 1051 1054 1064 1146 1305
 """)
+
+MONGO_NUMBERS: Final = _table("""
+    transient: 43 64 91 133 189 251 262 11602  rate_limit: 16500
+""")
+"""Codes of MongoDB and those who speak like it, for answers that lack the name."""
 
 REPLIERS: Final = ("smtplib.", "aiosmtplib.", "ftplib.")
 REPLIES: Final = _table("transient: 4  permanent: 5  auth: 530 532 534 535 538")
@@ -206,6 +233,9 @@ TEXTS: Final = {
     "psycopg2": _POSTGRES,
     "anthropic": _CLAUDE,
     "litellm": _CLAUDE,
+    "botocore": _AWS,
+    "redis": _REDIS,
+    "urllib": {"timed out": Category.TRANSIENT},
 }
 """The last resort, by root package: words of messages, where nothing else tells a cause."""
 
@@ -241,8 +271,8 @@ STATUS_PLACES: Final = _places("""
 CODE_PLACES: Final = _places("""
     error_code body.error.details.error_code body.error.details.0.reason body.error.code body.code
     code code.name reason error body.error body.codeName
-    response.Error.Code response.error status status.name body.error.status grpc_status_code.name
-    errors.0.reason sqlite_errorname sqlstate pgcode body.error.type body.type type
+    response.Error.Code response.error response.data.error status status.name body.error.status grpc_status_code.name
+    errors.0.reason error_details.0.reason body.error.errors.0.reason sqlite_errorname sqlstate pgcode body.error.type body.type type
 """)
 
 HEADER_PLACES: Final = _places("""

@@ -32,6 +32,8 @@ class Current:
     """Opens the store that the job is in, for what is shared with other workers."""
     rules: Sequence[When] = field(default=(), repr=False)
     """What its policy says about errors."""
+    payload: str = field(default="{}", repr=False)
+    """Its stored payload, for the secrets in it."""
     _lost: list[bool] = field(default_factory=list[bool])
     _answered: list[str] = field(default_factory=list[str])
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, cast
 
-from redrive import _decide, _json, fingerprint, redact
+from redrive import _decide, fingerprint, redact
 from redrive._clock import Clock
 from redrive._log import log
 from redrive.classify import classify
@@ -92,6 +92,7 @@ class Execution(AbstractContextManager["Execution"]):
             hurried=hurried,
             store=store,
             rules=entry.policy.on,
+            payload=job.payload,
         )
 
     @property
@@ -126,11 +127,24 @@ class Execution(AbstractContextManager["Execution"]):
             self.outcome = replace(self.outcome, captured=True)
 
     def _outcome_of(self, error: BaseException | None) -> Outcome:
+        """Judge how it ended; an error that cannot be judged is a failure too, never a lost job."""
+        try:
+            return self._judged(error)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as bug:  # noqa: BLE001 - the last net: what falls through ends the worker
+            kind, ours = redact.type_name(error), redact.type_name(bug)
+            # Without the traceback: it would show the error's own text, unmasked.
+            log.error("job %s: its %s could not be judged: %s", self.job.id, kind, ours)  # noqa: TRY400
+            failure = told(Category.UNKNOWN, kind, f"could not be judged: {ours}")
+            return Failed(failure, provider=self.context.provider)
+
+    def _judged(self, error: BaseException | None) -> Outcome:
         provider = self.context.provider
         if error is None:
             return Done(provider)
         if _is(error, Skip):
-            reason = redact.error_text(error, _secrets(self.job.payload), limit=500)
+            reason = redact.error_text(error, redact.secrets_of(self.job.payload), limit=500)
             return Skipped(reason, provider)
         failure = failure_of(error, self.entry, self.job, self.clock, self.timed_out)
         unasked = type(error) is AllProvidersFailed and not error.was_asked
@@ -176,7 +190,9 @@ def failure_of(
     error: BaseException, entry: Entry, job: Job, clock: Clock, timed_out: bool = False
 ) -> Failure:
     """Say what an error means for a job; secrets of its payload are masked in all text."""
-    failure = classify(error, rules=entry.policy.on, secrets=_secrets(job.payload), now=clock.now())
+    failure = classify(
+        error, rules=entry.policy.on, secrets=redact.secrets_of(job.payload), now=clock.now()
+    )
     if timed_out:
         return _as(failure, Category.TIMEOUT, f"ran past its time limit of {entry.timeout:g} s")
     if _is(error, BadPayload):
@@ -186,13 +202,6 @@ def failure_of(
 
 def _as(failure: Failure, category: Category, why: str) -> Failure:
     return replace(failure, category=category, why=why)
-
-
-def _secrets(payload: str) -> tuple[str, ...]:
-    try:
-        return redact.secrets_in(_json.loads(payload))
-    except BadPayload:
-        return ()
 
 
 def worker_name() -> str:
@@ -282,6 +291,8 @@ def _was_done(entry: Entry, job: Job) -> bool:
         return False
     try:
         return bool(finished(entry.already_done(**entry.arguments.load(job.payload))))
-    except (Exception, SystemExit):
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         log.exception("already_done of %s failed for job %s; taken as no", entry.name, job.id)
         return False

@@ -1,0 +1,113 @@
+"""F51, C4: an error that nobody can read is a failure too, and says no secrets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import redrive.classify
+import redrive.worker.run
+from redrive import Failure, Redrive, fallback, when
+from redrive.classify import classify
+
+SECRET = "hunter2canary"
+
+
+def homeless() -> type[Exception]:
+    """Make a class without a module, as code does that another program runs."""
+    namespace: dict[str, Any] = {}
+    exec('A = type("A", (Exception,), {})', namespace)
+    made: type[Exception] = namespace["A"]
+    with pytest.raises(AttributeError):
+        _ = made.__module__
+    return made
+
+
+def test_a_class_without_a_module_is_an_error_like_others() -> None:
+    failure = classify(homeless()("lost"))
+    assert (failure.category, failure.type, failure.message) == ("unknown", "A", "lost")
+    assert classify(homeless()(), rules=[when("A", "auth")]).category == "auth"
+
+
+def test_it_may_stand_behind_another_error() -> None:
+    """Raised in the application's own code, it counts for the fingerprint."""
+
+    def work() -> None:
+        try:
+            raise homeless()("lost")
+        except Exception as lost:
+            raise KeyError from lost
+
+    with pytest.raises(KeyError) as caught:
+        work()
+    failure = classify(caught.value)
+    assert failure.why == "nothing known about KeyError"
+    assert "A: lost" in failure.traceback
+
+
+def broken(*_: object, **__: object) -> Failure:
+    raise SystemExit
+
+
+def test_what_cannot_be_read_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redrive.classify, "cause_of", broken)
+    failure = classify(ValueError("x"))
+    assert (failure.category, failure.type) == ("unknown", "ValueError")
+    assert failure.why == "the error could not be read"
+    assert failure.fingerprint
+
+
+def test_an_execution_always_has_an_outcome(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Even if the judging itself is broken: the job fails as any other, and the log says so."""
+    monkeypatch.setattr(redrive.worker.run, "failure_of", broken)
+    app = Redrive("memory:")
+
+    @app.handler("bad")
+    def bad(password: str) -> None:
+        raise ValueError(password)
+
+    job = bad.try_now(password=SECRET).job
+    assert job is not None
+    assert job.failure is not None
+    assert (job.state, job.failure.category, job.failure.type) == (
+        "pending",
+        "unknown",
+        "ValueError",
+    )
+    assert job.failure.why == "could not be judged: SystemExit"
+    assert "could not be judged: SystemExit" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def refusal(password: str) -> Exception:
+    error = ConnectionError("refused")
+    vars(error).update(redrive_category="auth", redrive_why=f"login with {password} failed")
+    return error
+
+
+def test_the_reason_says_no_secrets() -> None:
+    failure = classify(refusal(SECRET), secrets=[SECRET])
+    assert failure.why == "login with ••• failed"
+    vars(state := ValueError("x")).update(sqlstate=f"42 {SECRET}")
+    assert SECRET not in repr(classify(state, secrets=[SECRET]))
+
+
+def test_providers_say_no_secrets_of_the_job() -> None:
+    """Neither in the answer's record of who failed, nor in the cool-down that all workers read."""
+    app = Redrive("memory:")
+    tried: list[str] = []
+
+    def limited(password: str) -> str:
+        raise refusal(password)
+
+    @app.handler("ask")
+    def ask(password: str) -> None:
+        answer = fallback(limited=limited, other=lambda password: password)(password)
+        tried.extend(map(str, answer.tried))
+
+    ask.try_now(password=SECRET)
+    assert tried == ["limited: auth, login with ••• failed"]
+    assert SECRET not in repr(app.store.notes("pause:"))

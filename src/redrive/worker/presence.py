@@ -57,7 +57,8 @@ def served(store: Store, what: Literal["handlers", "lanes"]) -> frozenset[str]:
     names: set[str] = set()
     for note in store.notes(WORKER):
         found = read(note).get(what)
-        names.update(map(str, found) if isinstance(found, list) else ())
+        if isinstance(found, list):
+            names.update(str(one) for one in cast("list[object]", found))
     return frozenset(names)
 
 

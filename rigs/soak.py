@@ -45,6 +45,9 @@ LONGEST = 0.1
 """Seconds that a job takes at most."""
 SILENCE = "silence"
 HANG = 60.0
+GROWN = 1.5
+ALONE = 2.5
+"""Seconds between two deeds to a process that works alone."""
 FEEDERS = 4
 
 
@@ -60,11 +63,13 @@ class Scale:
     seconds: float
     """For how long it goes on; the rest is worked off afterwards."""
     processes: int = 8
+    patience: float = 300.0
+    """Seconds in which the rest must be worked off."""
 
 
 FULL = Scale(jobs=100_000, kills=200, stops=200, locked=25, seconds=420)
 SHORT = Scale(jobs=3_000, kills=6, stops=4, locked=2, seconds=15, processes=4)
-CONTROL = replace(SHORT, jobs=6_000, kills=12)
+CONTROL = replace(SHORT, jobs=6_000, kills=12, patience=20)
 CONTROLS = [("sqlite", "early"), ("sqlite", "forgiving")]
 
 
@@ -155,7 +160,7 @@ class Disturber:
         self._account.errors.append(f"nobody was there to {deed}")
 
     def _struck(self, deed: str) -> bool:
-        awake = [pid for pid in self._made.workers() if pid not in self._asleep]
+        awake = [pid for pid in self._made.workers() if pid not in self._asleep and is_grown(pid)]
         if not awake:
             return False
         pid = random.choice(awake)
@@ -191,6 +196,15 @@ class Disturber:
                     os.kill(pid, signal.SIGCONT)
 
 
+def is_grown(pid: int) -> bool:
+    """Whether a process had the time to start: else one that is alone would never come to work."""
+    with contextlib.suppress(OSError):
+        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+        return age > GROWN
+    return False
+
+
 def soak(kind: str, scale: Scale, broken: str) -> tuple[list[str], str]:
     """Run it once; what is wrong, and words for the figures."""
     account = Account()
@@ -210,13 +224,13 @@ def soak(kind: str, scale: Scale, broken: str) -> tuple[list[str], str]:
             feeder.start()
             Disturber(made, account, scale, traps).run()
             feeder.join()
-            finish(app, made, account)
+            finish(app, made, account, scale.patience)
             return judge(app, account, made, scale)
 
 
-def finish(app: Redrive, made: Crew, account: Account) -> None:
+def finish(app: Redrive, made: Crew, account: Account, patience: float) -> None:
     """Let the crew work off the rest, then end it as one should."""
-    if not wait(lambda: not left(app), 300):
+    if not wait(lambda: not left(app), patience):
         account.errors.append(f"there is no end to it: {app.counts()}")
     made.terminate()
     if (code := made.end()) != 0:
@@ -295,7 +309,7 @@ def verdict(kind: str, scale: Scale, broken: str = "") -> bool:
     """Run it on one store and print the figures; whether nothing was wrong."""
     began = time.monotonic()
     if kind == "jsonl":
-        scale = replace(scale, processes=1, seconds=scale.seconds * 1.5)
+        scale = replace(scale, processes=1, seconds=(scale.kills + scale.stops) * ALONE)
     faults, words = soak(kind, scale, broken)
     if broken:
         faults = [one for one in faults if not one.startswith(SILENCE)]  # the machine may be busy

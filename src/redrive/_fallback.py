@@ -99,6 +99,7 @@ class _Chain:
         return MemoryStore()
 
 
+# Both overloads fit an async provider, whose R may be an awaitable; the first one is meant.
 @overload
 def fallback(  # type: ignore[overload-overlap] # pyright: ignore[reportOverlappingOverload]
     *,

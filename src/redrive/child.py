@@ -88,7 +88,7 @@ class Line:
         """
         if self._is_ending and self.current is not None:
             self._is_ending = False
-            msg = "the worker ended it"
+            msg = "its time was up, or its worker stopped"
             raise Ended(msg)
 
 

@@ -106,8 +106,13 @@ def test_a_suspect_that_can_never_be_alone_stops_nobody_for_long(
         free.set()
 
 
-def test_who_takes_over_and_dies_is_not_taken_for_one_who_never_began(app: Redrive) -> None:
+def test_who_takes_over_and_dies_is_not_taken_for_one_who_never_began(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A last attempt that began is never run again because its sweeper died."""
+
+    def dies(*_: object) -> None:
+        raise StoreBusy("the sweeper died")
 
     @app.handler("once", attempts=1)
     def once() -> None: ...
@@ -119,11 +124,13 @@ def test_who_takes_over_and_dies_is_not_taken_for_one_who_never_began(app: Redri
     store.note("began:a", json.dumps([[job.id, claim.job.lease]]))
     time.sleep(0.05)
     store.note("began:b", "[]")
-    turn = app.keeper.turn()
-    turn.holder = "b"
-    store.seize(by="b~", lease_for=0.01)
+    dying = app.keeper.turn()
+    dying.holder, dying.lease_for = "b", 0.01
+    monkeypatch.setattr(dying, "_bury", dies)
+    with pytest.raises(StoreBusy):
+        dying.sweep()
     time.sleep(0.05)
-    turn.sweep()
+    app.keeper.turn().sweep()
     assert (app.get(job.id).state, app.get(job.id).crashes) == ("dead", 1)
 
 

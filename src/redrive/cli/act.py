@@ -135,7 +135,8 @@ def _nothing(plan: Plan) -> Stop:
     missing = [one for one, _ in plan.ineligible]
     said = unquoted(plan.selection)
     if not missing:
-        return Stop("nothing_matched", "nothing matched", hint=said, exits=NOTHING)
+        hint = said or "without --state only dead jobs are meant (by retry: pending ones too)"
+        return Stop("nothing_matched", "nothing matched", hint=hint, exits=NOTHING)
     text = no_job(missing[0])
     if len(missing) > 1:
         names = ", ".join(repr(one) for one in missing[:NAMED])

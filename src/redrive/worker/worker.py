@@ -120,9 +120,8 @@ class Worker:
         parent: int = 0,
         cleanup: Callable[[], object] = lambda: None,
     ) -> None:
-        site.holder = (
-            _ids.new_holder()
-        )  # its own: a pass of this program notes nothing of what it begins
+        # Its own: a pass of this program notes nothing of what it begins.
+        site.holder = _ids.new_holder()
         site.pauses.burst = 1.5 * _PAUSES
         self.site = site
         self.plan = plan

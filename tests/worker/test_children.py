@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import select
 import signal
 import sys
 import threading
@@ -80,6 +81,18 @@ def test_the_output_of_a_handler_goes_to_standard_error_the_rest_is_counted(
     assert f"redrive: {dropped} more bytes of output of job " in shown[kept:]
     run("say", '{"text":"again"}')
     assert capsys.readouterr().err == "again\n"
+
+
+def test_output_that_was_not_yet_announced_when_the_answer_came_is_shown_too(
+    run: Run, child: Child, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F50. The kernel tells of an answer and of output in whatever order."""
+    run("look")
+    assert child._process is not None
+    child._process._poll.unregister(child._process.output.fd)
+    run("say", '{"text":"in time"}')
+    assert capsys.readouterr().err.endswith("in time\n")
+    child._process._poll.register(child._process.output.fd, select.POLLIN)
 
 
 def test_a_job_arrives_whole_however_large(run: Run) -> None:

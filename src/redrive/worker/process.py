@@ -150,7 +150,6 @@ class Process:
         # Before it is reaped: until then nobody else can have the group's number.
         self.signal(signal.SIGKILL)
         code = self._popen.wait()
-        self.output.drain()
         self.output.finish()
         self._open.close()
         return "closed its connection to the worker" if forced else _ending(code)
@@ -189,7 +188,8 @@ class Output:
         return True
 
     def finish(self) -> None:
-        """Say how much was dropped."""
+        """Pass on what was printed before the answer came, and say how much was dropped."""
+        self.drain()
         if self._dropped:
             _show(
                 f"\nredrive: {self._dropped:,} more bytes of output of job {self._job_id} were dropped\n"

@@ -17,17 +17,15 @@ from redrive._transitions import Verb
 from redrive.errors import JobNotFound, UsageError
 from redrive.events import TOLD, Event
 from redrive.job import Act, Group, Job, State
-from redrive.keeping import Keeper
 from redrive.selection import Filters, Target, job_id, meant, query_of, spelled
 from redrive.stores.base import PAUSE, Count, Moved, Note, Page, every
+from redrive.upkeep import Upkeep
 from redrive.worker import presence
 from redrive.worker.registry import check_lane
 
 
-class Desk:
+class Desk(Upkeep):
     """Looks at jobs and moves them; `Redrive` is one."""
-
-    keeper: Keeper
 
     def get(self, which: str) -> Job:
         """Give one job with its whole history, by id or the unique beginning of one."""
@@ -211,7 +209,3 @@ class Desk:
     def pauses(self) -> list[Note]:
         """Give the pauses in force; the name is `pause:` and the lane, the value who and why."""
         return self.keeper.store.notes(PAUSE)
-
-    def _act(self, verb: str, target: str, reason: str, actor: str | None) -> Act:
-        who = actor or self.keeper.settings.actor
-        return Act(actor=who, verb=verb, target=target, reason=reason)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cached_property
+from time import monotonic
 from typing import TextIO
 
 from redrive._clock import Clock
@@ -19,6 +20,9 @@ from redrive.cli.output import View
 from redrive.config import Config, find
 from redrive.policy import Keep
 from redrive.redact import inert
+
+SPEAK_EVERY = 10.0
+"""Seconds between two lines about a long work, where no bar can be shown."""
 
 
 class Face:
@@ -86,10 +90,39 @@ class Face:
             sys.stderr.write(plain.render(view))
         sys.stderr.flush()
 
+    @contextmanager
+    def progress(self, what: str, total: int | None) -> Generator[Callable[[int], None]]:
+        """Show on standard error how far a long work is: a bar on a terminal, else a line now and then."""
+        import click  # noqa: PLC0415 - loaded long since, where there is a command
+
+        if sys.stderr.isatty():
+            with click.progressbar(length=total or 0, label=what, file=sys.stderr) as bar:
+                yield bar.update
+            return
+        yield _Spoken(self, what, total).count
+
     def say(self, text: str) -> None:
         """Tell a person something on standard error, harmlessly."""
         sys.stderr.write(inert(text, keep_newlines=True) + "\n")
         sys.stderr.flush()
+
+
+class _Spoken:
+    """Says how far a work is, every ten seconds."""
+
+    def __init__(self, face: Face, what: str, total: int | None) -> None:
+        self._say = face.say
+        self._what = what
+        self._of = "" if total is None else f" of {total:,}"
+        self._done = 0
+        self._next = monotonic() + SPEAK_EVERY
+
+    def count(self, more: int) -> None:
+        """Count on, and say it if it is time."""
+        self._done += more
+        if monotonic() >= self._next:
+            self._next = monotonic() + SPEAK_EVERY
+            self._say(f"{self._done:,}{self._of} {self._what}")
 
 
 def same_line(*, without: str) -> str:

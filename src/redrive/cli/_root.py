@@ -46,6 +46,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "init": ("keep", "init", "Make the store."),
         "verify": ("keep", "verify", "Look whether everything stored is sound."),
         "cleanup": ("keep", "cleanup", "Remove finished jobs that are old enough."),
+        "export": ("exchange", "export", "Write jobs to a file, with their history."),
+        "import": ("exchange", "import_", "Bring the jobs of such a file in."),
     },
 }
 ALIASES = {"detail": "show"}

@@ -1,0 +1,62 @@
+"""Looking after a store: taking jobs out of it as lines, and bringing them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from redrive.job import Act, Job
+from redrive.keeping import Keeper
+
+if TYPE_CHECKING:
+    from redrive._portable import Told
+
+
+class Upkeep:
+    """What keeps a store in order; a `Desk` is one."""
+
+    keeper: Keeper
+
+    def export_lines(self, jobs: Iterable[Job]) -> Iterator[str]:
+        """Write jobs as lines of JSON, each with its whole history and payload, as it is now.
+
+        `app.export_lines(app.each(state="dead"))`. Nothing of the payloads is hidden.
+        """
+        from redrive import _portable  # noqa: PLC0415 - few calls need it
+
+        for found in jobs:
+            job = self.keeper.store.get(found.id)
+            if job is not None:  # else it was purged meanwhile
+                yield _portable.line_of(job)
+
+    def import_lines(
+        self,
+        lines: Iterable[bytes],
+        *,
+        dry_run: bool = False,
+        source: str = "",
+        reason: str = "",
+        actor: str | None = None,
+    ) -> Iterator[Told]:
+        """Keep the jobs of such lines, and tell of each line what became of it, as it is asked for.
+
+        A job that is there already stays as it is, so a repeat changes nothing. What is taken in is
+        recorded as one act, also when it is broken off.
+        """
+        from redrive import _portable  # noqa: PLC0415
+
+        added = left = 0
+        try:
+            for told in _portable.stored(self.keeper.store, lines, dry_run=dry_run):
+                added += told.fate == "added"
+                left += told.fate != "added"
+                yield told
+        finally:
+            if added and not dry_run:
+                act = self._act("import", source, reason, actor)
+                self.keeper.store.record(replace(act, done=added, skipped=left))
+
+    def _act(self, verb: str, target: str, reason: str, actor: str | None) -> Act:
+        who = actor or self.keeper.settings.actor
+        return Act(actor=who, verb=verb, target=target, reason=reason)

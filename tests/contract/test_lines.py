@@ -1,0 +1,208 @@
+"""X5: a job goes out as a line and comes in again as the same job, on every store."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from kit import START, make_attempt, make_failure, make_job
+from redrive import _portable
+from redrive._portable import job_of, line_of, stored
+from redrive.job import Job, Reason, Resolution, State
+from redrive.stores.base import Query, Store
+from redrive.stores.memory import MemoryStore
+
+FAILURE = make_failure(
+    "rate_limit",
+    message="429 ünd \u202e\x1b[2J",
+    traceback="Traceback…\n  line\n",
+    hint=2.5,
+    status=429,
+)
+
+
+def every_kind_of_job() -> list[Job]:
+    """Jobs in every state, with every field in use somewhere."""
+    tried = make_job(
+        "TRIED00001",
+        payload='{"price":10.10,"id":9223372036854775809,"e":"\\u00e9","name":"雪"}',
+        key="order-7",
+        tags=("vip", "eu"),
+        attempts=2,
+        lease=2,
+        spent={"rate_limit": 2},
+        crashes=1,
+        redrives=3,
+        max_attempts=7,
+        first_failed=START + 1.25,
+        release="1.8.2",
+        edits=2,
+        original='{"price":9}',
+        folded=4,
+        origin={"format": "hooks", "more": {"payload": [1, None]}},
+        detail="waits",
+        failure=replace(FAILURE, traceback=""),
+    )
+    attempts = tuple(
+        make_attempt(replace(tried, lease=n, attempts=n), FAILURE, provider="openai")
+        for n in (1, 2)
+    )
+    closed = Resolution(actor="ada", reason="paid", at=START + 9, was=Reason.EXHAUSTED)
+    ended = {"finished": START + 9, "updated": START + 9}
+    return [
+        replace(tried, history=attempts),
+        make_job("DEAD000001", state=State.DEAD, reason=Reason.EXHAUSTED, **ended),
+        make_job("DONE000001", state=State.COMPLETED, reason=Reason.DONE, **ended),
+        make_job(
+            "CLOSED0001", state=State.RESOLVED, reason=Reason.RESOLVED, resolution=closed, **ended
+        ),
+    ]
+
+
+def lines_of(store: Store) -> list[str]:
+    ids = sorted(job.id for job in store.find(Query(limit=1000)).jobs)
+    return [line_of(job) for job in map(store.get, ids) if job is not None]
+
+
+def raw(lines: list[str]) -> list[bytes]:
+    return [line.encode() + b"\n" for line in lines]
+
+
+def test_out_and_in_and_out_again_is_the_same(store: Store) -> None:
+    source = MemoryStore()
+    source.add(every_kind_of_job())
+    lines = lines_of(source)
+    assert [told.fate for told in stored(store, raw(lines))] == ["added"] * 4
+    assert lines_of(store) == lines
+    again = MemoryStore()
+    list(stored(again, raw(lines_of(store))))
+    assert [again.get(job.id) for job in every_kind_of_job()] == [
+        source.get(job.id) for job in every_kind_of_job()
+    ]
+
+
+def test_in_twice_changes_nothing_and_a_job_that_went_on_stays(store: Store) -> None:
+    lines = raw([line_of(make_job("SAME000001")), line_of(make_job("SAME000001", lease=5))])
+    assert [told.fate for told in stored(store, lines)] == ["added", "known"]
+    [claim] = store.claim(["mail"], limit=1, holder="w", lease_for=60)
+    assert [told.fate for told in stored(store, lines)] == ["known", "known"]
+    assert store.get("SAME000001") == claim.job
+
+
+def test_a_running_job_goes_out_as_given_back(store: Store) -> None:
+    store.add([make_job("RUNS000001")])
+    store.claim(["mail"], limit=1, holder="w", lease_for=60)
+    [line] = lines_of(store)
+    job = job_of(line.encode())
+    assert (job.state, job.attempts, job.lease) == (State.PENDING, 0, 1)
+    assert (job.holder, job.lease_end, job.boot, job.run) == (None, None, None, None)
+
+
+def test_a_job_joins_the_group_of_its_cause_in_the_store_it_comes_to(store: Store) -> None:
+    store.add([make_job("OTHER00001", failure=make_failure(cause="a"))])
+    dead = {"state": State.DEAD, "reason": Reason.EXHAUSTED, "finished": START}
+    here = make_job("HERE000001", failure=make_failure(cause="b"), group=1, **dead)
+    list(stored(store, raw([line_of(here)])))
+    assert [group.title for group in store.groups(Query())] == ["SomeError: b"]
+
+
+def test_a_key_that_another_job_has_is_told_and_the_others_come_in(store: Store) -> None:
+    store.add([make_job("FIRST00001", key="k", payload='{"a":1}')])
+    jobs = [make_job(f"NEXT{n:06d}") for n in range(5)]
+    jobs[2] = replace(jobs[2], key="k", payload='{"a":2}')
+    jobs[4] = replace(jobs[4], key="k", payload='{"a":1}')
+    told = list(stored(store, raw([line_of(job) for job in jobs])))
+    assert [one.fate for one in told] == ["added", "added", "bad", "added", "bad"]
+    assert all("FIRST00001" in one.reason for one in told if one.fate == "bad")
+
+
+def test_a_dry_run_stores_nothing(store: Store) -> None:
+    lines = raw([line_of(job) for job in every_kind_of_job()])
+    assert [told.fate for told in stored(store, lines, dry_run=True)] == ["added"] * 4
+    assert store.find(Query()).jobs == []
+
+
+GOOD = json.loads(line_of(every_kind_of_job()[0]))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"redrive": 2}, "version 2"),
+        ({"redrive": True}, "is no job"),
+        ({"payload": [1]}, "object"),
+        ({"payload": {"x": "\0"}}, "NUL"),
+        ({"payload": "text"}, "object"),
+        ({"history": 7}, "must be a list"),
+        ({"history": [GOOD["history"][1], GOOD["history"][0]]}, "ordinals"),
+        ({"history": [{**GOOD["history"][0], "duration": "long"}]}, "job.history"),
+        ({"job": {"id": "x"}}, "without"),
+    ],
+)
+def test_a_line_that_is_no_sound_job_is_refused(change: dict[str, object], words: str) -> None:
+    with pytest.raises(Exception, match=words):
+        job_of(json.dumps({**GOOD, **change}).encode())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("id", "../x"),
+        ("id", 7),
+        ("handler", "a b"),
+        ("lane", ".x"),
+        ("key", "ä"),
+        ("key", ["k"]),
+        ("state", "lost"),
+        ("state", "dead"),
+        ("reason", "because"),
+        ("attempts", -1),
+        ("attempts", 1.5),
+        ("attempts", True),
+        ("lease", 2**40),
+        ("due", "soon"),
+        ("due", 1e300),
+        ("created", None),
+        ("tags", "vip"),
+        ("tags", ["a\nb"]),
+        ("spent", {"x": "y"}),
+        ("failure", {"category": "transient", "message": 7}),
+        ("failure", "odd"),
+        ("original", "{"),
+        ("detail", "a\0b"),
+        ("resolution", {"actor": "ada"}),
+        ("origin", [1]),
+    ],
+)
+def test_a_field_that_no_store_would_have_written_is_refused(field: str, value: object) -> None:
+    """S16, F85: a line is a stranger's text until every field of it is checked."""
+    line = json.dumps({**GOOD, "job": {**GOOD["job"], field: value}}).encode()
+    assert job_of(json.dumps(GOOD).encode()).id == "TRIED00001"
+    [told] = stored(MemoryStore(), [line])
+    assert (told.fate, told.number, told.offset) == ("bad", 1, 0)
+    assert told.reason
+
+
+@pytest.mark.parametrize("line", [b"\xff\n", b"[\n", b"7\n", b"[" * 100_000, b'{"redrive":1}\n'])
+def test_whatever_a_line_is_it_is_told_and_never_raises(line: bytes) -> None:
+    good = line_of(make_job("GOOD000001")).encode() + b"\n"
+    told = list(stored(MemoryStore(), [good, b"\n", line]))
+    assert [(one.number, one.fate) for one in told] == [(1, "added"), (3, "bad")]
+    assert told[1].offset == len(good) + 1
+
+
+def test_a_line_that_is_too_long_is_bad_in_all_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = line_of(make_job("GOOD000001")).encode() + b"\n"
+    monkeypatch.setattr(_portable, "LONGEST", len(good) + 1)
+    told = list(stored(MemoryStore(), [b"x" * (len(good) + 2), b"xx\n", good]))
+    assert [(one.number, one.fate) for one in told] == [(1, "bad"), (1, "bad"), (2, "added")]
+
+
+def test_a_line_that_another_program_wrote_anew_is_read_too() -> None:
+    """`jq -c` may change the order and the spelling of numbers, not the job."""
+    shuffled = json.dumps(dict(reversed(GOOD.items())))
+    assert job_of(shuffled.encode()).payload == (
+        '{"price":10.1,"id":9223372036854775809,"e":"é","name":"雪"}'
+    )

@@ -27,8 +27,10 @@ from redrive.job import (
     Verdict,
 )
 
-Verb = Literal["retry", "resolve", "discard", "reopen"]
-"""What people do to jobs."""
+Verb = Literal["retry", "resolve", "discard", "reopen", "enlist"]
+"""What people do to jobs; `enlist` only tags them as part of a run."""
+
+_RUNS = "is running now; wait for it to end"
 
 KEEP_FIRST, KEEP_LAST = 5, 20
 """How many attempts of a job's history are kept at either end; the middle is folded."""
@@ -108,8 +110,27 @@ def _counted(job: Job, failure: Failure, group: int | None, now: float) -> dict[
     }
 
 
-def moved(job: Job, verb: Verb, *, actor: str, reason: str, now: float, delay: float = 0.0) -> Job:
-    """Apply a person's deed, or raise Refused with the reason in words."""
+def moved(
+    job: Job,
+    verb: Verb,
+    *,
+    actor: str,
+    reason: str,
+    now: float,
+    delay: float = 0.0,
+    run: int | None = None,
+) -> Job:
+    """Apply a person's deed, or raise Refused with the reason in words.
+
+    A job's `run` is negative while it only waits for that run, positive once it was let go.
+    """
+    if verb == "enlist":
+        return evolve(job, run=_enlisted(job, run or 0))
+    tag = _tag_after(job, run)
+    return evolve(_done(job, verb, actor, reason, now, delay), run=tag)
+
+
+def _done(job: Job, verb: Verb, actor: str, reason: str, now: float, delay: float) -> Job:
     match verb:
         case "retry":
             return _retried(job, now, delay)
@@ -119,8 +140,36 @@ def moved(job: Job, verb: Verb, *, actor: str, reason: str, now: float, delay: f
             return _closed(job, Reason.DISCARDED, actor, reason, now)
         case "reopen":
             return _reopened(job, now)
+        case "enlist":
+            return job
         case _:
             assert_never(verb)
+
+
+def _enlisted(job: Job, run: int) -> int | None:
+    """Give the tag of a job that is to wait for a run (below 0), or for none any more (0)."""
+    tag = job.run or 0
+    if run == 0:
+        return None if tag < 0 else job.run
+    if tag < 0 and tag != run:
+        msg = f"waits for its run R{-tag}"
+        raise Refused(msg)
+    if job.state is State.RUNNING:
+        raise Refused(_RUNS)
+    if job.state is not State.PENDING:
+        _ensure(job, State.PENDING)
+    return run
+
+
+def _tag_after(job: Job, run: int | None) -> int | None:
+    """Give the tag after a deed: only a run lets go what waits for it; by any other deed it leaves."""
+    tag = job.run or 0
+    if run is None:
+        return None if tag < 0 else job.run
+    if tag != -run:
+        msg = f"no longer waits for its run R{run}"
+        raise Refused(msg)
+    return run
 
 
 def _retried(job: Job, now: float, delay: float) -> Job:
@@ -129,8 +178,7 @@ def _retried(job: Job, now: float, delay: float) -> Job:
     if job.state is State.PENDING:
         return evolve(job, due=due)
     if job.state is State.RUNNING:
-        msg = "is running now; wait for it to end"
-        raise Refused(msg)
+        raise Refused(_RUNS)
     return evolve(
         _ensure(job, State.PENDING),
         state=State.PENDING,
@@ -186,7 +234,14 @@ def amended(job: Job, payload: str, *, now: float) -> Job:
         msg = f"is {job.state}; only a pending, dead or resolved job can be edited"
         raise Refused(msg)
     original = job.payload if job.original is None else job.original
-    return evolve(job, payload=payload, original=original, edits=job.edits + 1, updated=now)
+    return evolve(
+        job,
+        payload=payload,
+        original=original,
+        edits=job.edits + 1,
+        updated=now,
+        run=_tag_after(job, None),
+    )
 
 
 def with_attempt(job: Job, attempt: Attempt) -> Job:

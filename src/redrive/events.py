@@ -42,7 +42,7 @@ TOLD: Mapping[Verb, Kind] = {
     "discard": "discarded",
     "reopen": "reopened",
 }
-"""How each deed of a person is told."""
+"""How each deed of a person is told; that a job is to wait for its run is no news."""
 
 
 @dataclass(frozen=True, slots=True)

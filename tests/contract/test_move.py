@@ -187,16 +187,6 @@ def test_delays_belong_to_their_job_also_when_others_are_skipped(
     assert get(store, "dead").due == clock.now() + 3
 
 
-def test_a_run_marks_the_jobs_it_took(store: Store) -> None:
-    bring_to(store, D, "a")
-    bring_to(store, C, "b")
-    bring_to(store, D, "c")
-    assert [job.run for job in move(store, "retry", "a", "b", run=4).done] == [4]
-    assert found(store, run=4) == ["a"]
-    move(store, "retry", "c")
-    assert get(store, "c").run is None
-
-
 def test_driving_the_same_jobs_twice_drives_each_once(store: Store) -> None:
     """F61: two operators, one selection."""
     names = [f"j{n}" for n in range(30)]

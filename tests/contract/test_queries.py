@@ -40,7 +40,7 @@ def varied(n: int) -> Job:
         spent={"quota": 1} if failed and n % 8 != 1 else {},
         key=f"k{n}" if n % 6 == 0 else None,
         tags=(("red",), ("red", "blue"), ())[n % 3],
-        run=(None, 1, 2)[n // 2 % 3],
+        run=(None, 1, -1, 2)[n // 2 % 4],
         crashes=n % 2,
         **ended,
     )
@@ -72,7 +72,7 @@ def fits(job: Job, query: Query) -> bool:
             query.group is None or job.group == query.group,
             not query.tag or query.tag in job.tags,
             not query.key or job.key == query.key,
-            query.run is None or job.run == query.run,
+            query.run is None or abs(job.run or 0) == query.run,
             query.older_than is None or age >= query.older_than,
             query.newer_than is None or age <= query.newer_than,
             not query.failed or bool(job.spent),

@@ -42,6 +42,7 @@ def live(store: Store, place: Place) -> None:
         place.clock.advance(1)
         settle(store, taken[0], Retry(0), make_failure(category, cause="odd", traceback="T\u2028"))
     store.amend("dead0", '{"x":10.10}', make_act("edit"), expected=0)
+    move(store, "enlist", "dead1", "resolved1", run=-3)
     move(store, "retry", "dead1", delays=[7], run=3)
     move(store, "reopen", "resolved0")
     store.note("pause:red", '{"by":"ada"}', durable=True)

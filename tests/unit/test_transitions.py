@@ -75,6 +75,7 @@ VERBS: dict[str, Callable[[Job], Job]] = {
     "resolve": lambda job: move(job, "resolve"),
     "discard": lambda job: move(job, "discard"),
     "reopen": lambda job: move(job, "reopen"),
+    "enlist": lambda job: moved(job, "enlist", actor="ada", reason="", now=NOW, run=-4),
 }
 
 P, R, C, D, X = State.PENDING, State.RUNNING, State.COMPLETED, State.DEAD, State.RESOLVED
@@ -98,6 +99,7 @@ TABLE: dict[str, dict[State, State | None]] = {
     "resolve": {P: X, R: X, C: None, D: X, X: None},
     "discard": {P: X, R: X, C: None, D: X, X: None},
     "reopen": {P: None, R: None, C: None, D: None, X: D},
+    "enlist": {P: P, R: None, C: None, D: D, X: X},
 }
 
 

@@ -30,7 +30,7 @@ other processes too. A hint costs nobody anything when it is lost: who listens a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -65,6 +65,7 @@ class Query:
     tag: str = ""
     key: str = ""
     run: int | None = None
+    """Part of this run, whether it waits for it or was let go."""
     older_than: float | None = None
     """Seconds since it last changed, at least."""
     newer_than: float | None = None
@@ -81,11 +82,22 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """How far somebody looked who asked job by job."""
+
+    looked: int
+    of: int
+    """How many came into question."""
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """Some jobs (without history), newest first, and where to go on; no cursor at the end."""
 
     jobs: list[Job]
     cursor: str | None = None
+    scope: Scope | None = None
+    """None where the store answered alone, from its indexes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +111,24 @@ class Count:
     jobs: int
     oldest: float | None
     """Pending: the earliest due time. Running: none. Others: the earliest finished time."""
+
+
+RELEASABLE = (State.PENDING, State.DEAD, State.RESOLVED)
+"""The states in which a run may let its waiting jobs go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The jobs with one tag of a run."""
+
+    states: Mapping[State, int]
+    """How many there are of each state that occurs."""
+    failing: int
+    """How many of the pending ones failed in this life; 0 for those that wait for their run."""
+    causes: Mapping[int, int]
+    """How many of the dead ones each group has; empty for those that wait for their run."""
+    oldest: list[str]
+    """The ids of the oldest ones that could be let go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +314,18 @@ class Store(ABC):
         """Apply a person's deed to exactly these jobs, each once, and record the act with it.
 
         Jobs whose state does not allow it are skipped with the reason. `delays` (one a job) are
-        seconds until each retried job is due; `run` marks them as part of a bulk retry.
+        seconds until each retried job is due.
+
+        A run tags its jobs: "enlist" with `run=-12` makes them wait for run 12, a retry with
+        `run=12` takes only those that still wait for it, and "enlist" with `run=0` lets them wait
+        no more. A job that waits for a run leaves it by every other deed.
+        """
+
+    @abstractmethod
+    def members(self, run: int, *, limit: int = 0) -> Members:
+        """Count the jobs tagged with exactly this run (below 0: those that wait for it).
+
+        Names the `limit` oldest of those that could be let go.
         """
 
     @abstractmethod
@@ -352,9 +393,28 @@ class Store(ABC):
             self._hint()
 
 
+class Placed(Protocol):
+    """What a cursor is made of: a job, or an index's entry for one."""
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        ...
+
+    @property
+    def updated(self) -> float:
+        """When it last changed."""
+        ...
+
+
+def cursor_of(last: Placed, *, by_change: bool) -> str:
+    """Say where a page ended."""
+    return f"c{last.updated!r}:{last.id}" if by_change else f"i{last.id}"
+
+
 def every(store: Store, query: Query) -> Iterator[Job]:
-    """Give all jobs of a query, page by page as they are asked for."""
-    page = store.find(replace(query, limit=_PAGE, cursor=None))
+    """Give all jobs of a query from its cursor on, page by page as they are asked for."""
+    page = store.find(replace(query, limit=_PAGE))
     while True:
         yield from page.jobs
         if page.cursor is None:

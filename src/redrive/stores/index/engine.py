@@ -16,7 +16,7 @@ from redrive._transitions import Verb, amended, claimed, moved, seized, settled,
 from redrive.errors import JobNotFound, Refused
 from redrive.job import TERMINAL, Act, Claim, Group, Job, Settlement, State
 from redrive.stores._keys import check_same
-from redrive.stores.base import PAUSE, Count, Moved, Note, Page, PurgeRule, Query
+from redrive.stores.base import PAUSE, Count, Members, Moved, Note, Page, PurgeRule, Query
 from redrive.stores.index import search
 from redrive.stores.index.draft import Draft
 from redrive.stores.index.entries import Change, Entry, Index, Noted, Purged, Queue
@@ -250,11 +250,11 @@ class Engine:
                     reason=act.reason,
                     now=now,
                     delay=waits.get(one, 0.0),
+                    run=run,
                 )
             except (JobNotFound, Refused) as error:
                 skipped.append((one, str(error)))
                 continue
-            job = replace(job, run=run) if run is not None else job
             draft.put(job)
             done.append(without_history(job))
         kept = draft.act(replace(act, done=len(done), skipped=len(skipped)), now)
@@ -327,6 +327,10 @@ class Engine:
     def groups(self, query: Query) -> list[Group]:
         """Count jobs by cause."""
         return search.groups(self.index, self._load, query, self._clock.now())
+
+    def members(self, run: int, limit: int) -> Members:
+        """Count the jobs of a run."""
+        return search.members(self.index, run, limit)
 
     def notes(self, prefix: str) -> list[Note]:
         """Give the live notes, by name."""

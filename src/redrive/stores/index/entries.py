@@ -121,6 +121,7 @@ class Index:
         self.running: dict[str, Lease] = {}
         self.queues: dict[tuple[str, str, bool], Queue] = {}
         self.keys: dict[str, str] = {}
+        self.runs: dict[int, set[str]] = {}
         self.groups: dict[int, Grouped] = {}
         self.fingerprints: dict[str, int] = {}
         self.acts: list[Act] = []
@@ -236,6 +237,8 @@ class Index:
             if entry.key is not None:
                 self.keys[entry.key] = one
         self.entries[one] = entry
+        if entry.run is not None:
+            self.runs.setdefault(entry.run, set()).add(one)
         if lease is not None:
             self.running[one] = lease
         elif entry.state is State.PENDING:
@@ -246,6 +249,8 @@ class Index:
                 self._sweep(queue)
 
     def _leave(self, entry: Entry) -> None:
+        if entry.run is not None:
+            self.runs[entry.run].discard(entry.id)
         if entry.state is State.PENDING:
             entry.queue.live -= 1
         elif entry.state is State.RUNNING:

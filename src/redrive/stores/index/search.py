@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import re
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -17,7 +17,7 @@ from itertools import islice
 from redrive._evolve import evolve
 from redrive.errors import UsageError
 from redrive.job import Category, Group, Job, State
-from redrive.stores.base import Count, Page, Query
+from redrive.stores.base import RELEASABLE, Count, Members, Page, Query, cursor_of
 from redrive.stores.index.entries import Entry, Index
 
 Load = Callable[[Entry], Job]
@@ -35,7 +35,8 @@ def find(index: Index, load: Load, query: Query, now: float) -> Page:
     else:
         rows = list(islice(found, more))
     page = rows[: query.limit] if query.limit > 0 else []
-    cursor = _cursor(page[-1], query) if page and len(rows) > len(page) else None
+    left = page and len(rows) > len(page)
+    cursor = cursor_of(page[-1], by_change=query.by_change) if left else None
     return Page([without_history(load(entry)) for entry in page], cursor)
 
 
@@ -115,6 +116,20 @@ def _group(index: Index, number: int, tally: _Tally) -> Group:
     )
 
 
+def members(index: Index, run: int, limit: int) -> Members:
+    """Count the jobs that are tagged so, and name the oldest."""
+    entries = [index.entries[one] for one in index.runs.get(run, ())]
+    open_ones = (entry.id for entry in entries if entry.state in RELEASABLE)
+    let_go = entries if run > 0 else []  # of what only waits nobody asks how it fares
+    dead = (entry.group for entry in let_go if entry.state is State.DEAD)
+    return Members(
+        states=Counter(entry.state for entry in entries),
+        failing=sum(entry.failed for entry in let_go if entry.state is State.PENDING),
+        causes=Counter(group for group in dead if group is not None),
+        oldest=heapq.nsmallest(limit, open_ones),
+    )
+
+
 def without_history(job: Job) -> Job:
     """Give the job as every verb but `get` shows it."""
     return evolve(job, history=()) if job.history else job
@@ -135,6 +150,9 @@ def _candidates(index: Index, query: Query) -> Iterable[Entry]:
     if query.ids or query.key:
         ids = set(query.ids) if query.ids else {index.keys.get(query.key, "")}
         return [index.entries[one] for one in sorted(ids, reverse=True) if one in index.entries]
+    if query.run is not None:
+        ids = index.runs.get(query.run, set()) | index.runs.get(-query.run, set())
+        return [index.entries[one] for one in sorted(ids, reverse=True)]
     ids_in_order = index.ids()
     end = len(ids_in_order)
     start = 0
@@ -159,7 +177,8 @@ def _filter(index: Index, query: Query, now: float) -> Callable[[Entry], bool]:
     if query.group is not None:
         checks.append(lambda entry: entry.group == query.group)
     if query.run is not None:
-        checks.append(lambda entry: entry.run == query.run)
+        runs = (query.run, -query.run)
+        checks.append(lambda entry: entry.run in runs)
     if query.failed:
         checks.append(lambda entry: entry.failed)
     if query.key:
@@ -201,10 +220,6 @@ def _body_fits(job: Job, tag: str, text: str) -> bool:
     if failure is None:
         return False
     return any(text in part.casefold() for part in (failure.type, failure.message, failure.title))
-
-
-def _cursor(entry: Entry, query: Query) -> str:
-    return f"c{entry.updated!r}:{entry.id}" if query.by_change else f"i{entry.id}"
 
 
 def _cursor_check(query: Query) -> Callable[[Entry], bool]:

@@ -10,7 +10,7 @@ from redrive._clock import Clock
 from redrive._transitions import Verb
 from redrive.errors import UsageError
 from redrive.job import Act, Claim, Group, Job, Settlement, State
-from redrive.stores.base import PAUSE, Count, Moved, Note, Page, PurgeRule, Query, Store
+from redrive.stores.base import PAUSE, Count, Members, Moved, Note, Page, PurgeRule, Query, Store
 from redrive.stores.index.engine import Drafted, Engine
 
 R = TypeVar("R")
@@ -108,6 +108,10 @@ class EngineStore(Store):
     def groups(self, query: Query) -> list[Group]:
         """Count the query's jobs by group; see the contract."""
         return self._read(lambda engine: engine.groups(query))
+
+    def members(self, run: int, *, limit: int = 0) -> Members:
+        """Count the jobs that are tagged so; see the contract."""
+        return self._read(lambda engine: engine.members(run, limit))
 
     def move(
         self,

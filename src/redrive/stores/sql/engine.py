@@ -301,11 +301,12 @@ def _move(
         try:
             number, job = _present(found.get(one), one)
             wait = waits.get(one, 0.0)
-            job = moved(job, verb, actor=act.actor, reason=act.reason, now=now, delay=wait)
+            job = moved(
+                job, verb, actor=act.actor, reason=act.reason, now=now, delay=wait, run=run
+            )
         except (JobNotFound, Refused, StoreDamaged) as error:
             skipped.append((one, str(error)))
             continue
-        job = replace(job, run=run) if run is not None else job
         changes.append(changes_to_row(job, number))
         done.append(job)
     tx.many("rewrite", changes)

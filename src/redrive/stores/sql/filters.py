@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from redrive.errors import UsageError
-from redrive.job import Job, State
+from redrive.job import State
 from redrive.stores.base import Query
 from redrive.stores.sql.tx import Tx
 
@@ -65,7 +65,7 @@ def _about_identity(tx: Tx, query: Query, where: Where) -> None:
     if query.key:
         where.add("key", query.key)
     if query.run is not None:
-        where.add("run", query.run)
+        where.add("run", query.run, -query.run)
 
 
 def _about_work(tx: Tx, query: Query, where: Where) -> None:
@@ -103,7 +103,7 @@ def _are_few(tx: Tx, states: object) -> bool:
 def begin_tally(tx: Tx, query: Query, where: Where) -> str:
     """Choose the beginning of a count by cause, and ask for the states: dead unless said."""
     where.add("grouped")
-    if (query.states or _DEAD) == _DEAD and not query.text:
+    if (query.states or _DEAD) == _DEAD and not query.text and query.run is None:
         where.add("dead")
         return "tally_dead"
     where.add("among_states", tx.array([state.value for state in query.states or _DEAD]))
@@ -131,8 +131,3 @@ def _time_and_id(cursor: str, rest: str) -> tuple[float, str]:
 
 def _bad_cursor(cursor: str) -> UsageError:
     return UsageError(f"{cursor!r} is no cursor of this order; pass on what the last page gave")
-
-
-def cursor_of(job: Job, query: Query) -> str:
-    """Say where a page ended."""
-    return f"c{job.updated!r}:{job.id}" if query.by_change else f"i{job.id}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from redrive.errors import StoreDamaged
 from redrive.job import Category, Group, Job, State
-from redrive.stores.base import Count, Page, Query
+from redrive.stores.base import RELEASABLE, Count, Members, Page, Query, cursor_of
 from redrive.stores.sql import filters
 from redrive.stores.sql.rows import attempt_from_json, category_from, job_from_row
 from redrive.stores.sql.tx import Row, SqlBase, Tx
@@ -33,6 +33,10 @@ class SqlLists(SqlBase):
         """Count the query's jobs by group; see the contract."""
         return self._read(lambda tx: _groups(tx, query))
 
+    def members(self, run: int, *, limit: int = 0) -> Members:
+        """Count the jobs that are tagged so; see the contract."""
+        return self._read(lambda tx: _members(tx, run, max(limit, 0)))
+
 
 def _get(tx: Tx, job_id: str) -> Job | None:
     row = tx.one("by_id", (job_id,))
@@ -57,7 +61,8 @@ def _find(tx: Tx, query: Query) -> Page:
     tail = "by_change" if query.by_change else "by_submit"
     rows = tx.select(head, where.names, tail, (*where.args, query.limit + 1))
     jobs = [job_from_row(row)[1] for row in rows[: query.limit]]
-    return Page(jobs, filters.cursor_of(jobs[-1], query) if len(rows) > query.limit else None)
+    more = len(rows) > query.limit
+    return Page(jobs, cursor_of(jobs[-1], by_change=query.by_change) if more else None)
 
 
 def _counts(tx: Tx) -> list[Count]:
@@ -103,6 +108,22 @@ def _groups(tx: Tx, query: Query) -> list[Group]:
     most = most[: max(query.limit, 0)]
     causes = {row[0]: row for row in tx.all("causes", (tx.array(number for number, _ in most),))}
     return [_group(causes.get(number, (number, "", _NO_CAUSE)), tally) for number, tally in most]
+
+
+def _members(tx: Tx, run: int, limit: int) -> Members:
+    let_go = run > 0  # of what only waits nobody asks how it fares
+    (failing,) = (tx.one("run_failing", (run,)) if let_go else None) or (0,)
+    oldest = [
+        one
+        for state in RELEASABLE
+        for (one,) in (tx.all("run_oldest", (run, state.value, limit)) if limit else ())
+    ]
+    return Members(
+        states={State(state): jobs for state, jobs in tx.all("run_states", (run,))},
+        failing=failing,
+        causes=dict(tx.all("run_causes", (run,))) if let_go else {},
+        oldest=sorted(oldest)[:limit],
+    )
 
 
 def _group(cause: Row, tally: _Tally) -> Group:

@@ -49,6 +49,24 @@ GROUP BY cause, handler, category
 -- These causes.
 SELECT number, fingerprint, title FROM {schema}.causes WHERE number = ANY(%b::int8[])
 
+-- name: run_states
+-- How many jobs are tagged so, by state.
+SELECT state, count(*) FROM {schema}.jobs WHERE run = %s GROUP BY state
+
+-- name: run_oldest
+-- The oldest of them in one state.
+SELECT id FROM {schema}.jobs WHERE run = %s AND state = %s ORDER BY id LIMIT %s
+
+-- name: run_failing
+-- How many of them failed in this life and wait for their next try.
+SELECT count(*) FROM {schema}.jobs WHERE run = %s AND state = 'pending' AND spent IS NOT NULL
+
+-- name: run_causes
+-- What the dead ones died of.
+SELECT cause, count(*) FROM {schema}.jobs
+WHERE run = %s AND state = 'dead' AND cause IS NOT NULL
+GROUP BY cause
+
 -- name: by_submit
 -- Newest submit first.
 ORDER BY id DESC LIMIT %s
@@ -114,8 +132,8 @@ tags::jsonb ? %s
 key = %s
 
 -- name: run
--- Part of this run.
-run = %s
+-- Part of this run, waiting for it or let go.
+run IN (%s, %s)
 
 -- name: older_than
 -- Last changed at this time or before.

@@ -51,6 +51,24 @@ GROUP BY cause, handler, category
 -- These causes.
 SELECT number, fingerprint, title FROM causes WHERE number IN (SELECT value FROM json_each(?))
 
+-- name: run_states
+-- How many jobs are tagged so, by state.
+SELECT state, count(*) FROM jobs WHERE run = ? GROUP BY state
+
+-- name: run_oldest
+-- The oldest of them in one state.
+SELECT id FROM jobs WHERE run = ? AND state = +? ORDER BY id LIMIT ?
+
+-- name: run_failing
+-- How many of them failed in this life and wait for their next try.
+SELECT count(*) FROM jobs WHERE run = ? AND state = 'pending' AND spent IS NOT NULL
+
+-- name: run_causes
+-- What the dead ones died of.
+SELECT cause, count(*) FROM jobs
+WHERE run = ? AND state = 'dead' AND cause IS NOT NULL
+GROUP BY cause
+
 -- name: by_submit
 -- Newest submit first.
 ORDER BY id DESC LIMIT ?
@@ -116,8 +134,8 @@ EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)
 key = ?
 
 -- name: run
--- Part of this run.
-run = ?
+-- Part of this run, waiting for it or let go.
+run IN (?, ?)
 
 -- name: older_than
 -- Last changed at this time or before.

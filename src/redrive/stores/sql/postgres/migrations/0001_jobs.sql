@@ -64,7 +64,8 @@ CREATE INDEX jobs_by_kind ON {schema}.jobs (state, suspect, lane, handler, categ
 
 CREATE UNIQUE INDEX jobs_by_key ON {schema}.jobs (key) WHERE key IS NOT NULL;
 
-CREATE INDEX jobs_by_run ON {schema}.jobs (run) WHERE run IS NOT NULL;
+-- Counts a run's jobs by state, and gives the oldest of a state.
+CREATE INDEX jobs_by_run ON {schema}.jobs (run, state, id) WHERE run IS NOT NULL;
 
 CREATE INDEX dead_by_cause ON {schema}.jobs (cause, handler, category, updated, first_failed, lane)
 WHERE state = 'dead';

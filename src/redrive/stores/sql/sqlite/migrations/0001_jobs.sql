@@ -56,7 +56,8 @@ CREATE INDEX jobs_by_kind ON jobs (state, suspect, lane, handler, category, at);
 
 CREATE UNIQUE INDEX jobs_by_key ON jobs (key) WHERE key IS NOT NULL;
 
-CREATE INDEX jobs_by_run ON jobs (run) WHERE run IS NOT NULL;
+-- Counts a run's jobs by state, and gives the oldest of a state.
+CREATE INDEX jobs_by_run ON jobs (run, state, id) WHERE run IS NOT NULL;
 
 -- Both hold `state` as well: without it SQLite reads each row to check what the index promises.
 CREATE INDEX dead_by_cause ON jobs (cause, handler, category, updated, first_failed, lane, state)

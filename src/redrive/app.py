@@ -26,7 +26,7 @@ from redrive.keeping import Capture, Keeper, Options, Settings, check_key, who
 from redrive.policy import Keep, Policy
 from redrive.selection import USUAL, Filters
 from redrive.stores import open_store, shown
-from redrive.stores.base import Count, Moved, Note, Page, Report, Store
+from redrive.stores.base import Count, Moved, Note, Page, Report, Scope, Store
 from redrive.strategy import Rand
 from redrive.worker import presence
 from redrive.worker.registry import (
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["USUAL", "Count", "Filters", "Moved", "Note", "Page", "Redrive", "Report"]
+__all__ = ["USUAL", "Count", "Filters", "Moved", "Note", "Page", "Redrive", "Report", "Scope"]
 
 
 class Redrive(Desk):

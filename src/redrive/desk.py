@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Unpack
 
-from redrive import _duration, _json
+from redrive import _duration, _json, finding
 from redrive._duration import Duration
 from redrive._transitions import Verb
 from redrive.errors import JobNotFound, UsageError
 from redrive.events import TOLD, Event
 from redrive.job import Act, Group, Job, State
-from redrive.selection import Filters, Target, job_id, meant, query_of, spelled
-from redrive.stores.base import PAUSE, Count, Moved, Note, Page, every
+from redrive.selection import Filters, Target, job_id, read, spelled
+from redrive.stores.base import PAUSE, Count, Moved, Note, Page, Scope
 from redrive.upkeep import Upkeep
 from redrive.worker import presence
 from redrive.worker.registry import check_lane
@@ -37,28 +36,38 @@ class Desk(Upkeep):
 
     def find(
         self,
-        *,
+        *words: Target,
         limit: int = 100,
         cursor: str | None = None,
         by_change: bool = False,
         **filters: Unpack[Filters],
     ) -> Page:
-        """Give a page of jobs, newest first; every filter given must hold."""
-        query = query_of(**filters)
-        query = replace(query, limit=limit, cursor=cursor, by_change=by_change)
-        return self.keeper.store.find(query)
+        """Give a page of jobs, newest first; every word and filter given must hold.
 
-    def each(self, **filters: Unpack[Filters]) -> Iterator[Job]:
+        Words are those of the selector grammar: `app.find("handler:billing.* age:>2h")`. What no index
+        answers is asked job by job, of a bounded number; then the page's `scope` says how many.
+        """
+        wanted = read(words, filters)
+        store = self.keeper.store
+        return finding.find(store, wanted, limit=limit, cursor=cursor, by_change=by_change)
+
+    def each(self, *words: Target, **filters: Unpack[Filters]) -> Iterator[Job]:
         """Give all jobs that match, newest first, page by page as they are asked for."""
-        return every(self.keeper.store, query_of(**filters))
+        return finding.each(self.keeper.store, read(words, filters))
 
     def counts(self) -> list[Count]:
         """Count all jobs by state, lane and category."""
         return self.keeper.store.counts()
 
-    def groups(self, *, limit: int = 100, **filters: Unpack[Filters]) -> list[Group]:
-        """Give the causes of dead jobs (or of those the filters name), the commonest first."""
-        return self.keeper.store.groups(replace(query_of(**filters), limit=limit))
+    def groups(self, *words: Target, limit: int = 100, **filters: Unpack[Filters]) -> list[Group]:
+        """Give the causes of dead jobs (or of those that are selected), the commonest first."""
+        return self.tally(*words, limit=limit, **filters)[0]
+
+    def tally(
+        self, *words: Target, limit: int = 100, **filters: Unpack[Filters]
+    ) -> tuple[list[Group], Scope | None]:
+        """Give the causes, and how far was looked where no index answers."""
+        return finding.groups(self.keeper.store, read(words, filters), limit)
 
     def acts(self, *, limit: int = 100, before: int | None = None) -> list[Act]:
         """Give what people did, newest first."""
@@ -115,7 +124,7 @@ class Desk(Upkeep):
 
     def select(self, verb: Verb, *targets: Target, **filters: Unpack[Filters]) -> list[Job | str]:
         """Give the jobs a deed is meant for, as they are now; an unknown id comes as written."""
-        return list(meant(self.keeper.store, verb, targets, filters))
+        return list(finding.meant(self.keeper.store, verb, targets, filters))
 
     def move(
         self,

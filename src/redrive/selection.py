@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, field, replace
 from typing import TypedDict, TypeVar, Unpack
 
-from redrive import _duration
+from redrive import _duration, selector
 from redrive._duration import Duration
 from redrive._transitions import Verb
 from redrive.errors import JobNotFound, UsageError
-from redrive.job import Category, Group, Job, State
-from redrive.stores.base import Query, Store, every
+from redrive.job import Category, Group, Job, Reason, State
+from redrive.selector import Term, no_job
+from redrive.stores.base import Query, Store
 
 Target = str | Job | Group
-"""A job, its id or the unique beginning of one; a group or its name, such as "G7"."""
+"""A job, its id or the unique beginning of one; a group or its name; words of a selector."""
 
 _GROUP = re.compile(r"[Gg](\d{1,9})")
-_ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _CANDIDATES = 5
 """How many of the jobs that may be meant are named."""
-E = TypeVar("E", State, Category)
+_EXACT = ("lane", "category", "tag", "key")
+E = TypeVar("E", State, Category, Reason)
 
 USUAL: Mapping[Verb, Sequence[State]] = {
     "retry": (State.PENDING, State.DEAD),
@@ -50,6 +51,8 @@ class Filters(TypedDict, total=False):
     newer_than: Duration
     failed: bool
     text: str
+    match: str
+    """More words of the selector grammar, asked job by job."""
 
 
 def query_of(**filters: Unpack[Filters]) -> Query:
@@ -117,60 +120,128 @@ def group_number(value: int | str | Group) -> int:
     raise UsageError(msg)
 
 
-def meant(
-    store: Store, verb: Verb, targets: Sequence[Target], filters: Filters
-) -> Iterator[Job | str]:
-    """Give each job a deed is meant for, once; an id that nobody has comes as it was written.
+@dataclass(slots=True)
+class Wanted:
+    """What a selection says, sorted by who can answer it."""
 
-    Groups and filters mean the states of USUAL unless a state is named.
-    """
-    groups = [one for one in targets if _is_group(one)]
-    if len(groups) < len(targets) and (groups or filters):
+    ids: list[str] = field(default_factory=list[str])
+    """As they were written; if there are any, nothing else is asked."""
+    groups: list[int] = field(default_factory=list[int])
+    """Any of these; none is all."""
+    filters: Filters = field(default_factory=Filters)
+    """For the store."""
+    terms: list[Term] = field(default_factory=list[Term])
+    """For each job."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was asked for at all."""
+        return not (self.ids or self.groups or self.filters or self.terms)
+
+    def question(self) -> Callable[[Job], bool]:
+        """Give what is asked of each job, where the store cannot be asked."""
+        checks = [selector.check(term) for term in self.terms]
+        return lambda job: all(check(job) for check in checks)
+
+
+def read(targets: Iterable[Target], filters: Filters) -> Wanted:
+    """Read the words of a selection and its filters; all must hold, groups are alternatives."""
+    wanted = Wanted(filters=Filters(**filters))
+    said: list[Target] = [*targets, wanted.filters.pop("match", "")]
+    terms: list[Term] = []
+    for target in said:
+        if isinstance(target, Job):
+            wanted.ids.append(target.id)
+        elif isinstance(target, Group):
+            wanted.groups.append(target.number)
+        else:
+            terms += selector.parse(target)
+    _take_terms(wanted, terms)
+    if wanted.ids and (wanted.groups or wanted.filters or wanted.terms):
         msg = "give ids, or groups and filters, not both: an id already says which job is meant"
         raise UsageError(msg)
-    if not targets and not filters:
-        msg = "say which jobs: ids, a group such as G7, or filters (state=, handler=, …)"
+    if wanted.groups and "group" in wanted.filters:
+        msg = "give the group once: G7 or group=7"
         raise UsageError(msg)
-    seen: set[str] = set()
-    for found in _found(store, verb, targets, filters):
-        name = found if isinstance(found, str) else found.id
-        if name not in seen:
-            seen.add(name)
-            yield found
+    wanted.groups = list(dict.fromkeys(wanted.groups))
+    return wanted
 
 
-def _found(
-    store: Store, verb: Verb, targets: Sequence[Target], filters: Filters
-) -> Iterator[Job | str]:
-    query = query_of(**filters)
-    query = query if query.states else replace(query, states=frozenset(USUAL[verb]))
-    if not targets:
-        yield from every(store, query)
-    for target in targets:
-        if isinstance(target, Job):
-            yield from _by_id(store, target.id)
-        elif _is_group(target):
-            yield from every(store, replace(query, group=group_number(target)))
-        else:
-            yield from _by_id(store, str(target))
+def _take_terms(wanted: Wanted, terms: list[Term]) -> None:
+    states = [term for term in terms if term.name == "state"]
+    if states:
+        _take_states(wanted.filters, states)
+    for term in terms:
+        for value in term.values:
+            if term.name == "category":
+                _word(Category, value, "category")
+            elif term.name == "reason":
+                _word(Reason, value, "reason")
+        if term.name == "id" and not term.negated:
+            wanted.ids += term.values
+        elif term.name == "group" and not term.negated:
+            wanted.groups += selector.numbers(term)
+        elif term.name == "age":
+            _take_age(wanted.filters, term)
+        elif term.name != "state" and not _take_filter(wanted.filters, term):
+            wanted.terms.append(term)
 
 
-def _by_id(store: Store, text: str) -> Iterator[Job | str]:
+def _take_states(filters: Filters, terms: list[Term]) -> None:
+    """Add the states that are named; those that are named with a minus are taken away."""
+    said = {
+        minus: {
+            _word(State, value, "state")
+            for term in terms
+            if term.negated is minus
+            for value in term.values
+        }
+        for minus in (False, True)
+    }
+    named = said[False] or set(State)
+    if "state" in filters:
+        named &= _states(filters["state"])
+    filters["state"] = sorted(named - said[True])
+
+
+def _take_age(filters: Filters, term: Term) -> None:
+    """Ask for the narrowest of all ages that are named."""
+    sign = selector.OPPOSITE.get(term.sign, "") if term.negated else term.sign
     try:
-        yield from store.find(Query(ids=(job_id(store, text),), limit=1)).jobs
-    except JobNotFound:
-        yield text
+        age = _duration.seconds(term.values[0])
+    except UsageError:
+        age = None
+    if age is None or sign not in selector.OPPOSITE or len(term.values) > 1:
+        msg = (
+            "age: must be like age:>2h (older) or age:<1h30m (newer), with the units s, m, h, d, w; "
+            f"found {term.raw!r}"
+        )
+        raise UsageError(msg)
+    if sign.startswith(">"):
+        filters["older_than"] = max(age, _duration.seconds(filters.get("older_than", age)))
+    else:
+        filters["newer_than"] = min(age, _duration.seconds(filters.get("newer_than", age)))
 
 
-def _is_group(target: Target) -> bool:
-    return isinstance(target, Group) or (
-        isinstance(target, str) and _GROUP.fullmatch(target) is not None
-    )
+def _take_filter(filters: Filters, term: Term) -> bool:
+    """Make a filter of a term, if the store knows one for it that is still free."""
+    name, value = term.name, term.values[0]
+    if term.negated or len(term.values) > 1 or name in filters or term.sign in selector.OPPOSITE:
+        return False
+    if name == "run":
+        filters["run"] = selector.numbers(term)[0]
+    elif name == "text" or (name in _EXACT and not term.is_pattern):
+        filters[name] = value  # type: ignore[literal-required]
+    elif name == "handler" and (term.is_pattern or "*" not in value):
+        filters["handler"] = value
+    else:
+        return False
+    return True
 
 
 def job_id(store: Store, text: str) -> str:
     """Give the id that starts with this text; it must be the only one."""
-    if not _ID.fullmatch(text):
+    if not selector.ID.fullmatch(text):
         raise UsageError(no_job(text))
     if store.get(text) is not None:
         return text
@@ -183,14 +254,6 @@ def job_id(store: Store, text: str) -> str:
         msg = f"{text!r} is the beginning of more than one id: {names}{more}; type more of it"
         raise UsageError(msg)
     return found[0].id
-
-
-def no_job(text: str) -> str:
-    """Say that there is no such job, in the same words wherever it is found out."""
-    return (
-        f"no job {text!r}; ids look like 01J9ZQ4B7V5X2C8D3E6F1G0H4K (the first characters will do, "
-        "4 at least), groups like G7: `redrive list` shows them"
-    )
 
 
 def spelled(targets: Iterable[Target], filters: Filters) -> str:

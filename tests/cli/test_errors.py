@@ -179,7 +179,7 @@ def test_the_shells_file_names_are_explained_where_an_id_was_expected(
     for word in ("mail.py", "z"):
         result = shop.run(command, word)
         assert result.exit_code in {2, 3}
-        assert ("quotes" in result.stderr) == (command != "show")
+        assert ("is a file here" in result.stderr) == (command != "show")
     assert "quotes" in shop.run("retry", "--handler", "mail.py").stderr
     listed = shop.run("list", "--handler", "mail.py")
     assert listed.exit_code == 0

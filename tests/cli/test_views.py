@@ -99,17 +99,21 @@ def test_dlq_shows_twenty_and_says_how_to_go_on(empty: Shop) -> None:
         (["--category", "auth"], [3]),
         (["--group", "G1"], [6, 2, 1]),
         (["G1", "--state", "dead"], [2, 1]),
-        (["g2", "G3"], [3, 4]),
+        (["g2", "G3"], [4, 3]),
         (["--tag", "vip"], [3]),
         (["--age", "<23h"], [6]),
         (["--age", ">23h1m", "--age", "<86240s"], [4, 3]),
         (["--text", "VAT_ID"], [4]),
+        (["--key", "invoice-4"], [4]),
+        (["state:dead handler:p* -category:auth"], [4]),
+        (["G1", "state:dead"], [2, 1]),
+        (["--state", "dead", "--", "-G1 -error:Key*"], [3]),
         ([name(2), name(1)], [2, 1]),
         (["01j9zq4b7v5x2c8d3e6f1g0004"], [4]),
     ],
 )
 def test_list_finds_by(shop: Shop, words: list[str], numbers: list[int]) -> None:
-    result = shop.run("list", *words, "--ids")
+    result = shop.run("list", "--ids", *words)
     assert result.stdout.split() == [name(number) for number in numbers], result.stderr
 
 

@@ -16,7 +16,7 @@ from redrive._duration import seconds
 from redrive.app import Filters
 from redrive.errors import JobNotFound, UsageError
 from redrive.job import Category, State
-from redrive.selection import group_number
+from redrive.selection import read
 
 _GROUP = re.compile(r"[Gg]\d{1,9}")
 _AGE = re.compile(r"\s*(>=?|<=?)\s*(\S+)\s*")
@@ -44,7 +44,7 @@ class Selection:
 def with_filters(function: Function) -> Function:
     """Give a command the filter options and the selectors; they come as keyword arguments."""
     options = [
-        click.argument("selectors", nargs=-1, metavar="[ID|G7|-]..."),
+        click.argument("selectors", nargs=-1, metavar="[SELECTOR]..."),
         click.option(
             "--state",
             "states",
@@ -57,6 +57,7 @@ def with_filters(function: Function) -> Function:
         click.option("--category", type=click.Choice([known.value for known in Category])),
         click.option("--group", metavar="G7"),
         click.option("--tag", metavar="TAG"),
+        click.option("--key", metavar="KEY", help="The idempotency key."),
         click.option(
             "--age",
             "ages",
@@ -77,16 +78,14 @@ def selection_of(said: dict[str, Any]) -> Selection:
     Ids and filters together would leave one of them without effect, so they are refused.
     """
     words = list(_words(said["selectors"]))
-    groups = tuple(group_number(word) for word in words if is_group(word))
-    ids = tuple(word for word in words if not is_group(word))
-    filters = _filters(said)
-    if ids and (groups or filters):
-        msg = "give ids, or groups and filters, not both: ids say exactly which jobs are meant"
-        raise UsageError(_expanded(ids) or msg)
-    if groups and "group" in filters:
-        msg = "give the group once: G7 or --group G7"
-        raise UsageError(msg)
-    return Selection(ids, groups, filters, _asked(said))
+    try:
+        wanted = read(words, _filters(said))
+    except UsageError as error:
+        raise UsageError(_expanded(words) or str(error)) from error
+    filters = wanted.filters
+    if wanted.terms:
+        filters["match"] = " ".join(term.raw for term in wanted.terms)
+    return Selection(tuple(wanted.ids), tuple(wanted.groups), filters, _asked(said))
 
 
 def is_group(word: str) -> bool:
@@ -133,7 +132,7 @@ def _words(selectors: Iterable[str]) -> Iterable[str]:
 
 def _filters(said: dict[str, Any]) -> Filters:
     filters = Filters()
-    for name in ("handler", "lane", "category", "group", "tag", "text"):
+    for name in ("handler", "lane", "category", "group", "tag", "key", "text"):
         if said[name] is None:
             continue
         if not said[name].strip():
@@ -165,7 +164,7 @@ def _add_age(filters: Filters, text: str) -> None:
 def _asked(said: dict[str, Any]) -> str:
     parts = list(said["selectors"])
     parts += [f"state:{state}" for state in said["states"]]
-    for name in ("handler", "lane", "category", "group", "tag", "text"):
+    for name in ("handler", "lane", "category", "group", "tag", "key", "text"):
         if said[name] is not None:
             parts.append(f"{name}:{said[name]}")
     parts += [f"age:{age}" for age in said["ages"]]

@@ -18,7 +18,7 @@ from redrive.cli._filters import Selection, explained, selection_of, unquoted, w
 from redrive.cli._plan import Plan, make_plan, still_so
 from redrive.cli.documents import error_line, job_document
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
-from redrive.selection import no_job
+from redrive.selector import no_job
 
 TYPED = 100
 """Above so many jobs the number must be typed."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from redrive.app import Filters, Page, Redrive
+from redrive.app import Page, Redrive, Scope
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
@@ -146,13 +145,10 @@ def list_(
 def groups(face: Face, /, limit: int, **said: Any) -> None:
     """Show what jobs died of, the commonest cause first."""
     selection = selection_of(said)
-    if selection.ids or len(selection.groups) > 1:
-        raise click.UsageError("groups takes filters, or one group such as G7")
-    filters = selection.filters or {}
-    if selection.groups:
-        filters["group"] = selection.groups[0]
+    if selection.ids:
+        raise click.UsageError("groups takes filters or groups such as G7, no ids")
     with face.reading() as app:
-        found = app.groups(limit=limit, **filters)
+        found, scope = app.tally(*_words(selection), limit=limit, **(selection.filters or {}))
         now = app.store.now()
     rows: list[list[Cell]] = [
         [
@@ -171,7 +167,9 @@ def groups(face: Face, /, limit: int, **said: Any) -> None:
     )
     parts: list[Part] = [Table(heads, rows)] if rows else [Line("No groups.")]
     then = f"redrive list {found[0].name}" if found else "redrive status"
-    face.show(View([group_document(group) for group in found], parts), then=then)
+    page = {"limit": limit, "count": len(found), "scope": scope_document(scope)}
+    face.show(View([group_document(group) for group in found], parts, page), then=then)
+    say_scope(face, scope)
 
 
 @command(
@@ -210,51 +208,63 @@ def log(face: Face, limit: int, before: int | None) -> None:
     )
 
 
+def _words(selection: Selection) -> list[str]:
+    return [*selection.ids, *(f"G{number}" for number in selection.groups)]
+
+
 def _found(app: Redrive, selection: Selection, limit: int, cursor: str | None) -> Page:
-    """Find a page: by filters with a cursor, or exactly the jobs that were named."""
-    filters = selection.filters or {}
-    if len(selection.groups) == 1:
-        filters["group"] = selection.groups[0]
-    elif selection.ids or selection.groups:
-        jobs = list(_named(app, selection))
-        if len(jobs) > limit:
-            msg = f"{len(jobs)} jobs are meant; give --limit {len(jobs)} to see them all"
-            raise click.UsageError(msg)
-        return Page(jobs, None)
-    return app.find(limit=limit, cursor=cursor, **filters)
+    """Find a page: of the selection with a cursor, or exactly the jobs that were named."""
+    page = app.find(*_words(selection), limit=limit, cursor=cursor, **(selection.filters or {}))
+    if selection.ids and len(page.jobs) > limit:
+        msg = f"{len(page.jobs)} jobs are meant; give --limit {len(page.jobs)} to see them all"
+        raise click.UsageError(msg)
+    return page
 
 
 def _all_ids(app: Redrive, selection: Selection, cursor: str | None) -> list[str]:
     """Give the ids of all that is meant, however many, without keeping the jobs."""
-    if selection.ids or len(selection.groups) > 1:
-        return [job.id for job in _named(app, selection)]
+    if cursor is None:
+        return [job.id for job in app.each(*_words(selection), **(selection.filters or {}))]
     ids: list[str] = []
-    while True:
+    while cursor is not None:
         page = _found(app, selection, _PAGE, cursor)
         ids += [job.id for job in page.jobs]
-        if page.cursor is None:
-            return ids
         cursor = page.cursor
-
-
-def _named(app: Redrive, selection: Selection) -> Iterator[Job]:
-    """Give the jobs of ids or of several groups, in the order they were named, each once."""
-    yield from {job.id: job for job in map(app.get, selection.ids)}.values()
-    for number in dict.fromkeys(selection.groups):
-        filters: Filters = {**(selection.filters or {}), "group": number}
-        yield from app.each(**filters)
+    return ids
 
 
 def _show(face: Face, view: View, page: Page) -> None:
     """Show a page of jobs, and say on standard error where it goes on."""
     first = page.jobs[0].id if page.jobs else ""
     face.show(view, then=f"redrive show {first}" if first else "redrive status")
+    say_scope(face, page.scope)
     if page.cursor and not face.json:
         face.say(f"there are more: add --cursor {page.cursor}")
 
 
+def say_scope(face: Face, scope: Scope | None) -> None:
+    """Say how far was looked, where no index could answer."""
+    if scope is not None and not face.json:
+        whole = (
+            f"all {scope.of:,}"
+            if scope.looked == scope.of
+            else f"the {scope.looked:,} newest of {scope.of:,}"
+        )
+        face.say(f"looked through {whole} jobs, one by one")
+
+
+def scope_document(scope: Scope | None) -> dict[str, object] | None:
+    """Give the same for machines."""
+    return None if scope is None else {"looked": scope.looked, "of": scope.of}
+
+
 def _page(page: Page, limit: int) -> dict[str, object]:
-    return {"limit": limit, "count": len(page.jobs), "cursor": page.cursor}
+    return {
+        "limit": limit,
+        "count": len(page.jobs),
+        "cursor": page.cursor,
+        "scope": scope_document(page.scope),
+    }
 
 
 def _short(page: Page, limit: int, now: float, empty: str) -> View:

@@ -1,0 +1,149 @@
+"""Finding the jobs of a selection: what the store knows by index, and what is asked job by job."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from redrive._transitions import Verb
+from redrive.errors import JobNotFound, UsageError
+from redrive.job import Group, Job, State
+from redrive.selection import USUAL, Filters, Target, Wanted, job_id, query_of, read
+from redrive.stores.base import Page, Query, Scope, Store, cursor_of, every
+
+LOOK = 100_000
+"""So many jobs are looked at, one by one, where the store cannot answer; the newest first."""
+
+
+def meant(
+    store: Store, verb: Verb, targets: Sequence[Target], filters: Filters
+) -> Iterator[Job | str]:
+    """Give each job a deed is meant for, once; an id that nobody has comes as it was written.
+
+    Groups and filters mean the states of USUAL unless a state is named. However many jobs there are,
+    all are looked at: a deed has no bound that people do not see.
+    """
+    wanted = read(targets, filters)
+    if wanted.is_empty:
+        msg = "say which jobs: ids, a group such as G7, or filters (state=, handler=, …)"
+        raise UsageError(msg)
+    wanted.filters.setdefault("state", USUAL[verb])
+    seen: set[str] = set()
+    for found in _by_ids(store, wanted.ids) if wanted.ids else each(store, wanted):
+        name = found if isinstance(found, str) else found.id
+        if name not in seen:
+            seen.add(name)
+            yield found
+
+
+def each(store: Store, wanted: Wanted) -> Iterator[Job]:
+    """Give all jobs of a selection, newest first, page by page as they are asked for."""
+    if wanted.ids:
+        ids = dict.fromkeys(job_id(store, one) for one in wanted.ids)
+        return (job for one in ids for job in store.find(Query(ids=(one,), limit=1)).jobs)
+    return filter(wanted.question(), _merged(store, _queries(wanted)))
+
+
+def find(store: Store, wanted: Wanted, *, limit: int, cursor: str | None, by_change: bool) -> Page:
+    """Give a page of a selection, looking through LOOK jobs at most; its scope says how many."""
+    if wanted.ids:
+        return Page(list(each(store, wanted)))
+    queries = [
+        replace(query, limit=limit, cursor=cursor, by_change=by_change)
+        for query in _queries(wanted)
+    ]
+    if len(queries) == 1 and not wanted.terms:
+        return store.find(queries[0])
+    fits, found = wanted.question(), list[Job]()
+    looked, after = 0, None
+    for job in _merged(store, queries):
+        if len(found) == limit or looked == LOOK:
+            scope = Scope(looked, _size(store, queries))
+            return Page(found, after, scope)
+        looked, after = looked + 1, cursor_of(job, by_change=by_change)
+        if fits(job):
+            found.append(job)
+    return Page(found, None, Scope(looked, looked))
+
+
+def groups(store: Store, wanted: Wanted, limit: int) -> tuple[list[Group], Scope | None]:
+    """Count a selection's jobs by cause: dead ones unless states are named, the commonest first."""
+    wanted.filters.setdefault("state", State.DEAD)
+    queries = [replace(query, limit=limit) for query in _queries(wanted)]
+    if not wanted.terms:
+        found = [group for query in queries for group in store.groups(query)]
+        return _most(_joined(found), limit), None
+    page = find(store, wanted, limit=LOOK, cursor=None, by_change=False)
+    known = {
+        one.number: one for query in queries for one in store.groups(replace(query, limit=LOOK))
+    }
+    alone = [_alone(known[job.group], job) for job in page.jobs if job.group in known]
+    return _most(_joined(alone), limit), page.scope
+
+
+def _most(found: Iterable[Group], limit: int) -> list[Group]:
+    return sorted(found, key=lambda group: (-group.jobs, group.number))[:limit]
+
+
+def _alone(group: Group, job: Job) -> Group:
+    """Give the group as if this were its only job."""
+    first = job.updated if job.first_failed is None else job.first_failed
+    kind = job.failure.category if job.failure else None
+    return replace(
+        group,
+        jobs=1,
+        handlers=(job.handler,),
+        category=kind,
+        first_seen=first,
+        last_seen=job.updated,
+    )
+
+
+def _joined(found: Iterable[Group]) -> Iterable[Group]:
+    """Add up what was counted apart."""
+    sums: dict[int, Group] = {}
+    for group in found:
+        seen = sums.get(group.number)
+        sums[group.number] = group if seen is None else _sum(seen, group)
+    return sums.values()
+
+
+def _sum(one: Group, other: Group) -> Group:
+    late = max(one, other, key=lambda group: group.last_seen or 0)
+    return replace(
+        late,
+        jobs=one.jobs + other.jobs,
+        handlers=tuple(sorted({*one.handlers, *other.handlers})),
+        first_seen=min(filter(None, (one.first_seen, other.first_seen)), default=None),
+    )
+
+
+def _merged(store: Store, queries: Sequence[Query]) -> Iterator[Job]:
+    """Give the jobs of several queries, which share none, in one order."""
+    if len(queries) == 1:
+        return every(store, queries[0])
+    key = (lambda job: (job.updated, job.id)) if queries[0].by_change else (lambda job: job.id)
+    return heapq.merge(*(every(store, query) for query in queries), key=key, reverse=True)
+
+
+def _queries(wanted: Wanted) -> list[Query]:
+    """Give what the store is asked: once for each group."""
+    base = query_of(**wanted.filters)
+    return [replace(base, group=number) for number in wanted.groups] or [base]
+
+
+def _size(store: Store, queries: Sequence[Query]) -> int:
+    """Count the jobs that come into question: of these groups, or in these states."""
+    if queries[0].group is not None:
+        return sum(group.jobs for query in queries for group in store.groups(query))
+    states = queries[0].states or set(State)
+    return sum(count.jobs for count in store.counts() if count.state in states)
+
+
+def _by_ids(store: Store, ids: Iterable[str]) -> Iterator[Job | str]:
+    for text in ids:
+        try:
+            yield from store.find(Query(ids=(job_id(store, text),), limit=1)).jobs
+        except JobNotFound:
+            yield text

@@ -1,0 +1,246 @@
+"""The selector grammar: what people type to say which jobs, the same for every verb.
+
+    01J9ZQ4B  G7  R12  state:dead,pending  handler:billing.*  error:Timeout*  age:>2h  attempts:>=5
+    release:<1.8.3  tag:vip  payload.customer.id:42  "free text"  -lane:mail
+
+Words are parted by spaces and all must hold; a comma parts alternatives, `*` stands for anything, `-`
+before a word turns it round. What stands in double quotes is taken as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from redrive.errors import UsageError
+from redrive.job import Job
+
+Check = Callable[[Job], bool]
+
+_WORD = re.compile(
+    r'\s*(?P<raw>(?P<minus>-?)(?:(?P<name>[A-Za-z_][^\s:"]*):)?'
+    r'(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s"]\S*)?))(?=\s|$)'
+)
+_SIGN = re.compile(r">=|<=|>|<|=|")
+_GROUP = re.compile(r"[Gg](\d{1,9})")
+_RUN = re.compile(r"[Rr](\d{1,9})")
+ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
+_NUMBER = re.compile(r"-?\d{1,30}(\.\d{1,30})?")
+_SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "": operator.eq,
+    "=": operator.eq,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+OPPOSITE = {">": "<", ">=": "<", "<": ">", "<=": ">"}
+_COUNTS = ("attempts", "redrives", "crashes", "edits")
+_TEXTS: Mapping[str, Callable[[Job], Iterable[object]]] = {
+    "state": lambda job: (job.state,),
+    "handler": lambda job: (job.handler,),
+    "lane": lambda job: (job.lane,),
+    "category": lambda job: (job.failure and job.failure.category,),
+    "reason": lambda job: (job.reason,),
+    "error": lambda job: (job.failure.type, job.failure.message) if job.failure else (),
+    "status": lambda job: (job.failure and job.failure.status,),
+    "code": lambda job: (job.failure and job.failure.code,),
+    "key": lambda job: (job.key,),
+    "tag": lambda job: job.tags,
+    "release": lambda job: (job.release,),
+}
+KNOWN = (*_TEXTS, "group", "run", "age", *_COUNTS, "text", "payload.FIELD")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One word of a selector: a name, how it is compared, and with what."""
+
+    name: str
+    values: tuple[str, ...]
+    """Any of these."""
+    raw: str
+    """As it was typed."""
+    sign: str = ""
+    negated: bool = False
+    quoted: bool = False
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether a star in it stands for anything."""
+        return not self.quoted and any("*" in value for value in self.values)
+
+
+def parse(text: str) -> Iterator[Term]:
+    """Give the words of a selector; what cannot be understood is refused by name."""
+    at, text = 0, text.rstrip()
+    while at < len(text):
+        found = _WORD.match(text, at)
+        if found is None or found.end() == at:
+            msg = f"cannot read {text[at:].strip()!r}: a quote is open, or stands inside a word"
+            raise UsageError(msg)
+        yield _named(found) if found["name"] else _bare(found)
+        at = found.end()
+
+
+def _named(found: re.Match[str]) -> Term:
+    name, value, quoted = found["name"], *_value(found)
+    if not name.startswith("payload."):
+        name = name.lower()
+        if name not in (*_TEXTS, *_COUNTS, "group", "run", "age", "text"):
+            raise UsageError(_unknown(name))
+    sign, value = ("", value) if quoted else _signed(value)
+    values = (value,) if quoted or name == "text" else tuple(value.split(","))
+    if not all(one.strip() for one in values) or name == "payload.":
+        msg = f"{found['raw']!r} is empty, which would mean every job; leave it out or name one"
+        raise UsageError(msg)
+    term = Term(name, values, found["raw"], sign, bool(found["minus"]), quoted)
+    return _checked(term)
+
+
+def _value(found: re.Match[str]) -> tuple[str, bool]:
+    if found["quoted"] is None:
+        return found["bare"] or "", False
+    return re.sub(r"\\(.)", r"\1", found["quoted"]), True
+
+
+def _signed(value: str) -> tuple[str, str]:
+    found = _SIGN.match(value)
+    sign = found[0] if found else ""
+    return sign, value[len(sign) :]
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - for those who mistyped
+
+    near = get_close_matches(name, KNOWN, n=1)
+    meant = f" (did you mean {near[0]}:?)" if near else ""
+    known = ", ".join(f"{one}:" for one in KNOWN)
+    return f"there is no filter {name + ':'!r}{meant}; use {known}, or words in double quotes"
+
+
+def _checked(term: Term) -> Term:
+    """Refuse a comparison with what cannot be compared."""
+    if term.name in _COUNTS and not all(map(_NUMBER.fullmatch, term.values)):
+        msg = f"{term.name}: is compared with a number, as in {term.name}:>=5; found {term.raw!r}"
+        raise UsageError(msg)
+    ordered = term.name in {*_COUNTS, "age", "release"} or term.name.startswith("payload.")
+    if term.sign not in {"", "="} and not ordered:
+        msg = f"{term.name}: cannot be compared by {term.sign}; found {term.raw!r}"
+        raise UsageError(msg)
+    if term.name in {"group", "run"}:
+        pattern = _GROUP if term.name == "group" else _RUN
+        for value in term.values:
+            if not (pattern.fullmatch(value) or value.isdecimal()):
+                like = "G7" if term.name == "group" else "R12"
+                msg = f"{value!r} is no {term.name}; they are named like {like}"
+                raise UsageError(msg)
+    return term
+
+
+def _bare(found: re.Match[str]) -> Term:
+    """Tell what a word without a name is by its looks."""
+    value, quoted = _value(found)
+    minus = bool(found["minus"])
+    if quoted and value.strip():
+        return Term("text", (value,), found["raw"], "", minus, quoted=True)
+    for name, pattern in (("group", _GROUP), ("run", _RUN), ("id", ID)):
+        if not quoted and pattern.fullmatch(value):
+            return Term(name, (value,), found["raw"], "", minus)
+    raise UsageError(no_job(found["raw"]))
+
+
+def no_job(text: str) -> str:
+    """Say that there is no such job, in the same words wherever it is found out."""
+    return (
+        f"no job {text!r}; ids look like 01J9ZQ4B7V5X2C8D3E6F1G0H4K (the first characters will do, "
+        "4 at least), groups like G7, filters like state:dead; words to look for stand in double "
+        "quotes"
+    )
+
+
+def numbers(term: Term) -> tuple[int, ...]:
+    """Give the numbers of groups or runs."""
+    return tuple(int(value.lstrip("GgRr")) for value in term.values)
+
+
+def check(term: Term) -> Check:
+    """Give the question a term asks of one job."""
+    fits = _question(term)
+    return (lambda job: not fits(job)) if term.negated else fits
+
+
+def _question(term: Term) -> Check:
+    name = term.name
+    if name == "id":
+        return lambda job: job.id.startswith(term.values[0].upper())
+    if name == "text":
+        return lambda job: contains(job, term.values[0].casefold())
+    if name == "group":
+        return lambda job: job.group in numbers(term)
+    if name == "run":
+        return lambda job: job.run is not None and abs(job.run) in numbers(term)
+    if name in _COUNTS:
+        return lambda job: _compared(getattr(job, name), term)
+    if name.startswith("payload."):
+        path = name.split(".")[1:]
+        return lambda job: any(_compared(value, term) for value in _at(job.payload, path))
+    fields = _TEXTS[name]
+    return lambda job: any(_compared(value, term) for value in fields(job))
+
+
+def contains(job: Job, text: str) -> bool:
+    """Look for folded words in the error's type, message or title, or the payload."""
+    parts = [job.payload]
+    if job.failure is not None:
+        parts += [job.failure.type, job.failure.message, job.failure.title]
+    return any(text in part.casefold() for part in parts)
+
+
+def _at(payload: str, path: list[str]) -> Iterator[object]:
+    """Give what stands at a path of names and positions, if anything does."""
+    try:
+        value: Any = json.loads(payload)
+        for step in path:
+            value = value[int(step)] if isinstance(value, list) else value[step]
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        return
+    yield value
+
+
+def _compared(found: object, term: Term) -> bool:
+    """Compare what a job has with the values of a term: as numbers, as versions, or as text."""
+    if found is None and not term.name.startswith("payload."):
+        return False
+    text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    return any(_pair(text, value, term) for value in term.values)
+
+
+def _pair(text: str, value: str, term: Term) -> bool:
+    compare = _SIGNS[term.sign]
+    numeric = term.name != "release" and _NUMBER.fullmatch(value) and _NUMBER.fullmatch(text)
+    if numeric and not term.quoted:
+        return compare(_number(text), _number(value))
+    if term.sign in OPPOSITE:
+        return compare(_version(text), _version(value))
+    return _like(value, term).fullmatch(text) is not None
+
+
+def _number(text: str) -> float:
+    return float(text) if "." in text else int(text)
+
+
+def _version(text: str) -> list[tuple[int, int | str]]:
+    """Part a version so that 1.10 comes after 1.9."""
+    parts = re.findall(r"\d+|[^\W\d_]+", text)
+    return [(1, int(part)) if part.isdecimal() else (0, part) for part in parts]
+
+
+def _like(value: str, term: Term) -> re.Pattern[str]:
+    parts = [value] if term.quoted else value.split("*")
+    case = re.IGNORECASE if term.name == "error" else re.NOFLAG
+    return re.compile(".*".join(map(re.escape, parts)), re.DOTALL | case)

@@ -1,0 +1,185 @@
+"""C2, F90: one grammar says which jobs, whatever the verb and the store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kit import START, make_failure, make_job
+from redrive import Redrive, State, UsageError, finding
+from redrive.job import Category, Job, Reason
+from redrive.selection import read
+from redrive.stores.memory import MemoryStore
+from redrive.testing import ManualClock
+
+TIMEOUT = make_failure("transient", cause="t", type="ConnectTimeout", message="host", status=503)
+KEY = make_failure("invalid", cause="k", type="KeyError", message="'vat_id' [x] 5 * 3", code="E1")
+
+
+def jobs() -> list[Job]:
+    plain = [
+        make_job("JOB1", handler="billing.pdf", release="1.10.0", payload='{"n":{"id":42}}'),
+        make_job("JOB2", handler="billing.charge", release="1.9.3", payload='{"n":{"id":"42"}}'),
+        make_job(
+            "JOB3", handler="mail", release="1.9.3", payload='{"list":[{"sku":"a,b"}],"x":null}'
+        ),
+        make_job("JOB4", handler="mail", lane="slow", payload='{"n":1970670598291982291,"f":1.50}'),
+        make_job("JOB5", handler="mail", key="k*5", tags=("vip", "eu"), payload="not JSON"),
+    ]
+    dead = {"state": State.DEAD, "reason": Reason.EXHAUSTED, "spent": {"transient": 3}}
+    return [
+        replace(plain[0], failure=TIMEOUT, attempts=5, updated=START - 7200, **dead),
+        replace(plain[1], failure=KEY, attempts=2, updated=START - 3600, **dead),
+        replace(plain[2], state=State.COMPLETED, reason=Reason.DONE, run=12),
+        replace(plain[3], run=-12, redrives=1),
+        plain[4],
+    ]
+
+
+@pytest.fixture(scope="module")
+def app() -> Redrive:
+    app = Redrive(MemoryStore(clock=ManualClock(START)), clock=ManualClock(START))
+    app.store.add(jobs())
+    return app
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("state:dead", "21"),
+        ("state:dead,completed", "321"),
+        ("state:dead state:completed", "321"),
+        ("-state:dead -state:pending", "3"),
+        ("handler:billing.*", "21"),
+        ("handler:billing.*,mail -handler:*pdf", "5432"),
+        ("handler:mail handler:m*l lane:mail", "53"),
+        ("lane:s*", "4"),
+        ("-lane:mail", "421"),
+        ("category:transient", "1"),
+        ("category:transient,invalid", "21"),
+        ("error:connect*", "1"),
+        ("error:*vat_id*", "2"),
+        ("-error:*", "543"),
+        ("status:5*", "1"),
+        ("code:E1", "2"),
+        ("reason:exhausted", "21"),
+        ("age:>2h", "1"),
+        ("age:>=30m age:<90m", "2"),
+        ("state:dead -age:>90m", "2"),
+        ("attempts:>=5", "1"),
+        ("attempts:0", "543"),
+        ("-attempts:<3", "1"),
+        ("redrives:>0", "4"),
+        ("release:1.9.3", "32"),
+        ("release:<1.10", "32"),
+        ("release:>1.9.3", "1"),
+        ("tag:vip tag:eu", "5"),
+        ("tag:v*", "5"),
+        ("-tag:vip handler:mail", "43"),
+        ('key:"k*5"', "5"),
+        ("key:k*", "5"),
+        ("run:R12", "43"),
+        ("R12 state:pending", "4"),
+        ("-R12 handler:mail", "5"),
+        ("G1", "1"),
+        ("G1 G2", "21"),
+        ("group:1,2 -G2", "1"),
+        ("payload.n.id:42", "21"),
+        ('payload.n.id:"42"', "21"),
+        ("payload.n.id:>41", "21"),
+        ("payload.n:1970670598291982291", "4"),
+        ("payload.n:1970670598291982290", ""),
+        ("payload.f:1.5", "4"),
+        ('payload.list.0.sku:"a,b"', "3"),
+        ("payload.list.0.sku:a,c", ""),
+        ("payload.x:null", "3"),
+        ("payload.n.id:*", "21"),
+        ("-payload.n.id:42 state:dead", ""),
+        ('"VAT_ID"', "2"),
+        ('text:host "host"', "1"),
+        ('-"host" state:dead', "2"),
+        (r'error:"\'vat_id\' [x] 5 * 3"', "2"),
+        ("JOB1 JOB4", "14"),
+        ("-JOB1 state:dead", "2"),
+    ],
+)
+def test_words_find_jobs(app: Redrive, words: str, found: str) -> None:
+    """By the page and by the walk, which must agree."""
+    ids = [f"JOB{digit}" for digit in found]
+    assert [job.id for job in app.find(words).jobs] == ids
+    assert [job.id for job in app.each(*words.split(" ") if '"' not in words else [words])] == ids
+    if "JOB1 " not in words:
+        assert [job.id for job in app.find(match=words).jobs] == ids
+        assert sum(group.jobs for group in app.groups(words, state=list(State))) <= len(ids)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("stat:dead", "did you mean state:"),
+        ("colour:red", "payload.FIELD"),
+        ("state:failed", "pending, running"),
+        ("state:dead,", "is empty"),
+        ("category:bad", "rate_limit"),
+        ("reason:bad", "exhausted"),
+        ("handler:", "is empty"),
+        ('handler:""', "is empty"),
+        ("payload.:1", "is empty"),
+        ("age:2h", "age:>2h"),
+        ("age:>soon", "age:>2h"),
+        ("attempts:many", "attempts:>=5"),
+        ("handler:>a", "cannot be compared"),
+        ("group:seven", "like G7"),
+        ("run:x", "like R12"),
+        ('"open', "a quote is open"),
+        ('"a"b', "inside a word"),
+        ("hi!", "double quotes"),
+        ('""', "double quotes"),
+        ("JOB1 state:dead", "not both"),
+        ("JOB1 G7", "not both"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused_by_name(app: Redrive, words: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said.replace("?", r"\?")):
+        app.find(words)
+
+
+def test_what_is_looked_through_is_bounded_and_said(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And where it stopped one can go on; a deed has no bound."""
+    monkeypatch.setattr(finding, "LOOK", 2)
+    page = app.find("-error:*", limit=9)
+    assert [job.id for job in page.jobs] == ["JOB5", "JOB4"]
+    assert page.scope is not None
+    assert (page.scope.looked, page.scope.of) == (2, 5)
+    rest = app.find("-error:*", limit=9, cursor=page.cursor)
+    assert [job.id for job in rest.jobs] == ["JOB3"]
+    assert rest.scope is not None
+    assert app.find("state:dead", limit=1).scope is None
+    groups, scope = app.tally("attempts:>0")
+    assert [(group.name, group.jobs, group.category) for group in groups] == [
+        ("G1", 1, Category.TRANSIENT),
+        ("G2", 1, Category.INVALID),
+    ]
+    assert scope is not None
+    assert scope.looked == 2
+    assert len(app.select("retry", "-payload.zzz:1")) == 4
+
+
+def test_several_groups_come_in_one_order_with_one_cursor(app: Redrive) -> None:
+    first = app.find("G1 G2", limit=1)
+    assert [job.id for job in first.jobs] == ["JOB2"]
+    assert [job.id for job in app.find("G1 G2", cursor=first.cursor).jobs] == ["JOB1"]
+    page = app.find("G1 G2", by_change=True)
+    assert [job.id for job in page.jobs] == ["JOB2", "JOB1"]
+
+
+def test_a_deed_takes_the_same_words(app: Redrive) -> None:
+    assert [str(j.id) for j in app.select("resolve", "error:Conn*") if isinstance(j, Job)] == [
+        "JOB1"
+    ]
+    assert read(["G1", "g1", "G2"], {}).groups == [1, 2]
+    with pytest.raises(UsageError, match="say which jobs"):
+        app.select("retry")

@@ -322,6 +322,15 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def deaths(
+        self, width: float, number: int, *, groups: Collection[int] | None = None
+    ) -> dict[int, list[int]]:
+        """Count when the jobs died that are dead now: in the last `number` spans of `width` seconds.
+
+        For each of these groups, the oldest span first; without groups, all dead jobs under 0.
+        """
+
+    @abstractmethod
     def members(self, run: int, *, limit: int = 0) -> Members:
         """Count the jobs tagged with exactly this run (below 0: those that wait for it).
 

@@ -328,6 +328,12 @@ class Engine:
         """Count jobs by cause."""
         return search.groups(self.index, self._load, query, self._clock.now())
 
+    def deaths(
+        self, width: float, number: int, groups: Collection[int] | None
+    ) -> dict[int, list[int]]:
+        """Count when jobs died."""
+        return search.deaths(self.index, self._clock.now(), width, number, groups)
+
     def members(self, run: int, limit: int) -> Members:
         """Count the jobs of a run."""
         return search.members(self.index, run, limit)

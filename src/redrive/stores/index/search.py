@@ -10,7 +10,7 @@ import heapq
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -114,6 +114,20 @@ def _group(index: Index, number: int, tally: _Tally) -> Group:
         first_seen=tally.first,
         last_seen=tally.last,
     )
+
+
+def deaths(
+    index: Index, now: float, width: float, number: int, groups: Collection[int] | None
+) -> dict[int, list[int]]:
+    """Count when jobs died, in spans that end now."""
+    found = {group: [0] * number for group in ([0] if groups is None else groups)}
+    begin = now - width * number
+    for entry in index.entries.values():
+        if entry.state is State.DEAD and begin < entry.updated <= now:
+            spans = found.get(0 if groups is None else entry.group or -1)
+            if spans is not None:
+                spans[number - 1 - int((now - entry.updated) / width)] += 1
+    return found
 
 
 def members(index: Index, run: int, limit: int) -> Members:

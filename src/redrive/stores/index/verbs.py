@@ -109,6 +109,12 @@ class EngineStore(Store):
         """Count the query's jobs by group; see the contract."""
         return self._read(lambda engine: engine.groups(query))
 
+    def deaths(
+        self, width: float, number: int, *, groups: Collection[int] | None = None
+    ) -> dict[int, list[int]]:
+        """Count when jobs died; see the contract."""
+        return self._read(lambda engine: engine.deaths(width, number, groups))
+
     def members(self, run: int, *, limit: int = 0) -> Members:
         """Count the jobs that are tagged so; see the contract."""
         return self._read(lambda engine: engine.members(run, limit))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from redrive.errors import StoreDamaged
@@ -32,6 +33,12 @@ class SqlLists(SqlBase):
     def groups(self, query: Query) -> list[Group]:
         """Count the query's jobs by group; see the contract."""
         return self._read(lambda tx: _groups(tx, query))
+
+    def deaths(
+        self, width: float, number: int, *, groups: Collection[int] | None = None
+    ) -> dict[int, list[int]]:
+        """Count when jobs died; see the contract."""
+        return self._read(lambda tx: _deaths(tx, width, number, groups))
 
     def members(self, run: int, *, limit: int = 0) -> Members:
         """Count the jobs that are tagged so; see the contract."""
@@ -108,6 +115,20 @@ def _groups(tx: Tx, query: Query) -> list[Group]:
     most = most[: max(query.limit, 0)]
     causes = {row[0]: row for row in tx.all("causes", (tx.array(number for number, _ in most),))}
     return [_group(causes.get(number, (number, "", _NO_CAUSE)), tally) for number, tally in most]
+
+
+def _deaths(
+    tx: Tx, width: float, number: int, groups: Collection[int] | None
+) -> dict[int, list[int]]:
+    begins = tx.array(tx.now() - width * (number - span) for span in range(number))
+    if groups is None:
+        rows = [(0, *row) for row in tx.all("deaths", (width, begins))]
+    else:
+        rows = tx.all("deaths_of", (tx.array(groups), width, begins))
+    found = {group: [0] * number for group in ([0] if groups is None else groups)}
+    for group, span, jobs in rows:
+        found[group][span] += jobs
+    return found
 
 
 def _members(tx: Tx, run: int, limit: int) -> Members:

@@ -67,6 +67,42 @@ SELECT cause, count(*) FROM {schema}.jobs
 WHERE run = %s AND state = 'dead' AND cause IS NOT NULL
 GROUP BY cause
 
+-- name: deaths
+-- How many jobs that are dead now died in each of some spans of one width.
+SELECT span.key - 1, (
+    SELECT count(*) FROM {schema}.jobs
+    WHERE state = 'dead' AND updated > span.value AND updated <= span.value + asked.width
+)
+FROM (SELECT %s::float8 AS width) AS asked
+CROSS JOIN unnest(%b::float8[]) WITH ORDINALITY AS span (value, key)
+
+-- name: deaths_of
+-- The same for each handler and category of some causes: so each count is one stretch of the index.
+WITH RECURSIVE kind AS (
+    SELECT first.*
+    FROM unnest(%b::int8[]) AS wanted (number) CROSS JOIN LATERAL (
+        SELECT cause, handler, category FROM {schema}.jobs
+        WHERE state = 'dead' AND cause = wanted.number
+        ORDER BY handler, category LIMIT 1
+    ) AS first
+    UNION ALL
+    SELECT following.*
+    FROM kind CROSS JOIN LATERAL (
+        SELECT cause, handler, category FROM {schema}.jobs AS j
+        WHERE j.state = 'dead' AND j.cause = kind.cause
+            AND (j.handler, j.category) > (kind.handler, kind.category)
+        ORDER BY j.handler, j.category LIMIT 1
+    ) AS following
+)
+SELECT kind.cause, span.key - 1, (
+    SELECT count(*) FROM {schema}.jobs AS j
+    WHERE j.state = 'dead' AND j.cause = kind.cause
+        AND j.handler = kind.handler AND j.category = kind.category
+        AND j.updated > span.value AND j.updated <= span.value + asked.width
+)
+FROM kind CROSS JOIN (SELECT %s::float8 AS width) AS asked
+CROSS JOIN unnest(%b::float8[]) WITH ORDINALITY AS span (value, key)
+
 -- name: by_submit
 -- Newest submit first.
 ORDER BY id DESC LIMIT %s

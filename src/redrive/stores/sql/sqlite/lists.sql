@@ -69,6 +69,43 @@ SELECT cause, count(*) FROM jobs
 WHERE run = ? AND state = 'dead' AND cause IS NOT NULL
 GROUP BY cause
 
+-- name: deaths
+-- How many jobs that are dead now died in each of some spans of one width.
+SELECT span.key, (
+    SELECT count(*) FROM jobs INDEXED BY dead_by_change
+    WHERE state = 'dead' AND updated > span.value AND updated <= span.value + ?
+) FROM json_each(?) AS span
+
+-- name: deaths_of
+-- The same for each handler and category of some causes: so each count is one stretch of the index.
+WITH RECURSIVE kind (n) AS (
+    SELECT (
+        SELECT n FROM jobs INDEXED BY dead_by_cause
+        WHERE state = 'dead' AND cause = value
+        ORDER BY handler, category, updated LIMIT 1
+    ) FROM json_each(?)
+    UNION ALL
+    SELECT coalesce(
+        (
+            SELECT j.n FROM jobs j INDEXED BY dead_by_cause
+            WHERE j.state = 'dead' AND j.cause = k.cause
+                AND j.handler = k.handler AND j.category > k.category
+            ORDER BY j.category, j.updated LIMIT 1
+        ),
+        (
+            SELECT j.n FROM jobs j INDEXED BY dead_by_cause
+            WHERE j.state = 'dead' AND j.cause = k.cause AND j.handler > k.handler
+            ORDER BY j.handler, j.category, j.updated LIMIT 1
+        )
+    ) FROM kind CROSS JOIN jobs k USING (n)
+)
+SELECT k.cause, span.key, (
+    SELECT count(*) FROM jobs j INDEXED BY dead_by_cause
+    WHERE j.state = 'dead' AND j.cause = k.cause
+        AND j.handler = k.handler AND j.category = k.category
+        AND j.updated > span.value AND j.updated <= span.value + ?
+) FROM kind CROSS JOIN jobs k USING (n) CROSS JOIN json_each(?) AS span
+
 -- name: by_submit
 -- Newest submit first.
 ORDER BY id DESC LIMIT ?

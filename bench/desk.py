@@ -1,0 +1,134 @@
+"""How long the desk's views take beside very many jobs, and how long `redrive` takes to start.
+
+    python bench/desk.py [--jobs 1000000] [--kind sqlite] [--dead] [--rounds 7]
+
+Each view is the program itself, in a fresh process, start-up included; the middle of some rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import server
+from jobs import new_job
+
+from redrive.job import Category, Failure, Job, Reason, State
+from redrive.stores import open_store
+
+GOAL = 0.5
+"""Seconds for a view of a million jobs."""
+BATCH = 20_000
+CAUSES = 100
+DAY = 86_400.0
+VIEWS = {
+    "status": ["status"],
+    "list": ["list"],
+    "list of one state": ["list", "state:dead"],
+    "list of one group": ["list", "G7"],
+    "dlq": ["dlq"],
+    "groups": ["groups"],
+    "groups by growth": ["groups", "--sort", "growth"],
+    "group": ["group", "G7"],
+}
+
+
+def main() -> None:
+    """Fill a store and print a line for each view."""
+    said = argparse.ArgumentParser()
+    said.add_argument("--jobs", type=int, default=1_000_000)
+    said.add_argument("--kind", choices=["sqlite", "postgresql", "both"], default="both")
+    said.add_argument("--dead", action="store_true", help="all jobs are dead, instead of half")
+    said.add_argument("--rounds", type=int, default=7)
+    given = said.parse_args()
+    start_up(given.rounds)
+    for kind in ["sqlite", "postgresql"] if given.kind == "both" else [given.kind]:
+        with place(kind) as url:
+            fill(url, given.jobs, dead=given.dead)
+            for name, words in VIEWS.items():
+                took = middle([*program(), *words, "--plain", "--store", url], given.rounds)
+                print(f"{kind:10} {name:20} {took:6.3f} s{' too long' * (took > GOAL)}", flush=True)
+
+
+def start_up(rounds: int) -> None:
+    """Compare a list of an empty store with importing click alone."""
+    with place("sqlite") as url:
+        open_store(url).close()
+        listed = middle([*program(), "list", "--plain", "--store", url], rounds)
+    click = middle([sys.executable, "-c", "import click"], rounds)
+    print(f"list --plain, empty store: {listed:.3f} s; import click: {click:.3f} s", flush=True)
+    print(f"times: {listed / click:.2f}", flush=True)
+
+
+def program() -> list[str]:
+    """Give the installed command beside this interpreter."""
+    return [str(Path(sys.executable).with_name("redrive"))]
+
+
+def middle(words: list[str], rounds: int) -> float:
+    """Run a program some times; give the middle of how long it took."""
+    times: list[float] = []
+    for _ in range(rounds + 1):
+        began = time.perf_counter()
+        done = subprocess.run(words, capture_output=True, check=False)
+        times.append(time.perf_counter() - began)
+        if done.returncode:
+            sys.exit(f"{words}: {done.stderr.decode()}")
+    return statistics.median(times[1:])
+
+
+@contextmanager
+def place(kind: str) -> Iterator[str]:
+    """Give the URL of a store that does not exist yet."""
+    if kind == "postgresql":
+        url = server.new_database()
+        try:
+            yield url
+        finally:
+            server.drop(url)
+        return
+    with tempfile.TemporaryDirectory(prefix="redrive-bench-") as folder:
+        yield f"sqlite:{folder}/jobs.db"
+
+
+def fill(url: str, jobs: int, *, dead: bool) -> None:
+    """Lay in jobs that ended in the last two days: half of them dead, of a hundred causes."""
+    now = time.time()
+    with closing(open_store(url)) as store:
+        for start in range(0, jobs, BATCH):
+            many = range(start, min(start + BATCH, jobs))
+            store.add([make(number, now - 2 * DAY * number / jobs, dead=dead) for number in many])
+    if url.startswith("postgresql"):
+        with server.connect(url) as connection:
+            connection.execute("VACUUM ANALYZE")
+
+
+def make(number: int, at: float, *, dead: bool) -> Job:
+    """Make the job of a number, of seven lanes and a hundred causes of uneven size."""
+    lane = f"lane{number % 7}"
+    if not dead and number % 4 == 0:
+        return new_job(lane=lane, created=at, updated=at)
+    if not dead and number % 4 == 1:
+        return new_job(
+            lane=lane, state=State.COMPLETED, reason=Reason.DONE, finished=at, updated=at
+        )
+    cause = f"cause{number * number % CAUSES}"
+    failure = Failure(
+        category=(Category.PERMANENT, Category.TRANSIENT)[number % 2], type="ValueError",
+        message=f"no order of {cause}", fingerprint=cause, title=f"ValueError: {cause}",
+    )  # fmt: skip
+    return new_job(
+        lane=lane, state=State.DEAD, reason=Reason.EXHAUSTED, failure=failure, attempts=3,
+        spent={failure.category.value: 3}, finished=at, updated=at, first_failed=at - 60,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -161,18 +161,26 @@ class Desk(Upkeep):
         asked = spelled(targets, filters)
         return self.move(verb, ids, asked=asked, reason=reason, actor=actor)
 
-    def edit(self, which: str, payload: str, *, reason: str = "", actor: str | None = None) -> Job:
+    def edit(
+        self,
+        which: str,
+        payload: str,
+        *,
+        expected: int | None = None,
+        reason: str = "",
+        actor: str | None = None,
+    ) -> Job:
         """Give a job another payload (JSON text); the first one is kept.
 
-        The text must fit the handler where it is registered here.
+        The text must fit the handler where it is registered here. `expected` is how often the job
+        had been edited when the person saw it; Refused if somebody was faster.
         """
         job = self.get(which)
         text = _json.compact(payload, max_bytes=self.keeper.settings.payload_limit)
-        entry = self.keeper.registry.get(job.handler)
-        if entry is not None:
-            entry.arguments.load(text)
+        self.check_payload(job.handler, text)
         act = self._act("edit", job.id, reason, actor)
-        edited = self.keeper.store.amend(job.id, text, act, expected=job.edits)
+        seen = job.edits if expected is None else expected
+        edited = self.keeper.store.amend(job.id, text, act, expected=seen)
         self.keeper.bus.emit(Event("edited", edited))
         return edited
 

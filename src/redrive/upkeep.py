@@ -57,6 +57,12 @@ class Upkeep:
                 act = self._act("import", source, reason, actor)
                 self.keeper.store.record(replace(act, done=added, skipped=left))
 
+    def check_payload(self, handler: str, payload: str) -> None:
+        """Raise BadPayload unless the handler takes it; one that is not registered here takes all."""
+        entry = self.keeper.registry.get(handler)
+        if entry is not None:
+            entry.arguments.load(payload)
+
     def _act(self, verb: str, target: str, reason: str, actor: str | None) -> Act:
         who = actor or self.keeper.settings.actor
         return Act(actor=who, verb=verb, target=target, reason=reason)

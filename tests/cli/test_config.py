@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from redrive.cli._load import _place
 from redrive.config import Config, anchored, find
 from redrive.errors import UsageError
 from shopkit import Shop
@@ -134,3 +135,18 @@ def test_f35_odd_paths_work_or_are_refused_in_one_line(empty: Shop, name: str, s
         assert empty.run("status", store).exit_code == 0
         assert empty.run("status", store, "--json").exit_code == 0
     assert len(made.stderr.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("postgresql://h/db", "postgres://ada:pw@h:5432/db", True),
+        ("postgresql://h/db", "postgresql://h/db?schema=redrive", True),
+        ("postgresql://h/db?schema=a", "postgresql://h/db?schema=b", False),
+        ("postgresql://h/db?sslmode=require&schema=a", "postgresql://h/db?schema=a", True),
+        ("x.db", "sqlite:x.db", True),
+        ("x.db", "jsonl:x.db", False),
+    ],
+)
+def test_two_urls_of_one_store_are_told_from_those_of_two(one: str, other: str, same: bool) -> None:
+    assert (_place(one) == _place(other)) is same

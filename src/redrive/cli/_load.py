@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import click
 
@@ -30,6 +30,22 @@ def load_app(face: Face, name: str, *, level: int = logging.WARNING) -> Generato
         yield app
 
 
+def program_of(face: Face, name: str | None) -> Redrive | None:
+    """Give the program that knows the handlers: the one named, or the one in the settings if it loads.
+
+    Only its handlers are meant; the store is that of the command.
+    """
+    if name is not None:
+        return _found(name)
+    if face.config.app is None:
+        return None
+    try:
+        return _found(face.config.app)
+    except click.ClickException as error:
+        face.say(f"note: not checked against the handler: {error.message}")
+        return None
+
+
 def _say_other_store(face: Face, name: str, used: str) -> None:
     """Say it when all other commands would look into another store than the program's."""
     try:
@@ -46,7 +62,9 @@ def _place(url: str) -> tuple[str, str]:
     scheme, colon, rest = url.partition(":")
     if scheme in {"postgresql", "postgres"}:
         parts = urlsplit(url)
-        return "postgresql", parts.netloc.rpartition("@")[2].removesuffix(":5432") + parts.path
+        server = parts.netloc.rpartition("@")[2].removesuffix(":5432")
+        schema = parse_qs(parts.query).get("schema", ["redrive"])[0]
+        return "postgresql", f"{server}{parts.path}?{schema}"
     if not colon or scheme not in {"sqlite", "jsonl", "memory"}:
         scheme, rest = "sqlite", url
     path = rest.removeprefix("//")

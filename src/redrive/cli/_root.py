@@ -38,6 +38,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "resolve": ("act", "resolve", "Close jobs: settled another way."),
         "discard": ("act", "discard", "Close jobs that shall never be done."),
         "reopen": ("act", "reopen", "Make closed jobs dead letters again."),
+        "edit": ("edit", "edit", "Change a job's payload."),
         "pause": ("keep", "pause", "Let a lane's jobs wait."),
         "resume": ("keep", "resume", "Let a paused lane go on."),
     },

@@ -74,7 +74,8 @@ def _chosen(app: Redrive, selection: Selection) -> Iterator[Job]:
     if not selection.groups:
         yield from app.each(**filters)
     for number in dict.fromkeys(selection.groups):
-        yield from app.each(**{**filters, "group": number})
+        filters["group"] = number
+        yield from app.each(**filters)
 
 
 def _exported(face: Face, place: Path, number: int) -> None:

@@ -1,0 +1,242 @@
+"""W3: a payload is edited, checked, shown as a diff and kept as a new version."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from ptykit import on_terminal
+from redrive.cli._hidden import hide
+from redrive.errors import BadPayload
+from shopkit import Shop, dead_letter, name
+
+TRICKY = (
+    '{"price":10.10,"big":9223372036854775809,"tiny":1e-9,"deep":[{"password":"alpha123","n":1},'
+    '{"password":"beta4567","n":2}],"note":"pw is alpha123","odd":"\\u001b[2J","雪":true,"e":{}}'
+)
+
+
+def payload_of(shop: Shop, number: int = 1) -> str:
+    with shop.app() as app:
+        return app.get(name(number)).payload
+
+
+def edits_of(shop: Shop, number: int = 1) -> int:
+    with shop.app() as app:
+        return app.get(name(number)).edits
+
+
+@pytest.fixture
+def editor(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An editor that runs what is written into this file; `text` is what it was given."""
+    script = Path("editor.py")
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {script.absolute()}")
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(shop.folder))
+    return script
+
+
+def types(editor: Path, change: str) -> None:
+    editor.write_text(
+        "import sys, os, stat; from pathlib import Path\n"
+        "p = Path(sys.argv[1]); text = p.read_text()\n"
+        "Path('seen').write_text(f'{p}\\n{stat.S_IMODE(p.stat().st_mode):o}\\n{text}')\n"
+        f"{change}\n"
+        "p.write_text(text)\n"
+    )
+
+
+def test_a_file_becomes_the_new_payload_and_the_first_is_kept(shop: Shop) -> None:
+    Path("new.json").write_text('{ "to": "bob@example.com", "password": "hunter22" }')
+    done = shop.run("edit", name(1), "--payload", "new.json", "--reason", "typo", "--json")
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.stdout)["data"]
+    assert (data["id"], data["version"], data["saved"]) == (name(1), 2, True)
+    assert '-  "to": "ada@example.com",' in data["diff"]
+    assert "hunter22" not in done.output
+    with shop.app() as app:
+        job = app.get(name(1))
+    assert job.payload == '{"to":"bob@example.com","password":"hunter22"}'
+    assert job.original == '{"to":"ada@example.com","password":"hunter22"}'
+    [act] = json.loads(shop.run("log", "--json").stdout)["data"]
+    assert (act["verb"], act["target"], act["reason"]) == ("edit", name(1), "typo")
+
+
+def test_the_editor_sees_marks_and_the_secret_stays(shop: Shop, editor: Path) -> None:
+    types(editor, "text = text.replace('ada@', 'eve@')")
+    done = shop.run("edit", name(1), "--yes")
+    assert done.exit_code == 0, done.output
+    assert payload_of(shop) == '{"to":"eve@example.com","password":"hunter22"}'
+    place, mode, *text = Path("seen").read_text().splitlines()
+    assert mode == "600"
+    assert "hunter22" not in "".join(text)
+    assert "•••1•••" in "".join(text)
+    assert not Path(place).exists()
+
+
+def test_the_editor_sees_secrets_when_asked_to(shop: Shop, editor: Path) -> None:
+    types(editor, "text = text.replace('hunter22', 'hunter33')")
+    done = shop.run("edit", name(1), "--yes", "--reveal")
+    assert done.exit_code == 0
+    assert payload_of(shop) == '{"to":"ada@example.com","password":"hunter33"}'
+    assert "hunter" not in done.output
+    assert "only hidden values" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("text = '{'", "not JSON"),
+        ("text = '[1]'", "object"),
+        ('text = \'{"a":1,"a":2}\'', "twice"),
+        ("text = text.replace('ada@', 'x •••1•••')", "inside a text"),
+        ("text = text.replace('•••1•••', '•••')", "hidden"),
+    ],
+)
+def test_what_cannot_be_accepted_is_kept_in_its_file(
+    shop: Shop, editor: Path, change: str, words: str
+) -> None:
+    types(editor, change)
+    done = shop.run("edit", name(1), "--yes")
+    assert done.exit_code == 2
+    assert words in done.stderr
+    place = Path(done.stderr.partition("kept in ")[2].splitlines()[0])
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+    assert edits_of(shop) == 0
+
+
+@pytest.mark.parametrize("change", ["", "text = ' ' + text", "sys.exit(3)"])
+def test_nothing_changed_is_nothing_saved(shop: Shop, editor: Path, change: str) -> None:
+    types(editor, change)
+    done = shop.run("edit", name(1), "--yes")
+    assert done.exit_code == 1
+    assert edits_of(shop) == 0
+
+
+def test_an_editor_that_is_not_there_is_named(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "no-such-editor -w")
+    done = shop.run("edit", name(1))
+    assert done.exit_code == 2
+    assert "no-such-editor" in done.stderr
+
+
+def test_who_was_slower_is_told_and_keeps_the_text(shop: Shop, editor: Path) -> None:
+    """F62: the second of two editors must not undo what the first saved."""
+    types(
+        editor,
+        "from redrive import Redrive\n"
+        f"with Redrive('redrive.db') as app: app.edit('{name(1)}', '{{\"first\": 1}}')\n"
+        "text = text.replace('ada@', 'eve@')",
+    )
+    done = shop.run("edit", name(1), "--yes")
+    assert done.exit_code == 4, done.output
+    assert payload_of(shop) == '{"first":1}'
+    assert "your text is kept in " in done.stderr
+
+
+def test_a_job_in_the_wrong_state_is_a_conflict_and_a_missing_one_is_not_found(shop: Shop) -> None:
+    Path("new.json").write_text('{"x":1}')
+    assert shop.run("edit", name(7), "--payload", "new.json").exit_code == 4
+    assert shop.run("edit", "01ZZZZ", "--payload", "new.json").exit_code == 3
+
+
+def test_masked_text_from_show_does_not_become_the_secret(shop: Shop) -> None:
+    done = shop.run("edit", name(1), "--payload", "-", stdin='{"to":"x","password":"•••"}')
+    assert done.exit_code == 2
+    assert "--reveal" in done.stderr
+
+
+def test_a_dry_run_saves_nothing(shop: Shop) -> None:
+    done = shop.run("edit", name(1), "--payload", "-", "--dry-run", stdin='{"to":"bob"}')
+    assert done.exit_code == 0
+    assert "would be version 2" in done.stdout
+    assert edits_of(shop) == 0
+
+
+PROGRAM = """
+from redrive import Redrive
+app = Redrive("elsewhere.db")
+@app.handler("mail.send")
+def send(to: str, password: str, when: int = 0): ...
+"""
+
+
+def test_the_handler_must_accept_it_where_the_program_is_known(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    Path("edit_program.py").write_text(PROGRAM)
+    Path("redrive.toml").write_text('app = "edit_program:app"\n')
+    wrong = shop.run("edit", name(1), "--payload", "-", stdin='{"to":"bob"}')
+    assert wrong.exit_code == 2
+    assert "password" in wrong.stderr
+    right = shop.run("edit", name(1), "--payload", "-", stdin='{"to":"bob","password":"pw"}')
+    assert right.exit_code == 0, right.output
+    assert not Path("elsewhere.db").exists()
+
+
+def test_a_program_that_does_not_load_is_a_note_unless_it_was_named(shop: Shop) -> None:
+    Path("redrive.toml").write_text('app = "no_such_module:app"\n')
+    done = shop.run("edit", name(1), "--payload", "-", stdin='{"to":"bob"}')
+    assert done.exit_code == 0
+    assert "not checked against the handler" in done.stderr
+    named = shop.run("edit", name(2), "--app", "no_such:app", "--payload", "-", stdin="{}")
+    assert named.exit_code == 2
+
+
+def test_a_terminal_sees_the_difference_and_is_asked(shop: Shop, editor: Path) -> None:
+    types(editor, "text = text.replace('ada@', 'eve@')")
+    no = on_terminal("edit", name(1), typed=b"n\n")
+    assert (no.code, edits_of(shop)) == (1, 0)
+    assert '+  "to": "eve@example.com"' in no.text
+    yes = on_terminal("edit", name(1), typed=b"y\n")
+    assert (yes.code, edits_of(shop)) == (0, 1)
+    assert f"next: redrive retry {name(1)}" in yes.text
+
+
+def test_the_right_secret_comes_back_when_others_move_or_go() -> None:
+    hidden = hide(TRICKY)
+    assert "alpha" not in hidden.text
+    assert "beta" not in hidden.text
+    assert json.loads(hidden.restore(hidden.text)) == json.loads(TRICKY)
+    value = json.loads(hidden.text)
+    del value["deep"][0]
+    value["moved"] = value.pop("note")
+    back = json.loads(hidden.restore(json.dumps(value)))
+    assert back["deep"] == [{"password": "beta4567", "n": 2}]
+    assert back["moved"] == "pw is alpha123"
+
+
+def test_numbers_keep_their_text_and_nothing_drives_the_terminal() -> None:
+    hidden = hide(TRICKY)
+    assert '"price": 10.10' in hidden.text
+    assert "\x1b" not in hidden.text
+    back = hidden.restore(hidden.text)
+    assert '"price":10.10,"big":9223372036854775809,"tiny":1e-9' in back
+    assert '"雪":true,"e":{}' in back
+
+
+def test_a_payload_that_looks_like_a_mark_is_not_taken_for_one() -> None:
+    text = '{"a":"•••1•••","token":"abcd1234"}'
+    hidden = hide(text)
+    assert hidden.restore(hidden.text) == text
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000])
+def test_text_that_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(BadPayload):
+        hide('{"token":"abcd1234"}').restore(text)
+
+
+def test_a_long_list_of_secrets_is_no_burden(shop: Shop) -> None:
+    payload = json.dumps({"rows": [{"token": f"secret-{n:06d}"} for n in range(5_000)]})
+    shop.add(dead_letter(9, payload=payload))
+    done = shop.run("edit", name(9), "--payload", "-", stdin='{"rows":[]}')
+    assert done.exit_code == 0
+    assert "secret-00" not in done.output

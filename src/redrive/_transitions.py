@@ -124,26 +124,21 @@ def moved(
 
     A job's `run` is negative while it only waits for that run, positive once it was let go.
     """
-    if verb == "enlist":
-        return evolve(job, run=_enlisted(job, run or 0))
-    tag = _tag_after(job, run)
-    return evolve(_done(job, verb, actor, reason, now, delay), run=tag)
-
-
-def _done(job: Job, verb: Verb, actor: str, reason: str, now: float, delay: float) -> Job:
+    tag = _enlisted(job, run or 0) if verb == "enlist" else _tag_after(job, run)
     match verb:
         case "retry":
-            return _retried(job, now, delay)
+            job = _retried(job, now, delay)
         case "resolve":
-            return _closed(job, Reason.RESOLVED, actor, reason, now)
+            job = _closed(job, Reason.RESOLVED, actor, reason, now)
         case "discard":
-            return _closed(job, Reason.DISCARDED, actor, reason, now)
+            job = _closed(job, Reason.DISCARDED, actor, reason, now)
         case "reopen":
-            return _reopened(job, now)
+            job = _reopened(job, now)
         case "enlist":
-            return job
+            pass
         case _:
             assert_never(verb)
+    return evolve(job, run=tag)
 
 
 def _enlisted(job: Job, run: int) -> int | None:

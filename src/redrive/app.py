@@ -37,6 +37,7 @@ from redrive.worker.registry import (
     check_isolation,
     check_name,
 )
+from redrive.worker.runs import Driver
 from redrive.worker.turn import Pass
 
 if TYPE_CHECKING:
@@ -211,7 +212,12 @@ class Redrive(Desk):
         turn.program = self._program
         check_apart(self.keeper.registry, self._needed_program())
         presence.sign(turn, self.keeper.settings.clock.now(), lasts=presence.PASS_LASTS)
+        driver = Driver(turn.store, turn.bus, turn.holder)
+        driver.tick()
         tally = turn.run(ignore_waits=ignore_backoff, limit=limit)
+        while (not limit or tally.taken < limit) and (let_go := driver.tick()):
+            tally += turn.run(only=let_go, limit=limit and limit - tally.taken)
+        driver.leave()
         purged = self.cleanup()
         log.info(
             "pass ended: %d taken, %d succeeded, %d failed, %d died, %d purged",

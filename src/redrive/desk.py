@@ -10,20 +10,20 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Unpack
 
-from redrive import _duration, _json, finding
+from redrive import _duration, _json, finding, runs
 from redrive._duration import Duration
 from redrive._transitions import Verb
+from redrive.driving import Driving
 from redrive.errors import JobNotFound, UsageError
 from redrive.events import TOLD, Event
 from redrive.job import Act, Group, Job, State
 from redrive.selection import Filters, Target, job_id, read, spelled
 from redrive.stores.base import PAUSE, Count, Moved, Note, Page, Scope
-from redrive.upkeep import Upkeep
 from redrive.worker import presence
 from redrive.worker.registry import check_lane
 
 
-class Desk(Upkeep):
+class Desk(Driving):
     """Looks at jobs and moves them; `Redrive` is one."""
 
     def get(self, which: str) -> Job:
@@ -69,9 +69,19 @@ class Desk(Upkeep):
         """Give the causes, and how far was looked where no index answers."""
         return finding.groups(self.keeper.store, read(words, filters), limit)
 
-    def acts(self, *, limit: int = 100, before: int | None = None) -> list[Act]:
-        """Give what people did, newest first."""
-        return self.keeper.store.acts(limit=limit, before=before)
+    def acts(
+        self, *, limit: int = 100, before: int | None = None, run: int | str | None = None
+    ) -> list[Act]:
+        """Give what people did, newest first; the single steps of a run only if it is asked for."""
+        asked = None if run is None else f"R{runs.number_of(run)}"
+        found: list[Act] = []
+        while len(found) < limit:
+            page = self.keeper.store.acts(limit=limit, before=before)
+            found += [act for act in page if runs.is_about(act, asked)]
+            if len(page) < limit:
+                break
+            before = page[-1].number
+        return found[:limit]
 
     def retry(
         self,

@@ -59,6 +59,14 @@ class Tally:
                 return
         self.taken += 1
 
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.taken + other.taken,
+            self.succeeded + other.succeeded,
+            self.failed + other.failed,
+            self.died + other.died,
+        )
+
 
 class Site:
     """Where jobs run: the store they are in, who handles them, what time it is."""

@@ -19,7 +19,7 @@ from redrive._log import log
 from redrive.errors import StoreError
 from redrive.events import Teller
 from redrive.policy import Policy
-from redrive.worker import begun, presence
+from redrive.worker import begun, presence, runs
 from redrive.worker.hands import Hands
 from redrive.worker.leases import Task
 from redrive.worker.pace import Pace
@@ -148,6 +148,7 @@ class Worker:
         self._spare = _SPARE
         self._thread: threading.Thread | None = None
         self._since = site.clock.now()
+        self._driver = runs.Driver(site.store, site.bus, site.holder)
         self._duties = self._make_duties()
 
     def _make_duties(self) -> list[Duty]:
@@ -158,6 +159,7 @@ class Worker:
             Aside(lease / 2, self.site.sweep),
             Duty(presence.SIGN_EVERY, lambda: presence.sign(self.site, self._since)),
             Aside(self.plan.cleanup, self._clean_up),
+            Aside(runs.EVERY, self._driver.tick),
         ]
 
     def _clean_up(self) -> None:
@@ -274,6 +276,7 @@ class Worker:
 
     def _leave(self) -> None:
         presence.leave(self.site)
+        self._driver.leave()
         if not self._hands.ended:
             begun.leave(self.site.store, self.site.holder)
 

@@ -1,0 +1,181 @@
+"""What people do with runs: start one, look at it, pause it, let it go on, cancel it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Unpack
+
+from redrive import finding, runs
+from redrive.errors import JobNotFound, Refused
+from redrive.job import Act, Job
+from redrive.runs import Phase, Run, Spec
+from redrive.selection import Filters, Target, spelled
+from redrive.stores.base import Store
+from redrive.upkeep import Upkeep
+from redrive.worker.runs import CHUNK, Driver, close, save, untag
+
+_VERBS: Mapping[Phase, str] = {"paused": "pause", "live": "resume", "cancelled": "cancel"}
+
+
+class Driving(Upkeep):
+    """Starts runs and looks after them; a `Desk` is one."""
+
+    def drive(
+        self,
+        *targets: Target,
+        canary: int = 0,
+        rate: float | str | None = None,
+        ramp: bool = False,
+        stop_on: str = "",
+        name: str = "",
+        reason: str = "",
+        actor: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> Run:
+        """Drive jobs again as one run, which the workers carry out: `app.run(n)` says how it fares.
+
+        Exactly the jobs that are there now: they are tagged before this returns, and wait as they
+        are for their turn. `canary` jobs go first, the others only if these do well. `rate` is in
+        jobs a second, or like "30/m"; with `ramp` it begins at a tenth of it. `stop_on` is "10%" or
+        "25": the share or number of jobs that may fail again before the rest is left alone.
+        """
+        spec = runs.spec_of(canary=canary, rate=rate, ramp=ramp, stop_on=stop_on)
+        jobs = list(finding.meant(self.keeper.store, "retry", targets, filters))
+        missing = [one for one in jobs if isinstance(one, str)]
+        if missing:
+            msg = f"no job {missing[0]!r}; nothing was changed"
+            raise JobNotFound(msg)
+        return self.start_run(
+            [job for job in jobs if isinstance(job, Job)],
+            spec,
+            asked=spelled(targets, filters),
+            name=name,
+            reason=reason,
+            actor=actor,
+        )
+
+    def start_run(
+        self,
+        jobs: Sequence[Job],
+        spec: Spec,
+        *,
+        asked: str = "",
+        name: str = "",
+        reason: str = "",
+        actor: str | None = None,
+        skipped: Sequence[tuple[str, str]] = (),
+    ) -> Run:
+        """Freeze exactly these jobs as a run; `skipped` are those that were left out before.
+
+        Refused if none of them can be taken. Until it returns nothing is let go.
+        """
+        store, act = self.keeper.store, self._act("retry", asked, reason, actor)
+        held = self.held_by_runs(jobs)
+        left = [*skipped, *held.items()]
+        ids = [job.id for job in jobs if job.id not in held]
+        now, number = store.now(), runs.open_next(store)
+        run = Run(number=number, by=act.actor, asked=asked, name=name, reason=reason, created=now)
+        run = _frozen(store, replace(run, spec=spec), ids, left)
+        detail = {"run": run.id}
+        store.record(replace(act, done=run.total, skipped=sum(run.skipped.values()), detail=detail))
+        return self.run(number)
+
+    def held_by_runs(self, jobs: Sequence[Job]) -> dict[str, str]:
+        """Say which of these jobs belong to a run that is not over, each with the words for it."""
+        live = set(runs.book(self.keeper.store)[1])
+        tags = {job.id: abs(job.run or 0) for job in jobs}
+        return {
+            one: f"is part of R{tag}, which is not over" for one, tag in tags.items() if tag in live
+        }
+
+    def runs(self) -> list[Run]:
+        """Give the runs that are remembered, newest first, each with how it fares."""
+        return [self._told(run) for run in runs.every(self.keeper.store)]
+
+    def run(self, number: int | str | Run) -> Run:
+        """Give a run with how it fares now: `app.run("R12").counts.succeeded`."""
+        return self._told(self._found(number)[0])
+
+    def pause_run(
+        self, number: int | str | Run, *, reason: str = "", actor: str | None = None
+    ) -> Run:
+        """Let nothing more of a run go until `resume_run`; what is let go already goes on."""
+        return self._turned(number, ["live"], "paused", reason, actor)
+
+    def resume_run(
+        self, number: int | str | Run, *, reason: str = "", actor: str | None = None
+    ) -> Run:
+        """Let a paused run go on; a ramp begins anew."""
+        return self._turned(number, ["paused"], "live", reason, actor)
+
+    def cancel_run(
+        self, number: int | str | Run, *, reason: str = "", actor: str | None = None
+    ) -> Run:
+        """End a run: what still waits for it stays as it was, what was let go goes on."""
+        run = self._turned(number, ["freezing", "paused", "live"], "cancelled", reason, actor)
+        Driver(self.keeper.store, self.keeper.bus, self.keeper.holder).close(run.number)
+        return self.run(run)
+
+    def _turned(
+        self,
+        number: int | str | Run,
+        before: Sequence[Phase],
+        after: Phase,
+        reason: str,
+        actor: str | None,
+    ) -> Run:
+        store = self.keeper.store
+        while True:
+            run, version = self._found(number)
+            if run.phase not in before:
+                msg = f"{run.id} is {run.phase}; only a run that is {before[-1]} can be {after}"
+                raise Refused(msg)
+            changed = replace(run, phase=after, why=reason, paced=0.0, ramped=0.0)
+            if save(store, changed, version, durable=True) is not None:
+                store.record(self._act(_VERBS[after], run.id, reason, actor))
+                return self._told(changed)
+
+    def _found(self, number: int | str | Run) -> tuple[Run, int]:
+        wanted = runs.number_of(number)
+        found = runs.found(self.keeper.store, wanted)
+        if found is None:
+            msg = f"no run R{wanted}; `redrive runs` shows those that are remembered"
+            raise JobNotFound(msg)
+        return found
+
+    def _told(self, run: Run) -> Run:
+        run, counts = runs.counted(self.keeper.store, run)
+        return replace(run, counts=counts)
+
+
+def _frozen(store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, str]]) -> Run:
+    """Tag the jobs of a run and let it live; each step says that somebody is at it."""
+    version = save(store, replace(run, touched=store.now()), 0, durable=True) or 0
+    groups: set[int] = set()
+    for at in range(0, len(ids), CHUNK):
+        act = Act(actor=run.by, verb="enlist", target=run.id)
+        moved = store.move(ids[at : at + CHUNK], "enlist", act, run=-run.number)
+        left += moved.skipped
+        groups.update(job.group for job in moved.done if job.group is not None)
+        run = replace(
+            run, total=run.total + len(moved.done), touched=store.now(), act=moved.act.number
+        )
+        version = save(store, run, version) or 0
+        if not version:
+            break
+    reasons = Counter(why for _, why in left)
+    few = tuple(left[: runs.SAMPLES])
+    run = replace(run, groups=tuple(sorted(groups)), skipped=reasons, samples=few)
+    if not run.total:
+        why = left[0][1] if left else "there are none"
+        close(store, replace(run, phase="cancelled", why=f"of its jobs each {why}"), version)
+        msg = f"none of the {len(left)} jobs can be taken; the first {why}"
+        raise Refused(msg)
+    live = replace(run, phase="live", touched=0.0)
+    if not version or save(store, live, version, durable=True) is None:
+        untag(store, run)
+        msg = f"{run.id} was cancelled while its jobs were frozen"
+        raise Refused(msg)
+    return live

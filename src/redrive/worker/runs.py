@@ -1,0 +1,178 @@
+"""Driving runs: about once a second one worker looks at each, lets the next jobs go, and judges.
+
+Only as many jobs are let go as are due in the next seconds, so a pause, a cancel or another rate
+takes hold at once. Whoever dies in the middle is followed by the next: what was let go is in the
+acts, written together with it, and everything else is asked of the store.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from redrive import runs
+from redrive._log import log
+from redrive.events import Bus, Event
+from redrive.job import Act, State
+from redrive.runs import Counts, Phase, Run
+from redrive.stores.base import Note, Query, Store, every
+
+EVERY = 1.0
+"""Seconds between two looks."""
+CHUNK = 10_000
+"""How many jobs are tagged in one step."""
+_TURN = "runs:turn"
+"""The note of whoever drives now."""
+_LASTS = 10.0
+_GROUP = "group:"
+"""What the names of the notes about causes begin with."""
+_GIVEN_UP = 60.0
+"""Seconds without a sign after which whoever froze a run's jobs is taken for dead."""
+
+
+class Driver:
+    """Drives the runs of a store, while nobody else does."""
+
+    def __init__(self, store: Store, bus: Bus, holder: str) -> None:
+        self._store = store
+        self._bus = bus
+        self._holder = holder
+
+    def tick(self) -> list[str]:
+        """Take every run a step further; gives the ids of the jobs that were let go."""
+        live = runs.book(self._store)[1]
+        if not live or not self._take_turn():
+            return []
+        return [one for number in live for one in self._step(number)]
+
+    def close(self, number: int) -> None:
+        """End a run that was called off, unless somebody drives who will."""
+        if self._take_turn():
+            self._step(number)
+            self.leave()
+
+    def leave(self) -> None:
+        """Let another drive at once."""
+        turn = self._turn()
+        if turn is not None and turn.value == self._holder:
+            self._store.note(_TURN, None, expected=turn.version)
+
+    def _turn(self) -> Note | None:
+        return next(iter(self._store.notes(_TURN)), None)
+
+    def _take_turn(self) -> bool:
+        last = self._turn()
+        if last is not None and last.value != self._holder:
+            return False
+        version = 0 if last is None else last.version
+        taken = self._store.note(_TURN, self._holder, expected=version, expires_in=_LASTS)
+        return taken is not None
+
+    def _step(self, number: int) -> list[str]:
+        found = runs.found(self._store, number)
+        if found is None:
+            return []  # it is being made, or its maker died before it was
+        run, version = found
+        now = self._store.now()
+        if run.phase == "freezing":
+            if now - run.touched > _GIVEN_UP:
+                why = "whoever asked for it was gone before its jobs were frozen"
+                self._end(run, version, "cancelled", why)
+            return []
+        if run.phase not in {"live", "paused"}:
+            close(self._store, run, version)
+            return []
+        run, counts = runs.counted(self._store, run)
+        if why := runs.stops(run, counts):
+            self._end(run, version, "stopped", why)
+        elif not counts.waiting and not counts.working:
+            self._end(run, version, "done", "")
+        elif run.phase == "live":
+            return self._let_go(run, counts, version, now)
+        return []
+
+    def _end(self, run: Run, version: int, phase: Phase, why: str) -> None:
+        """Let nothing more go, for all to see, and then close it."""
+        run = replace(run, phase=phase, why=why)
+        written = save(self._store, run, version, durable=True)
+        if written is not None:
+            close(self._store, run, written)
+
+    def _let_go(self, run: Run, counts: Counts, version: int, now: float) -> list[str]:
+        next_run, delays = runs.due(run, counts, now)
+        ids = self._store.members(-run.number, limit=len(delays)).oldest if delays else []
+        done: list[str] = []
+        if ids:
+            act = Act(actor=run.by, verb=runs.RELEASE, target=run.id, reason=run.reason)
+            delays = delays[: len(ids)]
+            moved = self._store.move(ids, "retry", act, delays=delays, run=run.number)
+            done = [job.id for job in moved.done]
+            released = next_run.released + len(done)
+            next_run = replace(next_run, released=released, act=moved.act.number)
+            for job in moved.done:
+                self._bus.emit(Event("retried", job, detail=run.reason))
+        if next_run != run:
+            # Refused if it was paused meanwhile: then only the pace is forgotten.
+            save(self._store, next_run, version)
+        return done
+
+
+def save(store: Store, run: Run, version: int, *, durable: bool = False) -> int | None:
+    """Write a run unless somebody else did; gives the version."""
+    name = f"{runs.NOTE}{run.number}"
+    note = store.note(name, runs.written(run), expected=version, durable=durable)
+    return None if note is None else note.version
+
+
+def close(store: Store, run: Run, version: int) -> None:
+    """End a run with what came of it; what still waits for it is as it was.
+
+    Only for whoever drives, so that nothing is let go meanwhile. Half done it is done again.
+    """
+    untag(store, run)
+    if not run.is_over:
+        run, counts = runs.counted(store, run)
+        run = replace(run, ended=store.now(), counts=counts)
+        if save(store, run, version, durable=True) is None:
+            return
+        _log_end(run, counts)
+    if run.phase == "done":
+        _resolve_groups(store, run)
+    runs.strike(store, run.number)
+    runs.forget_old(store)
+
+
+def untag(store: Store, run: Run) -> None:
+    """Let no job wait for a run any more."""
+    act = Act(actor=run.by, verb="enlist", target=run.id, reason=run.why or run.phase)
+    while ids := _waiting(store, run.number):
+        store.move(ids, "enlist", act, run=0)
+
+
+def _log_end(run: Run, counts: Counts) -> None:
+    say = log.warning if run.phase == "stopped" else log.info
+    why = f" ({run.why})" if run.why else ""
+    said = (counts.succeeded, counts.failed, counts.left)
+    say("run %s is %s: %d succeeded, %d failed again, %d left%s", run.id, run.phase, *said, why)
+
+
+def _waiting(store: Store, number: int) -> list[str]:
+    """Give jobs that wait for a run, running ones too."""
+    waiting = store.members(-number, limit=CHUNK)
+    if waiting.oldest or not waiting.states.get(State.RUNNING):
+        return waiting.oldest
+    running = every(store, Query(run=number, states=frozenset({State.RUNNING})))
+    return [job.id for job in running if job.run == -number]
+
+
+def _resolve_groups(store: Store, run: Run) -> None:
+    """Mark the causes that have no dead job any more: a new one of these is a regression."""
+    marked = {"resolved": run.ended, "by": run.id, "reason": run.reason}
+    for group in run.groups:
+        if store.groups(Query(group=group, limit=1)):
+            continue
+        name = f"{_GROUP}{group}"
+        before = next((note for note in store.notes(name) if note.name == name), None)
+        said = {} if before is None else json.loads(before.value)
+        version = 0 if before is None else before.version
+        store.note(name, json.dumps({**said, **marked}), expected=version, durable=True)

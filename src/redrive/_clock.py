@@ -13,6 +13,8 @@ import uuid
 from pathlib import Path
 from typing import Protocol
 
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class Clock(Protocol):
     """Where a store and a worker learn the time; tests pass one that stands still."""
@@ -49,5 +51,4 @@ def _boot_id() -> str:
 
 def _boot_seconds() -> float:
     """Read CLOCK_BOOTTIME (counts suspended time) where there is one."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock)
+    return time.clock_gettime(_BOOT_CLOCK)

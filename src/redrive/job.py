@@ -102,8 +102,8 @@ class Failure:
     """One line naming the cause; the group of this fingerprint carries it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+@dataclass(frozen=True, kw_only=True)
+class Attempt:  # without slots: see `_evolve`
     """The record of one execution. Written once, when it ended; never rewritten."""
 
     ordinal: int

@@ -7,23 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from redrive.errors import UsageError
+from redrive.job import Job
 from redrive.policy import When
 from redrive.stores.base import Store
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)  # not frozen: that would cost more than all the rest of a start
 class Current:
     """The job this code is running for."""
 
-    job_id: str
     handler: str
-    key: str
-    """Send this downstream as the idempotency key: stable over all attempts, new after an edit."""
-    attempt: int
-    """Which attempt of this life it is, from 1."""
-    limit: int
-    life: int = 0
-    """0 before the first retry by a person: only 0 and attempt 1 is the very first try."""
+    _job: Job = field(repr=False)
     deadline: float | None = None
     """When its time is up (seconds since 1970), if the handler has a time limit."""
     hurried: bool = False
@@ -32,28 +26,48 @@ class Current:
     """Opens the store that the job is in, for what is shared with other workers."""
     rules: Sequence[When] = field(default=(), repr=False)
     """What its policy says about errors."""
-    payload: str = field(default="{}", repr=False)
-    """Its stored payload, for the secrets in it."""
-    _lost: list[bool] = field(default_factory=list[bool])
-    _answered: list[str] = field(default_factory=list[str])
+    lease_lost: bool = False
+    """Whether the right to run this job was lost: stop, the result will not count."""
+    provider: str | None = None
+    """The provider that answered last, if `fallback` asked any."""
 
     @property
-    def lease_lost(self) -> bool:
-        """Whether the right to run this job was lost: stop, the result will not count."""
-        return bool(self._lost)
+    def job_id(self) -> str:
+        """The job's id."""
+        return self._job.id
 
     @property
-    def provider(self) -> str | None:
-        """The provider that answered last, if `fallback` asked any."""
-        return self._answered[-1] if self._answered else None
+    def key(self) -> str:
+        """Send this downstream as the idempotency key: stable over all attempts, new after an edit."""
+        return self._job.delivery_key
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt of this life it is, from 1."""
+        return self._job.attempts
+
+    @property
+    def limit(self) -> int:
+        """How many attempts this life may have."""
+        return self._job.limit
+
+    @property
+    def life(self) -> int:
+        """0 before the first retry by a person: only 0 and attempt 1 is the very first try."""
+        return self._job.redrives
+
+    @property
+    def payload(self) -> str:
+        """Its stored payload, for the secrets in it."""
+        return self._job.payload
 
     def answered(self, provider: str) -> None:
         """Keep on the attempt who answered."""
-        self._answered.append(provider)
+        self.provider = provider
 
     def lose(self) -> None:
         """Tell the handler that its lease is gone."""
-        self._lost.append(True)
+        self.lease_lost = True
 
 
 _current: contextvars.ContextVar[Current | None] = contextvars.ContextVar("redrive", default=None)

@@ -162,7 +162,8 @@ class Hands:
         execution = Execution(task.entry, task.claim.job, site.clock, lambda: site.store)
         task.context = execution.context
         task.began = time.monotonic()
-        self._is_begun.set()
+        if not self._is_begun.is_set():  # few ask, and setting takes a lock
+            self._is_begun.set()
         self.running.add(task)
         return execution
 

@@ -45,5 +45,6 @@ class Pace:
         if passed < _WINDOW:
             return
         rate = self._counted / passed if passed < _STALE else 0.0
-        self._ahead = min(self._batch, int(rate * _AHEAD))
+        # Twice the batch: when half of it is begun there is room for a whole one.
+        self._ahead = min(2 * self._batch, int(rate * _AHEAD))
         self._counted, self._since = 0, now

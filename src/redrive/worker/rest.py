@@ -35,7 +35,8 @@ class Rest:
         self._ears: Ears | None = None
         self._bell: socket.socket | None = None
         self._button: socket.socket | None = None
-        self._asleep = False
+        self.is_asleep = False
+        """Whether somebody waits here, whom `rouse` would wake."""
         self._heard = True
         self._next_look = 0.0
         self._dues: list[float] = []
@@ -80,12 +81,12 @@ class Rest:
         now = time.monotonic()
         # A look that is due already waits for room, not for time.
         looks = [at - now for at in (self._next_look, *self._dues[:1]) if at > now]
-        self._asleep = True
+        self.is_asleep = True
         try:
             if not unless():
                 self._wait(min([timeout, *looks]))
         finally:
-            self._asleep = False
+            self.is_asleep = False
 
     def _wait(self, seconds: float) -> None:
         assert self._bell is not None  # noqa: S101 - made on entering
@@ -109,11 +110,10 @@ class Rest:
             if self._button is not None:
                 self._button.send(b"!")
 
-    def ended(self, *, soon: bool) -> None:
-        """Be told that a result waits; who rests is woken if it should be taken soon."""
-        if soon and self._asleep:
-            self._asleep = False
-            self.wake()
+    def rouse(self) -> None:
+        """End the wait of who rests, once."""
+        self.is_asleep = False
+        self.wake()
 
     def back_off(self) -> None:
         """Wait a little after trouble, longer each time."""

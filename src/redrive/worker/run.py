@@ -20,6 +20,7 @@ from typing import Any, Self, cast
 
 from redrive import _decide, fingerprint, redact
 from redrive._clock import Clock
+from redrive._evolve import attempt_of
 from redrive._log import log
 from redrive.classify import classify
 from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, Skip
@@ -81,19 +82,8 @@ class Execution(AbstractContextManager["Execution"]):
         self.started = clock.now()
         self.duration = 0.0
         limit = entry.timeout
-        self.context = context.Current(
-            job_id=job.id,
-            handler=entry.name,
-            key=job.delivery_key,
-            attempt=job.attempts,
-            limit=job.limit,
-            life=job.redrives,
-            deadline=None if limit is None else self.started + limit,
-            hurried=hurried,
-            store=store,
-            rules=entry.policy.on,
-            payload=job.payload,
-        )
+        deadline = None if limit is None else self.started + limit
+        self.context = context.Current(entry.name, job, deadline, hurried, store, entry.policy.on)
 
     @property
     def arguments(self) -> dict[str, object]:
@@ -272,16 +262,18 @@ def record_of(
     said = _SAID.get(type(outcome), "failed")
     if failure is not None and failure.category is Category.CRASH:
         said = "crashed"
-    return Attempt(
-        ordinal=job.lease,
-        number=job.attempts,
-        life=job.redrives,
-        started=started,
-        duration=round(duration, 6),
-        worker=worker,
-        outcome=said,
-        failure=failure,
-        provider=outcome.provider if isinstance(outcome, Done | Skipped | Failed) else None,
+    return attempt_of(
+        {
+            "ordinal": job.lease,
+            "number": job.attempts,
+            "life": job.redrives,
+            "started": started,
+            "duration": round(duration, 6),
+            "worker": worker,
+            "outcome": said,
+            "failure": failure,
+            "provider": getattr(outcome, "provider", None),
+        }
     )
 
 

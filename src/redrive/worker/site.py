@@ -92,7 +92,7 @@ class Site:
         self.worker = worker_name()
         self.pauses = Pauses(store, registry, bus)
         self._ahead = 0.0
-        """How far the store's clock was ahead of ours at the last look."""
+        """How far the store's clock was ahead of ours at the last claim."""
 
     def leases(self) -> Leases:
         """Give a keeper of leases; inside `with` its heartbeat runs."""
@@ -101,6 +101,7 @@ class Site:
     def claim(self, leases: Leases, limit: int, **which: Unpack[Which]) -> list[Task]:
         """Claim due jobs of our handlers, and hold their leases."""
         since = leases.now()
+        self.now()
         claims = self.store.claim(
             self.registry.names(),
             limit=limit,
@@ -127,7 +128,7 @@ class Site:
             started=started,
             duration=duration,
             worker=self.worker,
-            now=self.now(),
+            now=self.clock.now() + self._ahead,
             rand=self.rand,
         )
 

@@ -243,7 +243,8 @@ class Worker:
 
     def _result(self) -> None:
         """Be told by whoever ran a task that its result waits."""
-        self._rest.ended(soon=self._hands.in_line <= self._pace.low)
+        if self._rest.is_asleep and self._hands.in_line <= self._pace.low:
+            self._rest.rouse()
 
     def _patience(self) -> float:
         if self._pace.ahead:

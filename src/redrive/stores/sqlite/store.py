@@ -88,8 +88,10 @@ class SqliteStore(SqlStore):
         return self._file.read(work)
 
     def _add(self, tx: Tx, jobs: Sequence[Job]) -> list[Job]:
-        if len(jobs) == 1 and is_simple(jobs) and _add_one(cast("SqliteTx", tx), jobs[0]):
-            return list(jobs)
+        if is_simple(jobs):
+            quickly = _add_one if len(jobs) == 1 else _add_many
+            if quickly(cast("SqliteTx", tx), jobs):
+                return list(jobs)
         return super()._add(tx, jobs)
 
     def _insert(self, tx: Tx, jobs: Sequence[Job]) -> bool:
@@ -136,13 +138,24 @@ class SqliteStore(SqlStore):
         self._hints.send()
 
 
-def _add_one(tx: SqliteTx, job: Job) -> bool:
+def _add_one(tx: SqliteTx, jobs: Sequence[Job]) -> bool:
     """Write a job that was just submitted; False if its id or key is taken."""
-    *row, payload = simple_row(job)
-    made = tx.made("add_one", row)
+    *row, payload = simple_row(jobs[0])
+    made = tx.made("add_one", [None, *row])
     if made:
         tx.run("add_payload", (payload,))
     return made
+
+
+def _add_many(tx: SqliteTx, jobs: Sequence[Job]) -> bool:
+    """Do the same for many; False, and nothing is written, if an id is taken."""
+    (last,) = tx.one("last_number") or (0,)
+    rows = [(n, *simple_row(job)) for n, job in enumerate(jobs, last + 1)]
+    if not tx.made_all("add_one", [row[:-1] for row in rows]):
+        tx.run("take_back", (last,))
+        return False
+    tx.many("insert_payload", [(row[0], row[-1], None) for row in rows])
+    return True
 
 
 def _first(tx: Tx, wanted: Wanted) -> list[tuple[float, int]]:

@@ -43,6 +43,10 @@ class SqliteTx(Tx):
         """Insert one row; False if there is one like it already."""
         return self._connection.execute(QUERIES[name], args).rowcount == 1
 
+    def made_all(self, name: str, rows: Sequence[Args]) -> bool:
+        """Insert many; False if there is one like one of them already."""
+        return self._connection.executemany(QUERIES[name], rows).rowcount == len(rows)
+
     def insert(self, name: str, args: Args) -> int:
         """Insert one row; gives the number it got."""
         number = self._connection.execute(QUERIES[name], args).lastrowid

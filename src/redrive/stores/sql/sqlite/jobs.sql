@@ -47,14 +47,18 @@ INSERT INTO jobs (n, {columns}) VALUES (
 -- name: add_one
 -- A job that was just submitted, with what all of those have in common; nothing if it is there.
 INSERT INTO jobs (
-    id, lane, handler, key, created, due, max_attempts, ceiling, tags, release,
+    n, id, lane, handler, key, created, due, max_attempts, ceiling, tags, release,
     at, since, updated, state, suspect, category, detail, attempts, crashes, redrives, lease, edits,
     folded
 ) VALUES (
-    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
-    ?6, ?6, ?5, 'pending', 0, '', '', 0, 0, 0, 0, 0,
+    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+    ?7, ?7, ?6, 'pending', 0, '', '', 0, 0, 0, 0, 0,
     0
 ) ON CONFLICT DO NOTHING
+
+-- name: take_back
+-- Undo what this transaction added after the job of that number; nobody else has seen it.
+DELETE FROM jobs WHERE n > ?
 
 -- name: add_payload
 -- The arguments of the job that was added last.

@@ -24,7 +24,7 @@ def load_app(face: Face, name: str, *, level: int = logging.WARNING) -> Generato
         msg = "the program names its own store: leave --store out"
         raise click.UsageError(msg)
     warn_on_stderr(level)
-    with _found(name) as app:
+    with find_program(name) as app:
         leave_log_to_program()
         _say_other_store(face, name, app.store.url)
         yield app
@@ -36,11 +36,11 @@ def program_of(face: Face, name: str | None) -> Redrive | None:
     Only its handlers are meant; the store is that of the command.
     """
     if name is not None:
-        return _found(name)
+        return find_program(name)
     if face.config.app is None:
         return None
     try:
-        return _found(face.config.app)
+        return find_program(face.config.app)
     except click.ClickException as error:
         face.say(f"note: not checked against the handler: {error.message}")
         return None
@@ -71,7 +71,8 @@ def _place(url: str) -> tuple[str, str]:
     return scheme, path and os.path.realpath(os.path.expanduser(path))  # noqa: PTH111
 
 
-def _found(name: str) -> Redrive:
+def find_program(name: str) -> Redrive:
+    """Import a program's Redrive object, or stop and say why not."""
     try:
         return found(name, Redrive)
     except ProgramMissing as error:

@@ -31,6 +31,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "groups": ("see", "groups", "What jobs died of, the commonest cause first."),
         "log": ("see", "log", "What people did."),
         "policy": ("policies", "policy", "The delays and limits of a policy."),
+        "check": ("check", "check", "One line for a monitor, with its exit codes."),
         "explain": ("explain", "explain", "What an error means, and when it is tried again."),
     },
     "Act": {
@@ -45,6 +46,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Run and keep": {
         "work": ("run", "work", "Run what is due."),
         "init": ("keep", "init", "Make the store."),
+        "doctor": ("doctor", "doctor", "What is wrong, or will be, and what to do."),
         "verify": ("keep", "verify", "Look whether everything stored is sound."),
         "cleanup": ("keep", "cleanup", "Remove finished jobs that are old enough."),
         "export": ("exchange", "export", "Write jobs to a file, with their history."),

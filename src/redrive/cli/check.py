@@ -1,0 +1,146 @@
+"""One line for a monitor (Nagios, Icinga, a cron job): is it bad enough to wake somebody."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import click
+
+from redrive._duration import seconds, words
+from redrive.app import Redrive
+from redrive.cli._command import command
+from redrive.cli._face import Face
+from redrive.cli.output import Line, View
+from redrive.errors import RedriveError, UsageError
+from redrive.job import State
+
+OK, WARNING, CRITICAL, UNKNOWN = range(4)
+"""The exit codes of this command alone; monitors have agreed on them."""
+_NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+_RATE = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*/\s*([smhd])\s*")
+_PER_MINUTE = {"s": 60.0, "m": 1.0, "h": 1 / 60, "d": 1 / 1440}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Something measured, and the limits it must not pass."""
+
+    name: str
+    value: float
+    unit: str = ""
+    said: str = ""
+    warn: float | None = None
+    crit: float | None = None
+
+    @property
+    def level(self) -> int:
+        """Say how bad it is."""
+        if self.crit is not None and self.value > self.crit:
+            return CRITICAL
+        return WARNING if self.warn is not None and self.value > self.warn else OK
+
+    @property
+    def perfdata(self) -> str:
+        """Write it as monitors read it: label=value[unit];warn;crit;min."""
+        limits = ";".join("" if one is None else f"{one:g}" for one in (self.warn, self.crit))
+        return f"{self.name}={_number(self.value)}{self.unit};{limits};0"
+
+
+@command(
+    "check",
+    "redrive check",
+    "redrive check --max-dead 100 --max-age 1h",
+    "redrive check --max-dead 10,100 --max-growth 10/m --max-unserved 0",
+)
+@click.option("--max-dead", metavar="[WARN,]N", help="Dead letters.")
+@click.option("--max-age", metavar="[WARN,]TIME", help="How long the oldest has been dead.")
+@click.option("--max-growth", metavar="[WARN,]RATE", help="Deaths, such as 10/m, of ten minutes.")
+@click.option("--max-unserved", metavar="[WARN,]N", help="Lanes with due jobs and no worker.")
+@click.pass_obj
+def check(face: Face, /, **limits: str | None) -> None:
+    """Say in one line how things stand; exit 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+
+    Above a limit it is critical; of two numbers the first warns. Without any limit a dead letter or
+    an unserved lane is a warning.
+    """
+    try:
+        with face.reading() as app:
+            figures = list(_figures(app, limits))
+    except (RedriveError, OSError) as error:
+        face.show(_view(UNKNOWN, str(error), []))
+        raise click.exceptions.Exit(UNKNOWN) from error
+    level = max(one.level for one in figures)
+    said = " ".join(f"{one.name}={one.said or _number(one.value)}" for one in figures)
+    face.show(_view(level, said, figures))
+    raise click.exceptions.Exit(level)
+
+
+def _view(level: int, said: str, figures: list[Figure]) -> View:
+    data = {
+        "status": _NAMES[level],
+        "said": said,
+        "figures": {
+            one.name: {"value": one.value, "warn": one.warn, "crit": one.crit, "level": one.level}
+            for one in figures
+        },
+    }
+    perfdata = " ".join(one.perfdata for one in figures)
+    # A bar parts the words from the figures, so none may stand in the words.
+    words_only = said.replace("|", "/")
+    return View(data, [Line(f"{_NAMES[level]} {words_only}{f' | {perfdata}' if figures else ''}")])
+
+
+def _figures(app: Redrive, limits: dict[str, str | None]) -> Iterator[Figure]:
+    alone = not any(limits.values())
+    dead = [count for count in app.counts() if count.state is State.DEAD]
+    since = min((c.oldest for c in dead if c.oldest is not None), default=None)
+    age = 0.0 if since is None else max(0.0, app.store.now() - since)
+    growth = sum(app.store.deaths(60.0, 10).get(0, [])) / 10
+    number = sum(count.jobs for count in dead)
+
+    def limit(name: str, default: float | None = None) -> tuple[float | None, float | None]:
+        said = limits[name]
+        return (default if alone else None, None) if said is None else _limits(name, said)
+
+    yield Figure("dead", number, "", "", *limit("max_dead", 0))
+    yield Figure("oldest", age, "s", words(age), *limit("max_age"))
+    yield Figure("growth", growth, "", f"{growth:g}/m", *limit("max_growth"))
+    yield Figure("unserved", len(app.unserved()), "", "", *limit("max_unserved", 0))
+
+
+def _limits(name: str, said: str) -> tuple[float | None, float | None]:
+    """Read one limit, or two: the first warns."""
+    first, comma, second = said.partition(",")
+    if not comma:
+        return None, _limit(name, first)
+    warn, crit = _limit(name, first), _limit(name, second)
+    if warn > crit:
+        msg = f"{_option(name)} {said}: the first number warns, so it must not be the greater"
+        raise UsageError(msg)
+    return warn, crit
+
+
+def _limit(name: str, said: str) -> float:
+    if name == "max_age":
+        return seconds(said.strip(), name=_option(name))
+    if name == "max_growth":
+        found = _RATE.fullmatch(said)
+        if found:
+            return float(found[1]) * _PER_MINUTE[found[2]]
+        msg = f"{_option(name)} is a rate such as 10/m; found {said!r}"
+        raise UsageError(msg)
+    if said.strip().isascii() and said.strip().isdecimal() and len(said) < sys.float_info.dig:
+        return float(said)
+    msg = f"{_option(name)} is a number; found {said!r}"
+    raise UsageError(msg)
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}".rstrip("0").rstrip(".")

@@ -1,0 +1,191 @@
+"""Looking for what is wrong, or will be: each finding comes with what to do about it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import click
+
+import redrive
+from redrive._duration import words
+from redrive.app import Redrive
+from redrive.cli._command import command
+from redrive.cli._errors import FAILED
+from redrive.cli._face import Face
+from redrive.cli._load import find_program
+from redrive.cli.output import Line, Part, Table, View, columns
+from redrive.errors import RedriveError, UsageError
+from redrive.job import State
+from redrive.worker import presence
+
+SKEW, BAD_SKEW = 2.0, 60.0
+"""Seconds by which the store's clock may differ from ours."""
+ROOM, BAD_ROOM = 1_000_000_000, 100_000_000
+"""Bytes that should be free beside a store."""
+GROWTH = 10
+"""Deaths within ten minutes that are worth a look."""
+
+Level = Literal["ok", "warn", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was looked at, how it is, and what to do."""
+
+    what: str
+    level: Level
+    said: str
+    remedy: str = ""
+
+
+@command("doctor", "redrive doctor", "redrive doctor --json", "redrive doctor --store jobs.db")
+@click.pass_obj
+def doctor(face: Face) -> None:
+    """Look for what is wrong with settings, store and workers; exit 1 if something is.
+
+    Everything is looked at, nothing is changed. `redrive verify` reads every byte of the store.
+    """
+    found = list(_examine(face))
+    bad = sum(one.level == "bad" for one in found)
+    warned = sum(one.level == "warn" for one in found)
+    data = {
+        "ok": not bad,
+        "findings": [
+            {"what": f.what, "level": f.level, "said": f.said, "remedy": f.remedy or None}
+            for f in found
+        ],
+    }
+    said = f"{bad} wrong, {warned} worth a look, {len(found) - bad - warned} in order"
+    rows = [[one.level, one.what, one.said, one.remedy or None] for one in found]
+    heads = columns("level:word", "what:id", "found", "remedy")
+    parts: list[Part] = [
+        Line(said, "bad" if bad else "warn" if warned else "good"),
+        Table(heads, rows, tag="finding"),
+    ]
+    face.show(View(data, parts), then="redrive status" if not bad else "")
+    if bad:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _examine(face: Face) -> Iterator[Finding]:
+    yield Finding("version", "ok", f"redrive {redrive.__version__}")
+    try:
+        yield from _settings(face)
+        with face.reading() as app:
+            yield Finding("store", "ok", f"{app.store.url} answers")
+            for look in (_durability, _files, _clock, _workers, _lanes, _pauses, _growth):
+                yield from look(app)
+    except UsageError as error:
+        yield Finding("settings", "bad", str(error), "mend the setting that is named")
+    except (RedriveError, OSError) as error:
+        yield Finding("store", "bad", str(error), "redrive init, or name another with --store")
+
+
+def _settings(face: Face) -> Iterator[Finding]:
+    config = face.config
+    yield Finding("settings", "ok", f"the store is named by: {config.source}")
+    if config.unknown:
+        said = f"{config.file} has keys that mean nothing: {', '.join(config.unknown)}"
+        yield Finding("settings", "warn", said, f"take them out; known: {', '.join(_keys())}")
+    if config.app is None:
+        return
+    try:
+        handlers = len(find_program(config.app).keeper.registry)
+    except click.ClickException as error:
+        yield Finding("app", "bad", error.message, f"mend {config.app}, or app in {config.file}")
+        return
+    yield Finding("app", "ok", f"{config.app} has {handlers} handlers")
+
+
+def _keys() -> tuple[str, ...]:
+    from redrive.config import KEYS  # noqa: PLC0415
+
+    return KEYS
+
+
+def _durability(app: Redrive) -> Iterator[Finding]:
+    kept = app.store.durability
+    if kept == "full":
+        yield Finding("durability", "ok", "full: what is acknowledged survives a power cut")
+    elif kept == "relaxed":
+        remedy = "put the store on a disk that syncs; PostgreSQL: synchronous_commit = on"
+        yield Finding("durability", "warn", "relaxed: a power cut may lose work", remedy)
+    else:
+        yield Finding("durability", "bad", "memory: everything is gone at the end", "name a file")
+
+
+def _files(app: Redrive) -> Iterator[Finding]:
+    """Look at the mode of a store's file and the room on its disk."""
+    scheme, _, rest = app.store.url.partition(":")
+    place = Path(rest)
+    if scheme not in {"sqlite", "jsonl"} or not place.exists():
+        return
+    found = place.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid != os.geteuid():
+        said = f"{place} belongs to another user (uid {found.st_uid}, yours is {os.geteuid()})"
+        yield Finding("permissions", "warn", said, "run commands and workers as that user")
+    if mode & 0o077:
+        said = f"{place} has mode {mode:o}: others may read payloads"
+        yield Finding("permissions", "warn", said, f"chmod 600 {place}")
+    else:
+        yield Finding("permissions", "ok", f"mode {mode:o}: for its owner only")
+    free = shutil.disk_usage(place.parent).free
+    level: Level = "bad" if free < BAD_ROOM else "warn" if free < ROOM else "ok"
+    remedy = "" if level == "ok" else "make room, or `redrive cleanup`"
+    yield Finding("space", level, f"{free / 1e9:,.1f} GB free beside the store", remedy)
+
+
+def _clock(app: Redrive) -> Iterator[Finding]:
+    skew = abs(app.store.now() - app.keeper.settings.clock.now())
+    level: Level = "bad" if skew > BAD_SKEW else "warn" if skew > SKEW else "ok"
+    remedy = "" if level == "ok" else "set the clock of this host or of the database (NTP)"
+    yield Finding("clock", level, f"the store's clock is {skew:.1f} s from ours", remedy)
+
+
+def _workers(app: Redrive) -> Iterator[Finding]:
+    notes = [presence.read(note) for note in app.workers()]
+    waiting = sum(c.jobs for c in app.counts() if c.state is State.PENDING)
+    if not notes:
+        level: Level = "bad" if waiting else "warn"
+        said = f"no worker has shown itself, {waiting:,} jobs are pending"
+        yield Finding("workers", level, said, "redrive work MODULE:APP")
+        return
+    versions = sorted({str(note.get("version", "unknown")) for note in notes})
+    hosts = sorted({str(note.get("host", "?")) for note in notes})
+    said = f"{len(notes)} on {', '.join(hosts)}, version {', '.join(versions)}"
+    if versions == [redrive.__version__]:
+        yield Finding("workers", "ok", said)
+    else:
+        remedy = f"bring all to one version; this command is {redrive.__version__}"
+        yield Finding("workers", "warn", said, remedy)
+
+
+def _lanes(app: Redrive) -> Iterator[Finding]:
+    lanes = app.unserved()
+    if lanes:
+        remedy = "start a worker whose program has their handlers"
+        yield Finding("lanes", "bad", f"due, and nobody serves them: {', '.join(lanes)}", remedy)
+    else:
+        yield Finding("lanes", "ok", "every lane with due jobs is served")
+
+
+def _pauses(app: Redrive) -> Iterator[Finding]:
+    for note in app.pauses():
+        lane = note.name.partition(":")[2]
+        left = "until resumed" if note.expires_in is None else f"for {words(note.expires_in)} more"
+        yield Finding("pause", "warn", f"{lane} is paused {left}", f"redrive resume {lane}")
+
+
+def _growth(app: Redrive) -> Iterator[Finding]:
+    soon = sum(app.store.deaths(60.0, 10).get(0, []))
+    hour = sum(app.store.deaths(600.0, 6).get(0, []))
+    said = f"{soon:,} died in the last 10 minutes, {hour:,} in the last hour"
+    grows = soon >= GROWTH
+    yield Finding("growth", "warn" if grows else "ok", said, "redrive groups" if grows else "")

@@ -1,0 +1,89 @@
+"""W7: one line for a monitor, with the exit codes monitors have agreed on."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from kit import START, make_job
+from shopkit import HOUR, Shop, dead_letter, name
+
+LINE = re.compile(r"(OK|WARNING|CRITICAL|UNKNOWN) [^|\n]+( \| (\S+=\S+ ?)+)?\n")
+
+
+def test_a_store_in_order_is_ok_and_has_figures(empty: Shop) -> None:
+    assert empty.run("init").exit_code == 0
+    done = empty.run("check")
+    assert done.exit_code == 0
+    assert done.stdout == (
+        "OK dead=0 oldest=0s growth=0/m unserved=0 | dead=0;0;;0 oldest=0s;;;0 growth=0;;;0 "
+        "unserved=0;0;;0\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ([], 1),
+        (["--max-dead", "4"], 0),
+        (["--max-dead", "3"], 2),
+        (["--max-dead", "3,4"], 1),
+        (["--max-dead", "4,10"], 0),
+        (["--max-dead", "1,2"], 2),
+        (["--max-age", "2d"], 0),
+        (["--max-age", "1h"], 2),
+        (["--max-age", "1h,2d"], 1),
+        (["--max-growth", "0/m"], 0),
+        (["--max-unserved", "1"], 0),
+        (["--max-unserved", "0"], 2),
+        (["--max-dead", "9", "--max-age", "1h,2d", "--max-unserved", "1"], 1),
+    ],
+)
+def test_the_worst_limit_that_is_passed_decides(shop: Shop, options: list[str], code: int) -> None:
+    done = shop.run("check", *options)
+    assert done.exit_code == code, done.output
+    assert LINE.fullmatch(done.stdout)
+    assert done.stdout.startswith(("OK ", "WARNING ", "CRITICAL ")[code])
+
+
+def test_growth_is_counted_over_ten_minutes(empty: Shop) -> None:
+    now = empty.clock.now()
+    times = [now - 30] * 15 + [now - 500] * 5 + [now - 700] * 50
+    jobs = [dead_letter(n, updated=at, finished=at) for n, at in enumerate(times)]
+    empty.add(*jobs)
+    assert "growth=2/m" in empty.run("check").stdout
+    assert empty.run("check", "--max-growth", "2/m").exit_code == 0
+    assert empty.run("check", "--max-growth", "1.9/m").exit_code == 2
+    assert empty.run("check", "--max-growth", "119/h").exit_code == 2
+
+
+def test_an_unserved_lane_is_a_lane_with_due_jobs(empty: Shop) -> None:
+    empty.add(
+        make_job(name(1), due=START), make_job(name(2), handler="later", due=START + 99 * HOUR)
+    )
+    done = empty.run("check", "--max-unserved", "0", "--json")
+    assert done.exit_code == 2
+    figures = json.loads(done.stdout)["data"]["figures"]
+    assert figures["unserved"] == {"value": 1, "warn": None, "crit": 0.0, "level": 2}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--max-dead", "many"],
+        ["--max-dead", "-1"],
+        ["--max-dead", "9,1"],
+        ["--max-age", "soon"],
+        ["--max-growth", "10"],
+        ["--max-growth", "10/w"],
+        ["--max-unserved", ""],
+        ["--store", "not-there.db"],
+    ],
+)
+def test_what_cannot_be_told_is_unknown(shop: Shop, options: list[str]) -> None:
+    done = shop.run("check", *options)
+    assert done.exit_code == 3, done.output
+    assert done.stdout.startswith("UNKNOWN ")
+    assert LINE.fullmatch(done.stdout)

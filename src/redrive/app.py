@@ -18,6 +18,7 @@ from redrive._clock import Clock, SystemClock
 from redrive._duration import Duration
 from redrive._log import log
 from redrive.args import Arguments
+from redrive.causes import Mark
 from redrive.desk import Desk
 from redrive.errors import UsageError
 from redrive.events import Listener, Teller
@@ -48,7 +49,18 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["USUAL", "Count", "Filters", "Moved", "Note", "Page", "Redrive", "Report", "Scope"]
+__all__ = [
+    "USUAL",
+    "Count",
+    "Filters",
+    "Mark",
+    "Moved",
+    "Note",
+    "Page",
+    "Redrive",
+    "Report",
+    "Scope",
+]
 
 
 class Redrive(Desk):

@@ -13,6 +13,7 @@ from typing import Unpack
 from redrive import _duration, _json, finding, runs
 from redrive._duration import Duration
 from redrive._transitions import Verb
+from redrive.causes import Causes
 from redrive.driving import Driving
 from redrive.errors import JobNotFound, UsageError
 from redrive.events import TOLD, Event
@@ -23,7 +24,7 @@ from redrive.worker import presence
 from redrive.worker.registry import check_lane
 
 
-class Desk(Driving):
+class Desk(Driving, Causes):
     """Looks at jobs and moves them; `Redrive` is one."""
 
     def get(self, which: str) -> Job:

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TextIO
 
 from redrive._clock import Clock
-from redrive.app import Redrive
+from redrive.app import Redrive, Scope
 from redrive.cli.output import View
 from redrive.config import Config, find
 from redrive.policy import Keep
@@ -100,6 +100,13 @@ class Face:
                 yield bar.update
             return
         yield _Spoken(self, what, total).count
+
+    def say_scope(self, scope: Scope | None) -> None:
+        """Say how far was looked, where no index could answer."""
+        if scope is not None and not self.json:
+            whole = scope.looked == scope.of
+            part = f"all {scope.of:,}" if whole else f"the {scope.looked:,} newest of {scope.of:,}"
+            self.say(f"looked through {part} jobs, one by one")
 
     def say(self, text: str) -> None:
         """Tell a person something on standard error, harmlessly."""

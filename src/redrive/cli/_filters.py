@@ -36,6 +36,11 @@ class Selection:
     """The selection as it was typed, for the record."""
 
     @property
+    def words(self) -> list[str]:
+        """Ids and groups, as the library is asked for them."""
+        return [*self.ids, *(f"G{number}" for number in self.groups)]
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing was asked for at all."""
         return not (self.ids or self.groups or self.filters)

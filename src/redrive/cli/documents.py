@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 
+from redrive.app import Scope
 from redrive.cli.output.plain import iso
 from redrive.job import Act, Attempt, Category, Failure, Group, Job
 from redrive.redact import mask_payload, mask_text, secrets_in
@@ -89,6 +90,11 @@ def group_document(group: Group) -> dict[str, object]:
         "last_seen": iso(group.last_seen),
         "fingerprint": group.fingerprint,
     }
+
+
+def scope_document(scope: Scope | None) -> dict[str, object] | None:
+    """Say how far was looked, where no index could answer."""
+    return None if scope is None else {"looked": scope.looked, "of": scope.of}
 
 
 def act_document(act: Act) -> dict[str, object]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from redrive.app import Page, Redrive, Scope
+from redrive.app import Page, Redrive
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
@@ -14,9 +14,9 @@ from redrive.cli.documents import (
     act_document,
     category_of,
     error_line,
-    group_document,
     group_name,
     job_document,
+    scope_document,
 )
 from redrive.cli.output import Cell, Line, Part, Table, View, When, columns, numbered
 from redrive.job import Job
@@ -134,45 +134,6 @@ def list_(
 
 
 @command(
-    "groups",
-    "redrive groups",
-    "redrive groups --handler 'mail.*'",
-    "redrive groups --state pending --state dead --json",
-)
-@with_filters
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000))
-@click.pass_obj
-def groups(face: Face, /, limit: int, **said: Any) -> None:
-    """Show what jobs died of, the commonest cause first."""
-    selection = selection_of(said)
-    if selection.ids:
-        raise click.UsageError("groups takes filters or groups such as G7, no ids")
-    with face.reading() as app:
-        found, scope = app.tally(*_words(selection), limit=limit, **(selection.filters or {}))
-        now = app.store.now()
-    rows: list[list[Cell]] = [
-        [
-            group.name,
-            group.jobs,
-            group.title,
-            group.category,
-            ", ".join(group.handlers),
-            When(group.first_seen, now),
-            When(group.last_seen, now),
-        ]
-        for group in found
-    ]
-    heads = columns(
-        "group:id", "jobs:number", "cause", "category:word", "handlers", "first:time", "last:time"
-    )
-    parts: list[Part] = [Table(heads, rows)] if rows else [Line("No groups.")]
-    then = f"redrive list {found[0].name}" if found else "redrive status"
-    page = {"limit": limit, "count": len(found), "scope": scope_document(scope)}
-    face.show(View([group_document(group) for group in found], parts, page), then=then)
-    say_scope(face, scope)
-
-
-@command(
     "log",
     "redrive log",
     "redrive log --limit 5 --plain",
@@ -208,13 +169,9 @@ def log(face: Face, limit: int, before: int | None) -> None:
     )
 
 
-def _words(selection: Selection) -> list[str]:
-    return [*selection.ids, *(f"G{number}" for number in selection.groups)]
-
-
 def _found(app: Redrive, selection: Selection, limit: int, cursor: str | None) -> Page:
     """Find a page: of the selection with a cursor, or exactly the jobs that were named."""
-    page = app.find(*_words(selection), limit=limit, cursor=cursor, **(selection.filters or {}))
+    page = app.find(*selection.words, limit=limit, cursor=cursor, **(selection.filters or {}))
     if selection.ids and len(page.jobs) > limit:
         msg = f"{len(page.jobs)} jobs are meant; give --limit {len(page.jobs)} to see them all"
         raise click.UsageError(msg)
@@ -224,7 +181,7 @@ def _found(app: Redrive, selection: Selection, limit: int, cursor: str | None) -
 def _all_ids(app: Redrive, selection: Selection, cursor: str | None) -> list[str]:
     """Give the ids of all that is meant, however many, without keeping the jobs."""
     if cursor is None:
-        return [job.id for job in app.each(*_words(selection), **(selection.filters or {}))]
+        return [job.id for job in app.each(*selection.words, **(selection.filters or {}))]
     ids: list[str] = []
     while cursor is not None:
         page = _found(app, selection, _PAGE, cursor)
@@ -237,25 +194,9 @@ def _show(face: Face, view: View, page: Page) -> None:
     """Show a page of jobs, and say on standard error where it goes on."""
     first = page.jobs[0].id if page.jobs else ""
     face.show(view, then=f"redrive show {first}" if first else "redrive status")
-    say_scope(face, page.scope)
+    face.say_scope(page.scope)
     if page.cursor and not face.json:
         face.say(f"there are more: add --cursor {page.cursor}")
-
-
-def say_scope(face: Face, scope: Scope | None) -> None:
-    """Say how far was looked, where no index could answer."""
-    if scope is not None and not face.json:
-        whole = (
-            f"all {scope.of:,}"
-            if scope.looked == scope.of
-            else f"the {scope.looked:,} newest of {scope.of:,}"
-        )
-        face.say(f"looked through {whole} jobs, one by one")
-
-
-def scope_document(scope: Scope | None) -> dict[str, object] | None:
-    """Give the same for machines."""
-    return None if scope is None else {"looked": scope.looked, "of": scope.of}
 
 
 def _page(page: Page, limit: int) -> dict[str, object]:

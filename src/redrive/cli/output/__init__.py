@@ -39,7 +39,14 @@ class Mark:
     tone: Tone
 
 
-Cell = str | int | None | When | Span | Mark
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How many, one span of time after the other: a small curve on a terminal, numbers elsewhere."""
+
+    numbers: Sequence[int]
+
+
+Cell = str | int | None | When | Span | Mark | Trend
 
 
 @dataclass(frozen=True, slots=True)

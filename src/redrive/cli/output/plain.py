@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from redrive.cli.output import Block, Cell, Facts, Line, Mark, Part, Span, Table, View, When
+from redrive.cli.output import Block, Cell, Facts, Line, Mark, Part, Span, Table, Trend, View, When
 from redrive.redact import inert
 
 NOTHING = "-"
@@ -55,6 +55,8 @@ def cell(value: Cell) -> str:
             said = span(seconds)
         case Mark(marked):
             said = str(marked)
+        case Trend(numbers):
+            said = ",".join(map(str, numbers))
         case str():
             said = inert(value)
         case None:

@@ -16,7 +16,20 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from redrive._duration import words
-from redrive.cli.output import Block, Cell, Column, Facts, Line, Mark, Part, Span, Table, View, When
+from redrive.cli.output import (
+    Block,
+    Cell,
+    Column,
+    Facts,
+    Line,
+    Mark,
+    Part,
+    Span,
+    Table,
+    Trend,
+    View,
+    When,
+)
 from redrive.cli.output.plain import iso
 from redrive.redact import inert
 
@@ -41,6 +54,7 @@ _WORDS = {
     "permanent": "red",
     "crash": "red",
 }
+_STEPS = "▁▂▃▄▅▆▇█"
 _KINDS = {"id": "cyan"}
 
 
@@ -160,11 +174,20 @@ def _text(value: Cell, *, kind: str = "text", limit: int = CELL, full: bool) -> 
             return Text("–" if seconds is None else words(seconds))
         case Mark(number, tone):
             return Text(f"{_SIGNS[tone]}{number:,}", style=_TONES[tone])
+        case Trend(numbers):
+            return Text(_curve(numbers))
         case int():
             return Text(f"{value:,}")
         case str():
             style = _WORDS.get(value, "") if kind == "word" else _KINDS.get(kind, "")
             return Text(_shown(value, limit), style=style)
+
+
+def _curve(numbers: Sequence[int]) -> str:
+    """Draw numbers as steps; whatever is above nothing stands above the ground."""
+    most = max(numbers, default=0)
+    steps = (-(-number * (len(_STEPS) - 1) // most) if most else 0 for number in numbers)
+    return "".join(_STEPS[step] for step in steps)
 
 
 def _moment(at: float | None, now: float | None, *, full: bool) -> str:

@@ -1,0 +1,64 @@
+"""What the jobs of a cause have in common: often the half of an explanation."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+from redrive.app import Redrive
+from redrive.cli.documents import payload_of
+from redrive.job import Group, Job
+from redrive.redact import MASK
+
+HOUR = 3600.0
+SAMPLE = 1000
+"""So many of the newest jobs are looked at."""
+SHARE = 0.8
+"""What fewer than this part of them have is no shared fact."""
+MOST = 10
+DEEP, LONG = 3, 80
+"""How far into a payload, and how long a value may be."""
+
+
+def newest_of(app: Redrive, group: Group) -> list[Job]:
+    """Give the newest dead jobs of a cause, asking for no more time than they need: it is quicker."""
+    for span in (HOUR, 24 * HOUR, 720 * HOUR):
+        if app.deaths(span, 1, groups=[group.number])[group.number][0] >= SAMPLE:
+            page = app.find(group, state="dead", by_change=True, limit=SAMPLE, newer_than=span)
+            return page.jobs
+    return app.find(group, state="dead", by_change=True, limit=SAMPLE).jobs
+
+
+def shared_facts(jobs: list[Job]) -> list[tuple[str, str, float]]:
+    """Give names and values that many of these jobs share, and how many."""
+    if len(jobs) < 2:  # noqa: PLR2004 - one job shares everything with itself
+        return []
+    counted = Counter(fact for job in jobs for fact in set(_facts(job)))
+    often = [
+        (name, value, number / len(jobs))
+        for (name, value), number in counted.items()
+        if number >= SHARE * len(jobs)
+    ]
+    return sorted(often, key=lambda fact: (-fact[2], fact[0]))[:MOST]
+
+
+def _facts(job: Job) -> Iterator[tuple[str, str]]:
+    plain = {"handler": job.handler, "lane": job.lane, "release": job.release}
+    if job.failure:
+        plain |= {"status": job.failure.status, "code": job.failure.code}  # type: ignore[dict-item]
+    yield from ((name, str(value)) for name, value in plain.items() if value is not None)
+    yield from (("tag", tag) for tag in job.tags)
+    yield from _leaves("payload", payload_of(job.payload), DEEP)
+
+
+def _leaves(name: str, value: object, deep: int) -> Iterator[tuple[str, str]]:
+    """Give what stands in a payload by name, as the selector grammar spells it; secrets are left out."""
+    if isinstance(value, dict):
+        if deep:
+            for key, inner in value.items():
+                yield from _leaves(f"{name}.{key}", inner, deep - 1)
+    elif not isinstance(value, list):
+        text = value if isinstance(value, str) else json.dumps(value)
+        if len(text) <= LONG and MASK not in text and name != "payload":
+            yield name, text

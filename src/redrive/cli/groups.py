@@ -1,0 +1,266 @@
+"""Causes: what jobs died of, how it goes on, and what people said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from redrive._duration import seconds
+from redrive.app import Mark as Said
+from redrive.app import Redrive, Scope
+from redrive.cli._command import command
+from redrive.cli._errors import PARTLY
+from redrive.cli._face import Face
+from redrive.cli._filters import selection_of, with_filters
+from redrive.cli._shared import newest_of, shared_facts
+from redrive.cli.documents import error_line, group_document, job_document, scope_document
+from redrive.cli.output import Cell, Facts, Line, Part, Table, Trend, View, When, columns
+from redrive.cli.output.plain import iso
+from redrive.job import Group, Job
+
+HOUR = 3600.0
+SPANS, WIDTH = 12, 2 * HOUR
+"""A trend: a day, in spans of two hours."""
+SAMPLES = 5
+_ALL = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A group, how it goes on and what was said about it."""
+
+    group: Group
+    said: Said
+    trend: list[int]
+    last_hour: int
+    now: float
+
+    @property
+    def status(self) -> str:
+        """Whether it is open, resolved, or back."""
+        return self.said.status(self.group.last_seen)
+
+    def is_new(self, since: float) -> bool:
+        """Whether it was first seen so many seconds ago, or is back."""
+        first = self.group.first_seen
+        return self.status == "regressed" or (first is not None and self.now - first <= since)
+
+
+def look(app: Redrive, groups: Sequence[Group]) -> list[Seen]:
+    """Find out how groups go on."""
+    numbers = [group.number for group in groups]
+    trends, hours = app.deaths(WIDTH, SPANS, groups=numbers), app.deaths(HOUR, 1, groups=numbers)
+    said, now = app.group_marks(), app.store.now()
+    return [
+        Seen(one, said.get(one.number, Said()), trends[one.number], hours[one.number][0], now)
+        for one in groups
+    ]
+
+
+@command(
+    "groups",
+    "redrive groups",
+    "redrive groups --new --sort growth",
+    "redrive groups 'handler:mail.* state:pending,dead' --json",
+)
+@with_filters
+@click.option("--new", is_flag=True, help="Only first seen lately (see --since), or back again.")
+@click.option("--since", default="24h", show_default=True, metavar="TIME", help="What --new means.")
+@click.option(
+    "--sort",
+    default="count",
+    show_default=True,
+    type=click.Choice(["count", "growth", "age"]),
+    help="Most jobs, most deaths in the last hour, or longest known first.",
+)
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000))
+@click.pass_obj
+def groups(face: Face, /, limit: int, *, new: bool, since: str, sort: str, **said: Any) -> None:
+    """Show what jobs died of, the commonest cause first."""
+    selection = selection_of(said)
+    recent = seconds(since, name="--since")
+    if selection.ids:
+        raise click.UsageError("groups takes filters or groups such as G7, no ids")
+    with face.reading() as app:
+        every = new or sort != "count"
+        found, scope = app.tally(
+            *selection.words, limit=_ALL if every else limit, **(selection.filters or {})
+        )
+        rows = look(app, found)
+    rows = [row for row in rows if row.is_new(recent)] if new else rows
+    if sort == "growth":
+        rows.sort(key=lambda row: (-row.last_hour, row.group.number))
+    elif sort == "age":
+        rows.sort(key=lambda row: (row.group.first_seen or 0.0, row.group.number))
+    _show(face, rows[:limit], limit, scope)
+
+
+def _show(face: Face, rows: list[Seen], limit: int, scope: Scope | None) -> None:
+    parts: list[Part] = [table(rows)] if rows else [Line("No groups.")]
+    page = {"limit": limit, "count": len(rows), "scope": scope_document(scope)}
+    then = f"redrive group {rows[0].group.name}" if rows else "redrive status"
+    face.show(View([seen_document(row) for row in rows], parts, page), then=then)
+    face.say_scope(scope)
+
+
+def table(rows: Sequence[Seen], title: str = "", tag: str = "") -> Table:
+    """Give a table of causes."""
+    heads = columns(
+        "group:id", "jobs:number", "cause", "category:word", "handlers", "first:time", "last:time",
+        "last hour:number", "last day:word", "status:word", "note",
+    )  # fmt: skip
+    if not any(row.said.note for row in rows):
+        heads[-1] = columns("note:text:extra")[0]
+    cells: list[list[Cell]] = [
+        [
+            row.group.name,
+            row.group.jobs,
+            row.group.title,
+            row.group.category,
+            ", ".join(row.group.handlers),
+            When(row.group.first_seen, row.now),
+            When(row.group.last_seen, row.now),
+            row.last_hour,
+            Trend(row.trend),
+            row.status,
+            row.said.note or None,
+        ]
+        for row in rows
+    ]
+    return Table(heads, cells, title, tag)
+
+
+def seen_document(row: Seen) -> dict[str, object]:
+    """Give a cause, how it goes on and what was said about it."""
+    return {
+        **group_document(row.group),
+        "status": row.status,
+        "resolved": iso(row.said.resolved),
+        "resolved_by": row.said.by or None,
+        "reason": row.said.reason or None,
+        "note": row.said.note or None,
+        "noted": iso(row.said.noted),
+        "noted_by": row.said.noted_by or None,
+        "deaths_last_hour": row.last_hour,
+        "deaths_last_day": {"span_seconds": WIDTH, "numbers": row.trend},
+    }
+
+
+@command(
+    "group",
+    "redrive group G7",
+    "redrive group G7 note 'the provider knows, ticket 4711'",
+    "redrive group G7 resolve --reason 'fixed in 1.8.3'",
+)
+@click.argument("name", metavar="G7")
+@click.argument("deed", required=False, type=click.Choice(["note", "resolve", "reopen"]))
+@click.argument("text", required=False)
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the act.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be resolved or reopened.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.pass_context
+def group(
+    ctx: click.Context,
+    name: str,
+    deed: str | None,
+    text: str | None,
+    reason: str,
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Show a cause: how it goes on, what its jobs share, what was said about it.
+
+    `note` writes something down for those who come after (an empty text removes it). `resolve` closes
+    its dead jobs and marks it: when the cause kills again, that is a regression. `reopen` undoes it.
+    """
+    face: Face = ctx.obj
+    if (deed == "note") != (text is not None):
+        raise click.UsageError("a text belongs to note, and to nothing else: group G7 note 'TEXT'")
+    if deed == "note":
+        with face.acting() as app:
+            app.mark_group(app.group(name), note=text)
+            face.show(_view(app, app.group(name)), then=f"redrive group {name}")
+    elif deed is None:
+        with face.reading() as app:
+            face.show(_view(app, app.group(name)), then=f"redrive retry {name} --canary 3 --wait")
+    else:
+        _turn(ctx, name, deed, {"reason": reason, "dry_run": dry_run, "yes": yes})
+
+
+def _turn(ctx: click.Context, name: str, deed: str, options: dict[str, Any]) -> None:
+    """Resolve or reopen a group's jobs by the rules of every bulk act, then mark the group."""
+    from redrive.cli import act  # noqa: PLC0415 - looking does not need it
+
+    face: Face = ctx.obj
+    with face.reading() as app:
+        found = app.group(name)
+        state = "dead" if deed == "resolve" else "resolved"
+        some = app.find(found, state=state, limit=1).jobs
+    code = 0
+    if some:
+        try:
+            ctx.invoke(
+                act.resolve if deed == "resolve" else act.reopen, selectors=(name,), **options
+            )
+        except click.exceptions.Exit as stop:
+            code = stop.exit_code
+            if code != PARTLY:
+                raise
+    if not options["dry_run"]:
+        with face.acting() as app:
+            app.mark_group(found, resolved=deed == "resolve", reason=options["reason"])
+        face.say(f"{found.name} is marked as {'resolved' if deed == 'resolve' else 'open'}")
+    ctx.exit(code)
+
+
+def _view(app: Redrive, found: Group) -> View:
+    (seen,) = look(app, [found])
+    jobs = newest_of(app, found)
+    newest, looked, facts = jobs[:SAMPLES], len(jobs), shared_facts(jobs)
+    data = {
+        **seen_document(seen),
+        "shared": [{"fact": name, "value": value, "share": share} for name, value, share in facts],
+        "shared_of": looked,
+        "newest": [job_document(job) for job in newest],
+    }
+    parts: list[Part] = [Facts(_facts(seen))]
+    if facts:
+        title = f"Shared by the {looked:,} newest of {found.jobs:,} jobs"
+        rows: list[list[Cell]] = [[f"{share:.0%}", name, value] for name, value, share in facts]
+        parts.append(Table(columns("share:number", "what:word", "value"), rows, title, "shared"))
+    if newest:
+        parts.append(_newest(newest, seen.now))
+    return View(data, parts)
+
+
+def _facts(seen: Seen) -> list[tuple[str, Cell]]:
+    said, found = seen.said, seen.group
+    always: list[tuple[str, Cell]] = [
+        ("group", found.name),
+        ("cause", found.title),
+        ("status", seen.status),
+        ("dead jobs", found.jobs),
+        ("died in the last hour", seen.last_hour),
+        ("last day", Trend(seen.trend)),
+        ("first seen", When(found.first_seen, seen.now)),
+        ("last seen", When(found.last_seen, seen.now)),
+        ("category", found.category),
+        ("handlers", ", ".join(found.handlers)),
+    ]
+    if said.resolved is not None:
+        why = f": {said.reason}" if said.reason else ""
+        always.append(("resolved by", f"{said.by} at {iso(said.resolved)}{why}"))
+    if said.note:
+        always.append(("note", f"{said.note} ({said.noted_by}, {iso(said.noted)})"))
+    return always
+
+
+def _newest(jobs: list[Job], now: float) -> Table:
+    rows: list[list[Cell]] = [
+        [job.id, When(job.updated, now), job.handler, error_line(job.failure)] for job in jobs
+    ]
+    return Table(columns("id:id", "died:time", "handler", "error"), rows, "Newest", "newest")

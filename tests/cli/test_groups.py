@@ -1,0 +1,175 @@
+"""W1, C2: what jobs died of, how it goes on, what they share, and what people said about it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kit import START
+from redrive import Redrive, State
+from redrive.causes import Mark
+from redrive.testing import ManualClock
+from shopkit import HOUR, ODD, TIMEOUT, WRONG_KEY, Shop, dead_letter, name, tried
+
+
+def data(shop: Shop, *words: str) -> Any:
+    result = shop.run(*words, "--json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)["data"]
+
+
+@pytest.fixture
+def bleeding(empty: Shop) -> Shop:
+    """Three causes: one grows, one is old, one is large."""
+    now = empty.clock.now()
+    many = [
+        *(dead_letter(n, updated=now - 60 * n) for n in range(1, 6)),
+        *(dead_letter(n, ODD, updated=now - 60 * HOUR, created=START - 90 * HOUR) for n in (6, 7)),
+        *(dead_letter(n, WRONG_KEY, updated=now - 20 * HOUR) for n in range(8, 18)),
+    ]
+    empty.add(*many)
+    return empty
+
+
+def test_groups_say_how_they_go_on(bleeding: Shop) -> None:
+    rows = data(bleeding, "groups")
+    assert [(row["group"], row["jobs"], row["deaths_last_hour"]) for row in rows] == [
+        ("G3", 10, 0),
+        ("G1", 5, 5),
+        ("G2", 2, 0),
+    ]
+    trend = rows[1]["deaths_last_day"]
+    assert trend == {"span_seconds": 7200, "numbers": [0] * 11 + [5]}
+    assert rows[0]["deaths_last_day"]["numbers"] == [0, 10] + [0] * 10
+
+
+@pytest.mark.parametrize(
+    ("words", "order"),
+    [
+        (["--sort", "count"], ["G3", "G1", "G2"]),
+        (["--sort", "growth"], ["G1", "G2", "G3"]),
+        (["--sort", "age"], ["G2", "G1", "G3"]),
+        (["--sort", "growth", "--limit", "1"], ["G1"]),
+        (["--new"], ["G3", "G1"]),
+        (["--new", "--since", "1h"], []),
+        (["category:auth,unknown"], ["G3", "G2"]),
+        (["G1", "G2"], ["G1", "G2"]),
+    ],
+)
+def test_groups_are_sorted_and_chosen(bleeding: Shop, words: list[str], order: list[str]) -> None:
+    assert [row["group"] for row in data(bleeding, "groups", *words)] == order
+
+
+def test_a_group_says_what_its_jobs_share(empty: Shop) -> None:
+    """And of how many: what a secret is called is no fact, what it is even less."""
+    regions = ["eu"] * 97 + ["us"] * 3
+    empty.add(
+        *(
+            dead_letter(
+                n,
+                payload=json.dumps(
+                    {"region": region, "order": {"n": n}, "password": "hunter22", "all": [1]}
+                ),
+                release="1.8.2",
+            )
+            for n, region in enumerate(regions, start=1)
+        )
+    )
+    found = data(empty, "group", "G1")
+    shared = {(fact["fact"], fact["value"]): fact["share"] for fact in found["shared"]}
+    assert shared["payload.region", "eu"] == 0.97
+    assert shared["release", "1.8.2"] == 1
+    assert not any("password" in name or "order" in name for name, _ in shared)
+    assert found["shared_of"] == 100
+    assert len(found["newest"]) == 5
+    text = empty.run("group", "g1").stdout
+    assert "shared\t97%\tpayload.region\teu\n" in text
+
+
+def test_a_group_of_many_is_looked_at_in_part(empty: Shop) -> None:
+    now = empty.clock.now()
+    empty.add(*(dead_letter(n, updated=now - n) for n in range(1, 1201)))
+    found = data(empty, "group", "G1")
+    assert (found["jobs"], found["shared_of"]) == (1200, 1000)
+    assert found["newest"][0]["id"] == name(1)
+
+
+def test_a_note_is_kept_with_who_wrote_it(bleeding: Shop) -> None:
+    assert bleeding.run("group", "G1", "note", "ticket 4711").exit_code == 0
+    assert "note\tticket 4711 (ada, 20" in bleeding.run("group", "G1").stdout
+    row = next(row for row in data(bleeding, "groups") if row["group"] == "G1")
+    assert (row["note"], row["noted_by"]) == ("ticket 4711", "ada")
+    assert bleeding.run("group", "G1", "note", "").exit_code == 0
+    assert data(bleeding, "group", "G1")["note"] is None
+    assert [act["verb"] for act in data(bleeding, "log")] == ["note", "note"]
+
+
+def test_resolving_a_group_closes_its_jobs_and_what_comes_after_is_a_regression(
+    bleeding: Shop,
+) -> None:
+    asked = bleeding.run("group", "G1", "resolve")
+    assert asked.exit_code == 2  # five jobs, and nobody to ask
+    assert data(bleeding, "group", "G1")["status"] == "open"
+    done = bleeding.run("group", "G1", "resolve", "--yes", "--reason", "fixed in 1.8.3")
+    assert done.exit_code == 0, done.stderr
+    assert bleeding.state_of(name(1)) == "resolved"
+    found = data(bleeding, "group", "G1")
+    assert (found["status"], found["jobs"], found["reason"]) == ("resolved", 0, "fixed in 1.8.3")
+    bleeding.clock.advance(60)
+    bleeding.add(replace(dead_letter(99), updated=bleeding.clock.now()))
+    found = data(bleeding, "group", "G1")
+    assert (found["status"], found["jobs"]) == ("regressed", 1)
+    assert "G1" in [row["group"] for row in data(bleeding, "groups", "--new", "--since", "1s")]
+    assert {act["verb"] for act in data(bleeding, "log")} == {"resolve", "mark"}
+
+
+def test_reopening_undoes_it(bleeding: Shop) -> None:
+    bleeding.run("group", "G1", "resolve", "--yes")
+    assert bleeding.run("group", "G1", "reopen", "--dry-run").exit_code == 0
+    assert data(bleeding, "group", "G1")["status"] == "resolved"
+    assert bleeding.run("group", "G1", "reopen", "--yes").exit_code == 0
+    found = data(bleeding, "group", "G1")
+    assert (found["status"], found["jobs"]) == ("open", 5)
+
+
+def test_a_group_without_dead_jobs_can_be_marked(empty: Shop) -> None:
+    empty.add(
+        tried(replace(dead_letter(1), state=State.PENDING, reason=None, finished=None), TIMEOUT)
+    )
+    assert empty.run("group", "G1", "resolve").exit_code == 0
+    assert data(empty, "group", "G1")["status"] == "resolved"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["G99"], 3),
+        (["seven"], 2),
+        (["G1", "note"], 2),
+        (["G1", "resolve", "because"], 2),
+        (["G1", "ignore"], 2),
+    ],
+)
+def test_what_makes_no_sense_is_refused(bleeding: Shop, words: list[str], code: int) -> None:
+    result = bleeding.run("group", *words)
+    assert result.exit_code == code
+    assert result.stderr.startswith("error: ")
+
+
+def test_marks_are_for_programs_too() -> None:
+    clock = ManualClock()
+    with Redrive("memory:", clock=clock) as app:
+        app.store.add([dead_letter(1)])
+        app.mark_group("G1", resolved=True, actor="R12", reason="drained")
+        app.mark_group(1, note="seen")
+        mark = app.group_marks()[1]
+        assert mark == Mark(
+            resolved=clock.now(), by="R12", reason="drained", note="seen", noted=clock.now(),
+            noted_by=mark.noted_by,
+        )  # fmt: skip
+        assert mark.status(None) == mark.status(clock.now()) == "resolved"
+        assert mark.status(clock.now() + 1) == "regressed"
+        assert app.mark_group("G1", resolved=False).status(clock.now() + 1) == "open"

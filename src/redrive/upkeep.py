@@ -1,16 +1,20 @@
-"""Looking after a store: taking jobs out of it as lines, and bringing them back."""
+"""Looking after a store: taking jobs out of it as lines, bringing them back, removing them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
-from redrive.job import Act, Job
+from redrive.job import TERMINAL, Act, Job
 from redrive.keeping import Keeper
+from redrive.stores.base import PurgeRule
 
 if TYPE_CHECKING:
     from redrive._portable import Told
+
+_CHUNK = 10_000
 
 
 class Upkeep:
@@ -56,6 +60,26 @@ class Upkeep:
             if added and not dry_run:
                 act = self._act("import", source, reason, actor)
                 self.keeper.store.record(replace(act, done=added, skipped=left))
+
+    def purge(
+        self, ids: Sequence[str], *, target: str = "", reason: str = "", actor: str | None = None
+    ) -> int:
+        """Remove exactly these jobs for good, those of them that are finished; gives how many."""
+        store, removed = self.keeper.store, 0
+        try:
+            for start in range(0, len(ids), _CHUNK):
+                some = frozenset(ids[start : start + _CHUNK])
+                rules = [PurgeRule(state=state, older_than=-inf, ids=some) for state in TERMINAL]
+                removed += len(store.purge(rules, limit=len(some)))
+        finally:
+            if removed:
+                act = self._act("purge", target, reason, actor)
+                store.record(replace(act, done=removed, skipped=len(ids) - removed))
+        return removed
+
+    def migrate(self) -> list[str]:
+        """Bring an older store up to this version; gives the steps taken."""
+        return self.keeper.store.migrate()
 
     def check_payload(self, handler: str, payload: str) -> None:
         """Raise BadPayload unless the handler takes it; one that is not registered here takes all."""

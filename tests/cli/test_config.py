@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -150,3 +151,53 @@ def test_f35_odd_paths_work_or_are_refused_in_one_line(empty: Shop, name: str, s
 )
 def test_two_urls_of_one_store_are_told_from_those_of_two(one: str, other: str, same: bool) -> None:
     assert (_place(one) == _place(other)) is same
+
+
+def shown(shop: Shop, *words: str) -> list[tuple[str, str, str]]:
+    done = shop.run("config", "show", "--json", *words)
+    assert done.exit_code == 0, done.output
+    return [
+        (one["name"], one["value"], one["source"])
+        for one in json.loads(done.stdout)["data"]["settings"]
+    ]
+
+
+def test_config_show_says_who_named_the_store_and_what_was_not_used(
+    empty: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shown(empty)[0] == ("store", "redrive.db", "default")
+    Path("redrive.toml").write_text('store = "file.db"\napp = "shop:app"\n')
+    file = str(empty.folder / "redrive.toml")
+    assert shown(empty)[:2] == [
+        ("store", str(empty.folder / "file.db"), file),
+        ("app", "shop:app", file),
+    ]
+    monkeypatch.setenv("REDRIVE_STORE", "env.db")
+    assert shown(empty)[:2] == [
+        ("store", "env.db", "REDRIVE_STORE"),
+        ("store (not used)", str(empty.folder / "file.db"), file),
+    ]
+    assert [name for name, _, _ in shown(empty, "--store", "said.db")][:3] == [
+        "store",
+        "store (not used)",
+        "store (not used)",
+    ]
+    assert shown(empty, "--store", "said.db")[0] == ("store", "said.db", "option")
+
+
+def test_config_show_hides_secrets(empty: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S17."""
+    monkeypatch.setenv("REDRIVE_STORE", "postgresql://ada:hunter22@db/jobs?password=hunter33")
+    monkeypatch.setenv("TOKEN_A", "hunter44")
+    Path("redrive.toml").write_text(
+        "[endpoints.api]\n"
+        'url = "https://ada:hunter55@api.example/x?sig=hunter66"\n'
+        'token_env = "TOKEN_A"\nsecret_env = ["ONE", "TWO"]\ntoken = "hunter77"\n'
+        'headers = {X-Api-Key = "hunter88", X-Plain = "seen"}\n'
+    )
+    for words in (["--json"], ["--plain"]):
+        assert "hunter" not in empty.run("config", "show", *words).output
+    found = {name: value for name, value, _ in shown(empty)}
+    assert found["endpoints.api.token_env"] == "TOKEN_A (set)"
+    assert found["endpoints.api.secret_env"] == "ONE (not set), TWO (not set)"
+    assert '"seen"' in found["endpoints.api.headers"]

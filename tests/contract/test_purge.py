@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from contract.verbs import (
@@ -155,3 +157,28 @@ def test_a_purged_job_leaves_nothing_behind(store: Store, clock: ManualClock) ->
     assert again.is_new
     assert get(store, "a").history == ()
     assert store.verify().ok
+
+
+def test_named_jobs_go_whatever_their_age_and_no_others(store: Store) -> None:
+    for state in State:
+        bring_to(store, state, f"{state}-a")
+        bring_to(store, state, f"{state}-b")
+    ids = frozenset({*(f"{state}-a" for state in State), "nobody"})
+    rules = [PurgeRule(state=state, older_than=-inf, ids=ids) for state in State]
+    assert sorted(store.purge(rules)) == [("mail", state) for state in sorted(FINISHED)]
+    gone = {f"{state}-a" for state in FINISHED}
+    assert {job.id for job in store.find(Query()).jobs} == {
+        f"{state}-{which}" for state in State for which in "ab"
+    } - gone
+    assert store.verify().ok
+
+
+def test_named_jobs_obey_the_rest_of_the_rule(store: Store, clock: ManualClock) -> None:
+    bring_to(store, State.DEAD, "a")
+    ids = frozenset({"a"})
+    assert store.purge([PurgeRule(state=State.DEAD, older_than=1, ids=ids)]) == []
+    clock.advance(2)
+    other = PurgeRule(state=State.DEAD, older_than=1, ids=ids, handlers=frozenset({"x"}))
+    but = PurgeRule(state=State.DEAD, older_than=1, ids=ids, but=frozenset({"mail"}))
+    assert store.purge([other, but]) == []
+    assert store.purge([PurgeRule(state=State.DEAD, older_than=1, ids=ids)]) != []

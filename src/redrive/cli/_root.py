@@ -50,8 +50,11 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "doctor": ("doctor", "doctor", "What is wrong, or will be, and what to do."),
         "verify": ("keep", "verify", "Look whether everything stored is sound."),
         "cleanup": ("keep", "cleanup", "Remove finished jobs that are old enough."),
+        "purge": ("purge", "purge", "Remove finished jobs for good."),
         "export": ("exchange", "export", "Write jobs to a file, with their history."),
         "import": ("exchange", "import_", "Bring the jobs of such a file in."),
+        "migrate": ("keep", "migrate", "Bring an older store up to this version."),
+        "config": ("config", "config", "The settings in force, and who said so."),
     },
 }
 ALIASES = {"detail": "show"}

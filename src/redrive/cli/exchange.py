@@ -48,7 +48,7 @@ def export(face: Face, /, output: str | None, *, force: bool, **said: Any) -> No
             msg = "this would show payloads with their secrets on the terminal"
             raise Stop("needs_file", msg, hint="add -o FILE, or use a pipe", exits=USAGE)
         with face.reading() as app, explained(selection):
-            for line in app.export_lines(_chosen(app, selection)):
+            for line in app.export_lines(chosen(app, selection)):
                 sys.stdout.write(line + "\n")
         return
     place = Path(output or "")
@@ -58,14 +58,14 @@ def export(face: Face, /, output: str | None, *, force: bool, **said: Any) -> No
         total = sum(count.jobs for count in app.counts()) if selection.is_empty else None
         number = 0
         with face.progress("jobs written", total) as count:
-            for line in app.export_lines(_chosen(app, selection)):
+            for line in app.export_lines(chosen(app, selection)):
                 file.write(line.encode() + b"\n")
                 number += 1
                 count(1)
     _exported(face, place, number)
 
 
-def _chosen(app: Redrive, selection: Selection) -> Iterator[Job]:
+def chosen(app: Redrive, selection: Selection) -> Iterator[Job]:
     """Give the jobs that are meant, each once, whatever their state; without a selection all."""
     if selection.ids:
         yield from {job.id: job for job in map(app.get, selection.ids)}.values()

@@ -14,7 +14,7 @@ from redrive.cli._errors import FAILED, NOTHING, USAGE, Stop
 from redrive.cli._face import Face, same_line
 from redrive.cli._load import load_app
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
-from redrive.errors import StoreMissing
+from redrive.errors import StoreForeign, StoreMissing
 from redrive.policy import Keep
 from redrive.worker.registry import check_name
 
@@ -119,6 +119,24 @@ def _report_view(report: Report, steps: list[str]) -> View:
         rows = [[p.where, p.what, p.remedy] for p in report.problems]
         parts.append(Table(columns("where", "what", "remedy"), rows, "Problems", "problem"))
     return View(data, parts)
+
+
+@command("migrate", "redrive migrate", "redrive migrate --json", "redrive migrate --store jobs.db")
+@click.pass_obj
+def migrate(face: Face) -> None:
+    """Bring a store that an older Redrive made up to this version; one that is stays as it is."""
+    old = False
+    try:
+        with face.reading():
+            pass
+    except StoreForeign:
+        old = True  # if a newer Redrive wrote it, the next line says so
+    with face.acting() as app:
+        steps = app.migrate()
+        url = app.store.url
+    said = f"{url} is now of this version" if old or steps else f"{url} is up to date"
+    data = {"store": url, "migrated": old or bool(steps)}
+    face.show(View(data, [Line(said, "good")]), then="redrive doctor")
 
 
 @command(

@@ -150,6 +150,8 @@ class PurgeRule:
     """Only these; None is every handler…"""
     but: frozenset[str] = frozenset()
     """…but these."""
+    ids: frozenset[str] | None = None
+    """Only these jobs; None is every one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -379,6 +379,7 @@ def _is_over(entry: Entry, rule: PurgeRule, now: float) -> bool:
         and now - entry.finished > rule.older_than
         and (rule.handlers is None or handler in rule.handlers)
         and handler not in rule.but
+        and (rule.ids is None or entry.id in rule.ids)
     )
 
 

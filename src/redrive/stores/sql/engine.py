@@ -8,7 +8,7 @@ standing still stands when its job is written.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from redrive._transitions import Verb, amended, claimed, moved, seized
@@ -301,9 +301,7 @@ def _move(
         try:
             number, job = _present(found.get(one), one)
             wait = waits.get(one, 0.0)
-            job = moved(
-                job, verb, actor=act.actor, reason=act.reason, now=now, delay=wait, run=run
-            )
+            job = moved(job, verb, actor=act.actor, reason=act.reason, now=now, delay=wait, run=run)
         except (JobNotFound, Refused, StoreDamaged) as error:
             skipped.append((one, str(error)))
             continue
@@ -352,6 +350,9 @@ def _purge(tx: Tx, rules: Sequence[PurgeRule], limit: int) -> list[tuple[str, St
         if rule.state not in TERMINAL:
             continue
         before = tx.now() - rule.older_than
+        if rule.ids is not None:
+            gone.update(_named(tx, rule, before))
+            continue
         for lane, handler, category, _ in tx.all("kinds", (rule.state.value, 0)):
             if handler in rule.but or not (rule.handlers is None or handler in rule.handlers):
                 continue
@@ -362,3 +363,13 @@ def _purge(tx: Tx, rules: Sequence[PurgeRule], limit: int) -> list[tuple[str, St
         tx.run(query, (tx.array(chosen),))
     tx.run("remove_expired", (tx.now(),))
     return list(chosen.values())
+
+
+def _named(tx: Tx, rule: PurgeRule, before: float) -> Iterator[tuple[int, tuple[str, State]]]:
+    """Give those of a rule's own jobs that it removes, locked until they are gone."""
+    for number, job in map(job_from_row, tx.all("to_change", (tx.array(rule.ids or ()),))):
+        allowed = job.handler not in rule.but and (
+            rule.handlers is None or job.handler in rule.handlers
+        )
+        if allowed and job.state is rule.state and (job.finished or 0.0) < before:
+            yield number, (job.handler, job.state)

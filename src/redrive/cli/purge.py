@@ -1,0 +1,118 @@
+"""Removing finished jobs for good: the one deed that nothing undoes."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any
+
+import click
+
+from redrive.app import Redrive
+from redrive.cli._command import command
+from redrive.cli._errors import CONFLICT, FAILED, NOTHING, PARTLY, USAGE, Stop
+from redrive.cli._face import Face, same_line
+from redrive.cli._filters import Selection, explained, selection_of, with_filters
+from redrive.cli.exchange import chosen
+from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+from redrive.job import TERMINAL, State
+
+SAMPLES = 5
+
+
+@command(
+    "purge",
+    "redrive purge 'state:resolved age:>30d' --dry-run",
+    "redrive purge G7 --state dead",
+    "redrive purge --state completed --yes",
+)
+@with_filters
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the act.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def purge(face: Face, /, reason: str, *, dry_run: bool, yes: bool, **said: Any) -> None:
+    """Remove finished jobs for good: completed, resolved or dead ones. Nothing undoes it.
+
+    Pending and running jobs are never removed. `redrive cleanup` removes by age and policy.
+    """
+    selection = selection_of(said)
+    if selection.is_empty:
+        raise click.UsageError("say which jobs: ids, a group such as G7, or filters")
+    with face.opened(read_only=dry_run) as app:
+        plan = _Plan(app, selection)
+        if not plan.ids and not plan.left:
+            raise Stop("nothing_matched", "nothing matched", exits=NOTHING)
+        if dry_run:
+            then = same_line(without="--dry-run") if plan.ids else ""
+            face.show(View({"dry_run": True, **plan.document()}, plan.parts()), then=then)
+            return
+        if plan.ids and not yes:
+            _ask(face, plan)
+        removed = app.purge(plan.ids, target=selection.asked, reason=reason) if plan.ids else 0
+    data = {**plan.document(), "removed": removed, "skipped": plan.matched - removed}
+    pairs: list[tuple[str, Cell]] = [
+        ("matched", plan.matched),
+        ("removed", removed),
+        ("skipped", plan.matched - removed),
+    ]
+    face.show(View(data, [Facts(pairs)]), then="redrive log")
+    if removed < len(plan.ids) or not removed:
+        raise click.exceptions.Exit(PARTLY if removed else CONFLICT)
+
+
+class _Plan:
+    """The frozen set, and what of it must stay."""
+
+    def __init__(self, app: Redrive, selection: Selection) -> None:
+        self.ids: list[str] = []
+        self.states: Counter[State] = Counter()
+        self.left: Counter[State] = Counter()
+        self.samples: list[list[Cell]] = []
+        with explained(selection):
+            for job in chosen(app, selection):
+                if job.state not in TERMINAL:
+                    self.left[job.state] += 1
+                    continue
+                self.ids.append(job.id)
+                self.states[job.state] += 1
+                if len(self.samples) < SAMPLES:
+                    self.samples.append([job.id, job.state, job.handler])
+
+    @property
+    def matched(self) -> int:
+        return len(self.ids) + self.left.total()
+
+    def document(self) -> dict[str, object]:
+        return {
+            "matched": self.matched,
+            "eligible": len(self.ids),
+            "states": {state.value: number for state, number in self.states.items()},
+            "ineligible": {state.value: number for state, number in self.left.items()},
+        }
+
+    def parts(self) -> list[Part]:
+        pairs: list[tuple[str, Cell]] = [("matched", self.matched), ("would remove", len(self.ids))]
+        pairs += [(f"  {state}", number) for state, number in self.states.items()]
+        parts: list[Part] = [Facts(pairs)]
+        parts += [
+            Line(f"{number:,} {state} jobs stay: they are not finished", "warn")
+            for state, number in self.left.items()
+        ]
+        if self.samples:
+            heads = columns("id:id", "state:word", "handler")
+            parts.append(Table(heads, self.samples, "Some of them", "sample"))
+        return parts
+
+
+def _ask(face: Face, plan: _Plan) -> None:
+    number = len(plan.ids)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        msg = f"{number} jobs would be removed for good and there is no terminal to ask on"
+        raise Stop("needs_yes", msg, hint="add --yes, or look first with --dry-run", exits=USAGE)
+    face.preview(View(None, plan.parts()))
+    said = click.prompt(
+        f"Type {number} to remove them for good", err=True, default="", show_default=False
+    )
+    if said.strip().replace(",", "") != str(number):
+        raise Stop("declined", "nothing was changed", exits=FAILED)

@@ -221,14 +221,17 @@ class Desk(Driving, Causes):
         """Give the notes of live workers; the value says where each runs and what it serves."""
         return self.keeper.store.notes(presence.WORKER)
 
-    def unserved(self) -> list[str]:
-        """Give the lanes with due jobs that no live worker serves; those wait and spend nothing."""
+    def unserved(self, counts: Sequence[Count] | None = None) -> list[str]:
+        """Give the lanes with due jobs that no live worker serves; those wait and spend nothing.
+
+        Who has just counted the jobs spares the store a second time.
+        """
         store = self.keeper.store
         now, lanes = store.now(), presence.served(store, "lanes")
         return sorted(
             {
                 count.lane
-                for count in store.counts()
+                for count in (store.counts() if counts is None else counts)
                 if count.state is State.PENDING and count.oldest is not None and count.oldest <= now
             }
             - lanes

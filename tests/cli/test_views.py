@@ -12,10 +12,38 @@ from shopkit import HOUR, TIMEOUT, Shop, dead_letter, name, tried
 
 
 def test_a_store_without_errors_is_called_healthy(empty: Shop) -> None:
-    empty.add(make_job(name(1), due=empty.clock.now() - 599))
-    result = empty.run("status")
-    assert result.stdout.splitlines()[0] == "No errors detected - system is healthy!"
-    assert json.loads(empty.run("status", "--json").stdout)["data"]["healthy"] is True
+    now = empty.clock.now()
+    empty.add(make_job(name(1), due=now - 599))
+    first = empty.run("status").stdout.splitlines()[0]
+    assert first == "jobs are due that no worker serves, in the lane mail: is a worker running?"
+    assert json.loads(empty.run("status", "--json").stdout)["data"]["healthy"] is False
+    with empty.app() as app:
+        value = json.dumps({"host": "w3", "pid": 7, "lanes": ["mail"], "handlers": ["mail"]})
+        app.store.note("worker:x", value, expires_in=30)
+    assert empty.run("status").stdout.splitlines()[0] == "No errors detected - system is healthy!"
+    data = json.loads(empty.run("status", "--json").stdout)["data"]
+    assert data["healthy"] is True
+    assert data["workers"] == [{"host": "w3", "pid": 7, "lanes": ["mail"]}]
+
+
+def test_status_says_whether_it_grows(empty: Shop) -> None:
+    now = empty.clock.now()
+    ages = [30, 500, 3000, 5000, 23.5 * HOUR, 30 * HOUR]
+    empty.add(*(dead_letter(n, updated=now - age) for n, age in enumerate(ages, start=1)))
+    data = json.loads(empty.run("status", "--json").stdout)["data"]
+    assert (data["died_last_10_minutes"], data["died_last_hour"]) == (2, 3)
+    assert data["deaths_last_day"]["numbers"] == [1, *[0] * 21, 1, 3]
+    assert data["groups"][0]["deaths_last_hour"] == 3
+
+
+def test_status_shows_runs_that_are_not_over(shop: Shop) -> None:
+    with shop.app() as app:
+        run = app.drive("G1", name="stripe")
+    data = json.loads(shop.run("status", "--json").stdout)["data"]
+    assert [(r["run"], r["state"], r["name"], r["total"]) for r in data["runs"]] == [
+        (run.id, "live", "stripe", run.total)
+    ]
+    assert f"run\t{run.id}\tlive\t{run.total}\t" in shop.run("status").stdout
 
 
 def test_what_has_been_due_for_long_is_not_healthy(empty: Shop) -> None:

@@ -11,13 +11,17 @@ from redrive._duration import words
 from redrive.app import Count, Note, Redrive
 from redrive.cli._command import command
 from redrive.cli._face import Face
-from redrive.cli.documents import HOPELESS, group_document
-from redrive.cli.output import Cell, Facts, Line, Mark, Part, Span, Table, View, columns
+from redrive.cli.documents import HOPELESS
+from redrive.cli.groups import Seen, look, seen_document, table
+from redrive.cli.output import Cell, Facts, Line, Mark, Part, Span, Table, Trend, View, columns
 from redrive.cli.output.plain import iso
-from redrive.job import Category, Group, State
+from redrive.job import Category, State
+from redrive.runs import Run
+from redrive.worker import presence
 
 TOP = 5
 """How many causes are shown, and how many lanes are named."""
+_COUNTED = ("waiting", "working", "succeeded", "failed")
 LATE = 600.0
 """Seconds. What has been due for longer is not only waiting for the next pass of a worker."""
 
@@ -41,9 +45,15 @@ class Standing:
     durability: str
     now: float
     counts: list[Count]
-    groups: list[Group]
+    groups: list[Seen]
     pauses: list[Note]
     unserved: list[str]
+    workers: list[Note]
+    runs: list[Run]
+    minutes: list[int]
+    """How many died in each ten minutes of the last hour."""
+    day: list[int]
+    """How many died in each hour of the last day."""
 
     def total(self, state: State) -> int:
         """Count the jobs of a state."""
@@ -76,7 +86,8 @@ class Standing:
     @property
     def healthy(self) -> bool:
         """Whether nothing failed, nothing is dead and nothing waits for a worker that is not there."""
-        return not self.failed and not self.total(State.DEAD) and not self.overdue()
+        bad = self.failed or self.total(State.DEAD) or self.overdue() or self.unserved
+        return not bad
 
     def overdue(self) -> list[Overdue]:
         """Give the lanes with jobs that should have run long ago, the oldest first."""
@@ -111,7 +122,7 @@ def status(face: Face) -> None:
     with face.reading() as app:
         standing = _look(app)
     if standing.groups:
-        then = f"redrive list {standing.groups[0].name}"
+        then = f"redrive group {standing.groups[0].group.name}"
     elif standing.failed:
         then = "redrive failed"
     else:
@@ -120,14 +131,19 @@ def status(face: Face) -> None:
 
 
 def _look(app: Redrive) -> Standing:
+    counts = app.counts()
     return Standing(
         url=app.store.url,
         durability=app.store.durability,
         now=app.store.now(),
-        counts=app.counts(),
-        groups=app.groups(limit=TOP),
+        counts=counts,
+        groups=look(app, app.groups(limit=TOP)),
         pauses=app.pauses(),
-        unserved=app.unserved(),
+        unserved=app.unserved(counts),
+        workers=app.workers(),
+        runs=[run for run in app.runs() if not run.is_over],
+        minutes=app.deaths(600, 6)[0],
+        day=app.deaths(3600, 24)[0],
     )
 
 
@@ -143,8 +159,12 @@ def _parts(at: Standing) -> list[Part]:
                 ("Failed", Mark(at.failed, "warn" if at.failed else "good")),
                 ("Dead letter queue", Mark(dead, "bad" if dead else "good")),
                 ("Retry candidates", Mark(at.candidates, "warn" if at.candidates else "good")),
+                ("Died in 10 min", at.minutes[-1]),
+                ("Died in 1 h", sum(at.minutes)),
+                ("Deaths in 24 h", Trend(at.day)),
                 ("Oldest due", Span(at.age(State.PENDING))),
                 ("Oldest dead", Span(at.age(State.DEAD))),
+                ("Workers", len(at.workers)),
                 ("Store", at.url),
                 ("Durability", at.durability),
             ],
@@ -157,9 +177,9 @@ def _parts(at: Standing) -> list[Part]:
         rows: list[list[Cell]] = [[name or "none", failed, died] for name, failed, died in found]
         parts.append(Table(heads, rows, "By category", "category"))
     if at.groups:
-        heads = columns("group:id", "jobs:number", "category:word", "cause")
-        causes: list[list[Cell]] = [[g.name, g.jobs, g.category, g.title] for g in at.groups]
-        parts.append(Table(heads, causes, "Top causes of death", "group"))
+        parts.append(table(at.groups, "Top causes of death", "group"))
+    if at.runs:
+        parts.append(_run_table(at))
     if at.pauses:
         heads = columns("lane:id", "by", "left:number", "reason")
         held: list[list[Cell]] = [
@@ -175,6 +195,22 @@ def _parts(at: Standing) -> list[Part]:
     return parts
 
 
+def _run_table(at: Standing) -> Table:
+    heads = columns(
+        "run:id", "state:word", "jobs:number", *(f"{name}:number" for name in _COUNTED), "name"
+    )
+    rows: list[list[Cell]] = [
+        [run.id, run.phase, run.total, *(getattr(run.counts, name) for name in _COUNTED), run.name]
+        for run in at.runs
+    ]
+    return Table(heads, rows, "Runs", "run")
+
+
+def _worker(note: Note) -> dict[str, object]:
+    found = presence.read(note)
+    return {name: found.get(name) for name in ("host", "pid", "lanes")}
+
+
 def _overdue_lines(at: Standing) -> list[str]:
     """Say in words which lanes nobody works on; a paused one has its own reason."""
     late = at.overdue()
@@ -186,17 +222,22 @@ def _overdue_lines(at: Standing) -> list[str]:
     if held:
         said = _waiting_words(at, held)
         lines.append(f"{said}: the lane is paused, `redrive resume LANE` lets it go on")
+    if at.unserved and not late:
+        lanes = _few(at.unserved)
+        lines.append(f"jobs are due that no worker serves, in {lanes}: is a worker running?")
     return lines
 
 
+def _few(lanes: list[str]) -> str:
+    more = f" and {len(lanes) - TOP} more" if len(lanes) > TOP else ""
+    return f"{'the lane' if len(lanes) == 1 else 'the lanes'} {', '.join(lanes[:TOP])}{more}"
+
+
 def _waiting_words(at: Standing, late: list[Overdue]) -> str:
-    names = ", ".join(one.lane for one in late[:TOP])
-    more = f" and {len(late) - TOP} more" if len(late) > TOP else ""
-    lanes = "the lane" if len(late) == 1 else "the lanes"
     since = words(at.now - late[0].due)
     number = sum(one.pending for one in late)
     jobs = "1 job" if number == 1 else f"{number:,} jobs"
-    return f"{jobs} pending in {lanes} {names}{more}, the oldest due for {since}"
+    return f"{jobs} pending in {_few([one.lane for one in late])}, the oldest due for {since}"
 
 
 def lane_of(note: Note) -> str:
@@ -227,7 +268,16 @@ def _document(at: Standing) -> dict[str, object]:
             {"category": name, "failed": failed, "dead": died}
             for name, failed, died in at.categories()
         ],
-        "groups": [group_document(group) for group in at.groups],
+        "groups": [seen_document(row) for row in at.groups],
+        "died_last_10_minutes": at.minutes[-1],
+        "died_last_hour": sum(at.minutes),
+        "deaths_last_day": {"span_seconds": 3600, "numbers": at.day},
+        "workers": [_worker(note) for note in at.workers],
+        "runs": [
+            {"run": run.id, "state": run.phase, "name": run.name or None, "total": run.total}
+            | {name: getattr(run.counts, name) for name in _COUNTED}
+            for run in at.runs
+        ],
         "pauses": [
             {
                 "lane": lane_of(note),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ptykit import on_terminal
-from redrive.cli._hidden import hide
+from redrive._hidden import hide
 from redrive.errors import BadPayload
 from shopkit import Shop, dead_letter, name
 

@@ -17,11 +17,11 @@ from pathlib import Path
 import click
 
 from redrive import _json
+from redrive._hidden import Hidden, hide
 from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._face import Face
-from redrive.cli._hidden import Hidden, hide
 from redrive.cli._load import program_of
 from redrive.cli.documents import payload_text
 from redrive.cli.output import Block, Line, Part, View

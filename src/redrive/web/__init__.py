@@ -1,0 +1,1 @@
+"""Redrive over HTTP: health for probes, metrics, and a JSON API for every language."""

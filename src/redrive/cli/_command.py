@@ -3,13 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import click
 
 from redrive.cli._face import Face
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 Function = Callable[..., None]
+Kind = Literal["selector", "id", "lane", "group", "run"]
+
+
+class Word(click.types.StringParamType):
+    """A text that the shell can complete from what is in the store."""
+
+    KINDS: ClassVar[dict[str, Kind]] = {
+        "selectors": "selector",
+        "ID": "id",
+        "G7": "group",
+        "R12": "run",
+        "lane": "lane",
+    }
+    """By what stands for it in the help, or by name."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind: Kind = kind
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002 - click's signature
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Give what may be meant; nothing where the store does not answer."""
+        from redrive.cli.completion import suggestions  # noqa: PLC0415 - only a shell asks
+
+        return suggestions(ctx.ensure_object(Face), self.kind, incomplete)
 
 
 class Command(click.Command):
@@ -18,7 +49,12 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: tuple[str, ...] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
-        self.params += shared()
+        taken = {name for param in self.params for name in param.opts}
+        self.params += [param for param in shared() if not taken.intersection(param.opts)]
+        for param in self.params:
+            kind = Word.KINDS.get(param.metavar or "") or Word.KINDS.get(param.name or "")
+            if kind is not None and param.type is click.STRING:
+                param.type = Word(kind)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples first: they are what people look for."""
@@ -42,27 +78,33 @@ def write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) ->
 
 def shared() -> list[click.Parameter]:
     """Give the options that stand before or after any command."""
+    flags = {
+        "--plain": "Stable plain text, tabs between values (the default in a pipe).",
+        "--json": "One JSON document.",
+        "--jsonl": "One JSON document a line, of lists.",
+        "--no-color": "Without colours, as with NO_COLOR=1.",
+        "--quiet": "Only what was asked for: no next command, no progress.",
+        "--verbose": "Say more about what is done.",
+    }
+    short = {"--quiet": ["-q"], "--verbose": ["-v"]}
+    store = click.Option(
+        ["--store"],
+        metavar="URL",
+        help="The store: a path (SQLite), jsonl:PATH or postgresql://…",
+        expose_value=False,
+        callback=_keep,
+    )
     return [
-        click.Option(
-            ["--store"],
-            metavar="URL",
-            help="The store: a path (SQLite), jsonl:PATH or postgresql://…",
-            expose_value=False,
-            callback=_keep,
-        ),
-        click.Option(
-            ["--plain"],
-            is_flag=True,
-            help="Stable plain text, tabs between values (the default in a pipe).",
-            expose_value=False,
-            callback=_keep,
-        ),
-        click.Option(
-            ["--json"],
-            is_flag=True,
-            help="One JSON document.",
-            expose_value=False,
-            callback=_keep,
+        store,
+        *(
+            click.Option(
+                [name, *short.get(name, [])],
+                is_flag=True,
+                help=words,
+                expose_value=False,
+                callback=_keep,
+            )
+            for name, words in flags.items()
         ),
     ]
 
@@ -74,5 +116,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
         raise click.BadParameter("a store must have a name", ctx=ctx, param=param)
     if value and param.name:
         setattr(face, param.name, value)
+    if face.jsonl:
+        face.json = True
     if face.json and face.plain:
         raise click.UsageError("give --json or --plain, not both", ctx=ctx)

@@ -7,6 +7,7 @@ open the store read-only and never make one.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -33,6 +34,10 @@ class Face:
         self.store: str | None = None
         self.plain = False
         self.json = False
+        self.jsonl = False
+        self.no_color = False
+        self.quiet = False
+        self.verbose = False
 
     @cached_property
     def config(self) -> Config:
@@ -60,7 +65,7 @@ class Face:
         self, *, create: bool = False, read_only: bool = False, keep: Keep | None = None
     ) -> Generator[Redrive]:
         """Open the store, and close it whatever happens."""
-        warn_on_stderr()
+        warn_on_stderr(logging.INFO if self.verbose else logging.WARNING)
         url = self.config.store
         app = Redrive(url, create=create, read_only=read_only, clock=self.clock, keep=keep)
         with app:
@@ -73,18 +78,27 @@ class Face:
         if self.json:
             from redrive.cli.output import document  # noqa: PLC0415
 
-            out.write(document.render(view))
-        elif self.plain or not out.isatty() or not _show_on_terminal(view, out):
+            out.write(document.lines(view) if self.jsonl else document.render(view))
+        elif not self._draws(out) or not _show_on_terminal(view, out):
             from redrive.cli.output import plain  # noqa: PLC0415
 
             out.write(plain.render(view))
         out.flush()
-        if then and not self.json and sys.stderr.isatty():
+        if self.jsonl and view.page and view.page.get("cursor"):
+            self.say(f"there are more: add --cursor {view.page['cursor']}")
+        if then and not self.json and not self.quiet and sys.stderr.isatty():
             self.say(f"next: {then}")
+
+    def _draws(self, out: TextIO) -> bool:
+        """Tell whether tables and colours are wanted; FORCE_COLOR asks for them in a pipe too."""
+        if self.no_color:
+            os.environ["NO_COLOR"] = "1"  # for rich, which looks there
+        forced = os.environ.get("FORCE_COLOR", "") not in {"", "0"}
+        return not self.plain and (out.isatty() or (forced and not self.no_color))
 
     def preview(self, view: View) -> None:
         """Put a view on standard error, for a person who is about to be asked."""
-        if self.plain or self.json or not _show_on_terminal(view, sys.stderr):
+        if self.json or not self._draws(sys.stderr) or not _show_on_terminal(view, sys.stderr):
             from redrive.cli.output import plain  # noqa: PLC0415
 
             sys.stderr.write(plain.render(view))
@@ -95,11 +109,13 @@ class Face:
         """Show on standard error how far a long work is: a bar on a terminal, else a line now and then."""
         import click  # noqa: PLC0415 - loaded long since, where there is a command
 
-        if sys.stderr.isatty():
+        if self.quiet:
+            yield lambda _: None
+        elif sys.stderr.isatty() and not os.environ.get("CI"):
             with click.progressbar(length=total or 0, label=what, file=sys.stderr) as bar:
                 yield bar.update
-            return
-        yield _Spoken(self, what, total).count
+        else:
+            yield _Spoken(self, what, total).count
 
     def say_scope(self, scope: Scope | None) -> None:
         """Say how far was looked, where no index could answer."""

@@ -55,6 +55,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "import": ("exchange", "import_", "Bring the jobs of such a file in."),
         "migrate": ("keep", "migrate", "Bring an older store up to this version."),
         "config": ("config", "config", "The settings in force, and who said so."),
+        "completion": ("completion", "completion", "Let the shell complete what you type."),
     },
 }
 ALIASES = {"detail": "show"}
@@ -136,7 +137,7 @@ class Root(click.Group):
             sys.stderr.write("stopped\n")
             code = INTERRUPTED
         except Exception as error:  # noqa: BLE001 - each is explained, ours with its trace
-            code = _report(error, as_json="--json" in said)
+            code = _report(error, as_json=not {"--json", "--jsonl"}.isdisjoint(said))
         sys.exit(code if isinstance(code, int) else 0)
 
     def _suggestion(self, ctx: click.Context, name: str) -> str:
@@ -193,6 +194,12 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: object) -> Non
     ctx.exit()
 
 
+def _agree(ctx: click.Context, _: click.Parameter, value: object) -> None:
+    """Give --yes to every command that knows it."""
+    if value:
+        ctx.default_map = {name: {"yes": True} for name in root.list_commands(ctx)}
+
+
 root = Root(
     "redrive",
     help="Keeps work that failed: see why, drive it again, or close it with a reason.",
@@ -201,6 +208,13 @@ root = Root(
     context_settings={"help_option_names": ["-h", "--help"]},
     params=[
         *shared(),
+        click.Option(
+            ["--yes", "-y"],
+            is_flag=True,
+            expose_value=False,
+            help="Do not ask.",
+            callback=_agree,
+        ),
         click.Option(
             ["--version"],
             is_flag=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import cast
 
 from redrive.cli.output import View
 
@@ -13,6 +14,13 @@ SCHEMA = 1
 def render(view: View) -> str:
     """Give the whole document."""
     return _text({"schema": SCHEMA, "data": view.data, "page": view.page}, indent=2)
+
+
+def lines(view: View) -> str:
+    """Give one line for each thing of a list, or one for all there is."""
+    found = view.data
+    data = cast("list[object]", found) if isinstance(found, list) else [found]
+    return "".join(_text(one, indent=None) for one in data)
 
 
 def problem(code: str, message: str, hint: str) -> str:

@@ -1,0 +1,70 @@
+"""Completion for shells: the script they load, and what may be meant by a word half typed."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr
+
+import click
+from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
+
+from redrive.app import Redrive
+from redrive.cli._command import Kind, command
+from redrive.cli._face import Face
+from redrive.cli.documents import error_line
+from redrive.errors import RedriveError
+from redrive.redact import inert
+
+NEWEST = 200
+"""So many jobs of each kind are looked through for the beginning of an id."""
+SHORT = 60
+
+
+@command(
+    "completion",
+    "redrive completion bash >> ~/.bashrc",
+    "redrive completion zsh >> ~/.zshrc",
+    "redrive completion fish > ~/.config/fish/completions/redrive.fish",
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the script that lets a shell complete commands, options, ids, groups and lanes."""
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"this version of click knows no {shell}")
+    made = kind(ctx.find_root().command, {}, "redrive", "_REDRIVE_COMPLETE")
+    # Not its own `source`: that of bash starts bash to look at its version.
+    sys.stdout.write(ShellComplete.source(made) + "\n")
+
+
+def suggestions(face: Face, kind: Kind, begun: str) -> list[CompletionItem]:
+    """Give what may be meant by the beginning of a word; a shell that asks hears no complaints."""
+    try:
+        with redirect_stderr(io.StringIO()), face.reading() as app:
+            found = list(_known(app, kind, begun))
+    except (RedriveError, OSError, click.ClickException):
+        return []
+    return [
+        CompletionItem(word, help=inert(words)[:SHORT])
+        for word, words in found
+        if word.upper().startswith(begun.upper())
+    ]
+
+
+def _known(app: Redrive, kind: Kind, begun: str) -> Iterator[tuple[str, str]]:
+    if kind in {"selector", "group"}:
+        for group in app.groups(limit=NEWEST):
+            yield group.name, f"{group.jobs:,} {group.title}"
+    if kind == "run":
+        for run in app.runs():
+            yield f"R{run.number}", run.name
+    if kind == "lane":
+        lanes = {count.lane for count in app.counts()}
+        yield from ((lane, "") for lane in sorted(lanes))
+    if kind == "id" or (kind == "selector" and begun):
+        for state in ("dead", "pending"):
+            for job in app.find(state=state, by_change=True, limit=NEWEST).jobs:
+                yield job.id, f"{state} {job.handler} {error_line(job.failure) or ''}"

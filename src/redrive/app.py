@@ -18,12 +18,12 @@ from redrive._clock import Clock, SystemClock
 from redrive._duration import Duration
 from redrive._log import log
 from redrive.args import Arguments
-from redrive.causes import Mark
 from redrive.desk import Desk
 from redrive.errors import UsageError
 from redrive.events import Listener, Teller
 from redrive.handler import Handler
 from redrive.keeping import Capture, Keeper, Options, Settings, check_key, who
+from redrive.looking import Mark
 from redrive.policy import Keep, Policy
 from redrive.selection import USUAL, Filters
 from redrive.stores import open_store, shown

@@ -7,82 +7,25 @@ frozen first, and is recorded with who did it and why.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Unpack
 
-from redrive import _duration, _json, finding, runs
+from redrive import _duration, _json, finding
 from redrive._duration import Duration
 from redrive._transitions import Verb
 from redrive.causes import Causes
 from redrive.driving import Driving
 from redrive.errors import JobNotFound, UsageError
 from redrive.events import TOLD, Event
-from redrive.job import Act, Group, Job, State
-from redrive.selection import Filters, Target, job_id, read, spelled
-from redrive.stores.base import PAUSE, Count, Moved, Note, Page, Scope
-from redrive.worker import presence
+from redrive.job import Job
+from redrive.looking import Looking
+from redrive.selection import Filters, Target, spelled
+from redrive.stores.base import PAUSE, Moved
 from redrive.worker.registry import check_lane
 
 
-class Desk(Driving, Causes):
+class Desk(Driving, Causes, Looking):
     """Looks at jobs and moves them; `Redrive` is one."""
-
-    def get(self, which: str) -> Job:
-        """Give one job with its whole history, by id or the unique beginning of one."""
-        job = self.keeper.store.get(job_id(self.keeper.store, which))
-        if job is None:
-            msg = f"no job {which!r}"
-            raise JobNotFound(msg)
-        return job
-
-    def find(
-        self,
-        *words: Target,
-        limit: int = 100,
-        cursor: str | None = None,
-        by_change: bool = False,
-        **filters: Unpack[Filters],
-    ) -> Page:
-        """Give a page of jobs, newest first; every word and filter given must hold.
-
-        Words are those of the selector grammar: `app.find("handler:billing.* age:>2h")`. What no index
-        answers is asked job by job, of a bounded number; then the page's `scope` says how many.
-        """
-        wanted = read(words, filters)
-        store = self.keeper.store
-        return finding.find(store, wanted, limit=limit, cursor=cursor, by_change=by_change)
-
-    def each(self, *words: Target, **filters: Unpack[Filters]) -> Iterator[Job]:
-        """Give all jobs that match, newest first, page by page as they are asked for."""
-        return finding.each(self.keeper.store, read(words, filters))
-
-    def counts(self) -> list[Count]:
-        """Count all jobs by state, lane and category."""
-        return self.keeper.store.counts()
-
-    def groups(self, *words: Target, limit: int = 100, **filters: Unpack[Filters]) -> list[Group]:
-        """Give the causes of dead jobs (or of those that are selected), the commonest first."""
-        return self.tally(*words, limit=limit, **filters)[0]
-
-    def tally(
-        self, *words: Target, limit: int = 100, **filters: Unpack[Filters]
-    ) -> tuple[list[Group], Scope | None]:
-        """Give the causes, and how far was looked where no index answers."""
-        return finding.groups(self.keeper.store, read(words, filters), limit)
-
-    def acts(
-        self, *, limit: int = 100, before: int | None = None, run: int | str | None = None
-    ) -> list[Act]:
-        """Give what people did, newest first; the single steps of a run only if it is asked for."""
-        asked = None if run is None else f"R{runs.number_of(run)}"
-        found: list[Act] = []
-        while len(found) < limit:
-            page = self.keeper.store.acts(limit=limit, before=before)
-            found += [act for act in page if runs.is_about(act, asked)]
-            if len(page) < limit:
-                break
-            before = page[-1].number
-        return found[:limit]
 
     def retry(
         self,
@@ -216,27 +159,3 @@ class Desk(Driving, Causes):
         self.keeper.store.note(PAUSE + check_lane(lane), None, durable=True)
         self.keeper.store.record(self._act("resume", lane, reason, actor))
         self.keeper.bus.emit(Event("resumed", detail=lane))
-
-    def workers(self) -> list[Note]:
-        """Give the notes of live workers; the value says where each runs and what it serves."""
-        return self.keeper.store.notes(presence.WORKER)
-
-    def unserved(self, counts: Sequence[Count] | None = None) -> list[str]:
-        """Give the lanes with due jobs that no live worker serves; those wait and spend nothing.
-
-        Who has just counted the jobs spares the store a second time.
-        """
-        store = self.keeper.store
-        now, lanes = store.now(), presence.served(store, "lanes")
-        return sorted(
-            {
-                count.lane
-                for count in (store.counts() if counts is None else counts)
-                if count.state is State.PENDING and count.oldest is not None and count.oldest <= now
-            }
-            - lanes
-        )
-
-    def pauses(self) -> list[Note]:
-        """Give the pauses in force; the name is `pause:` and the lane, the value who and why."""
-        return self.keeper.store.notes(PAUSE)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import redrive
-from redrive.worker import presence
+from redrive.worker import signs
 from shopkit import Shop, dead_letter
 
 PROGRAM = """
@@ -43,7 +43,7 @@ def sign(shop: Shop, **more: object) -> None:
     """Leave the note that a worker leaves."""
     value = {"host": "w1", "pid": 1, "since": 0, "handlers": [], "lanes": [], **more}
     with shop.app() as app:
-        app.store.note(f"{presence.WORKER}{more}", json.dumps(value), expires_in=30)
+        app.store.note(f"{signs.WORKER}{more}", json.dumps(value), expires_in=30)
 
 
 def test_a_sound_store_with_a_worker_is_in_order(sound: Shop) -> None:

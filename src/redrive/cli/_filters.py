@@ -13,10 +13,9 @@ from typing import Any
 import click
 
 from redrive._duration import seconds
-from redrive.app import Filters
 from redrive.errors import JobNotFound, UsageError
 from redrive.job import Category, State
-from redrive.selection import read
+from redrive.selection import Filters, read
 
 _GROUP = re.compile(r"[Gg]\d{1,9}")
 _AGE = re.compile(r"\s*(>=?|<=?)\s*(\S+)\s*")

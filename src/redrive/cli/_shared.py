@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from redrive.app import Redrive
 from redrive.cli.documents import payload_of
 from redrive.job import Group, Job
+from redrive.looking import Looking
 from redrive.redact import MASK
 
 HOUR = 3600.0
@@ -21,7 +21,7 @@ DEEP, LONG = 3, 80
 """How far into a payload, and how long a value may be."""
 
 
-def newest_of(app: Redrive, group: Group) -> list[Job]:
+def newest_of(app: Looking, group: Group) -> list[Job]:
     """Give the newest dead jobs of a cause, asking for no more time than they need: it is quicker."""
     for span in (HOUR, 24 * HOUR, 720 * HOUR):
         if app.deaths(span, 1, groups=[group.number])[group.number][0] >= SAMPLE:

@@ -22,7 +22,7 @@ from redrive.cli._load import find_program
 from redrive.cli.output import Line, Part, Table, View, columns
 from redrive.errors import RedriveError, UsageError
 from redrive.job import State
-from redrive.worker import presence
+from redrive.worker import signs
 
 SKEW, BAD_SKEW = 2.0, 60.0
 """Seconds by which the store's clock may differ from ours."""
@@ -150,7 +150,7 @@ def _clock(app: Redrive) -> Iterator[Finding]:
 
 
 def _workers(app: Redrive) -> Iterator[Finding]:
-    notes = [presence.read(note) for note in app.workers()]
+    notes = [signs.read(note) for note in app.workers()]
     waiting = sum(c.jobs for c in app.counts() if c.state is State.PENDING)
     if not notes:
         level: Level = "bad" if waiting else "warn"

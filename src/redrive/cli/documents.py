@@ -7,11 +7,13 @@ schema version.
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
-from redrive.app import Scope
 from redrive.cli.output.plain import iso
 from redrive.job import Act, Attempt, Category, Failure, Group, Job
-from redrive.redact import mask_payload, mask_text, secrets_in
+
+if TYPE_CHECKING:
+    from redrive.looking import Scope
 
 HOPELESS = frozenset({Category.AUTH, Category.INVALID, Category.PERMANENT})
 """Categories that another try does not help."""
@@ -133,6 +135,8 @@ def payload_of(text: str) -> object:
 
     One that cannot be read (a file edited by hand) is shown as masked text.
     """
+    from redrive.redact import mask_payload, mask_text  # noqa: PLC0415 - lists show no payload
+
     try:
         return mask_payload(json.loads(text))
     except (ValueError, RecursionError):
@@ -147,6 +151,8 @@ def payload_text(text: str) -> str:
 
 def secrets_of(job: Job) -> tuple[str, ...]:
     """Give the secrets in a job's payload, to hide them in its errors too."""
+    from redrive.redact import secrets_in  # noqa: PLC0415
+
     try:
         return secrets_in(json.loads(job.payload))
     except (ValueError, RecursionError):

@@ -9,8 +9,6 @@ from typing import Any
 import click
 
 from redrive._duration import seconds
-from redrive.app import Mark as Said
-from redrive.app import Redrive, Scope
 from redrive.cli._command import command
 from redrive.cli._errors import PARTLY
 from redrive.cli._face import Face
@@ -20,6 +18,8 @@ from redrive.cli.documents import error_line, group_document, job_document, scop
 from redrive.cli.output import Cell, Facts, Line, Part, Table, Trend, View, When, columns
 from redrive.cli.output.plain import iso
 from redrive.job import Group, Job
+from redrive.looking import Looking, Scope
+from redrive.looking import Mark as Said
 
 HOUR = 3600.0
 SPANS, WIDTH = 12, 2 * HOUR
@@ -49,7 +49,7 @@ class Seen:
         return self.status == "regressed" or (first is not None and self.now - first <= since)
 
 
-def look(app: Redrive, groups: Sequence[Group]) -> list[Seen]:
+def look(app: Looking, groups: Sequence[Group]) -> list[Seen]:
     """Find out how groups go on."""
     numbers = [group.number for group in groups]
     trends, hours = app.deaths(WIDTH, SPANS, groups=numbers), app.deaths(HOUR, 1, groups=numbers)
@@ -84,7 +84,7 @@ def groups(face: Face, /, limit: int, *, new: bool, since: str, sort: str, **sai
     recent = seconds(since, name="--since")
     if selection.ids:
         raise click.UsageError("groups takes filters or groups such as G7, no ids")
-    with face.reading() as app:
+    with face.looking() as app:
         every = new or sort != "count"
         found, scope = app.tally(
             *selection.words, limit=_ALL if every else limit, **(selection.filters or {})
@@ -185,7 +185,7 @@ def group(
             app.mark_group(app.group(name), note=text)
             face.show(_view(app, app.group(name)), then=f"redrive group {name}")
     elif deed is None:
-        with face.reading() as app:
+        with face.looking() as app:
             face.show(_view(app, app.group(name)), then=f"redrive retry {name} --canary 3 --wait")
     else:
         _turn(ctx, name, deed, {"reason": reason, "dry_run": dry_run, "yes": yes})
@@ -196,7 +196,7 @@ def _turn(ctx: click.Context, name: str, deed: str, options: dict[str, Any]) -> 
     from redrive.cli import act  # noqa: PLC0415 - looking does not need it
 
     face: Face = ctx.obj
-    with face.reading() as app:
+    with face.looking() as app:
         found = app.group(name)
         state = "dead" if deed == "resolve" else "resolved"
         some = app.find(found, state=state, limit=1).jobs
@@ -217,7 +217,7 @@ def _turn(ctx: click.Context, name: str, deed: str, options: dict[str, Any]) -> 
     ctx.exit(code)
 
 
-def _view(app: Redrive, found: Group) -> View:
+def _view(app: Looking, found: Group) -> View:
     (seen,) = look(app, [found])
     jobs = newest_of(app, found)
     newest, looked, facts = jobs[:SAMPLES], len(jobs), shared_facts(jobs)

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from redrive.app import Page, Redrive
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
@@ -20,6 +19,7 @@ from redrive.cli.documents import (
 )
 from redrive.cli.output import Cell, Line, Part, Table, View, When, columns, numbered
 from redrive.job import Job
+from redrive.looking import Looking, Page
 
 _SHORT = columns(
     "#:number",
@@ -71,7 +71,7 @@ def attempts_of(job: Job) -> str:
 @click.pass_obj
 def dlq(face: Face, limit: int, cursor: str | None) -> None:
     """Show the dead letters, newest first."""
-    with face.reading() as app:
+    with face.looking() as app:
         page = app.find(state="dead", by_change=True, limit=limit, cursor=cursor)
         view = _short(page, limit, app.store.now(), "Dead letter queue is empty!")
     _show(face, view, page)
@@ -88,7 +88,7 @@ def dlq(face: Face, limit: int, cursor: str | None) -> None:
 @click.pass_obj
 def failed(face: Face, limit: int, cursor: str | None) -> None:
     """Show the jobs that failed and wait for their next try, newest first."""
-    with face.reading() as app:
+    with face.looking() as app:
         page = app.find(state="pending", failed=True, by_change=True, limit=limit, cursor=cursor)
         view = _short(page, limit, app.store.now(), "No failed jobs!")
     _show(face, view, page)
@@ -115,7 +115,7 @@ def list_(
 ) -> None:
     """List jobs, newest first; every filter given must hold."""
     selection = selection_of(said)
-    with face.reading() as app, explained(selection):
+    with face.looking() as app, explained(selection):
         if only_ids and limit is None:
             ids = _all_ids(app, selection, cursor)
             page = Page([], None)
@@ -144,7 +144,7 @@ def list_(
 @click.pass_obj
 def log(face: Face, limit: int, before: int | None) -> None:
     """Show what people did: who, what, to which jobs, when and why."""
-    with face.reading() as app:
+    with face.looking() as app:
         acts = app.acts(limit=limit, before=before)
         now = app.store.now()
     heads = columns(
@@ -169,7 +169,7 @@ def log(face: Face, limit: int, before: int | None) -> None:
     )
 
 
-def _found(app: Redrive, selection: Selection, limit: int, cursor: str | None) -> Page:
+def _found(app: Looking, selection: Selection, limit: int, cursor: str | None) -> Page:
     """Find a page: of the selection with a cursor, or exactly the jobs that were named."""
     page = app.find(*selection.words, limit=limit, cursor=cursor, **(selection.filters or {}))
     if selection.ids and len(page.jobs) > limit:
@@ -178,7 +178,7 @@ def _found(app: Redrive, selection: Selection, limit: int, cursor: str | None) -
     return page
 
 
-def _all_ids(app: Redrive, selection: Selection, cursor: str | None) -> list[str]:
+def _all_ids(app: Looking, selection: Selection, cursor: str | None) -> list[str]:
     """Give the ids of all that is meant, however many, without keeping the jobs."""
     if cursor is None:
         return [job.id for job in app.each(*selection.words, **(selection.filters or {}))]

@@ -6,7 +6,7 @@ import shlex
 
 import click
 
-from redrive.app import Redrive
+from redrive._inert import inert
 from redrive.cli._command import command
 from redrive.cli._errors import USAGE, Stop
 from redrive.cli._face import Face
@@ -25,7 +25,8 @@ from redrive.cli.output import Block, Cell, Column, Facts, Part, Span, Table, Vi
 from redrive.cli.output.plain import iso
 from redrive.errors import JobNotFound, UsageError
 from redrive.job import Attempt, Failure, Job, State
-from redrive.redact import inert, mask_text
+from redrive.looking import Looking
+from redrive.redact import mask_text
 
 
 @command(
@@ -38,7 +39,7 @@ from redrive.redact import inert, mask_text
 @click.pass_obj
 def show(face: Face, job_id: str) -> None:
     """Show everything about a job; the unique beginning of its id is enough."""
-    with face.reading() as app:
+    with face.looking() as app:
         job = _masked(_named(app, job_id))
         now = app.store.now()
         # The store's own URL, not what was typed: it holds no password.
@@ -58,7 +59,7 @@ def show(face: Face, job_id: str) -> None:
     face.show(View(data, _parts(job, now, retry)), then="" if retry else "redrive list")
 
 
-def _named(app: Redrive, word: str) -> Job:
+def _named(app: Looking, word: str) -> Job:
     try:
         return app.get(word)
     except (JobNotFound, UsageError):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from redrive._duration import words
-from redrive.app import Count, Note, Redrive
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.documents import HOPELESS
@@ -16,8 +16,11 @@ from redrive.cli.groups import Seen, look, seen_document, table
 from redrive.cli.output import Cell, Facts, Line, Mark, Part, Span, Table, Trend, View, columns
 from redrive.cli.output.plain import iso
 from redrive.job import Category, State
-from redrive.runs import Run
-from redrive.worker import presence
+from redrive.looking import Count, Looking, Note
+from redrive.worker import signs
+
+if TYPE_CHECKING:
+    from redrive.runs import Run
 
 TOP = 5
 """How many causes are shown, and how many lanes are named."""
@@ -119,7 +122,7 @@ class Standing:
 @click.pass_obj
 def status(face: Face) -> None:
     """Show how things stand: what failed, what is dead and of what, what is paused."""
-    with face.reading() as app:
+    with face.looking() as app:
         standing = _look(app)
     if standing.groups:
         then = f"redrive group {standing.groups[0].group.name}"
@@ -130,7 +133,7 @@ def status(face: Face) -> None:
     face.show(View(_document(standing), _parts(standing)), then=then)
 
 
-def _look(app: Redrive) -> Standing:
+def _look(app: Looking) -> Standing:
     counts = app.counts()
     return Standing(
         url=app.store.url,
@@ -141,7 +144,7 @@ def _look(app: Redrive) -> Standing:
         pauses=app.pauses(),
         unserved=app.unserved(counts),
         workers=app.workers(),
-        runs=[run for run in app.runs() if not run.is_over],
+        runs=app.live_runs(),
         minutes=app.deaths(600, 6)[0],
         day=app.deaths(3600, 24)[0],
     )
@@ -207,7 +210,7 @@ def _run_table(at: Standing) -> Table:
 
 
 def _worker(note: Note) -> dict[str, object]:
-    found = presence.read(note)
+    found = signs.read(note)
     return {name: found.get(name) for name in ("host", "pid", "lanes")}
 
 

@@ -10,16 +10,14 @@ import json
 import os
 import socket
 from collections.abc import Mapping
-from typing import Any, Literal, cast
 
 from redrive.job import Category, Failed, State
 from redrive.policy import Policy
-from redrive.stores.base import Note, Query, Store, every
+from redrive.stores.base import Query, every
 from redrive.worker.run import conclude, told
+from redrive.worker.signs import WORKER, served
 from redrive.worker.site import Site
 
-WORKER = "worker:"
-"""What the names of these notes begin with; the holder follows."""
 SIGN_EVERY = 10.0
 _LASTS = 3 * SIGN_EVERY
 PASS_LASTS = 90_000.0
@@ -44,25 +42,6 @@ def sign(site: Site, since: float, *, lasts: float = _LASTS) -> None:
 def leave(site: Site) -> None:
     """Take the note away."""
     site.store.note(WORKER + site.holder, None)
-
-
-def read(note: Note) -> Mapping[str, Any]:
-    """Give what a worker's note says; empty if nobody can read it."""
-    try:
-        value = json.loads(note.value)
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def served(store: Store, what: Literal["handlers", "lanes"]) -> frozenset[str]:
-    """Give the handlers or lanes that some worker serves now."""
-    names: set[str] = set()
-    for note in store.notes(WORKER):
-        found = read(note).get(what)
-        if isinstance(found, list):
-            names.update(str(one) for one in cast("list[object]", found))
-    return frozenset(names)
 
 
 def bury_unserved(site: Site, policy: Policy) -> int:

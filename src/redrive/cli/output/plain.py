@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from redrive._inert import inert
 from redrive.cli.output import Block, Cell, Facts, Line, Mark, Part, Span, Table, Trend, View, When
-from redrive.redact import inert
 
 NOTHING = "-"
 """Stands for a value that is not there."""

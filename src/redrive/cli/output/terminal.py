@@ -16,6 +16,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from redrive._duration import words
+from redrive._inert import inert
 from redrive.cli.output import (
     Block,
     Cell,
@@ -31,7 +32,6 @@ from redrive.cli.output import (
     When,
 )
 from redrive.cli.output.plain import iso
-from redrive.redact import inert
 
 CELL, FACT, BLOCK = 160, 2_000, 20_000
 """How many characters of a table's cell, of a fact, and of a block are shown."""

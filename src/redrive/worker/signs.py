@@ -1,0 +1,31 @@
+"""Reading the signs of life that workers leave; `presence` writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from redrive.stores.base import Note, Store
+
+WORKER = "worker:"
+"""What the names of these notes begin with; the holder follows."""
+
+
+def read(note: Note) -> Mapping[str, Any]:
+    """Give what a worker's note says; empty if nobody can read it."""
+    try:
+        value = json.loads(note.value)
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def served(store: Store, what: Literal["handlers", "lanes"]) -> frozenset[str]:
+    """Give the handlers or lanes that some worker serves now."""
+    names: set[str] = set()
+    for note in store.notes(WORKER):
+        found = read(note).get(what)
+        if isinstance(found, list):
+            names.update(str(one) for one in cast("list[object]", found))
+    return frozenset(names)

@@ -73,7 +73,9 @@ def line_of(job: Job) -> str:
     rest: dict[str, Any] = {"job": head_to_dict(job)}
     if job.history:
         rest["history"] = [attempt_to_dict(attempt) for attempt in job.history]
-    return f"{_START}{_embedded(job.payload)},{encode(rest)[1:]}"
+    line = f"{_START}{_embedded(job.payload)},{encode(rest)[1:]}"
+    # What is no Unicode text (half a character in an old error) goes out as an escape of JSON.
+    return line.encode("utf-8", "backslashreplace").decode()
 
 
 def job_of(raw: bytes) -> Job:
@@ -109,7 +111,7 @@ def read(lines: Iterable[bytes]) -> Iterator[_Read]:
         number += raw.endswith(b"\n")
 
 
-def stored(store: Store, lines: Iterable[bytes], *, dry_run: bool = False) -> Iterator[Told]:
+def stored(store: Store, lines: Iterable[bytes], *, dry_run: bool = False) -> Iterator[list[Told]]:
     """Keep the jobs of lines, some at a time, and tell of each; one that is there stays as it is."""
     batch: list[_Read] = []
     size = 0
@@ -117,25 +119,27 @@ def stored(store: Store, lines: Iterable[bytes], *, dry_run: bool = False) -> It
         batch.append(one)
         size += len(one.raw)
         if len(batch) >= _BATCH or size >= _BATCH_BYTES:
-            yield from _kept(store, batch, dry_run=dry_run)
+            yield _kept(store, batch, dry_run=dry_run)
             batch, size = [], 0
-    yield from _kept(store, batch, dry_run=dry_run)
+    yield _kept(store, batch, dry_run=dry_run)
 
 
-def _kept(store: Store, batch: list[_Read], *, dry_run: bool) -> Iterator[Told]:
+def _kept(store: Store, batch: list[_Read], *, dry_run: bool) -> list[Told]:
     jobs = {one.found.id: one.found for one in reversed(batch) if isinstance(one.found, Job)}
     there = store.find(Query(ids=tuple(jobs), limit=len(jobs))).jobs if jobs else []
     known = {job.id for job in there}
     fresh = [job for job in jobs.values() if job.id not in known]
     wrong = {} if dry_run else dict(_add(store, fresh))
+    told: list[Told] = []
     for one in batch:
         if isinstance(one.found, str):
-            yield one.told("bad", one.found)
+            told.append(one.told("bad", one.found))
         elif one.found.id in wrong:
-            yield one.told("bad", wrong[one.found.id])
+            told.append(one.told("bad", wrong[one.found.id]))
         else:
-            yield one.told("known" if one.found.id in known else "added")
+            told.append(one.told("known" if one.found.id in known else "added"))
             known.add(one.found.id)
+    return told
 
 
 def _add(store: Store, jobs: list[Job]) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ class Upkeep:
         source: str = "",
         reason: str = "",
         actor: str | None = None,
-    ) -> Iterator[Told]:
+    ) -> Generator[Told]:
         """Keep the jobs of such lines, and tell of each line what became of it, as it is asked for.
 
         A job that is there already stays as it is, so a repeat changes nothing. What is taken in is
@@ -52,10 +52,10 @@ class Upkeep:
 
         added = left = 0
         try:
-            for told in _portable.stored(self.keeper.store, lines, dry_run=dry_run):
-                added += told.fate == "added"
-                left += told.fate != "added"
-                yield told
+            for batch in _portable.stored(self.keeper.store, lines, dry_run=dry_run):
+                new = sum(told.fate == "added" for told in batch)
+                added, left = added + new, left + len(batch) - new
+                yield from batch
         finally:
             if added and not dry_run:
                 act = self._act("import", source, reason, actor)

@@ -147,3 +147,27 @@ def _peak(*words: str) -> int:
         [sys.executable, "-c", program, *words], capture_output=True, text=True, check=True
     )
     return int(done.stderr.split()[-1])
+
+
+def test_an_import_that_is_broken_off_is_recorded_as_far_as_it_came(shop: Shop) -> None:
+    with shop.app() as app:
+        text = [line.encode() for line in app.export_lines(app.each())]
+        many = [text[0].replace(name(7).encode(), b"MANY%06d" % one) for one in range(1_200)]
+        told = app.import_lines(many, source="f")
+        next(told)
+        told.close()
+        [act] = app.acts()
+        assert (act.verb, act.target, act.done) == ("import", "f", 500)
+        assert len(list(app.each(handler="mail.send"))) == 503
+
+
+def test_hostile_text_in_a_bad_line_drives_nothing(shop: Shop) -> None:
+    """F106."""
+    good = json.loads(shop.run("export", name(1)).stdout)
+    for value in ("\x1b[2J", "a\x9b31m", "\u202egnp"):
+        good["job"]["handler"] = value
+        Path("f").write_text(json.dumps(good) + "\n")
+        shown = on_terminal("import", "f", env={"NO_COLOR": "1"})
+        assert shown.code == 6
+        assert value not in shown.raw.decode()
+        assert value not in Path("f.bad").read_text()

@@ -9,7 +9,7 @@ import pytest
 
 from kit import START, make_attempt, make_failure, make_job
 from redrive import _portable
-from redrive._portable import job_of, line_of, stored
+from redrive._portable import Told, job_of, line_of
 from redrive.job import Job, Reason, Resolution, State
 from redrive.stores.base import Query, Store
 from redrive.stores.memory import MemoryStore
@@ -64,6 +64,11 @@ def every_kind_of_job() -> list[Job]:
 def lines_of(store: Store) -> list[str]:
     ids = sorted(job.id for job in store.find(Query(limit=1000)).jobs)
     return [line_of(job) for job in map(store.get, ids) if job is not None]
+
+
+def stored(store: Store, lines: list[bytes], *, dry_run: bool = False) -> list[Told]:
+    batches = _portable.stored(store, lines, dry_run=dry_run)
+    return [told for batch in batches for told in batch]
 
 
 def raw(lines: list[str]) -> list[bytes]:
@@ -206,3 +211,9 @@ def test_a_line_that_another_program_wrote_anew_is_read_too() -> None:
     assert job_of(shuffled.encode()).payload == (
         '{"price":10.1,"id":9223372036854775809,"e":"é","name":"雪"}'
     )
+
+
+def test_half_a_character_goes_out_as_an_escape() -> None:
+    line = line_of(make_job("HALF000001", detail="a\udcffb"))
+    assert line.encode().isascii()
+    assert json.loads(line)["job"]["detail"] == "a\udcffb"

@@ -7,7 +7,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -124,9 +124,8 @@ def import_(face: Face, file: str, quarantine: str | None, reason: str, *, dry_r
     bad: list[Told] = []
     with _opened(file) as source, face.opened(read_only=dry_run) as app, _Aside(aside) as rest:
         told = app.import_lines(_lines(source), dry_run=dry_run, source=file, reason=reason)
-        with face.progress(
-            "bytes read", None if file == "-" else Path(file).stat().st_size
-        ) as count:
+        size = None if file == "-" else Path(file).stat().st_size
+        with closing(told), face.progress("bytes read", size) as count:
             for one in told:
                 fates[one.fate] += 1
                 count(len(one.raw))

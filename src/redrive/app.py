@@ -22,6 +22,7 @@ from redrive.desk import Desk
 from redrive.errors import UsageError
 from redrive.events import Listener, Teller
 from redrive.handler import Handler
+from redrive.job import Job
 from redrive.keeping import Capture, Keeper, Options, Settings, check_key, who
 from redrive.looking import Mark
 from redrive.policy import Keep, Policy
@@ -39,6 +40,7 @@ from redrive.worker.registry import (
     check_name,
 )
 from redrive.worker.runs import Driver
+from redrive.worker.site import Alerting, Watcher
 from redrive.worker.turn import Pass
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ __all__ = [
     "Report",
     "Scope",
 ]
+
+_MINUTE = 60.0
 
 
 class Redrive(Desk):
@@ -85,7 +89,10 @@ class Redrive(Desk):
         allow_network: bool = False,
         clock: Clock | None = None,
         rand: Rand = random.random,
+        alerts: Alerting | None = None,
     ) -> None:
+        self.alerts = alerts
+        """Whom to tell of dead letters; see `redrive.alerts`."""
         clock = clock or SystemClock()
         self._where = store if isinstance(store, Store) else config.place_of(store)
         self._policy = policy
@@ -224,12 +231,18 @@ class Redrive(Desk):
         turn.program = self._program
         check_apart(self.keeper.registry, self._needed_program())
         presence.sign(turn, self.keeper.settings.clock.now(), lasts=presence.PASS_LASTS)
+        watcher = self._watcher()
+        if watcher:
+            watcher.tick()
         driver = Driver(turn.store, turn.bus, turn.holder)
         driver.tick()
         tally = turn.run(ignore_waits=ignore_backoff, limit=limit)
         while (not limit or tally.taken < limit) and (let_go := driver.tick()):
             tally += turn.run(only=let_go, limit=limit and limit - tally.taken)
         driver.leave()
+        if watcher:
+            watcher.tick()
+            watcher.leave()
         purged = self.cleanup()
         log.info(
             "pass ended: %d taken, %d succeeded, %d failed, %d died, %d purged",
@@ -242,6 +255,20 @@ class Redrive(Desk):
         if tally.taken and self._queued() == 0:
             log.info("the queue is empty")
         return Pass(tally.taken, tally.succeeded, tally.failed, tally.died, purged)
+
+    def retry_here(self, which: str, *, reason: str = "", actor: str | None = None) -> Job | None:
+        """Drive one job again in this thread; gives it as it is now, or None if it cannot be taken.
+
+        It falls due only later, so that no worker takes it first, but one does if this process dies.
+        """
+        act = self._act("retry", which, reason, actor)
+        moved = self.keeper.store.move([which], "retry", act, delays=[_MINUTE])
+        if not moved.done:
+            return None
+        turn = self.keeper.turn()
+        turn.program = self._program
+        turn.run(only=[which], ignore_waits=True)
+        return self.get(which)
 
     def worker(
         self,
@@ -282,9 +309,13 @@ class Redrive(Desk):
             program=name,
             parent=parent,
             cleanup=self.cleanup,
+            watcher=self._watcher(),
         )
         self._workers.add(worker)
         return worker
+
+    def _watcher(self) -> Watcher | None:
+        return None if self.alerts is None else self.alerts.watch(self)
 
     def _needed_program(self) -> str | None:
         """Look for the name only if a handler asks for it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Unpack
 
@@ -12,11 +12,14 @@ from redrive.errors import JobNotFound, Refused
 from redrive.job import Act, Job
 from redrive.runs import Phase, Run, Spec
 from redrive.selection import Filters, Target, spelled
-from redrive.stores.base import Store
+from redrive.stores.base import Query, Store
 from redrive.upkeep import Upkeep
 from redrive.worker.runs import CHUNK, Driver, close, save, untag
 
 _VERBS: Mapping[Phase, str] = {"paused": "pause", "live": "resume", "cancelled": "cancel"}
+
+_MANY = 20
+"""How many causes of a run are looked after for arrivals."""
 
 
 class Driving(Upkeep):
@@ -73,7 +76,7 @@ class Driving(Upkeep):
         """
         store, act = self.keeper.store, self._act("retry", asked, reason, actor)
         held = self.held_by_runs(jobs)
-        left = [*skipped, *held.items()]
+        left = [*skipped, *((one, f"is part of R{tag}") for one, tag in held.items())]
         ids = [job.id for job in jobs if job.id not in held]
         now, number = store.now(), runs.open_next(store)
         run = Run(number=number, by=act.actor, asked=asked, name=name, reason=reason, created=now)
@@ -82,13 +85,18 @@ class Driving(Upkeep):
         store.record(replace(act, done=run.total, skipped=sum(run.skipped.values()), detail=detail))
         return self.run(number)
 
-    def held_by_runs(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Say which of these jobs belong to a run that is not over, each with the words for it."""
+    def held_by_runs(self, jobs: Iterable[Job]) -> dict[str, int]:
+        """Say which of these jobs are part of a run that is not over, and of which."""
         live = set(runs.book(self.keeper.store)[1])
-        tags = {job.id: abs(job.run or 0) for job in jobs}
-        return {
-            one: f"is part of R{tag}, which is not over" for one, tag in tags.items() if tag in live
-        }
+        return {job.id: abs(job.run) for job in jobs if job.run and abs(job.run) in live}
+
+    def arrived(self, run: Run) -> int:
+        """Count the jobs that died of the run's causes since it was asked for, apart from its own."""
+        store = self.keeper.store
+        since = max(0.0, store.now() - run.created)
+        queries = [Query(group=group, newer_than=since, limit=1) for group in run.groups[:_MANY]]
+        died = sum(group.jobs for query in queries for group in store.groups(query))
+        return max(0, died - (run.counts.same if run.counts else 0))
 
     def runs(self) -> list[Run]:
         """Give the runs that are remembered, newest first, each with how it fares."""

@@ -276,16 +276,22 @@ def tallied(run: Run, waiting: Members, out: Members) -> Counts:
 def stops(run: Run, counts: Counts) -> str:
     """Say why a run must go no further; empty while it may."""
     failed, ended = counts.failed, counts.ended
-    said = f"{failed} of {ended} failed again"
     if run.spec.canary and not run.passed and run.released >= run.spec.canary:
         if counts.working == 0 and failed and _is_too_many(run.spec.stop_on or "1", failed, ended):
-            return f"of its canary {said}"
+            return f"of its canary {failed:,} of {ended:,} failed again"
         if counts.waiting:
             return ""  # judged as a whole, once all of it has ended
-    if not run.spec.stop_on or not counts.waiting:
+    return (
+        too_many(run.spec.stop_on, failed, ended, canary=run.spec.canary) if counts.waiting else ""
+    )
+
+
+def too_many(stop_on: str, failed: int, ended: int, *, canary: int = 0) -> str:
+    """Say how many failed, if that is more than may; a share is judged once enough have ended."""
+    few = stop_on.endswith("%") and ended < max(JUDGED_FROM, canary)
+    if not stop_on or few or not _is_too_many(stop_on, failed, ended):
         return ""
-    few = run.spec.stop_on.endswith("%") and ended < max(JUDGED_FROM, run.spec.canary)
-    return said if not few and _is_too_many(run.spec.stop_on, failed, ended) else ""
+    return f"{failed:,} of {ended:,} failed again"
 
 
 def _is_too_many(stop_on: str, failed: int, ended: int) -> bool:

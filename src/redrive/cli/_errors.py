@@ -9,7 +9,7 @@ import click
 
 from redrive.errors import JobNotFound, KeyConflict, RedriveError, Refused, StoreError, UsageError
 
-DONE, FAILED, USAGE, NOTHING, CONFLICT, STORE, PARTLY = range(7)
+DONE, FAILED, USAGE, NOTHING, CONFLICT, STORE, PARTLY, STOPPED = range(8)
 """The exit codes: part of the public face, so they never change their meaning."""
 
 INTERRUPTED = 130

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from redrive import _transitions
 from redrive._transitions import Verb
@@ -30,6 +30,8 @@ class Plan:
     eligible: list[Job]
     ineligible: list[tuple[str, str]]
     """Ids and why."""
+    runs: Counter[int] = field(default_factory=Counter[int])
+    """How many of these each run has that is not over."""
 
     @property
     def matched(self) -> int:
@@ -52,25 +54,35 @@ class Plan:
         return self.eligible[:SAMPLES]
 
     @property
+    def oldest(self) -> float | None:
+        """Give the time of the longest unchanged of them."""
+        return min((job.updated for job in self.eligible), default=None)
+
+    @property
     def is_single(self) -> bool:
         """Whether it is about one job that was named by its id."""
         return len(self.selection.ids) == 1 and self.matched == 1
 
 
-def make_plan(app: Redrive, verb: Verb, selection: Selection) -> Plan:
-    """Freeze the set and sort it by what the verb can take."""
+def make_plan(app: Redrive, verb: Verb, selection: Selection, *, as_run: bool = False) -> Plan:
+    """Freeze the set and sort it by what the verb can take; a run takes nothing of another's."""
     eligible: list[Job] = []
     ineligible: list[tuple[str, str]] = []
-    for job in _jobs(app, verb, selection):
+    found = list(_jobs(app, verb, selection))
+    jobs = [job for job in found if isinstance(job, Job)]
+    held = app.held_by_runs(jobs) if as_run else {}
+    for job in found:
         if isinstance(job, str):
             ineligible.append((job, MISSING))
             continue
         why = _refusal(job, verb)
+        if job.id in held:
+            why = f"is part of R{held[job.id]}, which is not over"
         if why is None:
             eligible.append(job)
         else:
             ineligible.append((job.id, why))
-    return Plan(verb, selection, eligible, ineligible)
+    return Plan(verb, selection, eligible, ineligible, Counter(held.values()))
 
 
 def still_so(app: Redrive, plan: Plan) -> Plan:

@@ -30,13 +30,15 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "show": ("show", "show", "Everything about one job (also: detail)."),
         "groups": ("groups", "groups", "What jobs died of, the commonest cause first."),
         "group": ("groups", "group", "One cause: how it goes on, what its jobs share; a note."),
+        "runs": ("runs", "runs", "The bulk retries, and how they fare."),
         "log": ("see", "log", "What people did."),
         "policy": ("policies", "policy", "The delays and limits of a policy."),
         "check": ("check", "check", "One line for a monitor, with its exit codes."),
         "explain": ("explain", "explain", "What an error means, and when it is tried again."),
     },
     "Act": {
-        "retry": ("act", "retry", "Drive jobs again."),
+        "retry": ("retry", "retry", "Drive jobs again, many as a run."),
+        "run": ("runs", "run", "One bulk retry: look, watch, pause, resume, cancel."),
         "resolve": ("act", "resolve", "Close jobs: settled another way."),
         "discard": ("act", "discard", "Close jobs that shall never be done."),
         "reopen": ("act", "reopen", "Make closed jobs dead letters again."),
@@ -204,7 +206,8 @@ root = Root(
     "redrive",
     help="Keeps work that failed: see why, drive it again, or close it with a reason.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or needs --yes, 3 nothing matched, "
-    "4 conflict, 5 no store or it does not answer, 6 done but some failed.",
+    "4 conflict, 5 no store or it does not answer, 6 done but some failed, 7 stopped by --stop-on, "
+    "130 interrupted (a run that was followed goes on).",
     context_settings={"help_option_names": ["-h", "--help"]},
     params=[
         *shared(),

@@ -1,4 +1,7 @@
-"""Acting: retry, resolve, discard and reopen, always on exactly the jobs that were previewed."""
+"""Acting: resolve, discard and reopen, always on exactly the jobs that were previewed.
+
+`retry` is made of the same parts; see there.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from redrive.cli._face import Face, same_line
 from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
 from redrive.cli._plan import Plan, make_plan, still_so
 from redrive.cli.documents import error_line, job_document
-from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+from redrive.cli.output import Cell, Facts, Line, Part, Table, View, When, columns
+from redrive.cli.output.plain import iso
 from redrive.selector import no_job
 
 TYPED = 100
@@ -35,7 +39,7 @@ _DONE = {
 }
 
 
-def _acting(function: Function) -> Function:
+def acting(function: Function) -> Function:
     """Give a command the selectors, the filters and the options of every act."""
     options: list[Callable[[Function], Function]] = [
         with_filters,
@@ -51,28 +55,12 @@ def _acting(function: Function) -> Function:
 
 
 @command(
-    "retry",
-    "redrive retry 01J9ZQ4B7V5X2C8D3E6F1G0H4K",
-    "redrive retry G7 --reason 'the API is back'",
-    "redrive retry --all --dry-run",
-)
-@_acting
-def retry(face: Face, **said: Any) -> None:
-    """Drive jobs again.
-
-    Dead ones start a fresh life, pending ones become due now. Groups, filters and --all mean
-    pending and dead jobs unless --state says otherwise.
-    """
-    _act(face, "retry", said)
-
-
-@command(
     "resolve",
     "redrive resolve 01J9ZQ4B7V5X2C8D3E6F1G0H4K --reason 'paid by hand'",
     "redrive resolve G7 --yes",
     "redrive resolve --handler 'mail.*' --age '>7d' --dry-run",
 )
-@_acting
+@acting
 def resolve(face: Face, **said: Any) -> None:
     """Close jobs: the matter is settled another way.
 
@@ -87,7 +75,7 @@ def resolve(face: Face, **said: Any) -> None:
     "redrive discard G7 --reason 'tenant is gone' --dry-run",
     "redrive list --tag test --ids | redrive discard - --reason 'test data' --yes",
 )
-@_acting
+@acting
 def discard(face: Face, **said: Any) -> None:
     """Close jobs that shall never be done; needs a reason.
 
@@ -104,7 +92,7 @@ def discard(face: Face, **said: Any) -> None:
     "redrive reopen G7 --reason 'it is back'",
     "redrive reopen --age '<1h' --dry-run",
 )
-@_acting
+@acting
 def reopen(face: Face, **said: Any) -> None:
     """Make resolved or discarded jobs dead letters again."""
     _act(face, "reopen", said)
@@ -112,25 +100,25 @@ def reopen(face: Face, **said: Any) -> None:
 
 def _act(face: Face, verb: Verb, said: dict[str, Any]) -> None:
     """Freeze, preview, ask, do, report."""
-    selection = _selection(verb, said)
+    selection = chosen(verb, said)
     with face.opened(read_only=said["dry_run"]) as app:
         with explained(selection):
             plan = make_plan(app, verb, selection)
         if plan.is_void:
-            raise _nothing(plan)
+            raise nothing(plan)
         if said["dry_run"]:
             then = same_line(without="--dry-run") if plan.eligible else ""
-            face.show(View(_plan_document(plan), _preview(plan)), then=then)
+            face.show(View(plan_document(plan), preview(plan)), then=then)
             return
         if not plan.eligible:
-            _report(face, plan, 0, plan.ineligible)
+            report(face, plan, 0, plan.ineligible)
             raise click.exceptions.Exit(CONFLICT)
         if not (said["yes"] or plan.is_single):
-            _ask(face, plan)
-        _carry_out(face, app, plan, said["reason"])
+            ask(face, plan)
+        carry_out(face, app, plan, said["reason"])
 
 
-def _nothing(plan: Plan) -> Stop:
+def nothing(plan: Plan) -> Stop:
     """Say that no job is meant, and by which word."""
     missing = [one for one, _ in plan.ineligible]
     said = unquoted(plan.selection)
@@ -145,20 +133,22 @@ def _nothing(plan: Plan) -> Stop:
     return Stop("nothing_matched", said or text, exits=NOTHING)
 
 
-def _carry_out(face: Face, app: Redrive, plan: Plan, reason: str) -> None:
+def carry_out(face: Face, app: Redrive, plan: Plan, reason: str) -> None:
+    """Do it to what is still as it was previewed, and report."""
     checked = still_so(app, plan)
     ids = [job.id for job in checked.eligible]
     moved = app.move(plan.verb, ids, asked=plan.selection.asked, reason=reason) if ids else None
     done = len(moved.done) if moved else 0
     skipped = [*checked.ineligible, *(moved.skipped if moved else [])]
-    _report(face, plan, done, skipped)
+    report(face, plan, done, skipped)
     if not done:
         raise click.exceptions.Exit(CONFLICT)
     if done < len(plan.eligible):
         raise click.exceptions.Exit(PARTLY)
 
 
-def _selection(verb: Verb, said: dict[str, Any]) -> Selection:
+def chosen(verb: Verb, said: dict[str, Any]) -> Selection:
+    """Give the selection of a deed; none at all is refused."""
     selection = selection_of(said)
     if said["everything"]:
         if not selection.is_empty:
@@ -173,27 +163,31 @@ def _selection(verb: Verb, said: dict[str, Any]) -> Selection:
     return selection
 
 
-def _ask(face: Face, plan: Plan) -> None:
+def ask(face: Face, plan: Plan) -> None:
     """Ask a person, once they have seen the plan; without a terminal there is nobody to ask."""
     number = len(plan.eligible)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         msg = f"{plan.verb} would take {number} jobs and there is no terminal to ask on"
         raise Stop("needs_yes", msg, hint="add --yes, or look first with --dry-run", exits=USAGE)
-    face.preview(View(None, _preview(plan)))
+    face.preview(View(None, preview(plan)))
     if number > TYPED:
         said = click.prompt(
             f"Type {number} to {plan.verb} them", err=True, default="", show_default=False
         )
         agreed = said.strip().replace(",", "") == str(number)
     else:
-        agreed = click.confirm(f"{plan.verb.capitalize()} {_jobs(number)}?", err=True)
+        agreed = click.confirm(f"{plan.verb.capitalize()} {count_words(number)}?", err=True)
     if not agreed:
         raise Stop("declined", "nothing was changed", exits=FAILED)
 
 
-def _preview(plan: Plan) -> list[Part]:
+def preview(plan: Plan) -> list[Part]:
+    """Show what would be taken, and what not and why."""
     number = len(plan.eligible)
-    parts: list[Part] = [Facts([("would take", number), ("matched", plan.matched)])]
+    facts: list[tuple[str, Cell]] = [("would take", number), ("matched", plan.matched)]
+    if plan.oldest is not None:
+        facts.append(("oldest", When(plan.oldest)))
+    parts: list[Part] = [Facts(facts)]
     if number:
         split: list[list[Cell]] = [[name, jobs] for name, jobs in plan.handlers.most_common()]
         parts.append(Table(columns("handler", "jobs:number"), split, "By handler", "handler"))
@@ -203,10 +197,11 @@ def _preview(plan: Plan) -> list[Part]:
         ]
         title = "The jobs" if number == len(rows) else f"{len(rows)} of the {number} jobs"
         parts.append(Table(heads, rows, title, "sample"))
-    return parts + _skipped_parts(plan.ineligible, "Cannot be taken")
+    return parts + skipped_parts(plan.ineligible, "Cannot be taken")
 
 
-def _report(face: Face, plan: Plan, done: int, skipped: list[tuple[str, str]]) -> None:
+def report(face: Face, plan: Plan, done: int, skipped: list[tuple[str, str]]) -> None:
+    """Show what was done."""
     word = _DONE[plan.verb]
     data = {
         "verb": plan.verb,
@@ -215,15 +210,15 @@ def _report(face: Face, plan: Plan, done: int, skipped: list[tuple[str, str]]) -
         "skipped": [{"id": one, "why": why} for one, why in skipped],
     }
     parts: list[Part] = [
-        Line(f"{word} {_jobs(done)}", "good" if done else "warn"),
+        Line(f"{word} {count_words(done)}", "good" if done else "warn"),
         Facts([("matched", plan.matched), ("done", done), ("skipped", len(skipped))]),
-        *_skipped_parts(skipped, "Skipped"),
+        *skipped_parts(skipped, "Skipped"),
     ]
     then = "redrive failed" if plan.verb == "retry" else "redrive dlq"
     face.show(View(data, parts), then=then if done else "")
 
 
-def _skipped_parts(skipped: list[tuple[str, str]], title: str) -> list[Part]:
+def skipped_parts(skipped: list[tuple[str, str]], title: str) -> list[Part]:
     """Say why jobs are left: each of a few, the reasons of many."""
     if not skipped:
         return []
@@ -235,17 +230,20 @@ def _skipped_parts(skipped: list[tuple[str, str]], title: str) -> list[Part]:
     return [Table(columns("id:id", "why"), [list(pair) for pair in skipped], title, "left")]
 
 
-def _plan_document(plan: Plan) -> dict[str, object]:
+def plan_document(plan: Plan) -> dict[str, object]:
+    """Give the plan for machines."""
     return {
         "verb": plan.verb,
         "dry_run": True,
         "matched": plan.matched,
         "eligible": len(plan.eligible),
         "handlers": dict(plan.handlers),
+        "oldest": iso(plan.oldest),
         "samples": [job_document(job) for job in plan.samples],
         "ineligible": [{"id": one, "why": why} for one, why in plan.ineligible],
     }
 
 
-def _jobs(number: int) -> str:
+def count_words(number: int) -> str:
+    """Say a number of jobs."""
     return "1 job" if number == 1 else f"{number:,} jobs"

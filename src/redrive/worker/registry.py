@@ -87,6 +87,11 @@ class Registry:
         self._entries[entry.name] = entry
         self._aliases.update(dict.fromkeys((entry.name, *entry.formerly), entry))
 
+    def wrap(self, change: Callable[[Entry], Entry]) -> None:
+        """Put something around every handler, for this process."""
+        self._entries = {name: change(entry) for name, entry in self._entries.items()}
+        self._aliases = {name: self._entries[old.name] for name, old in self._aliases.items()}
+
     def get(self, name: str) -> Entry | None:
         """Give the handler of that name, or None."""
         return self._aliases.get(name)

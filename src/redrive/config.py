@@ -17,7 +17,7 @@ from typing import Any, cast
 from redrive.errors import UsageError
 
 DEFAULT = "redrive.db"
-KEYS = ("store", "app", "endpoints")
+KEYS = ("store", "app", "endpoints", "alerts")
 """What a file may say."""
 
 _OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+]+:")
@@ -34,6 +34,8 @@ class Config:
     """Who named the store: "option", "REDRIVE_STORE", a file's path, or "default"."""
     endpoints: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Any])
     """What `[endpoints.NAME]` says about each, for `app.endpoint`."""
+    alerts: Mapping[str, object] = field(default_factory=dict[str, Any])
+    """What `[alerts]` says, for `redrive.alerts`."""
     unknown: tuple[str, ...] = ()
     """Keys of the file that mean nothing here, most likely misspelled."""
     file: Path | None = None
@@ -52,7 +54,10 @@ def find(
     file, table = _nearest(directory or Path.cwd())
     app, kept = _text(table, "app", file), _text(table, "store", file)
     unknown = tuple(key for key in table if key not in KEYS)
-    base = Config(app=app, endpoints=_endpoints(table, file), unknown=unknown, file=file)
+    alerts = {} if file is None else _section(table, "alerts", file=file) or {}
+    base = Config(
+        app=app, endpoints=_endpoints(table, file), alerts=alerts, unknown=unknown, file=file
+    )
     for source, value in said.items():
         if value:
             return replace(base, store=value, source=source)

@@ -13,18 +13,18 @@ from collections.abc import Mapping
 
 from redrive.job import Category, Failed, State
 from redrive.policy import Policy
-from redrive.stores.base import Query, every
+from redrive.stores.base import Query, Store, every
 from redrive.worker.run import conclude, told
-from redrive.worker.signs import WORKER, served
+from redrive.worker.signs import SERVES, WORKER, served
 from redrive.worker.site import Site
 
 SIGN_EVERY = 10.0
-_LASTS = 3 * SIGN_EVERY
+LASTS = 3 * SIGN_EVERY
 PASS_LASTS = 90_000.0
 """Seconds for which a pass counts: a day and an hour, for those that run once a day."""
 
 
-def sign(site: Site, since: float, *, lasts: float = _LASTS) -> None:
+def sign(site: Site, since: float, *, lasts: float = LASTS) -> None:
     """Say that this process serves its handlers."""
     from redrive import __version__  # noqa: PLC0415 - the package imports us
 
@@ -33,10 +33,16 @@ def sign(site: Site, since: float, *, lasts: float = _LASTS) -> None:
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "since": since,
+        "lasts": lasts,
         "handlers": sorted(site.registry.names()),
         "lanes": sorted({entry.lane for entry in site.registry}),
     }
     site.store.note(WORKER + site.holder, json.dumps(value), expires_in=lasts)
+
+
+def serve(store: Store, name: str) -> None:
+    """Say that this process runs the jobs of one handler and lane apart from its worker."""
+    store.note(SERVES + name, "{}", expires_in=2 * LASTS)
 
 
 def leave(site: Site) -> None:

@@ -10,6 +10,8 @@ from redrive.stores.base import Note, Store
 
 WORKER = "worker:"
 """What the names of these notes begin with; the holder follows."""
+SERVES = "serves:"
+"""Notes about what is served apart from workers: the name of a handler and lane follows."""
 
 
 def read(note: Note) -> Mapping[str, Any]:
@@ -23,7 +25,7 @@ def read(note: Note) -> Mapping[str, Any]:
 
 def served(store: Store, what: Literal["handlers", "lanes"]) -> frozenset[str]:
     """Give the handlers or lanes that some worker serves now."""
-    names: set[str] = set()
+    names = {note.name.removeprefix(SERVES) for note in store.notes(SERVES)}
     for note in store.notes(WORKER):
         found = read(note).get(what)
         if isinstance(found, list):

@@ -7,7 +7,7 @@ import random
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 from redrive import _duration, redact
 from redrive._clock import Clock
@@ -66,6 +66,26 @@ class Tally:
             self.failed + other.failed,
             self.died + other.died,
         )
+
+
+class Watcher(Protocol):
+    """Looks after a store beside the work on its jobs, now and then."""
+
+    def tick(self) -> None:
+        """Look; it never raises."""
+        ...
+
+    def leave(self) -> None:
+        """Look no more."""
+        ...
+
+
+class Alerting(Protocol):
+    """Makes the watcher of an app; `redrive.alerts.Alerts` is one."""
+
+    def watch(self, app: Any) -> Watcher:
+        """Give the watcher over an app's store."""
+        ...
 
 
 class Site:

@@ -24,7 +24,7 @@ from redrive.worker.hands import Hands
 from redrive.worker.leases import Task
 from redrive.worker.pace import Pace
 from redrive.worker.rest import Rest
-from redrive.worker.site import Site, Which
+from redrive.worker.site import Site, Watcher, Which
 
 _LINGER = 0.005
 """Seconds that results of quick jobs may wait for one another."""
@@ -40,6 +40,8 @@ _SPARE = 2.0
 """Seconds of the grace, at most, in which what did not end is given back."""
 _ALONE = 10.0
 """Seconds for which nothing else is begun beside a job that crashed before."""
+_WATCH = 5.0
+"""Seconds between two looks of a watcher."""
 _SUSPECTS = 1.0
 """Seconds between two looks for jobs that crashed before, while there are none."""
 
@@ -119,6 +121,7 @@ class Worker:
         program: str | None = None,
         parent: int = 0,
         cleanup: Callable[[], object] = lambda: None,
+        watcher: Watcher | None = None,
     ) -> None:
         # Its own: a pass of this program notes nothing of what it begins.
         site.holder = _ids.new_holder()
@@ -129,6 +132,7 @@ class Worker:
         self.wants_replacement = False
         """Whether it stopped because its process should be replaced by a new one."""
         self._cleanup = cleanup
+        self._watcher = watcher
         self._parent = parent
         self._leases = site.leases()
         self._rest = Rest(site.store, plan.poll)
@@ -160,6 +164,7 @@ class Worker:
             Duty(presence.SIGN_EVERY, lambda: presence.sign(self.site, self._since)),
             Aside(self.plan.cleanup, self._clean_up),
             Aside(runs.EVERY, self._driver.tick),
+            *([Aside(_WATCH, self._watcher.tick)] if self._watcher else []),
         ]
 
     def _clean_up(self) -> None:
@@ -278,6 +283,8 @@ class Worker:
     def _leave(self) -> None:
         presence.leave(self.site)
         self._driver.leave()
+        if self._watcher:
+            self._watcher.leave()
         if not self._hands.ended:
             begun.leave(self.site.store, self.site.holder)
 

@@ -1,0 +1,105 @@
+"""Alerts: people are told of dead letters, once for each cause and change, by the channels they read.
+
+    app = Redrive("jobs.db", alerts=Alerts(slack(url_env="SLACK_URL")))
+
+Workers and passes do the telling; see `watch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
+
+from redrive import config
+from redrive.alerts.channels import Apprise, Channel, Slack, Webhook, checked
+from redrive.alerts.mail import Email
+from redrive.alerts.rules import Rules
+from redrive.alerts.watch import Watch
+from redrive.alerts.words import Message, Wording
+from redrive.errors import UsageError
+
+if TYPE_CHECKING:
+    from redrive.app import Redrive
+
+__all__ = ["Alerts", "Channel", "Message", "Rules", "apprise", "email", "slack", "webhook"]
+
+slack, email, webhook, apprise = Slack, Email, Webhook, Apprise
+
+_KINDS = {"slack": Slack, "email": Email, "webhook": Webhook, "apprise": Apprise}
+_KEYS = ("channels", "rules", "templates", "types", "fields")
+
+
+class Alerts:
+    """Whom to tell, when, and in which words. Without channels: what `[alerts]` of the file says.
+
+    `templates` and `types` are texts and type names by handler; `fields` are the fields of payloads
+    that templates may show, such as "sessionId" or "order.id".
+    """
+
+    def __init__(
+        self,
+        *channels: Channel,
+        rules: Rules | None = None,
+        templates: Mapping[str, str] | None = None,
+        types: Mapping[str, str] | None = None,
+        fields: Sequence[str] = (),
+    ) -> None:
+        said: dict[str, Any] = {}
+        if not channels:
+            said = read(config.find().alerts)
+        self.channels = checked([*channels, *said.get("channels", ())])
+        self.rules = rules or said.get("rules") or Rules()
+        self.wording = Wording(
+            templates={**said.get("templates", {}), **(templates or {})},
+            types={**said.get("types", {}), **(types or {})},
+            fields=(*said.get("fields", ()), *fields),
+        )
+        self._watches: WeakKeyDictionary[Redrive, Watch] = WeakKeyDictionary()
+
+    def watch(self, app: Redrive) -> Watch:
+        """Give the watch over an app's store."""
+        if app not in self._watches:
+            self._watches[app] = Watch(self, app)
+        return self._watches[app]
+
+
+def read(table: Mapping[str, object]) -> dict[str, Any]:
+    """Read what `[alerts]` says; UsageError names what is wrong."""
+    unknown = table.keys() - set(_KEYS)
+    if unknown:
+        msg = f"alerts: {', '.join(sorted(unknown))} means nothing; known: {', '.join(_KEYS)}"
+        raise UsageError(msg)
+    found: dict[str, Any] = {
+        name: _table(table.get(name, {}), name) for name in ("templates", "types")
+    }
+    found["fields"] = table.get("fields", ())
+    found["rules"] = _made(Rules, _table(table.get("rules", {}), "rules"), "rules")
+    channels = _table(table.get("channels", {}), "channels")
+    found["channels"] = [_channel(name, _table(one, name)) for name, one in channels.items()]
+    return found
+
+
+def _channel(name: str, settings: Mapping[str, object]) -> object:
+    kind = str(settings.get("kind", name))
+    if kind not in _KINDS:
+        msg = f'alerts: channel {name} needs kind = "…", one of: {", ".join(_KINDS)}'
+        raise UsageError(msg)
+    said = {key: value for key, value in settings.items() if key != "kind"}
+    return _made(_KINDS[kind], {"name": name, **said}, f"channel {name}")
+
+
+def _made(kind: type[object], settings: Mapping[str, object], what: str) -> object:
+    try:
+        return kind(**settings)
+    except TypeError as error:
+        known = ", ".join(kind.__annotations__)
+        msg = f"alerts: {what}: {str(error).partition(') ')[2] or error}; known: {known}"
+        raise UsageError(msg) from None
+
+
+def _table(value: object, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        msg = f"alerts: {name} must be a table, as in [alerts.{name}]"
+        raise UsageError(msg)
+    return cast("Mapping[str, Any]", value)

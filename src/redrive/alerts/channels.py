@@ -1,0 +1,256 @@
+"""Where messages go: each channel sends one, and says what the other side answered.
+
+Secrets (addresses with keys in them, passwords) are named by environment variable, read when something
+is sent, and taken out of whatever the other side says.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol, Self, cast
+
+from redrive._duration import Duration
+from redrive.alerts.words import Message
+from redrive.delivery.courier import Courier, EndpointSettings
+from redrive.errors import TokenMissing, Undelivered, UsageError
+from redrive.redact import mask_text
+from redrive.worker.registry import check_name
+
+SECONDS = 10.0
+"""How long one message may take to be sent."""
+_ANSWER = 300
+_HEADER, _SECTION = 150, 2900
+"""What Slack takes, at most, in a header and in a section."""
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+class Channel(Protocol):
+    """A way to tell people."""
+
+    @property
+    def name(self) -> str:
+        """What jobs call it."""
+        ...
+
+    @property
+    def variables(self) -> Sequence[str]:
+        """The environment variables it reads."""
+        ...
+
+    def send(self, message: Message, *, ident: str) -> str:
+        """Send a message and give the answer; raises if it was not taken.
+
+        `ident` names the message: the same one with every attempt.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slack:
+    """An incoming webhook of Slack's, or of one who takes the same."""
+
+    url_env: str
+    name: str = "slack"
+    timeout: Duration = SECONDS
+    allow: Sequence[str] = ()
+    ca_file: str | None = None
+
+    @property
+    def variables(self) -> Sequence[str]:
+        """The environment variables it reads."""
+        return (self.url_env,)
+
+    def send(self, message: Message, *, ident: str) -> str:
+        """Post blocks of plain text, in which nothing is a mention or a link."""
+        text, _, rest = message.text.partition("\n")
+        body = {
+            "text": fitted(message.title, _SECTION),
+            "blocks": [
+                {"type": "header", "text": _plain(message.title, _HEADER)},
+                {"type": "section", "text": _plain(f"{text}\n{rest}", _SECTION)},
+            ],
+            "mrkdwn": False,
+            "link_names": False,
+            "parse": "none",
+            "unfurl_links": False,
+            "unfurl_media": False,
+        }
+        return _posted(self, environment(self.name, self.url_env), (), body, ident)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """Any address that takes JSON, signed like every delivery of ours."""
+
+    url: str = ""
+    url_env: str = ""
+    secret_env: str | Sequence[str] = ()
+    name: str = "webhook"
+    timeout: Duration = SECONDS
+    allow: Sequence[str] = ()
+    ca_file: str | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.url) == bool(self.url_env):
+            msg = f"channel {self.name}: give its url or url_env, the variable that holds it"
+            raise UsageError(msg)
+
+    @property
+    def variables(self) -> Sequence[str]:
+        """The environment variables it reads."""
+        return (*([self.url_env] if self.url_env else []), *self._secrets)
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        return (self.secret_env,) if isinstance(self.secret_env, str) else tuple(self.secret_env)
+
+    def send(self, message: Message, *, ident: str) -> str:
+        """Post the message as it is."""
+        url = self.url or environment(self.name, self.url_env)
+        body = {"version": 1, "id": ident, **asdict(message)}
+        return _posted(self, url, self._secrets, body, ident)
+
+
+def _plain(text: str, limit: int) -> dict[str, object]:
+    return {"type": "plain_text", "text": fitted(text, limit), "emoji": False}
+
+
+def fitted(text: str, limit: int) -> str:
+    """Escape what Slack reads as markup, and cut without leaving half an escape.
+
+    >>> fitted("<!channel> & co", 20)
+    '&lt;!channel&gt; …'
+    """
+    taken, size = "", 0
+    for char in text:
+        piece = _ESCAPES.get(char, char)
+        if size + len(piece) > limit - 1:
+            return taken + "…"
+        taken, size = taken + piece, size + len(piece)
+    return taken
+
+
+def _posted(
+    to: Slack | Webhook, url: str, secrets: Sequence[str], body: dict[str, Any], ident: str
+) -> str:
+    settings: EndpointSettings = {
+        "url": url,
+        "secret_env": secrets,
+        "allow": to.allow,
+        "timeout": to.timeout,
+        "idempotent": True,  # a message that comes twice is better than none
+    }
+    if to.ca_file is not None:
+        settings["ca_file"] = to.ca_file
+    reply = Courier(to.name, settings).deliver(body, ident=ident, key=ident)
+    said = mask_text(reply.body.decode("utf-8", "replace").strip())
+    return f"{reply.status} {said[:_ANSWER]}".strip()
+
+
+def environment(channel: str, name: str) -> str:
+    """Give the value of an environment variable; TokenMissing if it is not set."""
+    value = os.environ.get(name, "").strip()
+    if not value:
+        msg = f"{channel} cannot be sent to: the environment variable {name} is not set"
+        raise TokenMissing(msg)
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apprise:
+    """Whatever apprise reaches, by its URLs; several stand in one variable, parted by spaces."""
+
+    url_env: str
+    name: str = "apprise"
+
+    @property
+    def variables(self) -> Sequence[str]:
+        """The environment variables it reads."""
+        return (self.url_env,)
+
+    def send(self, message: Message, *, ident: str) -> str:  # noqa: ARG002 - apprise knows none
+        """Hand it to apprise, which says only whether it worked; its log says why not."""
+        try:
+            import apprise  # noqa: PLC0415 - an extra
+        except ImportError:
+            msg = f"channel {self.name} needs apprise: pip install 'redrive[alerts]'"
+            raise UsageError(msg) from None
+        urls = environment(self.name, self.url_env).split()
+        with _Heard() as heard:
+            sender: Any = apprise.Apprise()
+            taken = all(map(sender.add, urls))
+            done = taken and bool(
+                sender.notify(
+                    title=message.title,
+                    body=message.text,
+                    body_format="text",
+                    interpret_escapes=False,
+                )
+            )
+        if not done:
+            what = "was not taken" if taken else "has a URL that apprise cannot read"
+            why = "" if not taken else f": {mask_text(heard.last, urls)[:_ANSWER]}"
+            msg = f"{self.name} {what}{why}"
+            raise Undelivered(msg)
+        return f"taken by {len(urls)} service{'' if len(urls) == 1 else 's'}"
+
+
+class _Heard(logging.Filter):
+    """Keeps what apprise logs to ourselves: there may be secrets in it."""
+
+    _one_at_a_time = threading.Lock()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Take a record away and remember what it says."""
+        self.last = record.getMessage()
+        return False
+
+    def __enter__(self) -> Self:
+        self._one_at_a_time.acquire()
+        logging.getLogger("apprise").addFilter(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("apprise").removeFilter(self)
+        self._one_at_a_time.release()
+
+
+@dataclass(slots=True)
+class Cooling:
+    """Which channels failed a moment ago: they are not tried again at once."""
+
+    seconds: float = 30.0
+    _until: dict[str, float] = field(default_factory=dict[str, float])
+
+    def left(self, name: str, now: float) -> float:
+        """Give the seconds for which a channel is to be left alone."""
+        return max(0.0, min(self._until.get(name, 0.0) - now, self.seconds))
+
+    def failed(self, name: str, now: float) -> None:
+        """Leave a channel alone for a while."""
+        self._until[name] = now + self.seconds
+
+
+def checked(channels: Sequence[object]) -> dict[str, Channel]:
+    """Give channels by name; two of one name are a mistake."""
+    found: dict[str, Channel] = {}
+    for one in channels:
+        if not hasattr(one, "send"):
+            msg = (
+                f"a channel is made by slack(…), email(…), webhook(…) or apprise(…); found {one!r}"
+            )
+            raise UsageError(msg)
+        channel = cast("Channel", one)
+        if check_name(channel.name) in found:
+            msg = f"two channels are named {channel.name!r}; give one of them another name="
+            raise UsageError(msg)
+        found[channel.name] = channel
+    return found

@@ -1,0 +1,200 @@
+"""What is true now, asked of the store: causes, pauses, lanes nobody serves, runs, workers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+from redrive import runs
+from redrive._duration import words
+from redrive.alerts.rules import SPAN, Cause, Condition, Memory, Rules, World, grows
+from redrive.desk import Desk
+from redrive.job import Group, Job, State
+from redrive.looking import Mark
+from redrive.redact import inert
+from redrive.stores.base import PAUSE, Note, Query, Store
+from redrive.worker import presence, signs
+
+NAME = "redrive.alert"
+"""The handler and lane of messages; about these nothing is told."""
+WATCHED = 2000
+"""How many causes are looked after, those with the most jobs first."""
+_RUN_NEWS = 86400.0
+"""Seconds for which a run that was stopped is news."""
+_DEAD = frozenset({State.DEAD})
+_TRIED = frozenset({State.PENDING, State.RUNNING})
+_RAN = frozenset({State.RUNNING, State.COMPLETED, State.DEAD})
+_FEW = 20
+
+
+def look(app: Desk, memory: Memory, rules: Rules, *, born: float) -> World:
+    """Find out what is true now; `born` is since when anybody looks."""
+    store = app.keeper.store
+    now, marks = store.now(), app.group_marks()
+    live = {number for run in runs.every(store) if not run.is_over for number in run.groups}
+    groups = [one for one in store.groups(Query(limit=WATCHED)) if set(one.handlers) != {NAME}]
+    causes = [_cause(one, marks.get(one.number), one.number in live, now) for one in groups]
+    known = {one.subject for one in causes}
+    gone = [
+        one for one, told in memory.items() if one not in known and _is_open_cause(one, told.state)
+    ]
+    numbers = {one: int(one[1:]) for one in gone}
+    return World(
+        now=now,
+        causes=_measured(store, causes, memory, rules),
+        busy=frozenset(one for one in gone if _is_tried(store, numbers[one])),
+        closers={one: marks[numbers[one]].by for one in gone if numbers[one] in marks},
+        conditions=list(_conditions(app, store, now, rules, born)),
+    )
+
+
+def newest(store: Store, cause: Cause) -> Job | None:
+    """Give the dead job of a cause that died last."""
+    query = Query(group=cause.number, states=_DEAD, by_change=True, limit=1)
+    return next(iter(store.find(query).jobs), None)
+
+
+def _is_open_cause(subject: str, state: str) -> bool:
+    return state in {"new", "growing", "old", "regressed"} and subject[1:].isdecimal()
+
+
+def _is_tried(store: Store, number: int) -> bool:
+    return bool(store.groups(Query(group=number, states=_TRIED, limit=1)))
+
+
+def _cause(group: Group, mark: Mark | None, driven: bool, now: float) -> Cause:
+    said = mark or Mark()
+    return Cause(
+        number=group.number,
+        title=inert(group.title)[:200],
+        jobs=group.jobs,
+        first=group.first_seen or now,
+        last=group.last_seen or now,
+        category=group.category.value if group.category else "unknown",
+        handlers=group.handlers[:_FEW],
+        resolved=said.resolved,
+        by=said.by,
+        touched=now if driven else max(said.noted or 0.0, said.resolved or 0.0),
+    )
+
+
+def _measured(store: Store, causes: list[Cause], memory: Memory, rules: Rules) -> list[Cause]:
+    """Count the deaths of the last minutes, where they could matter."""
+    wanted = [
+        one.number
+        for one in causes
+        if (told := memory.get(one.subject)) is None
+        or told.is_over
+        or grows(replace(one, recent=one.jobs), told, rules)
+    ]
+    recent = store.deaths(SPAN, 1, groups=wanted) if wanted else {}
+    return [
+        replace(one, recent=recent[one.number][0]) if one.number in recent else one
+        for one in causes
+    ]
+
+
+def _conditions(
+    app: Desk, store: Store, now: float, rules: Rules, born: float
+) -> Iterator[Condition]:
+    yield from _paused(app.pauses(), now)
+    if rules.unserved is not None:
+        yield from _unserved(store, now)
+    yield from _stopped(store, now, born)
+    yield from _silent(app.workers(), now)
+    if rules.idle is not None:
+        ran = max(_last_ran(store) or 0.0, born)
+        title = f"no job ran for {words(max(0.0, now - ran))}"
+        yield Condition(
+            subject="idle", state="idle", title=title, since=ran, command="redrive status"
+        )
+
+
+def _paused(notes: list[Note], now: float) -> Iterator[Condition]:
+    for note in notes:
+        lane = note.name.removeprefix(PAUSE)
+        if lane == NAME or (lane.startswith("provider:") and note.expires_in is not None):
+            continue  # a provider that cools down is the usual course of things
+        said = _read(note)
+        since = said.get("since")
+        by, why = said.get("by") or "somebody", said.get("reason") or "no reason given"
+        yield Condition(
+            subject=f"lane {lane}",
+            state="paused",
+            title=inert(f"the lane {lane} is paused by {by}: {why}")[:300],
+            since=since if isinstance(since, int | float) else now,
+            command=f"redrive resume {lane}",
+        )
+
+
+def _unserved(store: Store, now: float) -> Iterator[Condition]:
+    served, due = signs.served(store, "lanes"), dict[str, float]()
+    for count in store.counts():
+        if count.state is State.PENDING and count.oldest is not None and count.oldest <= now:
+            due[count.lane] = min(count.oldest, due.get(count.lane, now))
+    for lane, since in sorted(due.items()):
+        if lane not in served and lane != NAME:
+            title = f"jobs are due in the lane {inert(lane)} and no worker serves it"
+            subject = f"unserved {lane}"
+            command = f"redrive list 'lane:{lane} state:pending'"
+            yield Condition(
+                subject=subject, state="unserved", title=title, since=since, command=command
+            )
+
+
+def _stopped(store: Store, now: float, born: float) -> Iterator[Condition]:
+    for run in runs.every(store):
+        if (
+            run.phase == "stopped"
+            and run.ended is not None
+            and run.ended >= max(born, now - _RUN_NEWS)
+        ):
+            name = f" ({run.name})" if run.name else ""
+            yield Condition(
+                subject=run.id,
+                state="stopped",
+                title=inert(f"the run {run.id}{name} was stopped: {run.why}")[:300],
+                since=run.ended,
+                command=f"redrive run {run.id}",
+            )
+
+
+def _silent(notes: list[Note], now: float) -> Iterator[Condition]:
+    """Give the hosts with a worker whose signs of life stopped; one that left took its note along."""
+    late: dict[str, list[str]] = {}
+    for note in notes:
+        said = signs.read(note)
+        left = note.expires_in
+        if left is not None and said.get("lasts") == presence.LASTS and left < presence.SIGN_EVERY:
+            late.setdefault(str(said.get("host")), []).append(str(said.get("pid")))
+    for host, pids in sorted(late.items()):
+        title = (
+            f"a worker on {inert(host)} gives no sign of life (process {', '.join(pids[:_FEW])})"
+        )
+        yield Condition(
+            subject=f"host {inert(host)}",
+            state="silent",
+            title=title[:300],
+            since=now - presence.LASTS + presence.SIGN_EVERY,
+            command="redrive status",
+        )
+
+
+def _last_ran(store: Store) -> float | None:
+    """Say when a job last ran, as far as jobs that are still kept tell."""
+    queries = (
+        Query(states=_RAN, by_change=True, limit=_FEW),
+        Query(states=frozenset({State.PENDING}), failed=True, by_change=True, limit=_FEW),
+    )
+    jobs = [job for query in queries for job in store.find(query).jobs if job.handler != NAME]
+    return max((job.updated for job in jobs), default=None)
+
+
+def _read(note: Note) -> dict[str, Any]:
+    try:
+        value = json.loads(note.value)
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

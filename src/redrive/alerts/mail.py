@@ -1,0 +1,118 @@
+"""Messages as e-mail: plain text, over TLS unless the server is this machine."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.utils import formatdate
+
+from redrive import _duration
+from redrive._duration import Duration
+from redrive.alerts.channels import SECONDS, environment
+from redrive.alerts.words import Message
+from redrive.errors import Undelivered, UsageError
+from redrive.redact import mask_text
+
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+_TLS_PORT = 465
+_LOWEST, _HIGHEST = 400, 600
+_SHOWN = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Email:
+    """A mail server and who is written to."""
+
+    to: Sequence[str] | str
+    sender: str
+    host: str = "localhost"
+    port: int = 0
+    """0: 25 on this machine, 587 elsewhere. On 465 TLS comes first, else by STARTTLS."""
+    user_env: str = ""
+    password_env: str = ""
+    name: str = "email"
+    timeout: Duration = SECONDS
+    ca_file: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "to", (self.to,) if isinstance(self.to, str) else tuple(self.to))
+        _duration.seconds(self.timeout, name="timeout")
+        if bool(self.user_env) != bool(self.password_env):
+            msg = f"channel {self.name}: give user_env and password_env, or neither"
+            raise UsageError(msg)
+        try:
+            addressed = self._addressed()
+        except ValueError as error:
+            msg = f"channel {self.name}: an address cannot be used: {error}"
+            raise UsageError(msg) from None
+        if not self.to or not all("@" in str(addressed[name]) for name in ("To", "From")):
+            msg = f"channel {self.name}: to and sender must be addresses such as ops@example.org"
+            raise UsageError(msg)
+
+    @property
+    def variables(self) -> Sequence[str]:
+        """The environment variables it reads."""
+        return tuple(one for one in (self.user_env, self.password_env) if one)
+
+    def send(self, message: Message, *, ident: str) -> str:
+        """Hand it to the server; what is refused for one of several receivers is told."""
+        mail = self._written(message, ident)
+        secrets = [environment(self.name, name) for name in self.variables]
+        try:
+            with self._connected() as server:
+                if secrets:
+                    server.login(*secrets)
+                refused = server.send_message(mail)
+        except smtplib.SMTPResponseException as error:
+            said = error.smtp_error
+            text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+            raise self._failed(f"{error.smtp_code} {text}", secrets, error.smtp_code) from None
+        except smtplib.SMTPRecipientsRefused as error:
+            raise self._failed(f"every receiver was refused: {error.recipients}", secrets) from None
+        except smtplib.SMTPException as error:
+            raise self._failed(str(error), secrets) from None
+        more = f", but not by {', '.join(refused)}" if refused else ""
+        return f"taken by {self.host}{more}"
+
+    def _failed(self, said: str, secrets: Sequence[str], code: int = 0) -> Undelivered:
+        msg = f"{self.name} was not taken: {mask_text(said, secrets)[:_SHOWN]}"
+        return Undelivered(msg, status_code=code if _LOWEST <= code < _HIGHEST else None)
+
+    def _addressed(self) -> EmailMessage:
+        mail = EmailMessage()
+        mail["From"] = self.sender
+        mail["To"] = ", ".join(self.to)
+        return mail
+
+    def _written(self, message: Message, ident: str) -> EmailMessage:
+        mail = self._addressed()
+        mail["Subject"] = message.title
+        mail["Date"] = formatdate(message.at)
+        mail["Message-ID"] = f"<{ident}@redrive.invalid>"
+        mail["Auto-Submitted"] = "auto-generated"
+        mail["X-Redrive-Type"] = message.type
+        mail.set_content(message.text)
+        return mail
+
+    def _connected(self) -> smtplib.SMTP:
+        seconds = _duration.seconds(self.timeout)
+        is_local = self.host.lower() in _LOCAL
+        port = self.port or (25 if is_local else 587)
+        tls = ssl.create_default_context(cafile=self.ca_file)
+        if port == _TLS_PORT:
+            return smtplib.SMTP_SSL(self.host, port, timeout=seconds, context=tls)
+        server = smtplib.SMTP(self.host, port, timeout=seconds)
+        try:
+            server.ehlo()
+            if server.has_extn("starttls") and (not is_local or self.ca_file):
+                server.starttls(context=tls)
+            elif not is_local:
+                msg = f"{self.name} was not sent: {self.host} offers no TLS"
+                raise Undelivered(msg)
+        except BaseException:
+            server.close()
+            raise
+        return server

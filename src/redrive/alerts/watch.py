@@ -1,0 +1,264 @@
+"""The watch: now and then one process looks, writes down what is to be told, and has it sent.
+
+What was told and what is still to be sent stand in one note, changed by compare-and-set: so a message
+is decided once, whoever looks. From there each becomes a job for each channel, under a key of its own,
+before it is struck off the note; who dies in between is followed by one who submits the same jobs.
+Messages are sent here too, apart from the slots of the worker: a channel that hangs slows nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from redrive import _json
+from redrive._log import log
+from redrive.alerts import words
+from redrive.alerts.channels import Channel, Cooling
+from redrive.alerts.look import NAME, look, newest
+from redrive.alerts.rules import Cause, Change, Told, judge
+from redrive.alerts.words import Message
+from redrive.args import Arguments
+from redrive.errors import RetryLater, StoreError, UsageError
+from redrive.keeping import Options
+from redrive.policy import Keep, Policy
+from redrive.redact import error_text, inert
+from redrive.stores.base import Store
+from redrive.strategy import exponential
+from redrive.worker import presence
+from redrive.worker.context import current
+from redrive.worker.registry import Entry, Registry
+from redrive.worker.turn import Turn
+
+if TYPE_CHECKING:
+    from redrive.alerts import Alerts
+    from redrive.app import Redrive
+
+POLICY = Policy(
+    attempts=2000,
+    max_age="1d",
+    wait=exponential(5, cap=300),
+    alike=True,
+    keep=Keep(dead=30 * 86400.0),
+)
+"""A message is tried for a day, whatever is wrong: the channel may be mended."""
+FEW = 5
+"""More changes than this at once are folded into one message."""
+MOST = 20
+"""Messages in ten minutes, at most; what comes then is folded later."""
+_SPAN = 600.0
+_NOTE, _TURN = "alerts", "alerts:turn"
+_LASTS = 60.0
+_SHARE = 20.0
+"""A look may take this part of the time: one that took a second is not repeated for twenty."""
+_PATIENCE, _AGAIN = 30.0, 3600.0
+"""Seconds for which the store fails before that is told past it, and before it is told again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """What was told, and what is decided and not yet with the channels."""
+
+    born: float
+    number: int = 0
+    """How many messages there were."""
+    told: Mapping[str, Told] = field(default_factory=dict[str, Told])
+    sent: tuple[float, ...] = ()
+    """When the last ones were decided."""
+    outbox: tuple[tuple[int, Message], ...] = ()
+
+    def written(self) -> str:
+        """Give the text of the note."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def read(cls, text: str) -> Book:
+        """Read the text of the note."""
+        value: dict[str, Any] = json.loads(text)
+        value["told"] = {one: Told(**told) for one, told in value["told"].items()}
+        value["outbox"] = tuple((number, Message.read(one)) for number, one in value["outbox"])
+        value["sent"] = tuple(value["sent"])
+        return cls(**value)
+
+
+class _Sender(Turn):
+    """A pass over messages only; that it knows no other handler is no news."""
+
+    def _warn_of_strangers(self) -> None: ...
+
+
+class Watch:
+    """Looks after one app's store."""
+
+    def __init__(self, alerts: Alerts, app: Redrive) -> None:
+        self._alerts = alerts
+        self._app = app
+        self._cooling = Cooling()
+        self._next = 0.0
+        self._watching = False
+        self._failing_since: float | None = None
+        self._told_directly: float | None = None
+        self.entry = Entry(
+            name=NAME,
+            function=self.send,
+            arguments=Arguments(self.send, NAME),
+            policy=POLICY,
+            lane=NAME,
+            isolation="thread",
+        )
+
+    def tick(self) -> None:
+        """Look if it is time, hand over what is decided, and send what is due. It never raises."""
+        try:
+            store = self._app.keeper.store
+            if time.monotonic() >= self._next and self._take_turn(store):
+                began = time.monotonic()
+                self.look(store)
+                self._next = began + _SHARE * (time.monotonic() - began)
+            self._send_due(store)
+        except StoreError as error:
+            self._store_failed(error)
+        else:
+            self._store_works()
+
+    def leave(self) -> None:
+        """Let another look at once."""
+        store = self._app.keeper.store
+        for note in store.notes(_TURN):
+            if note.value == self._app.keeper.holder:
+                store.note(_TURN, None, expected=note.version)
+
+    def _take_turn(self, store: Store) -> bool:
+        last, holder = next(iter(store.notes(_TURN)), None), self._app.keeper.holder
+        if last is not None and last.value != holder:
+            self._watching = False
+            return False
+        version = 0 if last is None else last.version
+        taken = store.note(_TURN, holder, expected=version, expires_in=_LASTS)
+        self._watching = taken is not None
+        return self._watching
+
+    def look(self, store: Store) -> None:
+        """Decide what is to be told, write it down, and hand it over."""
+        book, version = self._book(store)
+        book, version = self._handed_over(store, book, version)
+        now = store.now()
+        sent = tuple(at for at in book.sent if now - at < _SPAN)
+        if len(sent) >= MOST:
+            return
+        rules = self._alerts.rules
+        world = look(self._app, book.told, rules, born=book.born)
+        changes, told = judge(world, book.told, rules)
+        if told == book.told and version:
+            return
+        messages = self._worded(store, changes, now)
+        outbox = tuple(enumerate(messages, book.number + 1))
+        after = replace(
+            book,
+            number=book.number + len(messages),
+            told=told,
+            sent=(*sent, *(now for _ in messages)),
+            outbox=outbox,
+        )
+        note = store.note(_NOTE, after.written(), expected=version, durable=True)
+        if note is not None:
+            self._handed_over(store, after, note.version)
+
+    def _book(self, store: Store) -> tuple[Book, int]:
+        note = next((one for one in store.notes(_NOTE) if one.name == _NOTE), None)
+        if note is None:
+            return Book(born=store.now()), 0
+        try:
+            return Book.read(note.value), note.version
+        except (ValueError, TypeError, KeyError):
+            log.exception("what was told before cannot be read; alerts begin anew")
+            return Book(born=store.now()), note.version
+
+    def _worded(self, store: Store, changes: list[Change], now: float) -> list[Message]:
+        if len(changes) > FEW:
+            return [words.folded(changes, now)]
+        wording = self._alerts.wording
+        return [
+            words.worded(
+                one,
+                now,
+                wording,
+                newest(store, one.about) if isinstance(one.about, Cause) else None,
+            )
+            for one in changes
+        ]
+
+    def _handed_over(self, store: Store, book: Book, version: int) -> tuple[Book, int]:
+        """Make jobs of the messages that are decided, then strike them off."""
+        if not book.outbox:
+            return book, version
+        for number, message in book.outbox:
+            log.info("alert: %s", message.title)
+            for name in self._alerts.channels:
+                payload = _json.dumps({"channel": name, "message": asdict(message)})
+                key = f"alert-{int(book.born)}-{number}-{name}"
+                self._app.keeper.submit(self.entry, payload, Options(key=key))
+        after = replace(book, outbox=())
+        note = store.note(_NOTE, after.written(), expected=version, durable=True)
+        return after, note.version if note is not None else 0
+
+    def _send_due(self, store: Store) -> None:
+        presence.serve(store, NAME)
+        keeper, registry = self._app.keeper, Registry()
+        registry.add(self.entry)
+        _Sender(
+            store,
+            registry,
+            holder=f"{keeper.holder}-alerts",
+            lease_for=keeper.settings.lease,
+            clock=keeper.settings.clock,
+            bus=keeper.bus,
+            rand=keeper.settings.rand,
+        ).run()
+
+    def send(self, channel: str, message: Any) -> str:
+        """Send one message; the handler of its job."""
+        found: Channel | None = self._alerts.channels.get(channel)
+        if found is None:
+            msg = f"no channel {channel!r} here; known: {', '.join(self._alerts.channels)}"
+            raise UsageError(msg)
+        now = self._app.keeper.settings.clock.now()
+        if left := self._cooling.left(channel, now):
+            msg = f"{channel} failed a moment ago"
+            raise RetryLater(msg, after=left)
+        try:
+            return found.send(Message.read(message), ident=current().key)
+        except Exception:
+            self._cooling.failed(channel, now)
+            raise
+
+    def _store_failed(self, error: StoreError) -> None:
+        """Tell past the store, if it is for us to tell: on standard error, then by each channel."""
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+            sys.stderr.write(f"redrive: alerts cannot use the store: {inert(error_text(error))}\n")
+        told = self._told_directly
+        is_due = now - self._failing_since >= _PATIENCE and (told is None or now - told >= _AGAIN)
+        if self._watching and is_due:
+            self._told_directly = now
+            self._send_directly("the store cannot be used", error_text(error), "store_down")
+
+    def _store_works(self) -> None:
+        if self._told_directly is not None:
+            self._send_directly("the store can be used again", "", "store_up")
+        self._failing_since = self._told_directly = None
+
+    def _send_directly(self, title: str, text: str, state: str) -> None:
+        clock = self._app.keeper.settings.clock
+        message = words.plain(f"Redrive: {title}", text, clock.now(), state=state)
+        sys.stderr.write(f"redrive: {inert(message.text)}\n")
+        for name, channel in self._alerts.channels.items():
+            try:
+                channel.send(message, ident=f"direct-{state}-{time.time():.0f}")
+            except Exception as error:  # noqa: BLE001 - best effort, and the others are to be tried
+                log.warning("alert by %s failed: %s", name, error_text(error))

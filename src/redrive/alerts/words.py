@@ -1,0 +1,234 @@
+"""Messages: a change in words that people can act on, harmless wherever they are shown.
+
+Text from jobs is masked and made inert here. Of a payload nothing gets into a message but the fields
+that were listed, and templates are filled by plain replacement: no format language meets their values.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from redrive._duration import words
+from redrive.alerts.rules import Cause, Change, Condition, Told
+from redrive.errors import UsageError
+from redrive.job import Job
+from redrive.redact import inert, mask_payload, mask_text
+from redrive.worker.registry import check_name
+
+LONGEST = 2000
+"""Characters of a message, at most."""
+_TITLE = 200
+_LISTED = 10
+"""How many changes a message about many names."""
+_PLACE = re.compile(r"\{([\w.-]+)\}")
+_PLACES = ("attempts", "category", "cause", "count", "error", "group", "handler", "job")
+_PAYLOAD = "payload."
+_HEADS = {
+    "new": "NEW", "growing": "GROWING", "old": "STILL OPEN", "regressed": "BACK AGAIN",
+    "resolved": "RESOLVED", "paused": "PAUSED", "unserved": "UNSERVED", "stopped": "RUN STOPPED",
+    "silent": "WORKER SILENT", "idle": "IDLE", "over": "OVER",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What is sent, the same for every channel."""
+
+    type: str
+    state: str
+    subject: str
+    title: str
+    text: str
+    at: float
+    facts: Mapping[str, object] = field(default_factory=dict[str, object])
+    """The same as numbers and names, for machines."""
+
+    @classmethod
+    def read(cls, value: Mapping[str, Any]) -> Message:
+        """Make a message of what a job carries."""
+        return cls(**{name: value[name] for name in cls.__annotations__ if name in value})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """How messages are worded: templates and type names by handler, and the fields they may show."""
+
+    templates: Mapping[str, str] = field(default_factory=dict[str, str])
+    types: Mapping[str, str] = field(default_factory=dict[str, str])
+    fields: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for kind in self.types.values():
+            check_name(kind)
+        known = {*_PLACES, *(_PAYLOAD + name for name in self.fields)}
+        for handler, template in self.templates.items():
+            for place in _PLACE.findall(template):
+                if place not in known:
+                    more = '; list it in fields=["…"]' if place.startswith(_PAYLOAD) else ""
+                    msg = (
+                        f"the template of {handler} has {{{place}}}, which may not be shown{more}; "
+                        f"known: {', '.join(sorted(known))}"
+                    )
+                    raise UsageError(msg)
+
+
+def worded(change: Change, now: float, wording: Wording, newest: Job | None = None) -> Message:
+    """Put a change into words; `newest` is the cause's newest dead job."""
+    about = change.about
+    if isinstance(about, Cause):
+        return _of_cause(change, about, now, wording, newest)
+    if isinstance(about, Condition):
+        lines = [f"Since {moment(about.since)}."]
+        lines += [f"Look: {about.command}"] if about.command else []
+        return _message(change, about.title, lines, now, command=about.command)
+    return _of_end(change, now)
+
+
+def _of_cause(
+    change: Change, cause: Cause, now: float, wording: Wording, newest: Job | None
+) -> Message:
+    handler = newest.handler if newest else (cause.handlers or ("",))[0]
+    template = wording.templates.get(handler)
+    headline = f"{cause.title} ({_jobs(cause.jobs)})"
+    if template and newest:
+        headline = filled(template, cause, newest, wording.fields)
+    grown = _grown(cause, change.before) if change.state == "growing" else ""
+    kind = wording.types.get(handler, "")
+    error = newest.failure.message if newest and newest.failure else ""
+    lines = [
+        *([f"Cause: {cause.title}"] if template else []),
+        f"{_jobs(cause.jobs)} dead, {cause.recent:,} in the last 10 minutes{grown}.",
+        f"First failed {moment(cause.first)}, last {moment(cause.last)}; category {cause.category}.",
+        f"Handlers: {', '.join(cause.handlers)}",
+        *([f"Type: {kind}"] if kind else []),
+        *([f"Newest: {inert(error)[:300]}"] if error else []),
+        f"Look: redrive group {cause.subject}",
+        f"After the fix: redrive retry {cause.subject} --canary 3 --wait",
+    ]
+    facts = {
+        "group": cause.subject,
+        "cause": cause.title,
+        "jobs": cause.jobs,
+        "recent": cause.recent,
+        "since": cause.first,
+        "last": cause.last,
+        "category": cause.category,
+        "handlers": list(cause.handlers),
+        "command": f"redrive group {cause.subject}",
+    }
+    return _message(change, headline + grown, lines, now, kind=kind, **facts)
+
+
+def _of_end(change: Change, now: float) -> Message:
+    before = change.before or Told(state=change.state, since=now, at=now)
+    lasted = words(max(0.0, now - before.since))
+    by = f" by {inert(change.by)}" if change.by else ""
+    if change.state == "resolved":
+        title = f"{before.title} has no open dead jobs any more{by}"
+        lines = [f"It took {lasted}.", f"Look: redrive group {change.subject}"]
+        return _message(change, title, lines, now, group=change.subject, cause=before.title)
+    return _message(change, f"{before.title}: over", [f"It took {lasted}."], now)
+
+
+def _message(
+    change: Change, title: str, lines: Sequence[str], now: float, *, kind: str = "", **facts: object
+) -> Message:
+    subject = change.subject
+    head = f"[{_HEADS[change.state]}] {subject}: {title}"
+    return Message(
+        type=kind or f"redrive_{change.state}",
+        state=change.state,
+        subject=subject,
+        title=harmless(head, _TITLE),
+        text=harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True),
+        at=now,
+        facts=cast("dict[str, object]", mask_payload(cast("Any", facts))),
+    )
+
+
+def folded(changes: Sequence[Change], now: float) -> Message:
+    """Put many changes into one message."""
+    ordered = sorted(changes, key=lambda one: -getattr(one.about, "jobs", 0))
+    lines = [f"{_HEADS[one.state]} {one.subject}: {_short(one)}" for one in ordered[:_LISTED]]
+    if len(changes) > _LISTED:
+        lines.append(f"… and {len(changes) - _LISTED:,} more")
+    lines.append("Look: redrive groups --new")
+    title = f"{len(changes):,} changes at once"
+    return Message(
+        type="redrive_many",
+        state="many",
+        subject="many",
+        title=title,
+        text=harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True),
+        at=now,
+        facts={"subjects": [one.subject for one in ordered], "command": "redrive groups --new"},
+    )
+
+
+def _short(change: Change) -> str:
+    about = change.about
+    title = about.title if about else change.before.title if change.before else ""
+    jobs = f" ({_jobs(about.jobs)})" if isinstance(about, Cause) else ""
+    return f"{inert(title)[:100]}{jobs}"
+
+
+def plain(title: str, text: str, now: float, *, state: str = "test") -> Message:
+    """Make a message of our own."""
+    text = harmless(f"{title}\n{text}", LONGEST, keep_newlines=True)
+    title = harmless(title, _TITLE)
+    return Message(
+        type=f"redrive_{state}", state=state, subject="redrive", title=title, text=text, at=now
+    )
+
+
+def harmless(text: str, limit: int, *, keep_newlines: bool = False) -> str:
+    """Mask what looks secret, show what could drive a terminal, then cut."""
+    clean = inert(mask_text(text[: 10 * limit]), keep_newlines=keep_newlines)
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+def filled(template: str, cause: Cause, job: Job, fields: Sequence[str]) -> str:
+    """Fill a template from a cause and its newest dead job; a field that is not there stays empty.
+
+    One pass: what a value brings in is never looked at again.
+    """
+    values: dict[str, object] = {
+        "attempts": job.attempts,
+        "category": cause.category,
+        "cause": cause.title,
+        "count": cause.jobs,
+        "error": job.failure.message if job.failure else "",
+        "group": cause.subject,
+        "handler": job.handler,
+        "job": job.id,
+    }
+    payload = mask_payload(json.loads(job.payload))
+    values |= {_PAYLOAD + name: _at(payload, name) for name in fields}
+    return _PLACE.sub(lambda found: str(values.get(found[1], "")), template)
+
+
+def _at(value: object, path: str) -> object:
+    """Give what stands at a dotted path; lists and objects are no text for people."""
+    for name in path.split("."):
+        value = cast("dict[str, object]", value).get(name, "") if isinstance(value, dict) else ""
+    return "" if value is None or isinstance(value, dict | list) else value
+
+
+def _grown(cause: Cause, before: Told | None) -> str:
+    if before is None:
+        return ""
+    return f" (+{max(0, cause.jobs - before.jobs):,} since {moment(before.at)})"
+
+
+def _jobs(number: int) -> str:
+    return "1 job" if number == 1 else f"{number:,} jobs"
+
+
+def moment(at: float) -> str:
+    """Say a time, short; the date only helps those who read it later."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from types import UnionType
@@ -36,6 +36,7 @@ _START = f'{{"redrive":{VERSION},"payload":'
 _ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _decode = json.JSONDecoder().raw_decode
 
+Check = Callable[[Any], bool]
 Fate = Literal["added", "known", "bad"]
 
 
@@ -193,8 +194,8 @@ def _payload(line: str, value: object) -> str:
 
 def _checked(job: Job) -> Job:
     """Refuse a job that no store of ours would have written."""
-    for name, hint in _HINTS[Job].items():
-        if not _fits(getattr(job, name), hint):
+    for name, fits in _QUESTIONS:
+        if not fits(getattr(job, name)):
             msg = f"job.{name} cannot be {getattr(job, name)!r:.80}"
             raise ValueError(msg)
     if not _ID.fullmatch(job.id):
@@ -216,30 +217,32 @@ def _checked(job: Job) -> Job:
     return job
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Tell whether a value is of the type that a field of a record says."""
-    kind, inner = get_origin(hint), get_args(hint)
-    parts: Any = value
-    if kind is UnionType:
-        return any(_fits(value, one) for one in inner)
+def _fitting(hint: Any) -> Check:
+    """Give the question whether a value is of the type that a field of a record says."""
+    kind, inner = get_origin(hint), [_fitting(one) for one in get_args(hint) if one is not ...]
+    if kind is UnionType:  # with None: there is no other kind
+        return lambda value: value is None or inner[0](value)
     if kind is tuple:
-        return type(value) is tuple and all(_fits(one, inner[0]) for one in parts)
+        return lambda value: type(value) is tuple and all(map(inner[0], cast("Any", value)))
     if kind is not None:  # a mapping: there is no other kind
-        return type(value) is dict and all(
-            _fits(key, inner[0]) and _fits(one, inner[1]) for key, one in parts.items()
-        )
+        return lambda value: type(value) is dict and _each(value, *inner)
     if hint is float:
-        return type(value) in (int, float) and abs(value) <= LATEST
+        return lambda value: type(value) in (int, float) and abs(value) <= LATEST
     if hint is int:
-        return type(value) is int and 0 <= value < _MOST
-    if hint in _HINTS:
-        return type(value) is hint and all(
-            _fits(getattr(value, name), one) for name, one in _HINTS[hint].items()
-        )
-    return isinstance(value, hint)
+        return lambda value: type(value) is int and 0 <= value < _MOST
+    if hint in (Attempt, Failure, Resolution):
+        asked = _questions(hint)
+        return lambda value: all(fits(getattr(value, name)) for name, fits in asked)
+    return lambda value: isinstance(value, hint)
 
 
-_HINTS: Final[dict[type, dict[str, Any]]] = {
-    kind: get_type_hints(kind, localns={"Mapping": Mapping})
-    for kind in (Job, Attempt, Failure, Resolution)
-}
+def _each(pairs: Any, key: Check, value: Check) -> bool:
+    return all(map(key, pairs)) and all(map(value, pairs.values()))
+
+
+def _questions(kind: type) -> list[tuple[str, Check]]:
+    hints = get_type_hints(kind, localns={"Mapping": Mapping})
+    return [(name, _fitting(hint)) for name, hint in hints.items()]
+
+
+_QUESTIONS: Final = _questions(Job)

@@ -32,12 +32,12 @@ class Hidden:
 
     def restore(self, edited: str) -> str:
         """Give the payload with the hidden values in their places again; BadPayload if it is none."""
-        return written(_restored(_parsed(_json.compact(edited)), self.values))
+        return written(_restored(parsed(_json.compact(edited)), self.values))
 
 
 def hide(payload: str, *, reveal: bool = False) -> Hidden:
     """Write a payload out for an editor, its secrets as marks unless they are to be seen."""
-    value = _parsed(payload)
+    value = parsed(payload)
     hidden = Hidden("")
     if not reveal:
         value = _Hider(payload, hidden.values).hide(value)
@@ -93,7 +93,8 @@ def _restored(value: Any, values: dict[str, Any]) -> Any:
     return value
 
 
-def _parsed(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """Read JSON, numbers as they were written; BadPayload if it is none."""
     try:
         return json.loads(text, parse_float=_Number, parse_int=_Number)
     except (ValueError, RecursionError) as error:

@@ -1,1 +1,47 @@
-"""Redrive over HTTP: health for probes, metrics, and a JSON API for every language."""
+"""Redrive over HTTP: health for probes, metrics, and a JSON API for every language.
+
+    from redrive.web import asgi
+    site = Starlette(routes=[Mount("/redrive", asgi(app, hosts=["shop.example"]))])
+
+`redrive serve` serves the same. Needs the extra: pip install 'redrive[web]'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from redrive.app import Redrive
+from redrive.errors import UsageError
+from redrive.web.tokens import Token, Tokens, from_environ
+
+if TYPE_CHECKING:
+    from redrive.web.server import Server
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""The names of a server that only its own host can reach."""
+DEADLINE = 30.0
+"""Seconds for one request."""
+
+
+def asgi(
+    app: Redrive,
+    *,
+    tokens: Collection[Token] | None = None,
+    hosts: Collection[str] = LOOPBACK,
+    auth: bool = True,
+    deadline: float = DEADLINE,
+) -> Server:
+    """Give an ASGI application for an app's store, to be served or mounted.
+
+    `tokens` are those of the environment unless given. `hosts` are the names it goes by; requests for
+    others are refused. `auth=False` lets everybody in who gets here: for a program that checks by
+    itself. The app stays the caller's to close.
+    """
+    try:
+        from redrive.web.server import Server  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        msg = f"serving needs an extra: pip install 'redrive[web]' ({error})"
+        raise UsageError(msg) from error
+    known = Tokens(from_environ() if tokens is None else tokens) if auth else None
+    return Server(app, known, hosts, deadline)

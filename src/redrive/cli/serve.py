@@ -1,0 +1,186 @@
+"""Serving: health, metrics and the JSON API over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from redrive import web
+from redrive.app import Redrive
+from redrive.cli._command import command
+from redrive.cli._errors import FAILED, USAGE, Stop
+from redrive.cli._face import Face, warn_on_stderr
+from redrive.cli._load import load_app
+from redrive.web import tokens
+from redrive.worker.supervisor import heeding
+
+if TYPE_CHECKING:
+    from redrive.web.server import Server
+
+PORT = 9200
+_CONNECTIONS = 200
+_GRACE = 10
+
+
+@command(
+    "serve",
+    "redrive serve shop.jobs:app --tokens ~/.redrive-tokens",
+    "redrive serve --no-auth",
+    "redrive serve shop.jobs:app --host 0.0.0.0 --behind-proxy --allow-host jobs.shop.example",
+)
+@click.argument("app_name", metavar="[MODULE:APP]", required=False)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65_535))
+@click.option(
+    "--allow-host", "names", multiple=True, metavar="NAME", help="A name the server goes by."
+)
+@click.option(
+    "--tokens",
+    "token_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Names, rights and tokens, one a line; made if it is missing.",
+)
+@click.option("--no-auth", is_flag=True, help="Let everybody in; on a loopback address only.")
+@click.option("--behind-proxy", is_flag=True, help="A proxy in front of it does TLS.")
+@click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE")
+@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), metavar="FILE")
+@click.option("-v", "--verbose", is_flag=True, help="Log each request on standard error.")
+@click.pass_obj
+def serve(
+    face: Face,
+    app_name: str | None,
+    *,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    token_file: Path | None,
+    no_auth: bool,
+    behind_proxy: bool,
+    tls_cert: str | None,
+    tls_key: str | None,
+    verbose: bool,
+) -> None:
+    """Serve health, metrics and the JSON API until stopped (SIGTERM or Ctrl-C).
+
+    Tokens come from REDRIVE_READ_TOKEN and REDRIVE_ACT_TOKEN, or from a file. Jobs are submitted to
+    the handlers of MODULE:APP; without one the API serves the store alone. An address that others
+    can reach needs tokens, and TLS or a proxy that does it.
+    """
+    if (tls_cert is None) != (tls_key is None):
+        raise click.UsageError("--tls-cert and --tls-key belong together")
+    is_safe = behind_proxy or tls_cert is not None
+    _check_address(host, auth=not no_auth, is_safe=is_safe)
+    known = None if no_auth else _tokens(face, token_file)
+    hosts = {*web.LOOPBACK, *names, *([] if _is_everywhere(host) else [host])}
+    with _app(face, app_name, verbose=verbose) as app:
+        app.store.now()  # opened here and now, so that its errors come before anybody asks
+        site = web.asgi(app, tokens=known, hosts=hosts, auth=not no_auth)
+        with _listening(host, port) as sock:
+            scheme = "http" if tls_cert is None else "https"
+            shown = f"[{host}]" if ":" in host else host
+            face.say(f"serving on {scheme}://{shown}:{sock.getsockname()[1]}")
+            _run(site, sock, tls_cert, tls_key, verbose=verbose)
+
+
+@contextmanager
+def _app(face: Face, name: str | None, *, verbose: bool) -> Generator[Redrive]:
+    """Give the program's app; where there is none, the store by itself."""
+    level = logging.INFO if verbose else logging.WARNING
+    if name is None and face.store is None:
+        name = face.config.app
+    if name is not None:
+        with load_app(face, name, level=level) as app:
+            yield app
+        return
+    warn_on_stderr(level)
+    with face.opened() as app:
+        yield app
+
+
+def _tokens(face: Face, path: Path | None) -> list[tokens.Token]:
+    known = tokens.from_environ()
+    if path is None:
+        return known
+    path = path.expanduser()
+    if not path.exists():
+        tokens.write_file(path)
+        face.say(f"new tokens, one to read and one to act, are in {path}")
+    return [*known, *tokens.from_file(path)]
+
+
+def _check_address(host: str, *, auth: bool, is_safe: bool) -> None:
+    """Refuse to be reached by others without tokens, or with tokens that anybody can overhear."""
+    if _is_loopback(host):
+        return
+    if not auth:
+        raise click.UsageError(f"--no-auth is for loopback addresses only; {host} is none")
+    if not is_safe:
+        msg = f"others can reach {host} and could overhear tokens"
+        hint = "give --tls-cert and --tls-key, or --behind-proxy if a proxy in front of it does TLS"
+        raise Stop("not_safe", msg, hint=hint, exits=USAGE)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_everywhere(host: str) -> bool:
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Generator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        sock = socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        msg = f"cannot listen on {host}, port {port}: {error.strerror or error}"
+        raise Stop("no_port", msg, exits=FAILED) from error
+    with sock:
+        yield sock
+
+
+def _run(
+    site: Server, sock: socket.socket, cert: str | None, key: str | None, *, verbose: bool
+) -> None:
+    try:
+        import uvicorn  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        msg = f"serving needs an extra: pip install 'redrive[web]' ({error})"
+        raise Stop("no_extra", msg, exits=FAILED) from error
+    config = uvicorn.Config(
+        site,
+        ssl_certfile=cert,
+        ssl_keyfile=key,
+        log_config=None,
+        access_log=verbose,
+        lifespan="off",
+        ws="none",
+        http="h11",
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=_CONNECTIONS,
+        timeout_graceful_shutdown=_GRACE,
+    )
+    server = uvicorn.Server(config)
+    if verbose:
+        logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+    # It heeds signals by itself and raises them again once it has ended; here that is enough.
+    with heeding(lambda: None):
+        asyncio.run(server.serve(sockets=[sock]))

@@ -1,0 +1,73 @@
+"""One call of the API: what was asked, by whom, and the errors it may end with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from redrive.app import Redrive
+from redrive.errors import JobNotFound, KeyConflict, RedriveError, Refused, StoreError, UsageError
+from redrive.web.resources import Document
+
+if TYPE_CHECKING:
+    from redrive.web.health import Health
+    from redrive.web.plans import Plans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What a route's function is given; all of it has been checked against the route's table."""
+
+    app: Redrive
+    plans: Plans
+    health: Health
+    actor: str
+    """Who is held to have done it, in the record of acts."""
+    known: bool
+    """Whether the caller may read; False only where a route is open to all."""
+    root: str = ""
+    """Where the API is mounted."""
+    path: Mapping[str, str]
+    query: Mapping[str, Any]
+    body: Mapping[str, Any]
+    text: str = ""
+    """The body as it was written."""
+
+
+class Reply(NamedTuple):
+    """An answer that is not a plain 200 with a document."""
+
+    document: Document | str
+    status: int = 200
+    kind: str = "application/json"
+
+
+class Problem(Exception):
+    """Ends a call with an error that the caller can act on."""
+
+    def __init__(
+        self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = headers or {}
+
+
+def problem_of(error: RedriveError) -> Problem:
+    """Say an error of the library's as one of HTTP's."""
+    match error:
+        case KeyConflict():
+            return Problem(409, "key_conflict", str(error))
+        case Refused():
+            return Problem(409, "refused", str(error))
+        case JobNotFound():
+            return Problem(404, "not_found", str(error))
+        case UsageError():
+            return Problem(400, "bad_request", str(error))
+        case StoreError():
+            return Problem(503, "store", "the store does not answer as it should; see the log")
+        case _:
+            return Problem(500, "failed", "it failed; see the log")

@@ -1,0 +1,224 @@
+"""What each route does: a checked call goes in, a document comes out; all through the app's verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import cast
+
+from redrive import _hidden, _json
+from redrive._transitions import Verb
+from redrive.errors import Refused
+from redrive.job import Act
+from redrive.keeping import Options, check_key
+from redrive.web import resources
+from redrive.web.call import Call, Problem, Reply
+from redrive.web.resources import ACT, JOB, PAUSE, RUN, SUBMITTED, WHOLE_JOB, Document
+from redrive.worker.registry import check_name
+
+PAGE = 50
+"""How many of a thing a page has unless the caller says."""
+
+
+def health(call: Call) -> Document | Reply:
+    """Say whether the store answers, and to those who may read how things stand."""
+    found = call.health.standing()
+    if found is None:
+        return Reply({"status": "unavailable"}, 503)
+    return found if call.known else {"status": found["status"]}
+
+
+def alive(_: Call) -> Document:
+    """Say that the process answers; nothing else is asked."""
+    return {"status": "ok"}
+
+
+def ready(call: Call) -> Document | Reply:
+    """Say whether the store takes writes."""
+    if call.health.is_ready():
+        return {"status": "ok"}
+    return Reply({"status": "unavailable"}, 503)
+
+
+def metrics(call: Call) -> Reply:
+    """Give the metrics as Prometheus reads them."""
+    try:
+        made = import_module("redrive.metrics")  # with its extra
+        return Reply(made.text(call.app), 200, "text/plain; version=0.0.4; charset=utf-8")
+    except ImportError as error:
+        msg = "metrics need an extra: pip install 'redrive[metrics]'"
+        raise Problem(404, "no_metrics", msg) from error
+
+
+def submit(call: Call) -> Document:
+    """Keep a call of a handler for a worker; the same key is the same job."""
+    entry = call.app.keeper.registry.need(call.body["handler"])
+    payload = _json.compact(
+        _hidden.written(_hidden.parsed(call.text)["payload"]),
+        max_bytes=call.app.keeper.settings.payload_limit,
+    )
+    call.app.check_payload(entry.name, payload)
+    options = Options(
+        delay=float(call.body.get("delay", 0.0)),
+        key=check_key(call.body.get("key")),
+        tags=tuple(check_name(tag) for tag in call.body.get("tags", ())),
+        max_attempts=call.body.get("max_attempts"),
+    )
+    job = call.app.keeper.submit(entry, payload, options)
+    if job.is_new:
+        act = Act(actor=call.actor, verb="submit", target=job.id, done=1)
+        call.app.store.record(act)
+    return SUBMITTED(job)
+
+
+def jobs(call: Call) -> Document:
+    """Give a page of jobs, newest first."""
+    words = [call.query["q"]] if call.query.get("q", "").strip() else []
+    page = call.app.find(
+        *words,
+        limit=call.query.get("limit", PAGE),
+        cursor=call.query.get("cursor"),
+        by_change=call.query.get("order") == "changed",
+    )
+    return {
+        "jobs": [JOB(job) for job in page.jobs],
+        "cursor": page.cursor,
+        "scope": resources.scope(page.scope),
+    }
+
+
+def job(call: Call) -> Document:
+    """Give one job with its payload and its attempts, newest first."""
+    return WHOLE_JOB(call.app.get(call.path["job"]))
+
+
+def deed(verb: Verb) -> Callable[[Call], Document]:
+    """Make the function that does a deed to one job."""
+
+    def do(call: Call) -> Document:
+        found = call.app.get(call.path["job"])
+        reason = call.body.get("reason", "")
+        moved = call.app.move(verb, [found.id], asked=found.id, reason=reason, actor=call.actor)
+        if moved.skipped:
+            one, why = moved.skipped[0]
+            msg = f"{one} {why}"
+            raise Refused(msg)
+        return JOB(moved.done[0])
+
+    return do
+
+
+def edit(call: Call) -> Document:
+    """Give a job another payload; marks for hidden values in it stand for what they stood for."""
+    found = call.app.get(call.path["job"])
+    said = _hidden.written(_hidden.parsed(call.text)["payload"])
+    edited = call.app.edit(
+        found.id,
+        _hidden.hide(found.payload).restore(said),
+        expected=call.body["edits"],
+        reason=call.body.get("reason", ""),
+        actor=call.actor,
+    )
+    return WHOLE_JOB(replace(edited, history=found.history))
+
+
+def groups(call: Call) -> Document:
+    """Give the causes of dead jobs, or of those that are selected, the commonest first."""
+    words = [call.query["q"]] if call.query.get("q", "").strip() else []
+    found, scope = call.app.tally(*words, limit=call.query.get("limit", PAGE))
+    return {"groups": resources.look(call.app, found), "scope": resources.scope(scope)}
+
+
+def group(call: Call) -> Document:
+    """Give one cause, how it goes on, and what was said about it."""
+    return resources.look(call.app, [call.app.group(call.path["group"])])[0]
+
+
+def mark(call: Call) -> Document:
+    """Mark a cause as resolved or open again, or write a note about it."""
+    said = call.body
+    if "resolved" not in said and "note" not in said:
+        msg = "say resolved or note"
+        raise Problem(400, "bad_request", msg)
+    found = call.app.group(call.path["group"])
+    call.app.mark_group(
+        found,
+        resolved=said.get("resolved"),
+        note=said.get("note"),
+        reason=said.get("reason", ""),
+        actor=call.actor,
+    )
+    return resources.look(call.app, [found])[0]
+
+
+def plan(call: Call) -> Document:
+    """Freeze the jobs that a deed would take; nothing is changed."""
+    verb = cast("Verb", call.body["verb"])
+    return call.plans.make(call.app, verb, call.body["q"]).document()
+
+
+def carry_out(call: Call) -> Document:
+    """Do what a plan says, to exactly its jobs; a retry becomes a run."""
+    return call.plans.carry_out(call.app, call.path["plan"], call.actor, dict(call.body))
+
+
+def pauses(call: Call) -> Document:
+    """Give the lanes that are paused."""
+    return {"pauses": [PAUSE(note) for note in call.app.pauses()]}
+
+
+def pause(call: Call) -> Document:
+    """Let a lane's jobs wait, until it is resumed or for a while."""
+    call.app.pause(
+        call.body["lane"],
+        reason=call.body.get("reason", ""),
+        duration=call.body.get("seconds"),
+        actor=call.actor,
+    )
+    return pauses(call)
+
+
+def resume(call: Call) -> Document:
+    """Let a paused lane go on."""
+    reason = call.body.get("reason", "")
+    call.app.resume(call.path["lane"], reason=reason, actor=call.actor)
+    return pauses(call)
+
+
+def runs(call: Call) -> Document:
+    """Give the bulk retries that are remembered, newest first."""
+    return {"runs": [RUN(run) for run in call.app.runs()[: call.query.get("limit", PAGE)]]}
+
+
+def run(call: Call) -> Document:
+    """Say how a bulk retry fares."""
+    return RUN(call.app.run(call.path["run"]))
+
+
+def pause_run(call: Call) -> Document:
+    """Let nothing more of a run go; what is let go already goes on."""
+    reason = call.body.get("reason", "")
+    return RUN(call.app.pause_run(call.path["run"], reason=reason, actor=call.actor))
+
+
+def resume_run(call: Call) -> Document:
+    """Let a paused run go on."""
+    reason = call.body.get("reason", "")
+    return RUN(call.app.resume_run(call.path["run"], reason=reason, actor=call.actor))
+
+
+def cancel_run(call: Call) -> Document:
+    """End a run: what still waits for it stays as it was."""
+    reason = call.body.get("reason", "")
+    return RUN(call.app.cancel_run(call.path["run"], reason=reason, actor=call.actor))
+
+
+def acts(call: Call) -> Document:
+    """Give what people did, newest first."""
+    found = call.app.acts(
+        limit=call.query.get("limit", PAGE),
+        before=call.query.get("before"),
+        run=call.query.get("run"),
+    )
+    return {"acts": [ACT(act) for act in found]}

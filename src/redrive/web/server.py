@@ -1,0 +1,193 @@
+"""The ASGI application: the guard, the router over the table of routes, and answers.
+
+Verbs of the app are sync, so they run on threads; probes have threads of their own, so that no slow
+question makes a live process look dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, MutableMapping
+from http import HTTPStatus
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route as Path
+from starlette.routing import Router
+from starlette.types import Message, Receive, Scope, Send
+
+from redrive import _hidden
+from redrive._aio import Threads, hop
+from redrive._log import log
+from redrive.app import Redrive
+from redrive.errors import RedriveError, StoreError
+from redrive.web import guard
+from redrive.web.call import Call, Problem, Reply, problem_of
+from redrive.web.health import Health
+from redrive.web.plans import Plans
+from redrive.web.reading import body_of, query_of, read
+from redrive.web.resources import Document
+from redrive.web.routes import ROUTES, Route
+from redrive.web.schema import faults, named
+from redrive.web.tokens import Tokens
+
+_EXACT = named("WholeJob")
+"""Has a payload in it, whose numbers keep their text."""
+
+
+class Server:
+    """Redrive as an ASGI application; see `redrive.web.asgi`."""
+
+    def __init__(
+        self, app: Redrive, tokens: Tokens | None, hosts: Collection[str], deadline: float
+    ) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
+        self._deadline = deadline
+        self._plans, self._health = Plans(), Health(app)
+        self._threads, self._probes = Threads(), Threads()
+        by_path: dict[str, dict[str, Route]] = defaultdict(dict)
+        for route in ROUTES:
+            by_path[route.path][route.method] = route
+        # The pages come here later, beside the API.
+        paths = [Path(path, _Place(self, routes)) for path, routes in by_path.items()]
+        self._router = Router(paths, redirect_slashes=False, default=_nowhere)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, whatever happens."""
+        if scope["type"] != "http":
+            await self._other(scope, receive, send)
+            return
+        out = _Out(send)
+        try:
+            guard.check_host(Headers(scope=scope), self._hosts)
+            async with asyncio.timeout(self._deadline):
+                await self._router(scope, receive, out)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            if out.begun:
+                raise
+            await _explained(scope, error)(scope, receive, out)
+
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take part in a start and an end; there is nothing to talk about over a websocket."""
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        elif scope["type"] == "lifespan":
+            for word in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{word}.complete"})
+
+    async def answer(self, route: Route, request: Request) -> Response:
+        """Check a request by its route's line in the table, and do what it asks."""
+        if route.method not in guard.SAFE:
+            guard.check_origin(request.headers)
+        token = guard.who(request.headers, self._tokens, route.right)
+        path = dict(request.path_params)
+        _check(path, {"properties": route.params}, "the path")
+        query = query_of(request.url.query, route.query)
+        text = await read(request) if route.body is not None else ""
+        body = body_of(text) if route.body is not None else {}
+        _check(body, route.body or {}, "the body")
+        call = Call(
+            app=self._app,
+            plans=self._plans,
+            health=self._health,
+            actor=token.name if token else "",
+            known=token is not None,
+            root=str(request.scope.get("root_path", "")),
+            path=path,
+            query=query,
+            body=body,
+            text=text,
+        )
+        if route.at_once:
+            return _response(route, route.does(call))
+        threads = self._threads if route.right else self._probes
+        return _response(route, await hop(threads, route.does, call))
+
+
+class _Place:
+    """One path: finds the route by its method."""
+
+    def __init__(self, server: Server, routes: Mapping[str, Route]) -> None:
+        self._server = server
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        route = self._routes.get("GET" if request.method == "HEAD" else request.method)
+        if route is None:
+            allowed = [*self._routes, *(["HEAD"] if "GET" in self._routes else [])]
+            raise Problem(405, "no_method", "not by that method", {"allow": ", ".join(allowed)})
+        response = await self._server.answer(route, request)
+        await response(scope, receive, send)
+
+
+class _Out:
+    """Puts our headers on an answer, and knows whether it has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            headers = MutableHeaders(scope=message)
+            for name, value in guard.HEADERS.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+
+async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 - ASGI's
+    raise Problem(404, "no_route", "there is nothing here; /api/v1/openapi.json says what there is")
+
+
+def _check(value: MutableMapping[str, Any], schema: Mapping[str, Any], at: str) -> None:
+    wrong = next(faults(dict(value), schema, at), None)
+    if wrong is not None:
+        raise Problem(400, "bad_request", wrong)
+
+
+def _response(route: Route, found: Document | Reply) -> Response:
+    reply = found if isinstance(found, Reply) else Reply(found)
+    if isinstance(reply.document, str):
+        return Response(reply.document, reply.status, media_type=reply.kind)
+    write = _hidden.written if route.gives == _EXACT else json.dumps
+    return Response(write(reply.document), reply.status, media_type=reply.kind)
+
+
+def _explained(scope: Scope, error: Exception) -> Response:
+    """Make a problem document of an error; what is no fault of the caller's goes to the log."""
+    where = f"{scope['method']} {scope['path']}"
+    match error:
+        case Problem():
+            problem = error
+        case RedriveError():
+            problem = problem_of(error)
+            if isinstance(error, StoreError):
+                log.warning("%s: %s", where, error)
+        case TimeoutError():
+            msg = "it took too long; what was asked for may still be done"
+            problem = Problem(504, "too_long", msg)
+        case _:
+            log.error("%s failed", where, exc_info=error)
+            problem = Problem(500, "failed", "this is a mistake in Redrive; see the log")
+    document = {
+        "type": "about:blank",
+        "title": HTTPStatus(problem.status).phrase,
+        "status": problem.status,
+        "code": problem.code,
+        "detail": problem.detail,
+    }
+    kind = "application/problem+json"
+    headers = dict(problem.headers)
+    return Response(json.dumps(document), problem.status, headers, media_type=kind)

@@ -1,0 +1,117 @@
+"""Who may read and who may act: tokens with a name, a right, and only a hash of themselves.
+
+They come from the environment (`REDRIVE_READ_TOKEN`, `REDRIVE_ACT_TOKEN`) or from a file that only its
+owner may read, one a line: a name, `read` or `act`, and the token. The name is who is held to have
+done what is done with it. The file is read at the start: to take a token back, start again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from redrive.errors import UsageError
+
+Right = Literal["read", "act"]
+VARIABLES: Mapping[str, Right] = {"REDRIVE_READ_TOKEN": "read", "REDRIVE_ACT_TOKEN": "act"}
+_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+_TOKEN = re.compile(r"[\x21-\x7e]{20,500}")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Whom a token stands for, what it is good for, and its hash."""
+
+    name: str
+    right: Right
+    digest: bytes = b""
+
+    def allows(self, right: str) -> bool:
+        """Whether it is good for this; who may act may read."""
+        return right in {"", "read", self.right}
+
+
+class Tokens:
+    """The tokens that a server knows."""
+
+    def __init__(self, tokens: Iterable[Token]) -> None:
+        self._tokens = tuple(tokens)
+        if not self._tokens:
+            msg = (
+                "no token is known: set REDRIVE_ACT_TOKEN or REDRIVE_READ_TOKEN, or name a file of "
+                "tokens (one that is missing is made)"
+            )
+            raise UsageError(msg)
+
+    def find(self, said: str) -> Token | None:
+        """Give the token that was said; how long it takes tells nothing about it."""
+        digest = _hash(said)
+        found = [one for one in self._tokens if hmac.compare_digest(one.digest, digest)]
+        return found[0] if found else None
+
+
+def made(name: str, right: str, token: str) -> Token:
+    """Make a token of what a file or the environment says."""
+    if not _NAME.fullmatch(name) or right not in VARIABLES.values():
+        msg = f"a token needs a plain name and the right read or act; found {name!r} {right!r}"
+        raise UsageError(msg)
+    if not _TOKEN.fullmatch(token):
+        msg = f"the token of {name!r} must have 20 to 500 visible ASCII characters"
+        raise UsageError(msg)
+    return Token(name, "act" if right == "act" else "read", _hash(token))
+
+
+def from_environ(environ: Mapping[str, str] | None = None) -> list[Token]:
+    """Read the tokens of the environment; their name is `api`."""
+    environ = os.environ if environ is None else environ
+    said = [(right, environ.get(variable)) for variable, right in VARIABLES.items()]
+    return [made("api", right, token) for right, token in said if token]
+
+
+def from_file(path: Path) -> list[Token]:
+    """Read a file of tokens, one a line; one that others may read is refused."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
+                msg = f"{path} must be a file that only its owner may read: chmod 600 {path}"
+                raise UsageError(msg)
+            lines = file.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"cannot read the tokens in {path}: {error}"
+        raise UsageError(msg) from error
+    words = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    tokens: dict[str, Token] = {}
+    for number, parts in enumerate(words, 1):
+        if len(parts) != 3 or parts[0] in tokens:  # noqa: PLR2004 - name, right, token
+            msg = f"{path}, token {number}: must be a name of its own, read or act, and the token"
+            raise UsageError(msg)
+        tokens[parts[0]] = made(*parts)
+    return list(tokens.values())
+
+
+def write_file(path: Path) -> None:
+    """Make a file with two new tokens, for its owner only."""
+    lines = [f"{name} {right} {secrets.token_urlsafe(32)}" for name, right in _FIRST.items()]
+    try:
+        made_at = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        msg = f"cannot make a file of tokens at {path}: {error.strerror}"
+        raise UsageError(msg) from error
+    with open(made_at, "w", encoding="utf-8") as file:  # noqa: PTH123 - it is open already
+        file.write("\n".join(["# name, right, token", *lines, ""]))
+
+
+_FIRST: Mapping[str, Right] = {"reader": "read", "operator": "act"}
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

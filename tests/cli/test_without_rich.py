@@ -38,6 +38,7 @@ LINES = {
     "pause": "pause mail",
     "resume": "resume pay.charge",
     "work": "work rich_program:app --once",
+    "serve": "serve --help",  # it serves until it is stopped: see tests/web
     "init": "init",
     "doctor": "doctor --store sound.db",
     "verify": "verify",

@@ -173,7 +173,7 @@ def _frozen(store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, st
         version = save(store, run, version) or 0
         if not version:
             break
-    reasons = Counter(why for _, why in left)
+    reasons = dict(Counter(why for _, why in left))
     few = tuple(left[: runs.SAMPLES])
     run = replace(run, groups=tuple(sorted(groups)), skipped=reasons, samples=few)
     if not run.total:

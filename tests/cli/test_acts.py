@@ -18,6 +18,12 @@ from shopkit import Shop, dead_letter, name
 Asked = Callable[[Callable[[], None]], None]
 
 
+def let_go(shop: Shop) -> None:
+    """Do what a worker does for runs; no handler is here, so nothing is run."""
+    with shop.app() as app:
+        app.run_due()
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Stand for a person: do something between the preview and the answer, which is yes."""
@@ -26,7 +32,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         def ask(face: Face, plan: Plan) -> None:
             meanwhile()
 
-        monkeypatch.setattr(act, "_ask", ask)
+        monkeypatch.setattr(act, "ask", ask)
 
     return set_up
 
@@ -52,6 +58,7 @@ def test_an_act_takes_what_it_is_meant_for(
     assert result.exit_code == 0, result.stderr
     data = json.loads(result.stdout)["data"]
     assert (data["matched"], data["done"]) == (len(numbers), len(numbers))
+    let_go(shop)
     with shop.app() as app:
         moved = {
             job.id for job in app.find(state="pending" if words[0] == "retry" else "resolved").jobs
@@ -66,8 +73,10 @@ def test_an_act_takes_what_it_is_meant_for(
 def test_a_closed_job_comes_back_only_by_its_id_or_its_state(shop: Shop) -> None:
     shop.run("resolve", name(1))
     shop.run("retry", "G1", "--yes")
+    let_go(shop)
     assert shop.state_of(name(1)) == "resolved"
     shop.run("retry", "G1", "--state", "resolved", "--yes")
+    let_go(shop)
     assert shop.state_of(name(1)) == "pending"
 
 
@@ -186,7 +195,7 @@ def test_an_answer_of_no_changes_nothing(shop: Shop, monkeypatch: pytest.MonkeyP
     def declined(face: Face, plan: Plan) -> None:
         raise Stop("declined", "nothing was changed", exits=1)
 
-    monkeypatch.setattr(act, "_ask", declined)
+    monkeypatch.setattr(act, "ask", declined)
     assert shop.run("retry", "--all").exit_code == 1
     assert shop.state_of(name(1)) == "dead"
 

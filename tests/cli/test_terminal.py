@@ -132,7 +132,7 @@ def test_yes_does_it_after_the_preview(shop: Shop) -> None:
     assert shown.code == 0
     assert "Retry 6 jobs? [y/N]: y" in shown.text
     assert "5 of the 6 jobs" in shown.text
-    assert "✓ retried 6 jobs" in shown.text
+    assert "✓ R1 drives 6 jobs" in shown.text
     assert shown.text.index("By handler") < shown.text.index("Retry 6 jobs?")
 
 
@@ -147,15 +147,16 @@ def test_no_and_interrupts_change_nothing(shop: Shop, typed: bytes, code: int) -
 
 
 @pytest.mark.parametrize(
-    ("typed", "code", "state"),
-    [(b"101\n", 0, "pending"), (b"y\n", 1, "dead"), (b"100\n", 1, "dead")],
+    ("typed", "code", "run"),
+    [(b"101\n", 0, -1), (b"y\n", 1, None), (b"100\n", 1, None)],
 )
 def test_above_a_hundred_the_number_must_be_typed(
-    empty: Shop, typed: bytes, code: int, state: str
+    empty: Shop, typed: bytes, code: int, run: int | None
 ) -> None:
     """F114: a habit of typing y is not enough."""
     empty.add(*(dead_letter(number) for number in range(1, 102)))
     shown = on_terminal("retry", "G1", typed=typed)
     assert "Type 101 to retry them" in shown.text
     assert shown.code == code
-    assert empty.state_of(name(1)) == state
+    with empty.app() as app:
+        assert app.get(name(1)).run == run

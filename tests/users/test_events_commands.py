@@ -48,7 +48,7 @@ def test_r_events_3_every_command_works_on_the_dead_letters(
     assert "mail.sent" in command("list", *store, "--tag", event_id)
     command("discard", job, *store, "--reason", "gone", "--yes")
     command("reopen", job, *store, "--yes")
-    command("retry", "G1", *store, "--yes")
+    command("retry", job, *store, "--yes")
     assert "discard" in command("log", *store)
     command("verify", *store)
     assert stream.app.get(job).state == "pending"

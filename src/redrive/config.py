@@ -54,9 +54,12 @@ def find(
     file, table = _nearest(directory or Path.cwd())
     app, kept = _text(table, "app", file), _text(table, "store", file)
     unknown = tuple(key for key in table if key not in KEYS)
-    alerts = {} if file is None else _section(table, "alerts", file=file) or {}
     base = Config(
-        app=app, endpoints=_endpoints(table, file), alerts=alerts, unknown=unknown, file=file
+        app=app,
+        endpoints=_places(table, "endpoints", file),
+        alerts=_alerts(table, file),
+        unknown=unknown,
+        file=file,
     )
     for source, value in said.items():
         if value:
@@ -138,11 +141,17 @@ def _section(table: Mapping[str, object], *names: str, file: Path) -> Mapping[st
     return found
 
 
-def _endpoints(
-    table: Mapping[str, object], file: Path | None
+def _alerts(table: Mapping[str, object], file: Path | None) -> Mapping[str, object]:
+    if file is None or (found := _section(table, "alerts", file=file)) is None:
+        return {}
+    return {**found, "channels": _places(found, "channels", file)}
+
+
+def _places(
+    table: Mapping[str, object], key: str, file: Path | None
 ) -> Mapping[str, Mapping[str, object]]:
-    """Give the tables of endpoints; what is in them is for these to judge."""
-    if file is None or (found := _section(table, "endpoints", file=file)) is None:
+    """Give the tables of places to send to; what is in them is for these to judge."""
+    if file is None or (found := _section(table, key, file=file)) is None:
         return {}
     endpoints: dict[str, Mapping[str, object]] = {}
     for name in found:

@@ -74,6 +74,8 @@ class Email:
             raise self._failed(f"every receiver was refused: {error.recipients}", secrets) from None
         except smtplib.SMTPException as error:
             raise self._failed(str(error), secrets) from None
+        except OSError as error:
+            raise self._failed(f"{self.host} cannot be reached: {error}", secrets) from error
         more = f", but not by {', '.join(refused)}" if refused else ""
         return f"taken by {self.host}{more}"
 

@@ -27,7 +27,20 @@ def load_app(face: Face, name: str, *, level: int = logging.WARNING) -> Generato
     with find_program(name) as app:
         leave_log_to_program()
         _say_other_store(face, name, app.store.url)
+        _set_up_alerts(face, app)
         yield app
+
+
+def _set_up_alerts(face: Face, app: Redrive) -> None:
+    """Give a program that says nothing of alerts those of the file."""
+    try:
+        said = face.config.alerts
+    except UsageError:
+        return  # a broken file is no matter of the program's
+    if app.alerts is None and said:
+        from redrive.alerts import Alerts  # noqa: PLC0415 - few files say anything of them
+
+        app.alerts = Alerts()
 
 
 def program_of(face: Face, name: str | None) -> Redrive | None:

@@ -49,6 +49,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Run and keep": {
         "work": ("run", "work", "Run what is due."),
         "serve": ("serve", "serve", "Health, metrics and a JSON API over HTTP."),
+        "alerts": ("alerts", "alerts", "Who is told of dead letters; a test message."),
         "init": ("keep", "init", "Make the store."),
         "doctor": ("doctor", "doctor", "What is wrong, or will be, and what to do."),
         "verify": ("keep", "verify", "Look whether everything stored is sound."),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import cast
 
 import click
 
@@ -66,6 +67,15 @@ def _others(found: Config) -> Iterator[Row]:
     for name, settings in found.endpoints.items():
         for key, value in settings.items():
             yield f"endpoints.{name}.{key}", _worded(key, value), file
+    yield from _nested("alerts", found.alerts, file)
+
+
+def _nested(name: str, table: Mapping[str, object], source: str) -> Iterator[Row]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _nested(f"{name}.{key}", cast("Mapping[str, object]", value), source)
+        else:
+            yield f"{name}.{key}", _worded(key, value), source
 
 
 def _worded(key: str, value: object) -> str:

@@ -26,10 +26,10 @@ PASS_LASTS = 90_000.0
 
 def sign(site: Site, since: float, *, lasts: float = LASTS) -> None:
     """Say that this process serves its handlers."""
-    from redrive import __version__  # noqa: PLC0415 - the package imports us
+    import redrive  # noqa: PLC0415 - the package imports us
 
     value = {
-        "version": __version__,
+        "version": redrive.__version__,
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "since": since,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, assert_never
 
-from redrive._evolve import evolve
+from redrive._evolve import evolve, job_of
 from redrive.errors import Refused
 from redrive.job import (
     TRANSITIONS,
@@ -68,19 +68,18 @@ def settled(
     limit: int | None = None,
 ) -> Job:
     """End a claim: the lease goes, the failure is counted, the verdict becomes the state."""
-    state, becomes = _outcome(job, verdict, now)
-    counted = {} if failure is None else _counted(job, failure, group, now)
-    return evolve(
-        _ensure(job, state),
-        state=state,
-        holder=None,
-        lease_end=None,
-        boot=None,
-        updated=now,
-        limit=limit or job.limit,
-        **counted,
-        **becomes,
-    )
+    state, changes = _outcome(job, verdict, now)
+    if failure is not None:
+        changes |= _counted(job, failure, group, now)
+    changes |= {
+        "state": state,
+        "holder": None,
+        "lease_end": None,
+        "boot": None,
+        "updated": now,
+        "limit": limit or job.limit,
+    }
+    return job_of(_ensure(job, state).__dict__ | changes)
 
 
 def _outcome(job: Job, verdict: Verdict, now: float) -> tuple[State, dict[str, object]]:

@@ -69,6 +69,7 @@ class Rule:
 
 DEAD = Rule(dead=True)
 """Never retry this category."""
+_UNSAID = Rule()
 
 DEFAULTS: Mapping[Category, Rule] = {
     Category.TRANSIENT: Rule(10, wait=exponential(1, cap=300)),
@@ -222,7 +223,7 @@ class Policy:
         if stated is not None and stated.dead:
             return DEAD
         fallback = DEFAULTS[Category.TRANSIENT] if table.dead else table
-        own = stated or Rule()
+        own = stated or _UNSAID
         total = _first(own.attempts, self.attempts, fallback.attempts)
         if category is Category.CRASH and not (self.alike and stated is None):
             total = min(_first(own.attempts, CRASH_LIMIT), CRASH_LIMIT)

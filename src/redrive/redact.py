@@ -288,6 +288,8 @@ def safe_text(value: object, limit: int = 2000) -> str:
     Never raises: a `__str__` that fails is told in words, one that returns too much is cut
     with a note of how much is missing. The result encodes as UTF-8 and holds no NUL.
     """
+    if type(value) is str and len(value) <= limit and value.isascii() and "\0" not in value:
+        return value  # as nearly all of it is
     try:
         text = str(value)
         head, length = str.__getitem__(text, slice(0, limit)), str.__len__(text)

@@ -194,8 +194,10 @@ class Site:
         """Tell everybody of a verdict. A refused one is only written to the log."""
         if job is not None:
             self.tell(job, settlement)
-            with contextlib.suppress(StoreError):  # what is settled is settled
+            try:
                 self.pauses.seen(settlement)
+            except StoreError as error:  # what is settled is settled
+                log.debug("a pause could not be looked after: %s", error)
             return
         claim = settlement.claim
         log.warning(

@@ -32,7 +32,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from redrive._transitions import Verb
 from redrive.job import Act, Category, Claim, Group, Job, Settlement, State
@@ -81,8 +81,7 @@ class Query:
     """Where the page before this one ended, as `Page.cursor` gave it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """How far somebody looked who asked job by job."""
 
     looked: int
@@ -90,8 +89,7 @@ class Scope:
     """How many came into question."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """Some jobs (without history), newest first, and where to go on; no cursor at the end."""
 
     jobs: list[Job]
@@ -100,8 +98,7 @@ class Page:
     """None where the store answered alone, from its indexes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(NamedTuple):
     """How many jobs of one state, lane and category there are, and the oldest of them."""
 
     state: State
@@ -117,8 +114,7 @@ RELEASABLE = (State.PENDING, State.DEAD, State.RESOLVED)
 """The states in which a run may let its waiting jobs go."""
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(NamedTuple):
     """The jobs with one tag of a run."""
 
     states: Mapping[State, int]
@@ -131,8 +127,7 @@ class Members:
     """The ids of the oldest ones that could be let go."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """What a person's deed came to: which jobs it took, and why the others were left."""
 
     done: list[Job]
@@ -154,8 +149,7 @@ class PurgeRule:
     """Only these jobs; None is every one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """A small shared value: a pause, a heartbeat, whose turn it is."""
 
     name: str
@@ -166,8 +160,7 @@ class Note:
     """Seconds left, by the store's clock; None is for ever."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """Something wrong that `verify` found, where, and what to do."""
 
     where: str
@@ -175,8 +168,7 @@ class Problem:
     remedy: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What `verify` looked at and found."""
 
     jobs: int

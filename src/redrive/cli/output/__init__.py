@@ -1,14 +1,14 @@
 """What a command has to show, as plain data, and who renders it.
 
 A `View` holds the same matter twice: `data` for machines, `parts` for people. The renderers know
-nothing of jobs; they make everything they print harmless to a terminal.
+nothing of jobs; they make everything they print harmless to a terminal. Named tuples, because every
+command waits for them: they are made ten times as quickly as dataclasses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 Tone = Literal["", "good", "bad", "warn"]
 """Shown as a sign and a colour; the words must do without either."""
@@ -16,31 +16,27 @@ Tone = Literal["", "good", "bad", "warn"]
 Kind = Literal["text", "id", "number", "time", "word"]
 
 
-@dataclass(frozen=True, slots=True)
-class When:
+class When(NamedTuple):
     """A moment, in seconds since 1970; `now` makes it an age on a narrow terminal."""
 
     at: float | None
     now: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A duration in seconds."""
 
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A number with a tone: a sign and a colour on a terminal, the bare number elsewhere."""
 
     number: int
     tone: Tone
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
+class Trend(NamedTuple):
     """How many, one span of time after the other: a small curve on a terminal, numbers elsewhere."""
 
     numbers: Sequence[int]
@@ -49,8 +45,7 @@ class Trend:
 Cell = str | int | None | When | Span | Mark | Trend
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column's heading and what is in it; `extra` ones are for plain text only."""
 
     name: str
@@ -58,8 +53,7 @@ class Column:
     extra: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """Rows under headings. In plain text a `tag` stands before each row, where tables are mixed."""
 
     columns: Sequence[Column]
@@ -68,16 +62,14 @@ class Table:
     tag: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """Names and values."""
 
     pairs: Sequence[tuple[str, Cell]]
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """Text of several lines, such as a traceback; in plain text the tag stands before each line."""
 
     title: str
@@ -85,8 +77,7 @@ class Block:
     tag: str
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One sentence."""
 
     text: str
@@ -96,8 +87,7 @@ class Line:
 Part = Table | Facts | Block | Line
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """Everything a command shows on standard output."""
 
     data: object

@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, TypeVar
 
 from redrive.stores.base import Store
@@ -20,6 +20,7 @@ R = TypeVar("R")
 Row = tuple[Any, ...]
 Args = Sequence[object]
 
+_HERE = Path(__file__).parent  # not by importlib.resources, which takes as long as all of us
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 _INCLUDE = re.compile(r"\{(\w+)\}")
@@ -37,8 +38,8 @@ class Migration:
 def load_queries(dialect: str, **given: str) -> dict[str, str]:
     """Read every statement of a dialect, with what it includes put in; `given` can be included too."""
     found: dict[str, str] = {**given}
-    for file in files("redrive.stores").joinpath("sql", dialect).iterdir():
-        if file.name.endswith(".sql"):
+    for file in _HERE.joinpath(dialect).iterdir():
+        if file.suffix == ".sql":
             parts = _NAME.split(file.read_text("utf-8"))
             bodies = (_COMMENT.sub("", body).strip() for body in parts[2::2])
             found.update(zip(parts[1::2], bodies, strict=True))
@@ -50,11 +51,11 @@ def load_queries(dialect: str, **given: str) -> dict[str, str]:
 
 def load_migrations(dialect: str) -> list[Migration]:
     """Read the numbered steps of a dialect, in order."""
-    directory = files("redrive.stores").joinpath("sql", dialect, "migrations")
+    directory = _HERE.joinpath(dialect, "migrations")
     steps = [
         Migration(int(file.name[:4]), file.name.removesuffix(".sql"), file.read_text("utf-8"))
         for file in directory.iterdir()
-        if file.name.endswith(".sql")
+        if file.suffix == ".sql"
     ]
     return sorted(steps, key=lambda step: step.version)
 

@@ -7,7 +7,6 @@ import errno
 import os
 import resource
 import sqlite3
-import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -108,9 +107,13 @@ def _is_full(place: Path) -> bool:
         if max(sizes, default=0) + _PROBE > limit:
             return True
     try:
+        import tempfile  # noqa: PLC0415 - slow to load, for a day that is rare
+
         with tempfile.TemporaryFile(dir=place.parent, buffering=0) as probe:
             probe.write(bytes(min(_PROBE, limit) if limit > 0 else _PROBE))
             os.fsync(probe.fileno())
+    except ImportError:
+        return False  # no descriptors are left
     except OSError as error:
         return error.errno in _FULL
     return False

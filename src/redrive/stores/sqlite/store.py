@@ -9,13 +9,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from redrive._clock import Clock, SystemClock
 from redrive.job import Job
 from redrive.stores import _files
 from redrive.stores._codec import attempt_to_json
-from redrive.stores._wake import Hints
 from redrive.stores.base import Durability, Ears, Report
 from redrive.stores.sql.engine import SqlStore, Wanted
 from redrive.stores.sql.rows import job_to_row
@@ -24,6 +23,9 @@ from redrive.stores.sql.tx import Row, Tx
 from redrive.stores.sqlite import audit, opening
 from redrive.stores.sqlite.file import Settings, SqliteFile
 from redrive.stores.sqlite.tx import SqliteTx
+
+if TYPE_CHECKING:
+    from redrive.stores._wake import Hints
 
 R = TypeVar("R")
 
@@ -51,7 +53,7 @@ class SqliteStore(SqlStore):
         )
         self.url = f"sqlite:{place}"
         self._clock = clock
-        self._hints = Hints(place)
+        self._hints = None if read_only else _hints_of(place)
         self._file = SqliteFile(
             Settings(
                 place=place,
@@ -132,10 +134,11 @@ class SqliteStore(SqlStore):
 
     def listen(self) -> Ears | None:
         """Give ears for this store; see the contract."""
-        return self._hints.listen()
+        return None if self._hints is None else self._hints.listen()
 
     def _hint(self) -> None:
-        self._hints.send()
+        if self._hints:
+            self._hints.send()
 
 
 def _add_one(tx: SqliteTx, jobs: Sequence[Job]) -> bool:
@@ -187,3 +190,9 @@ def _first_of(tx: Tx, wanted: Wanted, only: Collection[str]) -> list[tuple[float
     rows = tx.all("pending_of", (tx.array(only), int(wanted.suspects), wanted.latest))
     due = [(at, n) for at, n, lane, handler in rows if wanted.allows(lane, handler)]
     return sorted(due)[: wanted.limit]
+
+
+def _hints_of(place: Path) -> Hints:
+    from redrive.stores._wake import Hints  # noqa: PLC0415 - slow to load; who only looks needs none
+
+    return Hints(place)

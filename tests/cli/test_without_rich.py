@@ -49,6 +49,10 @@ LINES = {
     "migrate": "migrate",
     "config": "config show",
     "completion": "completion bash",
+    "alerts": "alerts list",
+    "serve": "serve --help",  # it would run until it is stopped
+    "metrics": "metrics",
+    "retry-candidates": "retry-candidates",
 }
 OURS = "mistake in Redrive"
 PROGRAM = 'from redrive import Redrive\napp = Redrive("redrive.db")\n'

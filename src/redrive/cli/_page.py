@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from textwrap import dedent
+from inspect import cleandoc
 
 import click
 
@@ -47,7 +47,7 @@ def _command(command: Command, name: str, ctx: click.Context) -> Iterator[str]:
     pieces = [piece for piece in command.collect_usage_pieces(ctx) if piece != "[OPTIONS]"]
     also = [alias for alias, meant in ALIASES.items() if meant == name]
     yield f"### {' '.join(['redrive', name, *pieces])}\n"
-    yield dedent(command.help or "").strip() + "\n"
+    yield cleandoc(command.help or "") + "\n"
     yield from (f"Also: `redrive {alias}`.\n" for alias in also)
     yield _block(command.examples)
     common = {opt for param in shared() for opt in param.opts}

@@ -1,0 +1,58 @@
+"""Looking after a store is the same on every kind of store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pgkit
+from shopkit import Shop, name, shop_jobs
+
+
+@pytest.fixture(params=["sqlite", "jsonl", "postgresql"])
+def place(empty: Shop, request: pytest.FixtureRequest) -> Iterator[Shop]:
+    """A shop full of jobs, in a store of each kind."""
+    schema = ""
+    if request.param == "postgresql":
+        schema = pgkit.fresh_name()
+        empty.url = pgkit.url_of(schema)
+    else:
+        empty.url = f"{request.param}:shop"
+    empty.add(*shop_jobs())
+    yield empty
+    if schema:
+        pgkit.drop(schema)
+
+
+def ask(shop: Shop, *words: str, code: int = 0) -> dict[str, object]:
+    done = shop.run(*words, "--json", "--store", shop.url)
+    assert done.exit_code == code, done.output
+    data: dict[str, object] = json.loads(done.stdout)["data"]
+    return data
+
+
+def test_out_gone_and_in_again(place: Shop) -> None:
+    assert ask(place, "export", "-o", "all")["exported"] == 7
+    assert ask(place, "purge", "--state", "dead", "--yes")["removed"] == 4
+    back = ask(place, "import", "all")
+    assert (back["added"], back["known"]) == (4, 3)
+    assert ask(place, "export", "-o", "again")["exported"] == 7
+    assert sorted(Path("again").read_text().splitlines()) == sorted(
+        Path("all").read_text().splitlines()
+    )
+    assert ask(place, "verify")["ok"] is True
+
+
+def test_edited_checked_and_examined(place: Shop) -> None:
+    Path("new.json").write_text('{"to":"bob"}')
+    assert ask(place, "edit", name(1), "--payload", "new.json")["version"] == 2
+    assert ask(place, "check", "--max-dead", "3", code=2)["status"] == "CRITICAL"
+    found = ask(place, "doctor", code=1)["findings"]
+    assert isinstance(found, list)
+    levels = {one["what"]: one["level"] for one in found}
+    assert levels["store"] == levels["clock"] == levels["durability"] == "ok"
+    assert levels["lanes"] == "bad"
+    assert ask(place, "migrate")["migrated"] is False

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive.app import Redrive
-from redrive.errors import JobNotFound, KeyConflict, RedriveError, Refused, StoreError, UsageError
+from redrive.errors import (
+    JobNotFound,
+    KeyConflict,
+    RedriveError,
+    Refused,
+    StoreError,
+    UnknownHandler,
+    UsageError,
+)
 from redrive.web.resources import Document
 
 if TYPE_CHECKING:
@@ -65,6 +73,8 @@ def problem_of(error: RedriveError) -> Problem:
             return Problem(409, "refused", str(error))
         case JobNotFound():
             return Problem(404, "not_found", str(error))
+        case UnknownHandler():
+            return Problem(404, "unknown_handler", str(error))
         case UsageError():
             return Problem(400, "bad_request", str(error))
         case StoreError():

@@ -136,19 +136,19 @@ def group(call: Call) -> Document:
 
 
 def mark(call: Call) -> Document:
-    """Mark a cause as resolved or open again, or write a note about it."""
-    said = call.body
-    if "resolved" not in said and "note" not in said:
-        msg = "say resolved or note"
-        raise Problem(400, "bad_request", msg)
+    """Mark a cause as resolved, so that it is back if it kills again; or as open."""
+    return _marked(call, resolved=call.body["resolved"])
+
+
+def note(call: Call) -> Document:
+    """Write a note about a cause for those who come after; an empty one removes it."""
+    return _marked(call, note=call.body["note"])
+
+
+def _marked(call: Call, *, resolved: bool | None = None, note: str | None = None) -> Document:
     found = call.app.group(call.path["group"])
-    call.app.mark_group(
-        found,
-        resolved=said.get("resolved"),
-        note=said.get("note"),
-        reason=said.get("reason", ""),
-        actor=call.actor,
-    )
+    reason = call.body.get("reason", "")
+    call.app.mark_group(found, resolved=resolved, note=note, reason=reason, actor=call.actor)
     return resources.look(call.app, [found])[0]
 
 

@@ -48,7 +48,9 @@ async def read(request: Request) -> str:
 def body_of(text: str) -> dict[str, Any]:
     """Read a body: one object, each name once, and only what every store can keep."""
     try:
-        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        value = json.loads(
+            text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_number
+        )
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise _bad("the body has half a character (a lone surrogate) in it") from error
@@ -84,6 +86,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         msg = "a name comes twice in an object"
         raise ValueError(msg)
     return found
+
+
+def _number(text: str) -> float:
+    """Read 3.0 as the whole number it is; payloads are read elsewhere, from their text."""
+    found = float(text)
+    return int(found) if found.is_integer() else found
 
 
 def _no_number(text: str) -> NoReturn:

@@ -97,6 +97,18 @@ def _deed(verb: Literal["retry", "resolve", "discard", "reopen"], about: str) ->
     )
 
 
+def _of_group(verb: str, does: Callable[[Call], Document], said: Mapping[str, Schema]) -> Route:
+    return Route(
+        method="POST",
+        path=f"/api/v1/groups/{{group}}/{verb}",
+        does=does,
+        right="act",
+        params={"group": _GROUP},
+        body=record({**said, "reason": _REASON}, needed=list(said)),
+        gives=named("WholeGroup"),
+    )
+
+
 def _of_run(verb: str, does: Callable[[Call], Document]) -> Route:
     return Route(
         method="POST",
@@ -127,10 +139,6 @@ _EDIT = record(
         "reason": _REASON,
     },
     needed=["payload", "edits"],
-)
-_MARK = record(
-    {"resolved": BOOLEAN, "note": text(about="an empty one removes it"), "reason": _REASON},
-    needed=[],
 )
 _PLAN = record(
     {
@@ -244,15 +252,8 @@ ROUTES: tuple[Route, ...] = (
         params={"group": _GROUP},
         gives=named("WholeGroup"),
     ),
-    Route(
-        method="POST",
-        path="/api/v1/groups/{group}/mark",
-        does=deeds.mark,
-        right="act",
-        params={"group": _GROUP},
-        body=_MARK,
-        gives=named("WholeGroup"),
-    ),
+    _of_group("mark", deeds.mark, {"resolved": BOOLEAN}),
+    _of_group("note", deeds.note, {"note": text()}),
     Route(
         method="POST",
         path="/api/v1/plans",

@@ -139,8 +139,6 @@ def _field_faults(value: dict[str, object], schema: Schema, at: str) -> Iterator
 def _is(value: object, kind: str) -> bool:
     if isinstance(value, bool):
         return kind == "boolean"
-    if kind == "integer" and isinstance(value, float):
-        return value.is_integer()
     return isinstance(value, _KINDS[kind])
 
 

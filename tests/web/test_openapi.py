@@ -1,0 +1,79 @@
+"""F90, F92: whatever the document allows or forbids, the server answers by the document and never 5xx."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
+
+from redrive import Redrive
+from redrive.testing import ManualClock
+from redrive.web.routes import ROUTES, Route
+from shopkit import HOUR, name, shop_jobs
+from webkit import ACT, START, Web
+
+EXAMPLES = 25
+"""Requests of each kind for each operation."""
+REAL = {"job": name(1), "group": "G1", "run": "R1", "lane": "mail.send", "plan": "none"}
+TOKEN = {"authorization": f"Bearer {ACT}"}
+
+
+def anything(**more: object) -> None:
+    """Never runs here."""
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[schemathesis.BaseSchema]:
+    place = tmp_path_factory.mktemp("api") / "jobs.db"
+    with Redrive(place, clock=ManualClock(START + 24 * HOUR)) as app:
+        app.store.add(shop_jobs())
+        app.handler("mail.send")(anything)
+        app.drive(name(2))
+        site = Web(app, hosts=["testserver"]).site
+        yield schemathesis.openapi.from_asgi("/api/v1/openapi.json", site, headers=TOKEN)
+
+
+def make_real(case: schemathesis.Case) -> None:
+    """Mean something that is there: by chance alone no request would."""
+    for name_of_it in case.path_parameters or {}:
+        case.path_parameters[name_of_it] = REAL[name_of_it]
+    if isinstance(case.body, dict) and "handler" in case.body:
+        case.body["handler"] = "mail.send"
+    if isinstance(case.query, dict) and "q" in case.query:
+        case.query["q"] = "state:dead -tag:vip"
+
+
+RIGHT = [(route, GenerationMode.POSITIVE) for route in ROUTES]
+WRONG = [
+    (route, GenerationMode.NEGATIVE)
+    for route in ROUTES
+    if route.params or route.query or route.body is not None
+]
+
+
+@pytest.mark.parametrize(
+    ("route", "mode"), RIGHT + WRONG, ids=lambda one: getattr(one, "name", str(one))
+)
+def test_every_operation_answers_by_the_document(
+    api: schemathesis.BaseSchema, route: Route, mode: GenerationMode
+) -> None:
+    operation = api[route.path][route.method]
+
+    has_words = "q" in route.query or "q" in (route.body or {}).get("properties", {})
+    # Who may ask is asked of every route in test_who. Words have a grammar of their own.
+    unasked = [ignored_auth, *([positive_data_acceptance] if has_words else [])]
+
+    @settings(max_examples=EXAMPLES)
+    @given(case=operation.as_strategy(generation_mode=mode), real=st.booleans())
+    def ask(case: schemathesis.Case, real: bool) -> None:
+        case.headers = {**(case.headers or {}), **TOKEN}
+        if mode is GenerationMode.POSITIVE and real:
+            make_real(case)
+        case.call_and_validate(excluded_checks=unasked)
+
+    ask()

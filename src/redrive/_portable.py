@@ -84,8 +84,12 @@ def job_of(raw: bytes) -> Job:
     if len(raw) > LONGEST:
         msg = f"is longer than {LONGEST:,} bytes"
         raise ValueError(msg)
-    line = raw.decode()
-    value = cast("dict[str, Any]", json.loads(line))
+    try:
+        line = raw.decode()
+        value = cast("dict[str, Any]", json.loads(line))
+    except ValueError as error:
+        msg = f"is not JSON in UTF-8: {error}"
+        raise ValueError(msg) from error
     version: object = value.get("redrive") if isinstance(value, dict) else None
     if type(version) is not int or not isinstance(value.get("job"), dict):
         msg = f'is no job: a line starts with {{"redrive":{VERSION},"payload":…,"job":…'

@@ -121,12 +121,17 @@ class Face:
     @contextmanager
     def progress(self, what: str, total: int | None) -> Generator[Callable[[int], None]]:
         """Show on standard error how far a long work is: a bar on a terminal, else a line now and then."""
-        import click  # noqa: PLC0415 - loaded long since, where there is a command
+        import shutil  # noqa: PLC0415 - few commands take long
+
+        import click  # noqa: PLC0415
 
         if self.quiet:
             yield lambda _: None
         elif sys.stderr.isatty() and not os.environ.get("CI"):
-            with click.progressbar(length=total or 0, label=what, file=sys.stderr) as bar:
+            width = max(4, min(36, shutil.get_terminal_size().columns - len(what) - 30))
+            with click.progressbar(
+                length=total or 0, label=what, file=sys.stderr, width=width
+            ) as bar:
                 yield bar.update
         else:
             yield _Spoken(self, what, total).count

@@ -19,7 +19,7 @@ from redrive.cli._command import command
 from redrive.cli._errors import FAILED
 from redrive.cli._face import Face
 from redrive.cli._load import find_program
-from redrive.cli.output import Line, Part, Table, View, columns
+from redrive.cli.output import Cell, Facts, Line, Part, View
 from redrive.errors import RedriveError, UsageError
 from redrive.job import State
 from redrive.worker import signs
@@ -43,6 +43,11 @@ class Finding:
     said: str
     remedy: str = ""
 
+    @property
+    def words(self) -> str:
+        """Say it with its remedy."""
+        return f"{self.said} → {self.remedy}" if self.remedy else self.said
+
 
 @command("doctor", "redrive doctor", "redrive doctor --json", "redrive doctor --store jobs.db")
 @click.pass_obj
@@ -62,11 +67,11 @@ def doctor(face: Face) -> None:
         ],
     }
     said = f"{bad} wrong, {warned} worth a look, {len(found) - bad - warned} in order"
-    rows = [[one.level, one.what, one.said, one.remedy or None] for one in found]
-    heads = columns("level:word", "what:id", "found", "remedy")
+    found.sort(key=lambda one: ("bad", "warn", "ok").index(one.level))
+    pairs: list[tuple[str, Cell]] = [(f"{one.level} {one.what}", one.words) for one in found]
     parts: list[Part] = [
         Line(said, "bad" if bad else "warn" if warned else "good"),
-        Table(heads, rows, tag="finding"),
+        Facts(pairs),  # no table: on a narrow terminal that would cut the remedies
     ]
     face.show(View(data, parts), then="redrive status" if not bad else "")
     if bad:

@@ -209,7 +209,7 @@ def filled(template: str, cause: Cause, job: Job, fields: Sequence[str]) -> str:
     }
     payload = mask_payload(json.loads(job.payload))
     values |= {_PAYLOAD + name: _at(payload, name) for name in fields}
-    return _PLACE.sub(lambda found: str(values.get(found[1], "")), template)
+    return _PLACE.sub(lambda found: inert(str(values.get(found[1], ""))), template)
 
 
 def _at(value: object, path: str) -> object:

@@ -133,3 +133,19 @@ def test_a_broken_settings_file_is_a_finding(sound: Shop) -> None:
 
 def test_memory_is_no_place_for_work(empty: Shop) -> None:
     assert findings(empty, "--store", "memory:", code=1)["durability"][0] == "bad"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(b"not ours at all, but long enough to be", "update"), (b"", "init")]
+)
+def test_what_is_no_store_has_its_own_remedy(empty: Shop, content: bytes, words: str) -> None:
+    Path("redrive.db").write_bytes(content)
+    level, _, remedy = findings(empty, code=1)["store"]
+    assert (level, words in remedy) == ("bad", True)
+
+
+def test_a_server_that_is_away_is_a_finding(empty: Shop) -> None:
+    url = "postgresql://ada:hunter22@127.0.0.1:1/jobs"
+    level, said, remedy = findings(empty, "--store", url, code=1)["store"]
+    assert (level, "server" in remedy) == ("bad", True)
+    assert "hunter22" not in said

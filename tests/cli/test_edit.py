@@ -121,7 +121,7 @@ def test_nothing_changed_is_nothing_saved(shop: Shop, editor: Path, change: str)
 
 def test_an_editor_that_is_not_there_is_named(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISUAL", "no-such-editor -w")
-    done = shop.run("edit", name(1))
+    done = shop.run("edit", name(1), "--yes")
     assert done.exit_code == 2
     assert "no-such-editor" in done.stderr
 
@@ -240,3 +240,20 @@ def test_a_long_list_of_secrets_is_no_burden(shop: Shop) -> None:
     done = shop.run("edit", name(9), "--payload", "-", stdin='{"rows":[]}')
     assert done.exit_code == 0
     assert "secret-00" not in done.output
+
+
+def test_nobody_edits_in_vain(shop: Shop, editor: Path) -> None:
+    """What would be refused is refused before the editor opens."""
+    types(editor, "text = '{}'")
+    assert shop.run("edit", name(7), "--yes").exit_code == 4
+    asked = shop.run("edit", name(1))
+    assert (asked.exit_code, "--yes" in asked.stderr) == (2, True)
+    assert not Path("seen").exists()
+
+
+def test_a_payload_that_cannot_be_read_is_mended_by_a_file(shop: Shop, editor: Path) -> None:
+    shop.add(dead_letter(9, payload="{broken"))
+    assert shop.run("edit", name(9), "--yes").exit_code == 2
+    done = shop.run("edit", name(9), "--payload", "-", stdin='{"to":"bob"}')
+    assert done.exit_code == 0, done.output
+    assert payload_of(shop, 9) == '{"to":"bob"}'

@@ -20,7 +20,13 @@ from redrive.cli._errors import FAILED
 from redrive.cli._face import Face
 from redrive.cli._load import find_program
 from redrive.cli.output import Cell, Facts, Line, Part, View
-from redrive.errors import RedriveError, UsageError
+from redrive.errors import (
+    RedriveError,
+    StoreDamaged,
+    StoreForeign,
+    StoreMissing,
+    UsageError,
+)
 from redrive.job import State
 from redrive.worker import signs
 
@@ -89,7 +95,19 @@ def _examine(face: Face) -> Iterator[Finding]:
     except UsageError as error:
         yield Finding("settings", "bad", str(error), "mend the setting that is named")
     except (RedriveError, OSError) as error:
-        yield Finding("store", "bad", str(error), "redrive init, or name another with --store")
+        yield Finding("store", "bad", str(error), _remedy(error))
+
+
+def _remedy(error: Exception) -> str:
+    match error:
+        case StoreMissing():
+            return "redrive init, or name another with --store"
+        case StoreForeign():
+            return "redrive migrate if it is older, else update this program"
+        case StoreDamaged():
+            return "redrive verify"
+        case _:
+            return "is the server or the disk there, and may you use it? redrive config show"
 
 
 def _settings(face: Face) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ import click
 
 from redrive import _json
 from redrive._hidden import Hidden, hide
+from redrive._transitions import amended
 from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, USAGE, Stop
@@ -62,15 +63,24 @@ def edit(
     """
     with face.opened(read_only=dry_run) as app:
         job = app.get(job_id)
+        amended(job, job.payload, now=job.updated)  # or it is refused, before anybody has typed
         accept = partial(_accepted, job, program_of(face, app_name))
         if payload:
             text = accept(_content(payload))
             _finish(face, app, job, text, reason, dry_run=dry_run, yes=True)
             return
+        if not (yes or dry_run or _somebody_there()):
+            msg = "there is no terminal to ask on"
+            hint = "add --yes, or give the text with --payload FILE"
+            raise Stop("needs_yes", msg, hint=hint, exits=USAGE)
         hidden = hide(job.payload, reveal=reveal)
         with _paper(face, hidden) as paper:
             text = _ask(face, paper, lambda said: accept(hidden.restore(said)))
             _finish(face, app, job, text, reason, dry_run=dry_run, yes=yes)
+
+
+def _somebody_there() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _content(file: str) -> str:
@@ -117,7 +127,7 @@ def _ask(face: Face, paper: Path, accept: Callable[[str], str]) -> str:
         try:
             return accept(_content(str(paper)))
         except RedriveError as error:
-            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            if not _somebody_there():
                 raise
             face.say(f"error: {error}")
             if not click.confirm("Edit it again?", default=True, err=True):
@@ -141,7 +151,7 @@ def _finish(
     face: Face, app: Redrive, job: Job, text: str, reason: str, *, dry_run: bool, yes: bool
 ) -> None:
     """Show what changes, ask, and save it if nobody else did meanwhile."""
-    if text == job.payload or _json.same(text, job.payload):
+    if _is_same(text, job.payload):
         raise Stop("unchanged", "the payload is as it was; nothing was saved", exits=FAILED)
     changed = Block("Difference", _difference(job.payload, text), "diff")
     if not (dry_run or yes):
@@ -160,6 +170,13 @@ def _finish(
     }
     parts: list[Part] = [Line(said, "" if dry_run else "good"), changed]
     face.show(View(data, parts), then="" if dry_run else f"redrive retry {job.id}")
+
+
+def _is_same(text: str, stored: str) -> bool:
+    try:
+        return _json.same(text, stored)
+    except BadPayload:
+        return False  # what was stored cannot be read: somebody mends it
 
 
 def _difference(before: str, after: str) -> str:

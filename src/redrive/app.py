@@ -231,18 +231,14 @@ class Redrive(Desk):
         turn.program = self._program
         check_apart(self.keeper.registry, self._needed_program())
         presence.sign(turn, self.keeper.settings.clock.now(), lasts=presence.PASS_LASTS)
-        watcher = self._watcher()
-        if watcher:
-            watcher.tick()
+        self._watch()
         driver = Driver(turn.store, turn.bus, turn.holder)
         driver.tick()
         tally = turn.run(ignore_waits=ignore_backoff, limit=limit)
         while (not limit or tally.taken < limit) and (let_go := driver.tick()):
             tally += turn.run(only=let_go, limit=limit and limit - tally.taken)
         driver.leave()
-        if watcher:
-            watcher.tick()
-            watcher.leave()
+        self._watch()
         purged = self.cleanup()
         log.info(
             "pass ended: %d taken, %d succeeded, %d failed, %d died, %d purged",
@@ -316,6 +312,12 @@ class Redrive(Desk):
 
     def _watcher(self) -> Watcher | None:
         return None if self.alerts is None else self.alerts.watch(self)
+
+    def _watch(self) -> None:
+        """Have the watcher look once."""
+        if watcher := self._watcher():
+            watcher.tick()
+            watcher.leave()
 
     def _needed_program(self) -> str | None:
         """Look for the name only if a handler asks for it."""

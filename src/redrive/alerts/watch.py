@@ -127,6 +127,7 @@ class Watch:
 
     def leave(self) -> None:
         """Let another look at once."""
+        self._next = 0.0
         store = self._app.keeper.store
         for note in store.notes(_TURN):
             if note.value == self._app.keeper.holder:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 from redrive import finding
+from redrive._duration import Duration, seconds
 from redrive.errors import JobNotFound
 from redrive.job import Act, Group, Job, State
 from redrive.selection import Filters, Target, group_number, job_id, read
@@ -27,6 +29,7 @@ __all__ = ["Count", "Looking", "Mark", "Note", "Page", "Scope"]
 GROUP = "group:"
 """What the names of these notes begin with; the number follows."""
 
+_ACTS = 1000
 Status = Literal["open", "resolved", "regressed"]
 
 
@@ -138,17 +141,35 @@ class Looking:
         return {int(note.name[len(GROUP) :]): mark_of(note) for note in notes}
 
     def acts(
-        self, *, limit: int = 100, before: int | None = None, run: int | str | None = None
+        self,
+        *,
+        limit: int = 100,
+        before: int | None = None,
+        actor: str | None = None,
+        verb: str | None = None,
+        since: Duration | None = None,
+        run: int | str | None = None,
     ) -> list[Act]:
-        """Give what people did, newest first; the single steps of a run only if it is asked for."""
+        """Give what people did, newest first; the single steps of a run only if it is asked for.
+
+        `since` is how long ago, at most.
+        """
         from redrive import runs  # noqa: PLC0415 - few commands ask
 
         asked = None if run is None else f"R{runs.number_of(run)}"
+        begin = -inf if since is None else self.store.now() - seconds(since, name="since")
         found: list[Act] = []
         while len(found) < limit:
-            page = self.store.acts(limit=limit, before=before)
-            found += [act for act in page if runs.is_about(act, asked)]
-            if len(page) < limit:
+            page = self.store.acts(limit=_ACTS, before=before)
+            found += [
+                act
+                for act in page
+                if act.at >= begin
+                and actor in {None, act.actor}
+                and verb in {None, act.verb}
+                and runs.is_about(act, asked)
+            ]
+            if len(page) < _ACTS or page[-1].at < begin:
                 break
             before = page[-1].number
         return found[:limit]

@@ -36,8 +36,17 @@ VIEWS = [
     ["list"],
     ["list", "--ids"],
     ["show", name(1)],
+    ["show", name(1), "--attempt", "3"],
+    ["show", name(1), "--payload"],
+    ["show", name(1), "--repro", "--app", "shop:app"],
     ["groups"],
+    ["group", "G1"],
+    ["retry-candidates"],
+    ["metrics"],
+    ["runs"],
+    ["run", "R1"],
     ["log"],
+    ["log", "--run", "R1"],
     ["retry", "--all", "--dry-run"],
 ]
 # Everything below a space but line feed and tab, DEL, C1, and what reorders or hides text.
@@ -74,6 +83,10 @@ def fill(shop: Shop, text: str) -> None:
     shop.add(replace(job, history=history))
     with shop.app() as app:
         app.pause("mail", reason=text, actor=text)
+        app.mark_group("G1", resolved=True, note=text, reason=text, actor=text)
+        value = json.dumps({"host": text, "pid": text, "lanes": [text]})
+        app.store.note("worker:x", value, expires_in=1e9)
+        app.drive("G1", name=text, reason=text, actor=text)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -291,6 +291,52 @@ def test_the_log_pages_backwards(shop: Shop) -> None:
     assert rest["page"]["before"] is None
 
 
+def test_the_log_is_asked_for_who_what_and_when(shop: Shop) -> None:
+    shop.run("pause", "mail.send")
+    shop.clock.advance(2 * HOUR)
+    with Redrive("redrive.db", clock=shop.clock, actor="deploy") as app:
+        app.resolve("G1", reason="done")
+        app.drive("G2", name="again")
+
+    def verbs(*words: str) -> list[str]:
+        return [act["verb"] for act in json.loads(shop.run("log", "--json", *words).stdout)["data"]]
+
+    assert verbs() == ["retry", "resolve", "pause"]
+    assert verbs("--actor", "ada") == ["pause"]
+    assert verbs("--since", "1h") == ["retry", "resolve"]
+    assert verbs("--verb", "resolve") == ["resolve"]
+    assert verbs("--run", "R1") == ["retry", "enlist"]
+    assert shop.run("log", "--actor", "nobody").stdout == "Nobody did that.\n"
+    assert shop.run("log", "--since", "soon").exit_code == 2
+
+
+def test_retry_candidates_are_dead_and_not_hopeless(shop: Shop) -> None:
+    data = json.loads(shop.run("retry-candidates", "--json").stdout)["data"]
+    assert [job["id"] for job in data] == [name(4), name(2), name(1)]
+    shop.run("resolve", "--all", "--yes")
+    assert shop.run("retry-candidates").stdout == "No retry candidates!\n"
+
+
+def test_metrics_count_by_state_lane_and_category(shop: Shop) -> None:
+    lines = shop.run("metrics").stdout.splitlines()
+    assert lines[0].split("\t") == ["metric", "state", "lane", "category", "jobs", "oldest"]
+    assert "redrive_jobs\tdead\tmail.send\ttransient\t2\t86340s" in lines
+    data = json.loads(shop.run("metrics", "--json").stdout)["data"]
+    assert sum(row["jobs"] for row in data) == 7
+
+
+def test_what_was_looked_through_one_by_one_is_said(shop: Shop) -> None:
+    result = shop.run("list", "payload.to:ada*")
+    assert result.stderr.endswith("looked through all 7 jobs, one by one\n")
+    page = json.loads(shop.run("list", "payload.to:ada*", "--limit", "1", "--json").stdout)["page"]
+    assert page["scope"] == {"looked": 4, "of": 7}
+    assert page["cursor"] is not None
+    assert json.loads(shop.run("groups", "attempts:>0", "--json").stdout)["page"]["scope"] == {
+        "looked": 4,
+        "of": 4,
+    }
+
+
 def test_a_jsonl_store_reads_the_same(shop: Shop) -> None:
     other = Shop(shop.folder, shop.clock, "jsonl:other.jsonl")
     with shop.app() as app, other.app() as copy:

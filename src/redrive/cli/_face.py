@@ -103,6 +103,14 @@ class Face:
         if then and not self.json and not self.quiet and sys.stderr.isatty():
             self.say(f"next: {then}")
 
+    def show_raw(self, view: View) -> None:
+        """Put a view on standard output as it is, on a terminal too: to be kept in a file."""
+        plain, self.plain = self.plain, True
+        try:
+            self.show(view)
+        finally:
+            self.plain = plain
+
     def _draws(self, out: TextIO) -> bool:
         """Tell whether tables and colours are wanted; FORCE_COLOR asks for them in a pipe too."""
         if self.no_color:

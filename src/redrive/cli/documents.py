@@ -38,7 +38,7 @@ def job_document(job: Job) -> dict[str, object]:
         "key": job.key,
         "tags": list(job.tags),
         "release": job.release,
-        "run": job.run,
+        "run": run_name(job.run),
         "edits": job.edits,
         "created": iso(job.created),
         "due": iso(job.due),
@@ -116,6 +116,11 @@ def act_document(act: Act) -> dict[str, object]:
 def group_name(number: int | None) -> str | None:
     """Say a group as people type it."""
     return None if number is None else f"G{number}"
+
+
+def run_name(number: int | None) -> str | None:
+    """Say a run as people type it; a job that waits for its run has the number with a minus."""
+    return None if number is None else f"R{abs(number)}"
 
 
 def category_of(job: Job) -> Category | None:

@@ -10,6 +10,7 @@ from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
 from redrive.cli.documents import (
+    HOPELESS,
     act_document,
     category_of,
     error_line,
@@ -17,9 +18,9 @@ from redrive.cli.documents import (
     job_document,
     scope_document,
 )
-from redrive.cli.output import Cell, Line, Part, Table, View, When, columns, numbered
-from redrive.job import Job
-from redrive.looking import Looking, Page
+from redrive.cli.output import Cell, Line, Part, Span, Table, View, When, columns, numbered
+from redrive.job import Category, Job
+from redrive.looking import Count, Looking, Page
 
 _SHORT = columns(
     "#:number",
@@ -95,9 +96,63 @@ def failed(face: Face, limit: int, cursor: str | None) -> None:
 
 
 @command(
+    "retry-candidates",
+    "redrive retry-candidates",
+    "redrive retry-candidates --limit 100 --plain",
+    "redrive retry-candidates --json | jq -r '.data[].id'",
+)
+@_limit
+@_cursor
+@click.pass_obj
+def retry_candidates(face: Face, limit: int, cursor: str | None) -> None:
+    """Show the dead letters that another try may help: not for auth, invalid input or for good."""
+    hopeful = ",".join(kind for kind in Category if kind not in HOPELESS)
+    with face.looking() as app:
+        words = f"state:dead category:{hopeful}"
+        page = app.find(words, by_change=True, limit=limit, cursor=cursor)
+        view = _short(page, limit, app.store.now(), "No retry candidates!")
+    _show(face, view, page)
+
+
+@command(
+    "metrics",
+    "redrive metrics",
+    "redrive metrics --json",
+    "redrive metrics --plain | grep ^redrive_jobs",
+)
+@click.pass_obj
+def metrics(face: Face) -> None:
+    """Show the counts of jobs by state, lane and category, one a line."""
+    with face.looking() as app:
+        counts, now = app.counts(), app.store.now()
+    counts.sort(key=lambda one: (one.state, one.lane, one.category or ""))
+    rows: list[list[Cell]] = [
+        ["redrive_jobs", one.state, one.lane, one.category, one.jobs, _age(one, now)]
+        for one in counts
+    ]
+    heads = columns("metric", "state:word", "lane", "category:word", "jobs:number", "oldest:number")
+    data = [
+        {
+            "state": one.state,
+            "lane": one.lane,
+            "category": one.category,
+            "jobs": one.jobs,
+            "oldest_seconds": _age(one, now).seconds,
+        }
+        for one in counts
+    ]
+    face.show(View(data, [Table(heads, rows)]), then="redrive status")
+
+
+def _age(count: Count, now: float) -> Span:
+    """Say for how long the oldest has been due, or finished."""
+    return Span(None if count.oldest is None else max(0.0, now - count.oldest))
+
+
+@command(
     "list",
-    "redrive list --state dead --category transient",
-    "redrive list G7 --age '>2h'",
+    "redrive list 'handler:billing.* error:Timeout* age:>2h'",
+    "redrive list G7 'payload.customer.id:42 -tag:test'",
     "redrive list --state dead --ids | redrive resolve - --yes",
 )
 @with_filters
@@ -113,7 +168,13 @@ def failed(face: Face, limit: int, cursor: str | None) -> None:
 def list_(
     face: Face, /, limit: int | None, cursor: str | None, *, only_ids: bool, **said: Any
 ) -> None:
-    """List jobs, newest first; every filter given must hold."""
+    """List jobs, newest first; every word and filter given must hold.
+
+    SELECTOR: ids, groups (G7), runs (R12), - for ids on standard input, and words such as
+    state:dead handler:mail.* lane: category: error:Timeout* status:503 age:>2h attempts:>=5
+    release:<1.8 tag: key: payload.customer.id:42 "free text". A comma parts alternatives, a minus
+    before a word turns it round; one that starts with a minus comes after --.
+    """
     selection = selection_of(said)
     with face.looking() as app, explained(selection):
         if only_ids and limit is None:
@@ -136,16 +197,20 @@ def list_(
 @command(
     "log",
     "redrive log",
-    "redrive log --limit 5 --plain",
-    "redrive log --json | jq '.data[] | select(.verb == \"discard\")'",
+    "redrive log --actor ada --since 2d",
+    "redrive log --run R12 --json",
 )
 @_limit
 @click.option("--before", type=int, metavar="NUMBER", help="Only acts before this number.")
+@click.option("--actor", metavar="NAME", help="Only what this person did.")
+@click.option("--verb", metavar="VERB", help="Only retry, resolve, discard, edit, pause …")
+@click.option("--since", metavar="TIME", help="Not longer ago: 2h, 7d.")
+@click.option("--run", metavar="R12", help="Only what a run did, with its single steps.")
 @click.pass_obj
-def log(face: Face, limit: int, before: int | None) -> None:
+def log(face: Face, /, limit: int, before: int | None, **asked: Any) -> None:
     """Show what people did: who, what, to which jobs, when and why."""
     with face.looking() as app:
-        acts = app.acts(limit=limit, before=before)
+        acts = app.acts(limit=limit, before=before, **asked)
         now = app.store.now()
     heads = columns(
         "number:number",
@@ -161,7 +226,11 @@ def log(face: Face, limit: int, before: int | None) -> None:
         [a.number, When(a.at, now), a.actor, a.verb, a.target, a.done, a.skipped, a.reason]
         for a in acts
     ]
-    parts: list[Part] = [Table(heads, rows)] if rows else [Line("Nobody did anything yet.")]
+    parts: list[Part] = (
+        [Table(heads, rows)]
+        if rows
+        else [Line("Nobody did that." if any(asked.values()) else "Nobody did anything yet.")]
+    )
     more = acts[-1].number if len(acts) == limit else None
     face.show(
         View([act_document(act) for act in acts], parts, {"limit": limit, "before": more}),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 import click
 
 from redrive._inert import inert
 from redrive.cli._command import command
-from redrive.cli._errors import USAGE, Stop
+from redrive.cli._errors import NOTHING, USAGE, Stop
 from redrive.cli._face import Face
 from redrive.cli._filters import is_group
 from redrive.cli.documents import (
@@ -19,9 +20,22 @@ from redrive.cli.documents import (
     job_document,
     payload_of,
     payload_text,
+    run_name,
     secrets_of,
 )
-from redrive.cli.output import Block, Cell, Column, Facts, Part, Span, Table, View, When, columns
+from redrive.cli.output import (
+    Block,
+    Cell,
+    Column,
+    Facts,
+    Line,
+    Part,
+    Span,
+    Table,
+    View,
+    When,
+    columns,
+)
 from redrive.cli.output.plain import iso
 from redrive.errors import JobNotFound, UsageError
 from redrive.job import Attempt, Failure, Job, State
@@ -32,19 +46,48 @@ from redrive.redact import mask_text
 @command(
     "show",
     "redrive show 01J9ZQ4B7V5X2C8D3E6F1G0H4K",
-    "redrive show 01J9ZQ4B --plain",
-    "redrive detail 01J9ZQ4B --json",
+    "redrive show 01J9ZQ4B --attempt 2 --plain",
+    "redrive show 01J9ZQ4B --repro --app shop.jobs:app > repro.py",
 )
 @click.argument("job_id", metavar="ID")
+@click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only this one, in full.")
+@click.option("--payload", "only_payload", is_flag=True, help="Only the payload, masked.")
+@click.option("--repro", "wants_repro", is_flag=True, help="A program that calls the handler here.")
+@click.option("--app", metavar="MODULE:APP", help="For --repro: the program with the handler.")
 @click.pass_obj
-def show(face: Face, job_id: str) -> None:
+def show(
+    face: Face,
+    job_id: str,
+    attempt: int | None,
+    app: str | None,
+    *,
+    only_payload: bool,
+    wants_repro: bool,
+) -> None:
     """Show everything about a job; the unique beginning of its id is enough."""
-    with face.looking() as app:
-        job = _masked(_named(app, job_id))
-        now = app.store.now()
+    with face.looking() as desk:
+        job = _masked(_named(desk, job_id))
+        now = desk.store.now()
         # The store's own URL, not what was typed: it holds no password.
-        retry = _retry_line(job, app.store.url if face.store else None)
-    data = {
+        retry = _retry_line(job, desk.store.url if face.store else None)
+    if wants_repro:
+        from redrive.cli._repro import repro  # noqa: PLC0415
+
+        text = repro(job, app or face.config.app)
+        face.show_raw(View({"id": job.id, "repro": text}, [Line(one) for one in text.splitlines()]))
+    elif only_payload:
+        lines = [Line(one) for one in payload_text(job.payload).splitlines()]
+        face.show_raw(View(payload_of(job.payload), lines))
+    elif attempt is not None:
+        face.show(_one_attempt(job, attempt, now), then=f"redrive show {job.id}")
+    else:
+        # The view ends with the retry line already.
+        then = "" if retry else "redrive list"
+        face.show(View(_document(job, retry), _parts(job, now, retry)), then=then)
+
+
+def _document(job: Job, retry: str) -> dict[str, object]:
+    return {
         **job_document(job),
         "payload": payload_of(job.payload),
         "original_payload": None if job.original is None else payload_of(job.original),
@@ -55,8 +98,23 @@ def show(face: Face, job_id: str) -> None:
         "history": [attempt_document(attempt) for attempt in reversed(job.history)],
         "retry": retry,
     }
-    # The view ends with the retry line already.
-    face.show(View(data, _parts(job, now, retry)), then="" if retry else "redrive list")
+
+
+def _one_attempt(job: Job, number: int, now: float) -> View:
+    """Show one attempt; where a number came again after a retry by a person, the newest is meant."""
+    found = [one for one in reversed(job.history) if one.number == number]
+    if not found:
+        numbers = ", ".join(str(one.number) for one in reversed(job.history)) or "none"
+        msg = f"job {job.id} has no attempt {number}; kept are: {numbers}"
+        raise Stop("nothing_matched", msg, exits=NOTHING)
+    only = replace(job, history=(found[0],))
+    heads, (row,) = _attempt_columns(only), _attempt_rows(only, now)
+    facts = [(head.name, cell) for head, cell in zip(heads, row, strict=True) if cell is not None]
+    parts: list[Part] = [Facts([("id", job.id), *facts])]
+    failure = found[0].failure
+    if failure and failure.traceback:
+        parts.append(Block("Traceback", failure.traceback, "traceback"))
+    return View({"id": job.id, **attempt_document(found[0])}, parts)
 
 
 def _named(app: Looking, word: str) -> Job:
@@ -149,7 +207,7 @@ def _facts(job: Job, now: float) -> list[tuple[str, Cell]]:
         ("key", job.key),
         ("tags", " ".join(job.tags)),
         ("release", job.release),
-        ("run", job.run),
+        ("run", run_name(job.run)),
         ("failures so far", ", ".join(f"{name} {number}" for name, number in job.spent.items())),
         ("crashes", job.crashes),
         ("driven again", _times(job.redrives)),
@@ -203,8 +261,6 @@ def _origin_words(job: Job) -> str | None:
 
 def _masked(job: Job) -> Job:
     """Hide the payload's secrets in the errors too, whoever stored them."""
-    from dataclasses import replace  # noqa: PLC0415
-
     secrets = secrets_of(job)
 
     def failure(found: Failure | None) -> Failure | None:

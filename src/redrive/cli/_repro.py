@@ -1,0 +1,37 @@
+"""A program of a few lines that calls a job's handler here, for a debugger or a test.
+
+It reads the arguments from the store when it is run: nothing of a payload is ever in its text.
+"""
+
+from __future__ import annotations
+
+from redrive.errors import UsageError
+from redrive.job import Job
+
+_TEXT = """\
+# Calls the handler {handler} with the arguments of job {id}, as a plain function.
+# Start it where the program can be imported. What the handler does is done; nothing is recorded.
+import asyncio
+import inspect
+
+from {module} import {name}
+
+job = {path}.get({id})
+entry = {path}.keeper.registry.need(job.handler)
+result = entry.function(**entry.arguments.load(job.payload))
+if inspect.iscoroutine(result):
+    result = asyncio.run(result)
+print(result)
+"""
+
+
+def repro(job: Job, app: str | None) -> str:
+    """Give the text for a job and the program that knows its handler, as `module:attribute`."""
+    module, _, path = (app or "").partition(":")
+    names = [*module.split("."), *path.split(".")]
+    if not all(name.isidentifier() for name in names):
+        msg = "say which program has the handler: --app shop.jobs:app, or `app` in redrive.toml"
+        raise UsageError(msg)
+    name = path.partition(".")[0]
+    known = {"handler": ascii(job.handler), "id": ascii(job.id)}
+    return _TEXT.format(module=module, name=name, path=path, **known)

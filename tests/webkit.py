@@ -29,7 +29,7 @@ class Web:
     def ask(
         self, method: str, path: str, *, token: str | None = ACT, **said: Any
     ) -> httpx.Response:
-        headers = dict(said.pop("headers", {}))
+        headers = httpx.Headers(said.pop("headers", {}))
         if token is not None:
             headers.setdefault("authorization", f"Bearer {token}")
 

@@ -10,7 +10,7 @@ import pytest
 from redrive import Redrive
 from redrive.testing import ManualClock
 from shopkit import HOUR, shop_jobs
-from webkit import Web, START
+from webkit import START, Web
 
 
 @pytest.fixture

@@ -1,0 +1,102 @@
+"""S5: every mutation is recorded as an act of the token's name; what only looks is not.
+
+A new route that changes something and has no line here fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from redrive.web.routes import ROUTES, Route
+from shopkit import name
+from webkit import READ, Web
+
+Ready = Callable[[Web], dict[str, str]]
+
+
+def nothing(web: Web) -> dict[str, str]:
+    return {}
+
+
+def closed(web: Web) -> dict[str, str]:
+    web.app.resolve(name(1), actor="ada")
+    return {}
+
+
+def planned(web: Web) -> dict[str, str]:
+    plan = web.post("/api/v1/plans", {"verb": "resolve", "q": "G1"})
+    return {"plan": plan["plan"]}
+
+
+def running(web: Web) -> dict[str, str]:
+    web.app.drive(name(2), actor="ada")
+    return {}
+
+
+def paused(web: Web) -> dict[str, str]:
+    running(web)
+    web.app.pause_run("R1", actor="ada")
+    return {}
+
+
+DEEDS: dict[str, tuple[Ready, dict[str, Any], str, str]] = {
+    "post_jobs": (nothing, {"handler": "mail.send", "payload": {"to": "x"}}, "submit", ""),
+    "post_jobs_job_retry": (nothing, {}, "retry", name(1)),
+    "post_jobs_job_resolve": (nothing, {}, "resolve", name(1)),
+    "post_jobs_job_discard": (nothing, {"reason": "x"}, "discard", name(1)),
+    "post_jobs_job_reopen": (closed, {}, "reopen", name(1)),
+    "post_jobs_job_edit": (nothing, {"payload": {"to": "x"}, "edits": 0}, "edit", name(1)),
+    "post_groups_group_mark": (nothing, {"resolved": True}, "mark", "G1"),
+    "post_groups_group_note": (nothing, {"note": "x"}, "note", "G1"),
+    "post_plans_plan_carry_out": (planned, {"confirm": 2}, "resolve", "G1"),
+    "post_pauses": (nothing, {"lane": "mail.send"}, "pause", "mail.send"),
+    "post_pauses_lane_resume": (nothing, {}, "resume", "mail.send"),
+    "post_runs_run_pause": (running, {}, "pause", "R1"),
+    "post_runs_run_resume": (paused, {}, "resume", "R1"),
+    "post_runs_run_cancel": (running, {}, "cancel", "R1"),
+}
+"""What must be so before, what is said, and the verb and target of the act."""
+PATHS = {"job": name(1), "group": "G1", "run": "R1", "lane": "mail.send"}
+
+
+@pytest.mark.parametrize(
+    "route",
+    [one for one in ROUTES if one.method == "POST" and one.changes],
+    ids=lambda route: route.name,
+)
+def test_every_mutation_is_an_act(web: Web, route: Route) -> None:
+    ready, body, verb, target = DEEDS[route.name]
+    path = route.path.format(**{**PATHS, **ready(web)})
+    before = len(web.app.acts())
+    web.post(path, body, status=403, token=READ)
+    assert len(web.app.acts()) == before
+    web.post(path, body)
+    act = web.app.acts()[0]
+    assert (act.actor, act.verb) == ("shop", verb)
+    assert act.target == target or not target
+    assert len(web.app.acts()) == before + 1
+
+
+@pytest.mark.parametrize(
+    "route",
+    [one for one in ROUTES if one.method == "GET" or not one.changes],
+    ids=lambda route: route.name,
+)
+def test_looking_is_none(web: Web, route: Route) -> None:
+    path = route.path.format(**PATHS)
+    running(web)
+    jobs, acts = web.app.find().jobs, web.app.acts()
+    if route.method == "GET":
+        web.ask("GET", path)
+    else:
+        web.post(path, {"verb": "retry", "q": "state:dead"})
+    assert (web.app.find().jobs, web.app.acts()) == (jobs, acts)
+
+
+def test_a_repeated_submit_is_no_second_act(web: Web) -> None:
+    for _ in range(2):
+        web.post("/api/v1/jobs", {"handler": "mail.send", "payload": {"to": "x"}, "key": "k"})
+    assert [act.verb for act in web.app.acts()] == ["submit"]

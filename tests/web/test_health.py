@@ -1,0 +1,88 @@
+"""A4: health says whether the store answers; a full dead-letter queue is nobody's ill health."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from redrive import Redrive
+from redrive.errors import StoreLost
+from redrive.web import health
+from shopkit import dead_letter, name
+from webkit import READ, Web
+
+
+def broken(*_: object, **__: object) -> Any:
+    msg = "the file is gone"
+    raise StoreLost(msg)
+
+
+def test_without_a_token_it_says_only_that_it_is_up(web: Web) -> None:
+    for path in ("/api/v1/health", "/healthz", "/readyz"):
+        assert web.get(path, token=None) == {"status": "ok"}
+
+
+def test_with_a_token_it_says_how_things_stand(web: Web) -> None:
+    web.app.pause("mail.send", actor="ada")
+    note = {"host": "w1", "pid": 7, "version": "1", "since": 0.0, "lanes": ["pay.charge"]}
+    web.app.store.note("worker:x", json.dumps(note), expires_in=30)
+    found = web.get("/api/v1/health", token=READ)
+    assert found["counts"] == {
+        "pending": 2, "running": 0, "completed": 1, "dead": 4, "resolved": 0,
+    }  # fmt: skip
+    assert found["oldest_due_seconds"] == 86_400
+    assert found["oldest_dead_seconds"] == 86_340
+    assert found["durability"] == "full"
+    assert found["store"].startswith("sqlite:")
+    (worker,) = found["workers"]
+    assert (worker["host"], worker["pid"], worker["lanes"]) == ("w1", 7, ["pay.charge"])
+    assert found["unserved"] == []
+    assert [pause["lane"] for pause in found["pauses"]] == ["mail.send"]
+
+
+def test_a_full_dead_letter_queue_keeps_it_green(web: Web) -> None:
+    web.app.store.add([dead_letter(number) for number in range(10, 2010)])
+    for path in ("/healthz", "/readyz", "/api/v1/health"):
+        assert web.get(path, token=None) == {"status": "ok"}
+
+
+def test_a_store_that_does_not_answer_is_503(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web.app.store, "counts", broken)
+    monkeypatch.setattr(web.app.store, "note", broken)
+    monkeypatch.setattr(web.app.store, "find", broken)
+    for path in ("/api/v1/health", "/readyz"):
+        answer = web.ask("GET", path, token=None)
+        assert (answer.status_code, answer.json()) == (503, {"status": "unavailable"})
+    assert web.get("/healthz", token=None) == {"status": "ok"}
+    answer = web.ask("GET", "/api/v1/jobs")
+    assert (answer.status_code, answer.json()["code"]) == (503, "store")
+    assert "gone" not in answer.text, "what is wrong with it is for the log"
+
+
+def test_a_missing_store_is_503_and_comes_back(tmp_path: Path) -> None:
+    place = tmp_path / "later.db"
+    with Redrive(place, create=False) as app:
+        web = Web(app)
+        assert web.ask("GET", "/api/v1/health", token=None).status_code == 503
+        assert web.get("/healthz", token=None) == {"status": "ok"}
+        with Redrive(place) as maker:
+            maker.store.now()
+        assert Web(app).get("/api/v1/health", token=None) == {"status": "ok"}
+
+
+def test_counts_are_asked_for_every_two_seconds(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = web.get("/api/v1/health")
+    web.app.retry(name(1))
+    assert web.get("/api/v1/health") == first
+    monkeypatch.setattr(health, "FRESH", 0.0)
+    assert web.get("/api/v1/health")["counts"]["dead"] == 3
+
+
+def test_readiness_means_that_writes_are_taken(tmp_path: Path, web: Web) -> None:
+    with Redrive(tmp_path / "jobs.db", read_only=True) as app:
+        reader = Web(app)
+        assert reader.ask("GET", "/readyz", token=None).status_code == 503
+        assert reader.get("/api/v1/health", token=None) == {"status": "ok"}

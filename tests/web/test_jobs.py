@@ -1,0 +1,143 @@
+"""Jobs over HTTP: submitted, found, looked at, driven again, closed and edited."""
+
+from __future__ import annotations
+
+import pytest
+
+from redrive import Redrive
+from redrive.cli.documents import act_document, group_document, job_document
+from shopkit import name
+from webkit import Web
+
+MAIL = {"handler": "mail.send", "payload": {"to": "ada"}}
+
+
+def test_a_job_is_kept_and_its_key_stands_for_it(web: Web) -> None:
+    made = web.post("/api/v1/jobs", {**MAIL, "key": "order-7", "tags": ["vip"], "delay": 60})
+    assert made["new"] is True
+    assert (made["state"], made["handler"], made["tags"]) == ("pending", "mail.send", ["vip"])
+    job = web.app.get(made["id"])
+    assert job.due - job.created == 60
+    again = web.post("/api/v1/jobs", {**MAIL, "key": "order-7"})
+    assert (again["id"], again["new"]) == (made["id"], False)
+    other = {**MAIL, "payload": {"to": "bob"}, "key": "order-7"}
+    assert web.post("/api/v1/jobs", other, status=409)["code"] == "key_conflict"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({"handler": "no.such", "payload": {}}, 404, "known: mail.send"),
+        ({"handler": "mail.send", "payload": {}}, 400, "to"),
+        ({"handler": "mail.send", "payload": {"to": "x", "wrong": 1}}, 400, "wrong"),
+        ({"handler": "mail.send", "payload": []}, 400, "must be an object"),
+        ({**MAIL, "delay": -1}, 400, "delay must be 0 to"),
+        ({**MAIL, "max_attempts": 0}, 400, "max_attempts must be 1 to"),
+        ({**MAIL, "tags": ["x"] * 21}, 400, "at most 20"),
+        ({**MAIL, "key": "with space"}, 400, "key must match"),
+        ({**MAIL, "priority": 1}, 400, "means nothing here"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(
+    web: Web, body: dict[str, object], status: int, words: str
+) -> None:
+    before = len(web.app.find().jobs)
+    found = web.post("/api/v1/jobs", body, status=status)
+    assert words in found["detail"]
+    assert len(web.app.find().jobs) == before
+
+
+def test_numbers_keep_their_text(web: Web) -> None:
+    text = '{"handler": "mail.send", "payload": {"to": "x", "times": 10.10}}'
+    answer = web.ask(
+        "POST", "/api/v1/jobs", content=text, headers={"content-type": "application/json"}
+    )
+    job = web.app.get(answer.json()["id"])
+    assert job.payload == '{"to":"x","times":10.10}'
+    assert '"times":10.10' in web.ask("GET", f"/api/v1/jobs/{job.id}").text
+
+
+def test_a_page_is_found_by_words(web: Web) -> None:
+    found = web.get("/api/v1/jobs", params={"q": "state:dead -tag:vip", "limit": 2})
+    assert [job["id"] for job in found["jobs"]] == [name(4), name(2)]
+    assert found["scope"] == {"looked": 3, "of": 4}
+    rest = web.get(
+        "/api/v1/jobs",
+        params={"q": "state:dead -tag:vip", "limit": 2, "cursor": found["cursor"]},
+    )
+    assert [job["id"] for job in rest["jobs"]] == [name(1)]
+    assert rest["cursor"] is None
+    assert len(web.get("/api/v1/jobs")["jobs"]) == 7
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=201", "limit=0", "limit=x", "state=dead", "q=a&q=b", "q=nonsense:x", "q=%ff"]
+)
+def test_a_query_that_is_not_understood_is_refused(web: Web, query: str) -> None:
+    assert web.ask("GET", f"/api/v1/jobs?{query}").status_code == 400
+
+
+def test_names_are_those_of_the_command_line(web: Web) -> None:
+    job, group = web.app.get(name(1)), web.app.group("G1")
+    web.post("/api/v1/pauses", {"lane": "mail"})
+    shown = web.get(f"/api/v1/jobs/{job.id}")
+    assert job_document(job).keys() <= shown.keys()
+    assert {**job_document(job), "run": None}.items() <= shown.items()
+    assert group_document(group).items() <= web.get("/api/v1/groups/G1").items()
+    act = web.app.acts()[0]
+    assert web.get("/api/v1/acts")["acts"][0] == act_document(act)
+
+
+def test_secrets_are_marks_that_stay_what_they_stand_for(web: Web) -> None:
+    job = web.get(f"/api/v1/jobs/{name(1)}")
+    assert job["payload"] == {"to": "ada@example.com", "password": "•••1•••"}
+    assert "hunter22" not in web.ask("GET", f"/api/v1/jobs/{name(1)}").text
+    body = {"payload": {**job["payload"], "to": "bob@example.com"}, "edits": 0, "reason": "typo"}
+    edited = web.post(f"/api/v1/jobs/{name(1)}/edit", body)
+    assert edited["edits"] == 1
+    assert edited["history"], "what was tried before is still there"
+    stored = web.app.get(name(1))
+    assert stored.payload == '{"to":"bob@example.com","password":"hunter22"}'
+    late = web.post(f"/api/v1/jobs/{name(1)}/edit", body, status=409)
+    assert late["code"] == "refused"
+
+
+def test_an_error_shows_nothing_of_the_payload_s_secrets(app: Redrive) -> None:
+    from dataclasses import replace  # noqa: PLC0415
+
+    from shopkit import TIMEOUT, dead_letter  # noqa: PLC0415
+
+    leak = replace(TIMEOUT, message="login with hunter22 failed", traceback="hunter22 in here")
+    app.store.add([dead_letter(9, leak)])
+    web = Web(app)
+    for path in (f"/api/v1/jobs/{name(9)}", "/api/v1/jobs?q=state:dead"):
+        assert "hunter22" not in web.ask("GET", path).text
+
+
+def test_one_job_is_driven_again_and_closed(web: Web) -> None:
+    assert web.post(f"/api/v1/jobs/{name(1)}/retry")["state"] == "pending"
+    assert web.post(f"/api/v1/jobs/{name(2)}/resolve", {"reason": "by hand"})["state"] == "resolved"
+    assert web.post(f"/api/v1/jobs/{name(2)}/reopen")["state"] == "dead"
+    assert web.post(f"/api/v1/jobs/{name(2)}/discard", {"reason": "x"})["reason"] == "discarded"
+    assert web.post(f"/api/v1/jobs/{name(7)}/retry", status=409)["code"] == "refused"
+    assert web.post("/api/v1/jobs/nothing/retry", status=404)["code"] == "not_found"
+    for blank in ({}, {"reason": ""}, {"reason": "  "}):
+        web.post(f"/api/v1/jobs/{name(3)}/discard", blank, status=400)
+
+
+def test_groups_are_counted_marked_and_noted(web: Web) -> None:
+    found = web.get("/api/v1/groups")["groups"]
+    assert [(one["group"], one["jobs"]) for one in found] == [("G1", 2), ("G2", 1), ("G3", 1)]
+    marked = web.post("/api/v1/groups/G2/mark", {"resolved": True, "reason": "new key"})
+    assert (marked["status"], marked["resolved_by"]) == ("resolved", "shop")
+    assert web.post("/api/v1/groups/G2/note", {"note": "ticket 7"})["note"] == "ticket 7"
+    assert web.get("/api/v1/groups", params={"q": "tag:vip"})["groups"][0]["note"] == "ticket 7"
+    web.post("/api/v1/groups/G99/mark", {"resolved": True}, status=404)
+
+
+def test_a_lane_is_paused_and_resumed(web: Web) -> None:
+    paused = web.post("/api/v1/pauses", {"lane": "mail.send", "reason": "outage", "seconds": 60})
+    (pause,) = paused["pauses"]
+    assert (pause["lane"], pause["by"], pause["reason"]) == ("mail.send", "shop", "outage")
+    assert pause["seconds_left"] == 60
+    assert web.post("/api/v1/pauses/mail.send/resume")["pauses"] == []

@@ -1,0 +1,147 @@
+"""F91, F92: bodies are JSON, small, whole and in time; and no request waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from redrive import Redrive
+from redrive.web import reading
+from redrive.web.routes import ROUTES
+from shopkit import name
+from webkit import ACT, Web
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status"),
+    [
+        (b"{}", {"content-type": "text/plain"}, 415),
+        (b"{}", {}, 415),
+        (b"lane=x", {"content-type": "application/x-www-form-urlencoded"}, 415),
+        (b"{}", {"content-type": "application/json; charset=latin-1"}, 415),
+        (b"{}", {**JSON, "content-encoding": "gzip"}, 415),
+        (b"", JSON, 400),
+        (b"[]", JSON, 400),
+        (b"null", JSON, 400),
+        (b'{"lane": "x", "lane": "y"}', JSON, 400),
+        (b'{"lane": "x", "seconds": NaN}', JSON, 400),
+        (b'{"lane": "x", "seconds": 1e999}', JSON, 400),
+        (b'{"lane": "x", "reason": "\\ud800"}', JSON, 400),
+        (b'{"lane": "x", "reason": "\\u0000"}', JSON, 400),
+        (b'{"lane": "x\\n"}', JSON, 400),
+        (b'\xff{"lane": "x"}', JSON, 400),
+        (b"[" * 100_000, JSON, 400),
+        (b'{"lane": "x", "reason": "' + b"x" * reading.LARGEST + b'"}', JSON, 413),
+        (b'{"lane": "x"}', {"content-type": "application/json; charset=UTF-8"}, 200),
+    ],
+)
+def test_bodies(web: Web, content: bytes, headers: dict[str, str], status: int) -> None:
+    answer = web.ask("POST", "/api/v1/pauses", content=content, headers=headers)
+    assert answer.status_code == status, answer.text
+    if status != 200:
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["status"] == status
+        assert web.app.acts() == []
+
+
+def test_the_answer_comes_before_the_end_of_a_body_without_end(web: Web) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        while True:
+            yield b"x" * 65_536
+
+    answer = web.ask("POST", "/api/v1/pauses", content=chunks(), headers=JSON)
+    assert answer.status_code == 413
+
+
+def test_a_slow_body_is_given_up(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "SLOWEST", 0.05)
+
+    async def drops() -> AsyncIterator[bytes]:
+        while True:
+            yield b" "
+            await asyncio.sleep(0.02)
+
+    answer = web.ask("POST", "/api/v1/pauses", content=drops(), headers=JSON)
+    assert answer.status_code == 408
+
+
+def test_a_slow_store_is_not_waited_for(app: Redrive, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = threading.Event()
+    monkeypatch.setattr(app.store, "find", lambda *_: free.wait(30))
+    web = Web(app, deadline=0.2)
+    try:
+        answer = web.ask("GET", "/api/v1/jobs")
+        assert (answer.status_code, answer.json()["code"]) == (504, "too_long")
+    finally:
+        free.set()
+
+
+def test_probes_answer_while_every_thread_is_busy(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = threading.Event()
+    monkeypatch.setattr(app.store, "find", lambda *_: free.wait(30))
+    web = Web(app, deadline=0.05)
+    try:
+        for _ in range(20):
+            assert web.ask("GET", "/api/v1/jobs").status_code == 504
+        patient = {"/healthz", "/readyz", "/api/v1/health"}
+        assert {web.ask("GET", path).status_code for path in patient} == {200}
+    finally:
+        free.set()
+
+
+def test_a_mistake_of_ours_is_a_problem_without_its_trace(
+    web: Web, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> Any:
+        msg = "secret inside"
+        raise ZeroDivisionError(msg)
+
+    monkeypatch.setattr(web.app.store, "find", fail)
+    answer = web.ask("GET", "/api/v1/jobs")
+    assert (answer.status_code, answer.json()["code"]) == (500, "failed")
+    assert "secret inside" not in answer.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_it_can_be_mounted(web: Web) -> None:
+    web.site = Starlette(routes=[Mount("/jobs", web.site)])  # type: ignore[assignment]
+    assert web.get("/jobs/healthz") == {"status": "ok"}
+    assert web.get(f"/jobs/api/v1/jobs/{name(1)}")["id"] == name(1)
+    document = web.get("/jobs/api/v1/openapi.json")
+    assert document["servers"] == [{"url": "/jobs"}]
+    assert set(document["paths"]) == {route.path for route in ROUTES}
+    assert web.ask("GET", "/jobs/nix").json()["code"] == "no_route"
+    assert web.ask("GET", "/healthz").status_code == 404
+
+
+def test_a_websocket_is_closed(web: Web) -> None:
+    said: list[Any] = []
+
+    async def go() -> None:
+        async def receive() -> Any:
+            return {"type": "websocket.connect"}
+
+        async def send(message: Any) -> None:
+            said.append(message)
+
+        scope = {"type": "websocket", "path": "/", "headers": [(b"host", b"localhost")]}
+        await web.site(scope, receive, send)
+
+    asyncio.run(go())
+    assert said == [{"type": "websocket.close", "code": 1008}]
+
+
+def test_a_token_is_not_kept_as_it_is(web: Web) -> None:
+    known = web.site._tokens
+    assert known is not None
+    assert ACT not in repr([vars(known), known._tokens])

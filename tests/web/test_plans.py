@@ -1,0 +1,127 @@
+"""Deeds to many jobs: what was seen is what is done, once, and the rest is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from redrive import Redrive
+from redrive.web import plans
+from shopkit import dead_letter, name
+from webkit import READ, Web
+
+
+def planned(web: Web, verb: str, q: str) -> Any:
+    return web.post("/api/v1/plans", {"verb": verb, "q": q})
+
+
+def carried_out(web: Web, plan: Any, status: int = 200, **said: Any) -> Any:
+    body = {"confirm": plan["eligible"], **said}
+    return web.post(f"/api/v1/plans/{plan['plan']}/carry-out", body, status=status)
+
+
+def test_a_plan_changes_nothing_and_says_everything(web: Web) -> None:
+    plan = planned(web, "resolve", "state:dead,completed")
+    assert (plan["matched"], plan["eligible"]) == (5, 4)
+    assert plan["handlers"] == {"mail.send": 2, "pay.charge": 1, "pdf.print": 1}
+    assert plan["ineligible"]["total"] == 1
+    assert plan["ineligible"]["samples"][0]["id"] == name(7)
+    assert len(plan["samples"]) == 4
+    assert plan["oldest"] == "2025-06-15T15:07:40.000Z"
+    assert web.app.acts() == []
+
+
+def test_exactly_the_frozen_jobs_are_taken(web: Web) -> None:
+    plan = planned(web, "resolve", "state:dead")
+    web.app.store.add([dead_letter(50)])  # came later
+    web.app.retry(name(1))  # is another's by now
+    done = carried_out(web, plan, reason="done by hand")
+    assert (done["planned"], done["done"], done["skipped"]["total"]) == (4, 3, 1)
+    assert done["skipped"]["samples"] == [{"id": name(1), "why": "changed since the plan was made"}]
+    assert web.app.get(name(50)).state == "dead"
+    act = web.app.acts()[0]
+    assert (act.actor, act.verb, act.target, act.done) == ("shop", "resolve", "state:dead", 3)
+
+
+def test_a_job_that_died_again_meanwhile_is_left_alone(web: Web) -> None:
+    plan = planned(web, "discard", "G1")
+    web.app.resolve(name(1))
+    web.app.keeper.settings.clock.advance(60)  # type: ignore[attr-defined]
+    web.app.reopen(name(1))
+    assert carried_out(web, plan, reason="x")["done"] == 1
+
+
+def test_repeating_it_does_nothing_more(web: Web) -> None:
+    plan = planned(web, "retry", "state:dead")
+    first = carried_out(web, plan)
+    assert carried_out(web, plan) == first
+    assert len(web.app.runs()) == 1
+
+
+def test_a_retry_becomes_a_run(web: Web) -> None:
+    plan = planned(web, "retry", "G1")
+    done = carried_out(web, plan, canary=1, rate="20/s", ramp=True, stop_on="5%", name="outage")
+    run = web.get(f"/api/v1/runs/{done['run']}")
+    assert (run["total"], run["waiting"], run["by"], run["name"]) == (3, 3, "shop", "outage")
+    assert (run["canary"], run["rate"], run["ramp"], run["stop_on"]) == (1, 20.0, True, "5%")
+    assert web.get("/api/v1/runs")["runs"] == [run]
+    again = planned(web, "retry", "G1")
+    assert again["eligible"] == 0
+    assert again["ineligible"]["reasons"] == {"is part of R1": 3}
+    for verb, phase in (("pause", "paused"), ("resume", "live"), ("cancel", "cancelled")):
+        assert web.post(f"/api/v1/runs/R1/{verb}")["phase"] == phase
+    assert web.post("/api/v1/runs/R1/pause", status=409)["code"] == "refused"
+    acts = web.get("/api/v1/acts", params={"run": "R1"})["acts"]
+    assert {"retry", "pause", "resume", "cancel"} <= {act["verb"] for act in acts}
+
+
+@pytest.mark.parametrize(
+    ("verb", "said", "status", "words"),
+    [
+        ("resolve", {"confirm": 3}, 409, "for 4 jobs and confirm says 3"),
+        ("resolve", {"canary": 1}, 400, "only a retry"),
+        ("discard", {}, 400, "reason"),
+        ("retry", {"rate": "fast"}, 400, "rate"),
+        ("retry", {"ramp": True}, 400, "ramp"),
+        ("retry", {"confirm": True}, 400, "must be an integer"),
+    ],
+)
+def test_what_does_not_fit_the_plan_is_refused(
+    web: Web, verb: str, said: dict[str, Any], status: int, words: str
+) -> None:
+    plan = planned(web, verb, "state:dead")
+    assert words in carried_out(web, plan, status, **said)["detail"]
+    assert web.app.acts() == []
+    assert len(web.app.find(state="dead").jobs) == 4
+
+
+@pytest.mark.parametrize("q", [" ", "\t", "nonsense:x", "01J9 state:dead"])
+def test_words_that_mean_nothing_or_all_are_refused(web: Web, q: str) -> None:
+    web.post("/api/v1/plans", {"verb": "retry", "q": q}, status=400)
+
+
+def test_ages_count_when_the_plan_is_made(web: Web) -> None:
+    plan = planned(web, "resolve", "age:>1d2m")
+    assert plan["eligible"] == 0  # died within the last day
+    plan = planned(web, "resolve", f"age:<{23 * 60 + 58}m")
+    web.app.keeper.settings.clock.advance(3600)  # type: ignore[attr-defined]
+    assert carried_out(web, plan)["done"] == plan["eligible"] == 3
+
+
+def test_who_may_only_read_makes_no_plan(web: Web) -> None:
+    web.post("/api/v1/plans", {"verb": "retry", "q": "state:dead"}, status=403, token=READ)
+
+
+def test_plans_are_forgotten(web: Web, app: Redrive, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = planned(web, "retry", "state:dead")
+    monkeypatch.setattr(plans, "LASTS", -1.0)
+    assert carried_out(web, plan, 404)["code"] == "not_found"
+    monkeypatch.undo()
+    monkeypatch.setattr(plans, "MOST", 5)
+    older, newer = planned(web, "retry", "state:dead"), planned(web, "retry", "state:dead")
+    carried_out(web, older, 404)
+    carried_out(web, newer)
+    monkeypatch.setattr(plans, "MOST", 3)
+    found = web.post("/api/v1/plans", {"verb": "reopen", "q": "state:dead,completed"}, status=400)
+    assert "more than 3 jobs match" in found["detail"]

@@ -1,0 +1,182 @@
+"""S1, S2, F86: `redrive serve` as a process: what it refuses, what it serves, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from redrive import Redrive
+from redrive.web import tokens
+from redrive.web.routes import ROUTES
+from shopkit import Shop, name
+from webkit import ACT, READ
+
+PROGRAM = """
+from redrive import Redrive
+
+app = Redrive("redrive.db")
+
+
+@app.handler("mail.send")
+def send(**anything: object) -> None:
+    pass
+"""
+
+
+@contextmanager
+def serving(*words: str, **environ: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start a server on a free port; gives where it is, and ends it."""
+    command = [sys.executable, "-m", "redrive", "serve", "--port", "0", *words]
+    env = {**os.environ, "REDRIVE_READ_TOKEN": READ, "REDRIVE_ACT_TOKEN": ACT, **environ}
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+    )
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            if found := re.search(r"serving on (\S+)", line):
+                yield found[1], process
+                break
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+@pytest.fixture
+def place(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for variable in tokens.VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    Path("shop_program.py").write_text(PROGRAM)
+    return shop.folder
+
+
+def test_it_serves_until_it_is_told_to_stop(place: Path) -> None:
+    with serving("shop_program:app") as (url, process):
+        answer = httpx.get(f"{url}/api/v1/health")
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+        assert "server" not in answer.headers
+        headers = {"authorization": f"Bearer {ACT}"}
+        body = {"handler": "mail.send", "payload": {"to": "ada"}}
+        made = httpx.post(f"{url}/api/v1/jobs", json=body, headers=headers)
+        assert made.status_code == 200, made.text
+        assert httpx.get(f"{url}/api/v1/jobs").status_code == 401
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    with Redrive("redrive.db") as app:
+        assert app.get(made.json()["id"]).handler == "mail.send"
+        assert (app.acts()[0].actor, app.acts()[0].verb) == ("api", "submit")
+
+
+def test_every_operation_answers_by_the_document_over_a_socket(place: Path) -> None:
+    headers = {"authorization": f"Bearer {ACT}"}
+    with serving("shop_program:app") as (url, _):
+        api = schemathesis.openapi.from_url(f"{url}/api/v1/openapi.json", headers=headers)
+        operations = st.one_of(*(api[one.path][one.method].as_strategy() for one in ROUTES))
+
+        @settings(max_examples=150)
+        @given(case=operations)
+        def ask(case: schemathesis.Case) -> None:
+            answer = case.call(headers=headers)
+            assert answer.status_code < 500, answer.text
+            case.operation.validate_response(answer)
+
+        ask()
+
+
+def test_raw_requests_that_no_client_sends(place: Path) -> None:
+    import socket  # noqa: PLC0415
+
+    attacks = [
+        b"GET /api/v1/jobs HTTP/1.1\r\n\r\n",
+        b"GET /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nHost: shop.example\r\n\r\n",
+        b"POST /api/v1/pauses HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n{}",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"GET http://shop.example/healthz HTTP/1.1\r\nHost: shop.example\r\n\r\n",
+        b"NONSENSE\r\n\r\n",
+    ]
+    with serving() as (url, process):
+        port = int(url.rpartition(":")[2])
+        for attack in attacks:
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+                connection.sendall(attack)
+                answer = connection.recv(200)
+            assert re.match(rb"HTTP/1.1 4\d\d", answer), (attack[:60], answer)
+        assert httpx.get(f"{url}/healthz").status_code == 200
+        assert process.poll() is None
+
+
+def test_without_a_program_it_serves_the_store(place: Path) -> None:
+    with serving("--no-auth") as (url, _):
+        assert len(httpx.get(f"{url}/api/v1/jobs").json()["jobs"]) == 7
+        body = {"handler": "mail.send", "payload": {}}
+        assert httpx.post(f"{url}/api/v1/jobs", json=body).status_code == 404
+        assert httpx.post(f"{url}/api/v1/jobs/{name(1)}/retry", json={}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no token is known"),
+        (["--host", "0.0.0.0"], "overhear"),
+        (["--host", "::"], "overhear"),
+        (["--host", "192.0.2.1"], "overhear"),
+        (["--host", "shop.example"], "overhear"),
+        (["--host", "0.0.0.0", "--no-auth"], "loopback addresses only"),
+        (["--host", "0.0.0.0", "--no-auth", "--behind-proxy"], "loopback addresses only"),
+        (["--host", "0.0.0.0", "--behind-proxy"], "no token is known"),
+        (["--tls-cert", "shop_program.py"], "belong together"),
+        (["--tokens", "shop_program.py"], "only its owner may read"),
+    ],
+)
+def test_what_would_be_open_to_others_does_not_start(
+    shop: Shop, place: Path, words: list[str], said: str
+) -> None:
+    done = shop.run("serve", "--port", "0", *words)
+    assert done.exit_code == 2, done.output
+    assert said in done.output
+
+
+def test_a_port_that_is_taken_is_said(place: Path, shop: Shop) -> None:
+    with serving("--no-auth") as (url, _):
+        done = shop.run("serve", "--no-auth", "--port", url.rpartition(":")[2])
+    assert done.exit_code == 1
+    assert "cannot listen" in done.output
+
+
+def test_a_file_of_tokens_is_made_for_its_owner(place: Path) -> None:
+    blank = {"REDRIVE_READ_TOKEN": "", "REDRIVE_ACT_TOKEN": ""}
+    with serving("--tokens", "tokens", **blank) as (url, _):
+        assert Path("tokens").stat().st_mode & 0o777 == 0o600
+        lines = [line.split() for line in Path("tokens").read_text().splitlines()[1:]]
+        assert [line[:2] for line in lines] == [["reader", "read"], ["operator", "act"]]
+        for _, right, token in lines:
+            headers = {"authorization": f"Bearer {token}"}
+            assert httpx.get(f"{url}/api/v1/jobs", headers=headers).status_code == 200
+            retried = httpx.post(f"{url}/api/v1/jobs/{name(1)}/retry", json={}, headers=headers)
+            assert retried.status_code == (200 if right == "act" else 403)
+    with Redrive("redrive.db") as app:
+        assert app.acts()[0].actor == "operator"
+
+
+@pytest.mark.parametrize(
+    "text", ["a act short", f"a owner {ACT}", f"a act {ACT}\na read {READ}", f"a! act {ACT}", "x"]
+)
+def test_a_bad_file_of_tokens_is_refused(place: Path, shop: Shop, text: str) -> None:
+    Path("tokens").write_text(text)
+    Path("tokens").chmod(0o600)
+    done = shop.run("serve", "--tokens", "tokens")
+    assert done.exit_code == 2
+    assert ACT not in done.output

@@ -37,6 +37,7 @@ def editor(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Path:
     script = Path("editor.py")
     monkeypatch.setenv("EDITOR", f"{sys.executable} {script.absolute()}")
     monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("TMPDIR", str(shop.folder))  # kept texts stay in the test's own place
     monkeypatch.setattr(tempfile, "tempdir", str(shop.folder))
     return script
 

@@ -36,6 +36,8 @@ def test_no_command_takes_a_payload_or_a_secret_as_an_argument() -> None:
     for name, command in commands():
         for param in command.params:
             seen += 1
+            if (param.metavar or "").startswith("FILE") or getattr(param, "is_flag", False):
+                continue  # the name of a file, or only a word
             assert not SECRET.search(" ".join([param.name or "", *param.opts])), name
     assert seen > 40
 

@@ -23,7 +23,7 @@ CHUNK = 10_000
 """How many jobs are tagged in one step."""
 _TURN = "runs:turn"
 """The note of whoever drives now."""
-_LASTS = 10.0
+_LASTS = 5.0
 _GROUP = "group:"
 """What the names of the notes about causes begin with."""
 _GIVEN_UP = 60.0

@@ -1,0 +1,149 @@
+"""C2: `redrive alerts` lists and tests channels; `[alerts]` of the file is what workers use."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from alertkit import Mailbox, Slack
+from redrive import Redrive
+from redrive.alerts import Alerts, read
+from redrive.cli._root import root
+from redrive.errors import UsageError
+
+FILE = """
+app = "shop_with_alerts:app"
+
+[alerts]
+fields = ["orderId"]
+
+[alerts.rules]
+old = "2h"
+idle = "30m"
+
+[alerts.templates]
+"shop.pay" = "order {{payload.orderId}} was not paid"
+
+[alerts.types]
+"shop.pay" = "payment_failure"
+
+[alerts.channels.slack]
+url_env = "SLACK_URL"
+allow = {allow}
+
+[alerts.channels.ops]
+kind = "email"
+to = "ops@example.org"
+sender = "redrive@example.org"
+host = "127.0.0.1"
+port = {port}
+"""
+PROGRAM = """
+from redrive import Redrive
+app = Redrive("jobs.db")
+
+@app.handler("shop.pay", attempts=1)
+def pay(orderId: str) -> None:
+    raise ConnectionError("refused")
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slack: Slack, mailbox: Mailbox) -> Path:
+    for variable in ("REDRIVE_STORE", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(tmp_path)
+    text = FILE.format(allow=json.dumps(slack.allow), port=mailbox.port)
+    (tmp_path / "redrive.toml").write_text(text, "utf-8")
+    (tmp_path / "shop_with_alerts.py").write_text(PROGRAM, "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "shop_with_alerts", raising=False)
+    return tmp_path
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(root, list(words))
+
+
+def test_a_test_message_arrives_and_the_answer_is_printed(
+    place: Path, slack: Slack, mailbox: Mailbox
+) -> None:
+    done = run("alerts", "test", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["data"] == [
+        {"channel": "slack", "result": "sent", "answer": "200 ok"},
+        {"channel": "ops", "result": "sent", "answer": "taken by 127.0.0.1"},
+    ]
+    assert slack.titles == ["A test of Redrive's alerts"]
+    assert mailbox.mails[0]["Subject"] == "A test of Redrive's alerts"
+
+
+def test_a_channel_that_fails_says_why_and_hides_its_address(place: Path, slack: Slack) -> None:
+    slack.status = 404
+    done = run("alerts", "test", "--channel", "slack")
+    assert done.exit_code == 1
+    assert "slack answered 404: server_error" in done.stdout
+    assert "secretpath" not in done.output
+
+
+def test_alerts_of_the_file_are_sent_by_a_pass_of_the_command_line(
+    place: Path, slack: Slack, mailbox: Mailbox
+) -> None:
+    """What the file says is enough: the program does not mention alerts."""
+    with Redrive("jobs.db") as app:
+        app.handler("shop.pay")(lambda orderId: None).submit("A-7")  # noqa: N803 - a payload's field
+    done = run("work", "--once")
+    assert done.exit_code == 6, done.output
+    assert "taken\t1\n" in done.stdout
+    assert slack.titles == ["[NEW] G1: order A-7 was not paid"]
+    assert mailbox.mails[0]["X-Redrive-Type"] == "payment_failure"
+    listed = run("alerts", "list", "--plain", "--store", "jobs.db")
+    assert listed.exit_code == 0, listed.output
+    assert "channel\tslack\tslack\tSLACK_URL (set)" in listed.stdout
+    assert listed.stdout.count("[NEW] G1: order A-7 was not paid") == 2
+    assert "completed" in listed.stdout
+
+
+def test_a_channel_that_is_not_there_is_a_mistake_in_the_command(place: Path) -> None:
+    done = run("alerts", "test", "--channel", "pager")
+    assert done.exit_code == 2
+    assert "no channel 'pager'; known: slack, ops" in done.output
+
+
+def test_without_channels_the_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "[alerts.channels.slack]" in run("alerts", "test").output
+    assert run("alerts", "test").exit_code == 2
+    assert "No channel is set up" in run("alerts", "list").output
+
+
+def test_the_file_gives_rules_and_words(place: Path) -> None:
+    alerts = Alerts()
+    assert (alerts.rules.old, alerts.rules.idle, alerts.rules.threshold) == (7200.0, 1800.0, 100)
+    assert alerts.wording.fields == ("orderId",)
+    assert list(alerts.channels) == ["slack", "ops"]
+    settings = run("config", "show").stdout
+    assert "alerts.channels.slack.url_env\tSLACK_URL (set)" in settings
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ({"chanels": {}}, "chanels means nothing; known: channels"),
+        ({"channels": {"pager": {}}}, 'channel pager needs kind = "…"'),
+        ({"channels": {"slack": {}}}, "url_env"),
+        ({"channels": {"slack": {"url_env": "X", "url": "y"}}}, "'url'; known: url_env"),
+        ({"channels": "slack"}, r"channels must be a table, as in \[alerts.channels\]"),
+        ({"rules": {"older": "1h"}}, "'older'; known: factor"),
+        ({"rules": {"old": "soon"}}, "old must be seconds"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_named(table: dict[str, object], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        read(table)

@@ -1,0 +1,142 @@
+"""A1, F67: alerts beside real workers: no message twice, nobody slowed down, none lost by kill -9."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from alertkit import Kept, Slack, die, tick
+from redrive import Redrive, State
+from redrive.alerts import Alerts, slack
+from redrive.alerts.look import NAME
+from workkit import all_done, number, until
+
+HERE = Path(__file__).parent
+
+PROGRAM = """
+import os, sys, time
+sys.path.append(sys.argv[3])
+from alertkit import tick
+from redrive import Redrive
+from redrive.alerts import Alerts
+
+class File:
+    name, variables = "file", ()
+    def send(self, message, *, ident):
+        line = f"{ident} {message.subject} {message.state}\\n".encode()
+        out = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(out, line)
+        os.close(out)
+        return "ok"
+
+app = Redrive(sys.argv[1], lease=1, alerts=Alerts(File()))
+tick(app)
+print("ready", flush=True)
+while True:
+    tick(app)
+    time.sleep(0.001)
+"""
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("redrive.worker.worker._WATCH", 0.02)
+
+
+def test_two_workers_tell_each_change_once(tmp_path: Path) -> None:
+    kept = Kept()
+    apps = [Redrive(tmp_path / "jobs.db", alerts=Alerts(kept)) for _ in range(2)]
+
+    def pay(cause: int) -> None:
+        raise type(f"Odd{cause}Error", (Exception,), {})("x")
+
+    handlers = [app.handler("shop.pay", attempts=1)(pay) for app in apps]
+    with apps[0].worker(), apps[1].worker():
+        for cause in range(4):
+            for handler in (*handlers, *handlers):
+                handler.submit(cause)
+            until(lambda cause=cause: number(apps[0], "dead") == 4 * (cause + 1))
+        until(lambda: Counter(kept.told())[("G4", "new")])
+        apps[1].resolve("G1")
+        until(lambda: ("G1", "resolved") in kept.told())
+        until(lambda: all_done(apps[0]))
+    told = Counter(kept.told())
+    assert told == {**{(f"G{one}", "new"): 1 for one in range(1, 5)}, ("G1", "resolved"): 1}
+    messages = apps[0].find(handler=NAME).jobs
+    assert [job.state for job in messages] == [State.COMPLETED] * 5
+    assert apps[0].unserved() == []
+    for app in apps:
+        app.close()
+
+
+def test_a_slack_that_hangs_slows_no_job_down(slack_hangs: Slack, tmp_path: Path) -> None:
+    """F67: one slot, a channel that hangs, and 200 jobs that do not wait for it."""
+    channel = slack(url_env="SLACK_URL", allow=slack_hangs.allow, timeout=5)
+    with Redrive(tmp_path / "jobs.db", alerts=Alerts(channel)) as app:
+
+        @app.handler("quick")
+        def quick(number: int) -> None:
+            """Take no time."""
+
+        die(app, KeyError("vat_id"))
+        with app.worker(concurrency=1) as worker:
+            until(lambda: app.find(handler=NAME, state="running").jobs)
+            for one in range(200):
+                quick.submit(one)
+            until(lambda: not app.find(handler="quick", state=["pending", "running"]).jobs)
+            assert app.find(handler=NAME, state="running").jobs, "Slack has not answered yet"
+            assert slack_hangs.bodies == []
+            until(lambda: slack_hangs.bodies)
+            worker.stop()
+
+
+@pytest.fixture
+def slack_hangs(slack: Slack) -> Slack:
+    slack.hang = 3.0
+    return slack
+
+
+def test_kill_9_loses_and_doubles_no_decision(tmp_path: Path) -> None:
+    """A watcher is killed twelve times, each time while a cause is being told."""
+    store, out = tmp_path / "jobs.db", tmp_path / "told.txt"
+    program = tmp_path / "watcher.py"
+    program.write_text(PROGRAM, "utf-8")
+    chance = random.Random(7)
+    with Redrive(store, lease=1) as app:
+        app.counts()
+        for cause in range(12):
+            child = subprocess.Popen(
+                [sys.executable, str(program), str(store), str(out), str(HERE.parent)],
+                stdout=subprocess.PIPE,
+            )
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+            app.store.note("alerts:turn", None)
+            die(app, type(f"Odd{cause}Error", (Exception,), {})("x"))
+            time.sleep(chance.uniform(0.0, 0.03))
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            child.stdout.close()
+            app.store.note("alerts:turn", None)  # its turn ends after a minute
+    kept = Kept(name="file")
+    with Redrive(store, lease=1, alerts=Alerts(kept)) as app:
+        tick(app)
+        until(lambda: (tick(app), all_done(app))[1])
+        jobs = app.find(handler=NAME).jobs
+    lines = [line.split() for line in out.read_text("utf-8").splitlines()]
+    told = {(subject, state) for _, subject, state in lines} | set(kept.told())
+    assert {(f"G{one}", "new") for one in range(1, 13)} <= told | folded(kept)
+    assert len({job.key for job in jobs}) == len(jobs)
+    decided = Counter((subject, state) for _, subject, state in {tuple(line) for line in lines})
+    assert max(decided.values(), default=1) == 1, "each change was decided once"
+
+
+def folded(kept: Kept) -> set[tuple[str, str]]:
+    return {(one, "new") for message in kept.messages for one in message.facts.get("subjects", ())}

@@ -28,6 +28,7 @@ from redrive.job import Claim, Failed, Job, Settlement, State
 from redrive.stores._keys import check_same
 from redrive.stores.base import Query, Store
 from redrive.strategy import Rand
+from redrive.worker import counters
 from redrive.worker.leases import Task
 from redrive.worker.registry import Entry, Registry
 from redrive.worker.run import Execution, conclude, worker_name
@@ -140,6 +141,7 @@ class Keeper:
         with self._lock:
             store, self._store = self._store, None
         if store is not None:
+            counters.of(store).write_last(store)
             store.close()
 
     def draft(self, entry: Entry, payload: str, options: Options) -> Job:
@@ -259,6 +261,7 @@ class Keeper:
         turn = self.turn()
         turn.tell(kept, settlement)
         turn.pauses.seen(settlement)
+        turn.counters.write_if_due(turn.store)
         return kept
 
     def settled(self, settlement: Settlement) -> Job:

@@ -14,18 +14,19 @@ from collections.abc import Mapping
 from redrive.job import Category, Failed, State
 from redrive.policy import Policy
 from redrive.stores.base import Query, Store, every
+from redrive.worker.counters import EVERY
 from redrive.worker.run import conclude, told
 from redrive.worker.signs import SERVES, WORKER, served
 from redrive.worker.site import Site
 
-SIGN_EVERY = 10.0
+SIGN_EVERY = EVERY
 LASTS = 3 * SIGN_EVERY
 PASS_LASTS = 90_000.0
 """Seconds for which a pass counts: a day and an hour, for those that run once a day."""
 
 
 def sign(site: Site, since: float, *, lasts: float = LASTS) -> None:
-    """Say that this process serves its handlers."""
+    """Say that this process serves its handlers, and what it did since the last time."""
     import redrive  # noqa: PLC0415 - the package imports us
 
     value = {
@@ -38,6 +39,7 @@ def sign(site: Site, since: float, *, lasts: float = LASTS) -> None:
         "lanes": sorted({entry.lane for entry in site.registry}),
     }
     site.store.note(WORKER + site.holder, json.dumps(value), expires_in=lasts)
+    site.counters.write(site.store)
 
 
 def serve(store: Store, name: str) -> None:
@@ -46,8 +48,9 @@ def serve(store: Store, name: str) -> None:
 
 
 def leave(site: Site) -> None:
-    """Take the note away."""
+    """Take the note away; what was done stays counted."""
     site.store.note(WORKER + site.holder, None)
+    site.counters.write(site.store)
 
 
 def bury_unserved(site: Site, policy: Policy) -> int:

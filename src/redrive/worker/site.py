@@ -17,7 +17,7 @@ from redrive.events import Bus, Event, Kind
 from redrive.job import Claim, Completed, Dead, Job, Outcome, Retry, Settlement, State
 from redrive.stores.base import Store
 from redrive.strategy import Rand
-from redrive.worker import begun
+from redrive.worker import begun, counters
 from redrive.worker.leases import Leases, Task
 from redrive.worker.pauses import Pauses
 from redrive.worker.registry import Entry, Registry
@@ -111,6 +111,7 @@ class Site:
         self.rand = rand
         self.worker = worker_name()
         self.pauses = Pauses(store, registry, bus)
+        self.counters = counters.of(store)
         self._ahead = 0.0
         """How far the store's clock was ahead of ours at the last claim."""
 
@@ -165,6 +166,7 @@ class Site:
         if tally is not None and job is not None:
             tally.count(settlement)
         self._told(job, settlement)
+        self.counters.write_if_due(self.store)
         return job
 
     def settle_all(self, settlements: Sequence[Settlement]) -> None:
@@ -249,7 +251,8 @@ class Site:
             log.exception("job %s could not be settled; it stays for the next sweep", claim.job.id)
 
     def tell(self, job: Job, settlement: Settlement) -> None:
-        """Log what became of a job and tell the listeners, once it is true."""
+        """Count and log what became of a job, and tell the listeners, once it is true."""
+        self.counters.count(job, settlement)
         failure = settlement.attempt.failure if settlement.attempt else None
         kind = _KINDS.get(job.state, "failed" if failure else "released")
         if kind == "died":

@@ -84,6 +84,7 @@ class Turn(Site):
                 leases.drop(task)
                 if limit and tally.taken >= limit:
                     break
+        self.counters.write_last(self.store)
         self._warn_of_strangers()
         return tally
 

@@ -1,0 +1,188 @@
+"""Metrics for Prometheus: what is in the store at this moment, and what was done up to now.
+
+    from prometheus_client import REGISTRY
+    REGISTRY.register(Collector(app))  # or: redrive prometheus, or /metrics of redrive serve
+
+Gauges are asked of the store at each scrape, so they are exact whatever runs where; counters are those
+that workers add to the store (see `worker.counters`). Any one process can tell all of it: scrape one.
+Labels are states, lanes and words of ours, never ids. Needs the extra: pip install 'redrive[metrics]'.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from redrive import runs
+from redrive.job import State
+from redrive.looking import Count, Looking, Mark
+from redrive.stores.base import PAUSE
+from redrive.worker import counters, presence, signs
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+GROUPS = 1000
+"""So many causes are told apart, the commonest; the rest are not counted."""
+
+
+class About(NamedTuple):
+    """What a metric means, and its labels."""
+
+    kind: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+ALL: dict[str, About] = {
+    "redrive_info": About("gauge", "1; the version and the store.", ("version", "durability")),
+    "redrive_jobs": About("gauge", "Jobs that are stored now.", ("state", "lane", "category")),
+    "redrive_due_lag_seconds": About(
+        "gauge", "How long the job that is due longest has waited.", ("lane",)
+    ),
+    "redrive_dead_oldest_age_seconds": About(
+        "gauge", "How long the oldest dead letter has been dead.", ("lane",)
+    ),
+    "redrive_groups": About("gauge", "Causes that have dead letters.", ("status",)),
+    "redrive_lane_paused": About("gauge", "1 for each lane that is paused.", ("lane",)),
+    "redrive_lane_unserved": About(
+        "gauge", "1 for each lane with due jobs that no worker serves.", ("lane",)
+    ),
+    "redrive_runs": About("gauge", "Bulk retries that are not over.", ("phase",)),
+    "redrive_workers": About("gauge", "Workers that gave a sign of life."),
+    "redrive_worker_heartbeat_age_seconds": About(
+        "gauge", "How long ago the most silent worker gave its last sign."
+    ),
+    "redrive_attempts": About("counter", "Attempts that ended.", ("lane", "outcome")),
+    "redrive_attempt_duration_seconds": About(
+        "histogram", "How long attempts took; a crash's end nobody saw.", ("lane",)
+    ),
+    "redrive_captured": About("counter", "Jobs that failed for the first time.", ("lane",)),
+    "redrive_dead": About("counter", "Jobs that became dead letters.", ("lane", "reason")),
+    "redrive_run_jobs": About("counter", "Jobs of bulk retries that ended.", ("outcome",)),
+    "redrive_alerts": About("counter", "Tries to send an alert.", ("channel", "outcome")),
+}
+"""Every metric; in the text of Prometheus the name of a counter ends in _total."""
+
+Sample = tuple[str, tuple[str, ...], float]
+"""A metric's name, the values of its labels, and its value."""
+
+
+class Collector:
+    """Gives a registry of prometheus-client the metrics of one app's store."""
+
+    def __init__(self, app: Looking) -> None:
+        self._app = app
+
+    def describe(self) -> Iterable[Metric]:
+        """Name the metrics without asking the store."""
+        return _families()[0].values()
+
+    def collect(self) -> Iterable[Metric]:
+        """Ask the store."""
+        families, histogram = _families()
+        for name, said, value in gauges(self._app):
+            families[name].add_metric(said, value)
+        total = counters.total(self._app.store)
+        for (what, *labels), value in total.items():
+            family = families.get(f"redrive_{what}")
+            if family is not None:
+                family.add_metric(labels, value)
+        for lane, (buckets, seconds) in _durations(total).items():
+            histogram.add_metric([lane], buckets, seconds)
+        return families.values()
+
+
+def text(app: Looking) -> str:
+    """Give the metrics as the text that Prometheus reads."""
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - an extra
+
+    registry = CollectorRegistry()
+    registry.register(Collector(app))
+    return generate_latest(registry).decode()
+
+
+def _families() -> tuple[dict[str, Any], Any]:
+    from prometheus_client import core  # noqa: PLC0415 - an extra
+
+    kinds = {
+        "gauge": core.GaugeMetricFamily,
+        "counter": core.CounterMetricFamily,
+        "histogram": core.HistogramMetricFamily,
+    }
+    made = {name: kinds[one.kind](name, one.help, labels=one.labels) for name, one in ALL.items()}
+    return made, made["redrive_attempt_duration_seconds"]
+
+
+def gauges(app: Looking) -> Iterator[Sample]:
+    """Ask the store how things stand."""
+    from redrive import __version__  # noqa: PLC0415 - the package is whole by now
+
+    yield "redrive_info", (__version__, app.store.durability), 1
+    counts = app.counts()
+    for one in counts:
+        yield "redrive_jobs", (one.state, one.lane, one.category or ""), one.jobs
+    now = app.store.now()
+    for name, state in (
+        ("redrive_due_lag_seconds", State.PENDING),
+        ("redrive_dead_oldest_age_seconds", State.DEAD),
+    ):
+        for lane, oldest in _oldest(counts, state).items():
+            yield name, (lane,), max(0.0, now - oldest)
+    for note in app.pauses():
+        yield "redrive_lane_paused", (note.name.removeprefix(PAUSE),), 1
+    for lane in app.unserved(counts):
+        yield "redrive_lane_unserved", (lane,), 1
+    yield from _causes(app)
+    yield from _workers(app)
+
+
+def _oldest(counts: Iterable[Count], state: State) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for one in counts:
+        if one.state is state and one.oldest is not None:
+            found[one.lane] = min(one.oldest, found.get(one.lane, one.oldest))
+    return found
+
+
+def _causes(app: Looking) -> Iterator[Sample]:
+    marks = app.group_marks()
+    found = Counter(
+        marks.get(one.number, Mark()).status(one.last_seen) for one in app.groups(limit=GROUPS)
+    )
+    for status in ("open", "regressed", "resolved"):
+        yield "redrive_groups", (status,), found[status]
+    live = Counter(run.phase for run in runs.every(app.store) if not run.is_over)
+    for phase, number in live.items():
+        yield "redrive_runs", (phase,), number
+
+
+def _workers(app: Looking) -> Iterator[Sample]:
+    """Tell of the workers; a pass of cron's, whose sign lasts a day, is none."""
+    live = [
+        presence.LASTS - note.expires_in
+        for note in app.workers()
+        if note.expires_in is not None and signs.read(note).get("lasts") == presence.LASTS
+    ]
+    yield "redrive_workers", (), len(live)
+    if live:
+        yield "redrive_worker_heartbeat_age_seconds", (), max(0.0, *live)
+
+
+def _durations(total: counters.Counts) -> dict[str, tuple[list[tuple[str, float]], float]]:
+    """Give for each lane the attempts that took at most so long, and the seconds of all."""
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    for (what, *labels), value in total.items():
+        if what == "bucket":
+            found[labels[0]][labels[1]] = value
+    return {
+        lane: (
+            list(
+                zip(counters.LE, accumulate(took.get(le, 0.0) for le in counters.LE), strict=True)
+            ),
+            total.get(("seconds", lane), 0.0),
+        )
+        for lane, took in found.items()
+    }

@@ -1,0 +1,174 @@
+"""What was done, counted for metrics: attempts and how long they took, deaths, first failures.
+
+Each process counts for itself and adds what is new to one note of the store at each sign of life, by
+compare-and-set. So the total is right with any number of processes and never goes back; a process
+that is killed takes with it what it counted since its last sign. The note also says which addition of
+whom came last: one whose answer was lost is found there, and not made twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+from redrive import _ids
+from redrive._log import log
+from redrive.errors import StoreError
+from redrive.job import Completed, Dead, Job, Settlement
+from redrive.stores.base import Store
+
+EVERY = 10.0
+"""Seconds between two additions: a sign of life."""
+BUCKETS = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0)
+"""Seconds; an attempt is counted under the first that is not less than it took."""
+LE = (*map(str, BUCKETS), "+Inf")
+_NOTE = "counters"
+_TRIES = 20
+_REMEMBERED = 200
+"""Of so many processes the last addition is known; one in doubt is asked after within seconds."""
+_ALERT = "redrive.alert"
+
+Key = tuple[str, ...]
+"""What is counted, then the values of its labels."""
+Counts = dict[Key, float]
+
+
+class Counters:
+    """What one process did to the jobs of one store."""
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        """Start afresh: a forked child must not add what its parent counted."""
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._new: Counts = defaultdict(float)
+        self._batch: Counts = {}
+        """On its way, and perhaps there already."""
+        self._name = _ids.new_holder()
+        self._number = 0
+        self._next = time.monotonic() + EVERY
+        self.ever: Counter[str] = Counter()
+        """For the log: taken, succeeded, failed and died since the process began."""
+
+    def count(self, job: Job, settlement: Settlement) -> None:
+        """Count a settlement that is true; a claim that was given back is none."""
+        if settlement.attempt is None:
+            return
+        if self._pid != os.getpid():
+            self._forget()
+        keys, ever = list(_keys(job, settlement)), _outcomes(settlement)
+        with self._lock:
+            for key in keys:
+                self._new[key] += 1
+            if settlement.attempt.outcome != "crashed":  # nobody saw when that ended
+                self._new["seconds", job.lane] += settlement.attempt.duration
+            for word in ever:
+                self.ever[word] += 1
+
+    def write(self, store: Store) -> None:
+        """Add what is new to the note; what could not be added is kept for the next time."""
+        with self._writing:
+            self._next = time.monotonic() + EVERY
+            if not self._batch:
+                with self._lock:
+                    self._batch, self._new = self._new, defaultdict(float)
+                self._number += 1
+            if self._batch and not any(self._add(store) for _ in range(_TRIES)):
+                log.debug("counters are in demand; they are added later")
+
+    def write_if_due(self, store: Store) -> None:
+        """Do the same if it is time; what was settled is settled, whatever becomes of this."""
+        if time.monotonic() >= self._next:
+            self.write_last(store)
+
+    def write_last(self, store: Store) -> None:
+        """Do the same where nobody can do anything about a store that does not answer."""
+        with contextlib.suppress(StoreError):
+            self.write(store)
+
+    def _add(self, store: Store) -> bool:
+        version, total, last = _read(store)
+        if last.pop(self._name, 0) != self._number:
+            for key, value in self._batch.items():
+                total[key] = total.get(key, 0.0) + value
+            last[self._name] = self._number
+            while len(last) > _REMEMBERED:
+                del last[next(iter(last))]
+            counts = [[*key, round(value, 6)] for key, value in sorted(total.items())]
+            text = json.dumps({"counts": counts, "last": last}, ensure_ascii=False)
+            if store.note(_NOTE, text, expected=version) is None:
+                return False
+        self._batch = {}
+        return True
+
+
+_known: WeakKeyDictionary[Store, Counters] = WeakKeyDictionary()
+
+
+def of(store: Store) -> Counters:
+    """Give this process's counters for a store."""
+    return _known.get(store) or _known.setdefault(store, Counters())
+
+
+def total(store: Store) -> Counts:
+    """Give what all processes counted up to their last sign of life."""
+    return _read(store)[1]
+
+
+def _keys(job: Job, settlement: Settlement) -> Iterator[Key]:
+    attempt, before = settlement.attempt, settlement.claim.job
+    assert attempt is not None  # noqa: S101 - the caller looked
+    lane = job.lane
+    yield "attempts", lane, attempt.outcome
+    if attempt.outcome != "crashed":
+        yield "bucket", lane, LE[bisect_left(BUCKETS, attempt.duration)]
+    if attempt.failure is not None and before.first_failed is None:
+        yield "captured", lane
+    if isinstance(settlement.verdict, Dead):
+        yield "dead", lane, str(job.reason)
+    if (before.run or 0) > 0 and isinstance(settlement.verdict, Completed | Dead):
+        yield "run_jobs", "failed" if isinstance(settlement.verdict, Dead) else "succeeded"
+    if lane == _ALERT:
+        yield "alerts", _channel(job), "failed" if attempt.failure else "sent"
+
+
+def _channel(job: Job) -> str:
+    try:
+        return str(json.loads(job.payload)["channel"])
+    except (ValueError, TypeError, KeyError):
+        return ""
+
+
+def _outcomes(settlement: Settlement) -> Iterable[str]:
+    match settlement.verdict:
+        case Completed():
+            return "taken", "succeeded"
+        case Dead():
+            return "taken", "failed", "died"
+        case _:
+            return ("taken", "failed") if settlement.attempt else ()
+
+
+def _read(store: Store) -> tuple[int, Counts, dict[str, int]]:
+    """Give the version of the note, its counts, and the number of each process's last addition."""
+    note = next((one for one in store.notes(_NOTE) if one.name == _NOTE), None)
+    if note is None:
+        return 0, {}, {}
+    try:
+        value = cast("dict[str, Any]", json.loads(note.value))
+        counts = {tuple(row[:-1]): float(row[-1]) for row in value["counts"]}
+        return note.version, counts, dict(value["last"])
+    except (ValueError, TypeError, KeyError):
+        log.exception("the counters cannot be read; they begin anew")
+        return note.version, {}, {}

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from redrive import Redrive
 from redrive.web import tokens
 from redrive.web.routes import ROUTES
-from shopkit import Shop, name
+from shopkit import Shop, name, shop_jobs
 from webkit import ACT, READ
 
 PROGRAM = """
@@ -54,15 +54,19 @@ def serving(*words: str, **environ: str) -> Iterator[tuple[str, subprocess.Popen
         process.communicate(timeout=20)
 
 
-@pytest.fixture
-def place(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for variable in tokens.VARIABLES:
+@pytest.fixture(autouse=True)
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """A place with a store full of jobs, a program for it, and no tokens."""
+    for variable in ("REDRIVE_STORE", *tokens.VARIABLES):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(tmp_path)
     Path("shop_program.py").write_text(PROGRAM)
-    return shop.folder
+    shop = Shop(tmp_path)
+    shop.add(*shop_jobs())
+    return shop
 
 
-def test_it_serves_until_it_is_told_to_stop(place: Path) -> None:
+def test_it_serves_until_it_is_told_to_stop() -> None:
     with serving("shop_program:app") as (url, process):
         answer = httpx.get(f"{url}/api/v1/health")
         assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
@@ -79,7 +83,7 @@ def test_it_serves_until_it_is_told_to_stop(place: Path) -> None:
         assert (app.acts()[0].actor, app.acts()[0].verb) == ("api", "submit")
 
 
-def test_every_operation_answers_by_the_document_over_a_socket(place: Path) -> None:
+def test_every_operation_answers_by_the_document_over_a_socket() -> None:
     headers = {"authorization": f"Bearer {ACT}"}
     with serving("shop_program:app") as (url, _):
         api = schemathesis.openapi.from_url(f"{url}/api/v1/openapi.json", headers=headers)
@@ -95,15 +99,16 @@ def test_every_operation_answers_by_the_document_over_a_socket(place: Path) -> N
         ask()
 
 
-def test_raw_requests_that_no_client_sends(place: Path) -> None:
+def test_raw_requests_that_no_client_sends() -> None:
     import socket  # noqa: PLC0415
 
     attacks = [
         b"GET /api/v1/jobs HTTP/1.1\r\n\r\n",
         b"GET /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nHost: shop.example\r\n\r\n",
-        b"POST /api/v1/pauses HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
-        b"Transfer-Encoding: chunked\r\n\r\n{}",
-        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: x\r\n\r\n{}",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 30_000 + b"\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 1_000_000,
+        b"GET /healthz?" + b"a" * 30_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET http://shop.example/healthz HTTP/1.1\r\nHost: shop.example\r\n\r\n",
         b"NONSENSE\r\n\r\n",
     ]
@@ -118,7 +123,7 @@ def test_raw_requests_that_no_client_sends(place: Path) -> None:
         assert process.poll() is None
 
 
-def test_without_a_program_it_serves_the_store(place: Path) -> None:
+def test_without_a_program_it_serves_the_store() -> None:
     with serving("--no-auth") as (url, _):
         assert len(httpx.get(f"{url}/api/v1/jobs").json()["jobs"]) == 7
         body = {"handler": "mail.send", "payload": {}}
@@ -142,21 +147,21 @@ def test_without_a_program_it_serves_the_store(place: Path) -> None:
     ],
 )
 def test_what_would_be_open_to_others_does_not_start(
-    shop: Shop, place: Path, words: list[str], said: str
+    shop: Shop, words: list[str], said: str
 ) -> None:
     done = shop.run("serve", "--port", "0", *words)
     assert done.exit_code == 2, done.output
     assert said in done.output
 
 
-def test_a_port_that_is_taken_is_said(place: Path, shop: Shop) -> None:
+def test_a_port_that_is_taken_is_said(shop: Shop) -> None:
     with serving("--no-auth") as (url, _):
         done = shop.run("serve", "--no-auth", "--port", url.rpartition(":")[2])
     assert done.exit_code == 1
     assert "cannot listen" in done.output
 
 
-def test_a_file_of_tokens_is_made_for_its_owner(place: Path) -> None:
+def test_a_file_of_tokens_is_made_for_its_owner() -> None:
     blank = {"REDRIVE_READ_TOKEN": "", "REDRIVE_ACT_TOKEN": ""}
     with serving("--tokens", "tokens", **blank) as (url, _):
         assert Path("tokens").stat().st_mode & 0o777 == 0o600
@@ -174,7 +179,7 @@ def test_a_file_of_tokens_is_made_for_its_owner(place: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["a act short", f"a owner {ACT}", f"a act {ACT}\na read {READ}", f"a! act {ACT}", "x"]
 )
-def test_a_bad_file_of_tokens_is_refused(place: Path, shop: Shop, text: str) -> None:
+def test_a_bad_file_of_tokens_is_refused(shop: Shop, text: str) -> None:
     Path("tokens").write_text(text)
     Path("tokens").chmod(0o600)
     done = shop.run("serve", "--tokens", "tokens")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PORT = 9200
 _CONNECTIONS = 200
+_HEAD = 65_536
 _GRACE = 10
 
 
@@ -176,6 +177,7 @@ def _run(
         proxy_headers=False,
         server_header=False,
         limit_concurrency=_CONNECTIONS,
+        h11_max_incomplete_event_size=_HEAD,
         timeout_graceful_shutdown=_GRACE,
     )
     server = uvicorn.Server(config)

@@ -14,6 +14,8 @@ from starlette.datastructures import Headers
 from redrive.web.call import Problem
 from redrive.web.tokens import Token, Tokens
 
+LARGEST = 16_384
+"""Bytes of all headers, and of an address."""
 SAFE = frozenset({"GET", "HEAD"})
 
 HEADERS: Mapping[str, str] = {
@@ -28,6 +30,14 @@ HEADERS: Mapping[str, str] = {
 
 _HOST = re.compile(r"(?:(?P<name>[a-z0-9._-]{1,253})|\[(?P<six>[0-9a-f:.]{2,45})\])(?::\d{1,5})?")
 _OURS = frozenset({"same-origin", "none"})
+
+
+def check_size(headers: Headers, url: bytes) -> None:
+    """Refuse a head that nobody needs to send."""
+    if sum(len(name) + len(value) for name, value in headers.raw) > LARGEST:
+        raise Problem(431, "long_headers", f"the headers must have at most {LARGEST} bytes")
+    if len(url) > LARGEST:
+        raise Problem(414, "long_url", f"the address must have at most {LARGEST} bytes")
 
 
 def check_host(headers: Headers, hosts: Collection[str]) -> None:

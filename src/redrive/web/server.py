@@ -65,7 +65,9 @@ class Server:
             return
         out = _Out(send)
         try:
-            guard.check_host(Headers(scope=scope), self._hosts)
+            headers = Headers(scope=scope)
+            guard.check_size(headers, scope["path"].encode() + scope["query_string"])
+            guard.check_host(headers, self._hosts)
             async with asyncio.timeout(self._deadline):
                 await self._router(scope, receive, out)
         except ClientDisconnect:

@@ -61,7 +61,7 @@ def find(store: Store, wanted: Wanted, *, limit: int, cursor: str | None, by_cha
         if len(found) == limit or looked == LOOK:
             scope = Scope(looked, _size(store, queries))
             return Page(found, after, scope)
-        looked, after = looked + 1, cursor_of(job, by_change=by_change)
+        looked, after = looked + 1, cursor_of(job.updated, job.id, by_change=by_change)
         if fits(job):
             found.append(job)
     return Page(found, None, Scope(looked, looked))

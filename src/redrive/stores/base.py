@@ -396,23 +396,9 @@ class Store(ABC):
             self._hint()
 
 
-class Placed(Protocol):
-    """What a cursor is made of: a job, or an index's entry for one."""
-
-    @property
-    def id(self) -> str:
-        """The job's id."""
-        ...
-
-    @property
-    def updated(self) -> float:
-        """When it last changed."""
-        ...
-
-
-def cursor_of(last: Placed, *, by_change: bool) -> str:
+def cursor_of(updated: float, job_id: str, *, by_change: bool) -> str:
     """Say where a page ended."""
-    return f"c{last.updated!r}:{last.id}" if by_change else f"i{last.id}"
+    return f"c{updated!r}:{job_id}" if by_change else f"i{job_id}"
 
 
 def every(store: Store, query: Query) -> Iterator[Job]:

@@ -36,7 +36,7 @@ def find(index: Index, load: Load, query: Query, now: float) -> Page:
         rows = list(islice(found, more))
     page = rows[: query.limit] if query.limit > 0 else []
     left = page and len(rows) > len(page)
-    cursor = cursor_of(page[-1], by_change=query.by_change) if left else None
+    cursor = cursor_of(page[-1].updated, page[-1].id, by_change=query.by_change) if left else None
     return Page([without_history(load(entry)) for entry in page], cursor)
 
 

@@ -69,7 +69,9 @@ def _find(tx: Tx, query: Query) -> Page:
     rows = tx.select(head, where.names, tail, (*where.args, query.limit + 1))
     jobs = [job_from_row(row)[1] for row in rows[: query.limit]]
     more = len(rows) > query.limit
-    return Page(jobs, cursor_of(jobs[-1], by_change=query.by_change) if more else None)
+    return Page(
+        jobs, cursor_of(jobs[-1].updated, jobs[-1].id, by_change=query.by_change) if more else None
+    )
 
 
 def _counts(tx: Tx) -> list[Count]:

@@ -28,7 +28,8 @@ from redrive.looking import Mark
 from redrive.policy import Keep, Policy
 from redrive.selection import USUAL, Filters
 from redrive.stores import open_store, shown
-from redrive.stores.base import Count, Moved, Note, Page, Report, Scope, Store
+from redrive.stores.base import Count, Moved, Note, Page, Scope, Store
+from redrive.stores.report import Report
 from redrive.strategy import Rand
 from redrive.worker import presence
 from redrive.worker.registry import (

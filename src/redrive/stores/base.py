@@ -36,6 +36,8 @@ from typing import Literal, NamedTuple, Protocol
 
 from redrive._transitions import Verb
 from redrive.job import Act, Category, Claim, Group, Job, Settlement, State
+from redrive.stores.hearing import Ears
+from redrive.stores.report import Report
 
 Durability = Literal["full", "relaxed", "memory"]
 """full: acknowledged work survives a power cut. relaxed: kill -9 only. memory: nothing."""
@@ -158,48 +160,6 @@ class Note(NamedTuple):
     """Grows with every write; 0 stands for "there is none"."""
     expires_in: float | None = None
     """Seconds left, by the store's clock; None is for ever."""
-
-
-class Problem(NamedTuple):
-    """Something wrong that `verify` found, where, and what to do."""
-
-    where: str
-    what: str
-    remedy: str
-
-
-class Report(NamedTuple):
-    """What `verify` looked at and found."""
-
-    jobs: int
-    problems: list[Problem]
-    facts: dict[str, str]
-    """Figures and settings for people: version, size, durability, path."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems
-
-
-class Ears(Protocol):
-    """Hears that something may be due. Hints may be lost or heard twice: look now and then anyway.
-
-    A forked child is deaf: it listens for itself.
-    """
-
-    def fileno(self) -> int:
-        """Give what to poll for reading: asked anew before each poll, -1 while nothing is heard."""
-        ...
-
-    def drain(self) -> None:
-        """Take in the hints that came, then look. It never waits and never raises.
-
-        Whoever calls it now and then, hint or not, hears again after a lost connection.
-        """
-
-    def close(self) -> None:
-        """Hear no more; twice is fine."""
 
 
 class Store(ABC):

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, TypeVar
 from redrive._clock import Clock, SystemClock
 from redrive.job import Job
 from redrive.stores._combine import within_itself
-from redrive.stores.base import Ears, Report
+from redrive.stores.hearing import Ears
 from redrive.stores.index.engine import Drafted, Engine
 from redrive.stores.index.entries import Entry, Index, Put
 from redrive.stores.index.verbs import EngineStore
+from redrive.stores.report import Report
 
 if TYPE_CHECKING:
     from redrive.stores._wake import PairEars

@@ -19,7 +19,7 @@ from redrive.job import Retry, Settlement
 from redrive.stores.base import Store
 
 if TYPE_CHECKING:
-    from redrive.stores.base import Ears
+    from redrive.stores.hearing import Ears
 
 _KNOWN = 1000
 """How many coming due times are remembered; the rest is found by looking."""

@@ -6,10 +6,10 @@ import os
 from dataclasses import replace
 
 from redrive.job import TRANSITIONS, State
-from redrive.stores.base import Problem, Report
 from redrive.stores.jsonl import lines, recovery
 from redrive.stores.jsonl.journal import Journal
 from redrive.stores.jsonl.lines import Line
+from redrive.stores.report import Problem, Report
 
 _REPAIR = "`redrive verify --repair` puts the bytes aside and keeps every whole line"
 _KEEP = "keep a copy of the file and report it; the job itself can still be shown"

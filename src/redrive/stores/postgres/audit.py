@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from redrive.stores.base import Problem, Report
 from redrive.stores.postgres.tx import PostgresTx
+from redrive.stores.report import Problem, Report
 
 _LONG_AGO = 3600.0
 _TELL = "export the jobs and import them into a new store; please report it"

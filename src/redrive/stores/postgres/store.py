@@ -21,7 +21,7 @@ import psycopg
 from redrive._clock import Clock, SystemClock
 from redrive.errors import RedriveError, StoreReadOnly
 from redrive.job import Job
-from redrive.stores.base import Ears, Report
+from redrive.stores.hearing import Ears
 from redrive.stores.postgres import adding, audit, opening, view
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
@@ -29,6 +29,7 @@ from redrive.stores.postgres.ears import HINT_HOLDS, PostgresEars
 from redrive.stores.postgres.errors import translate
 from redrive.stores.postgres.joining import connection_of
 from redrive.stores.postgres.tx import PostgresTx
+from redrive.stores.report import Report
 from redrive.stores.sql.engine import SqlStore, Wanted
 from redrive.stores.sql.simple import is_simple
 from redrive.stores.sql.tx import Row, Tx

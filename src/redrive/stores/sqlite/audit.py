@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from redrive.errors import StoreDamaged
-from redrive.stores.base import Problem, Report
+from redrive.stores.report import Problem, Report
 from redrive.stores.sql.rows import act_from_row, attempt_from_json, unreadable
 from redrive.stores.sqlite.tx import SqliteTx
 

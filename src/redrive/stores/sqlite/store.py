@@ -15,7 +15,9 @@ from redrive._clock import Clock, SystemClock
 from redrive.job import Job
 from redrive.stores import _files
 from redrive.stores._codec import attempt_to_json
-from redrive.stores.base import Durability, Ears, Report
+from redrive.stores.base import Durability
+from redrive.stores.hearing import Ears
+from redrive.stores.report import Report
 from redrive.stores.sql.engine import SqlStore, Wanted
 from redrive.stores.sql.rows import job_to_row
 from redrive.stores.sql.simple import is_simple, simple_row

@@ -1,0 +1,25 @@
+"""Hearing that something may be due, without asking the store again and again."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Ears(Protocol):
+    """Hears that something may be due. Hints may be lost or heard twice: look now and then anyway.
+
+    A forked child is deaf: it listens for itself.
+    """
+
+    def fileno(self) -> int:
+        """Give what to poll for reading: asked anew before each poll, -1 while nothing is heard."""
+        ...
+
+    def drain(self) -> None:
+        """Take in the hints that came, then look. It never waits and never raises.
+
+        Whoever calls it now and then, hint or not, hears again after a lost connection.
+        """
+
+    def close(self) -> None:
+        """Hear no more; twice is fine."""

@@ -1,4 +1,4 @@
-"""C3, F61, F62: a run from its plan to its verdict, on every durable store."""
+"""C3, F61: a run from its plan to its verdict, on every durable store."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_job_that_waits_for_its_next_try_keeps_the_run_open(shop: Shop) -> Non
 
 
 def test_jobs_that_arrive_meanwhile_stay_out_and_are_counted_apart(shop: Shop) -> None:
-    """F62: the preview is what is done, plus what was skipped."""
+    """The preview is what is done, plus what was skipped."""
     shop.die(5)
     shop.app.drive("G1", rate=1)
     shop.driver().leave()

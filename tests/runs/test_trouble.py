@@ -1,4 +1,4 @@
-"""F63: whoever freezes, drives or ends a run may die at any point; the next one puts it right."""
+"""Whoever freezes, drives or ends a run may die at any point; the next one puts it right."""
 
 from __future__ import annotations
 

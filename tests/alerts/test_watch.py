@@ -258,7 +258,7 @@ def test_a_flood_of_causes_is_a_trickle_of_messages(
     assert {f"G{number}" for number in range(1, 241)} <= told
 
 
-class Fragile(Exception):
+class Fragile(BaseException):
     """The process is gone."""
 
 
@@ -331,3 +331,15 @@ def test_a_full_disk_is_told_past_the_store(
     tick(app)
     tick(app)
     assert kept.told() == [("redrive", "store_down"), ("redrive", "store_up")]
+
+
+def test_a_mistake_in_alerts_is_no_matter_of_the_jobs(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("redrive.alerts.watch.judge", broken)
+    app.handler("mail.send")(lambda: None).submit()
+    assert app.run_due().succeeded == 1
+    assert "looking after alerts failed" in caplog.text

@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -122,16 +123,19 @@ class Watch:
             self._send_due(store)
         except StoreError as error:
             self._store_failed(error)
+        except Exception:
+            log.exception("looking after alerts failed; trying again")
         else:
             self._store_works()
 
     def leave(self) -> None:
         """Let another look at once."""
         self._next = 0.0
-        store = self._app.keeper.store
-        for note in store.notes(_TURN):
-            if note.value == self._app.keeper.holder:
-                store.note(_TURN, None, expected=note.version)
+        with suppress(StoreError):  # else it ends by itself
+            store = self._app.keeper.store
+            for note in store.notes(_TURN):
+                if note.value == self._app.keeper.holder:
+                    store.note(_TURN, None, expected=note.version)
 
     def _take_turn(self, store: Store) -> bool:
         last, holder = next(iter(store.notes(_TURN)), None), self._app.keeper.holder

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -98,7 +98,7 @@ def compiled() -> dict[str, str]:
 
 
 @contextmanager
-def place(kind: str) -> Iterator[str]:
+def place(kind: str) -> Generator[str]:
     """Give the URL of a store that does not exist yet."""
     if kind == "postgresql":
         url = server.new_database()

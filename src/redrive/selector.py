@@ -206,7 +206,7 @@ def _at(payload: str, path: list[str]) -> Iterator[object]:
     try:
         value: Any = json.loads(payload)
         for step in path:
-            value = value[int(step)] if isinstance(value, list) else value[step]
+            value = value[int(step) if type(value) is list else step]
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return
     yield value

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import uuid
+from collections.abc import Callable
 
 import pytest
 
@@ -64,11 +65,11 @@ def job_of(handler: str, order: int) -> Job:
 
 @pytest.mark.parametrize(("function", "number"), [(three, MANY), (same_words, 300)])
 def test_three_causes_are_three_groups(
-    empty: Shop, function: object, number: int, caplog: pytest.LogCaptureFixture
+    empty: Shop, function: Callable[[int, str], None], number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "redrive")
     with Redrive("redrive.db", clock=empty.clock) as app:
-        handler = app.handler("orders", policy=ONCE)(function)  # type: ignore[arg-type,var-annotated]
+        handler = app.handler("orders", policy=ONCE)(function)
         app.store.add([job_of(handler.name, order) for order in range(number)])
         assert app.run_due().died == number
     found = json.loads(empty.run("groups", "--json").stdout)["data"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from typing import cast
 
-from redrive.cli.documents import payload_of
+from redrive.documents import payload_of
 from redrive.job import Group, Job
 from redrive.looking import Looking
 from redrive.redact import MASK
@@ -56,7 +57,7 @@ def _leaves(name: str, value: object, deep: int) -> Iterator[tuple[str, str]]:
     """Give what stands in a payload by name, as the selector grammar spells it; secrets are left out."""
     if isinstance(value, dict):
         if deep:
-            for key, inner in value.items():
+            for key, inner in cast("dict[str, object]", value).items():
                 yield from _leaves(f"{name}.{key}", inner, deep - 1)
     elif not isinstance(value, list):
         text = value if isinstance(value, str) else json.dumps(value)

@@ -140,6 +140,7 @@ def test_the_file_gives_rules_and_words(place: Path) -> None:
         ({"channels": {"slack": {}}}, "url_env"),
         ({"channels": {"slack": {"url_env": "X", "url": "y"}}}, "'url'; known: url_env"),
         ({"channels": "slack"}, r"channels must be a table, as in \[alerts.channels\]"),
+        ({"fields": "sessionId"}, "fields must be a list"),
         ({"rules": {"older": "1h"}}, "'older'; known: factor"),
         ({"rules": {"old": "soon"}}, "old must be seconds"),
     ],

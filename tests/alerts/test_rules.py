@@ -116,6 +116,7 @@ def test_a_cause_without_dead_jobs_is_resolved_once_nothing_of_it_is_tried(
         (told("stopped"), [], []),
         (None, [replace(PAUSE, state="silent")], ["silent"]),
         (told("silent"), [], []),
+        (told("idle"), [replace(PAUSE, state="idle", since=NOW - 5)], ["over"]),
         (None, [replace(PAUSE, state="idle", since=NOW - 1799)], []),
         (None, [replace(PAUSE, state="idle", since=NOW - 1800)], ["idle"]),
     ],

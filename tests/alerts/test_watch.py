@@ -188,6 +188,9 @@ def test_what_goes_wrong_besides_dead_jobs_is_told(
         tick(app)
         assert kept.told()[-1] == ("idle", "idle")
         assert kept.messages[-1].title == "[IDLE] idle: no job ran for 30m1s"
+        send.submit(99)
+        app.run_due()
+        assert kept.messages[-1].title == "[OVER] idle: no longer: no job ran for 30m1s"
 
 
 def test_a_worker_that_vanishes_is_told_and_one_that_leaves_is_not(

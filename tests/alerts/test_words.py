@@ -100,6 +100,11 @@ def test_a_template_that_names_what_may_not_be_shown_is_refused(template: str) -
         Wording(templates={HANDLER: template}, fields=["userId"])
 
 
+def test_a_template_under_a_name_whose_dots_were_not_quoted_is_explained() -> None:
+    with pytest.raises(UsageError, match="a name with dots needs quotes"):
+        Wording(templates={"bigquery": {"sync": "x"}})  # type: ignore[dict-item]
+
+
 def test_a_type_is_a_plain_name() -> None:
     with pytest.raises(UsageError, match="a name must be"):
         Wording(types={HANDLER: "x\r\nBcc: all@example.org"})

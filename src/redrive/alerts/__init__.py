@@ -74,6 +74,9 @@ def read(table: Mapping[str, object]) -> dict[str, Any]:
         name: _table(table.get(name, {}), name) for name in ("templates", "types")
     }
     found["fields"] = table.get("fields", ())
+    if not isinstance(found["fields"], list | tuple):
+        msg = 'alerts: fields must be a list, as in fields = ["sessionId"]'
+        raise UsageError(msg)
     found["rules"] = _made(Rules, _table(table.get("rules", {}), "rules"), "rules")
     channels = _table(table.get("channels", {}), "channels")
     found["channels"] = [_channel(name, _table(one, name)) for name, one in channels.items()]

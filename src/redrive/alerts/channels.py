@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol, Self, cast
 
 from redrive._duration import Duration
@@ -66,12 +66,11 @@ class Slack:
 
     def send(self, message: Message, *, ident: str) -> str:
         """Post blocks of plain text, in which nothing is a mention or a link."""
-        text, _, rest = message.text.partition("\n")
         body = {
             "text": fitted(message.title, _SECTION),
             "blocks": [
                 {"type": "header", "text": _plain(message.title, _HEADER)},
-                {"type": "section", "text": _plain(f"{text}\n{rest}", _SECTION)},
+                {"type": "section", "text": _plain(message.text, _SECTION)},
             ],
             "mrkdwn": False,
             "link_names": False,
@@ -221,22 +220,6 @@ class _Heard(logging.Filter):
     def __exit__(self, *_: object) -> None:
         logging.getLogger("apprise").removeFilter(self)
         self._one_at_a_time.release()
-
-
-@dataclass(slots=True)
-class Cooling:
-    """Which channels failed a moment ago: they are not tried again at once."""
-
-    seconds: float = 30.0
-    _until: dict[str, float] = field(default_factory=dict[str, float])
-
-    def left(self, name: str, now: float) -> float:
-        """Give the seconds for which a channel is to be left alone."""
-        return max(0.0, min(self._until.get(name, 0.0) - now, self.seconds))
-
-    def failed(self, name: str, now: float) -> None:
-        """Leave a channel alone for a while."""
-        self._until[name] = now + self.seconds
 
 
 def checked(channels: Sequence[object]) -> dict[str, Channel]:

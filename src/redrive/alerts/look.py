@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, cast
 
 from redrive import runs
 from redrive._duration import words
@@ -117,7 +115,7 @@ def _paused(notes: list[Note], now: float) -> Iterator[Condition]:
         lane = note.name.removeprefix(PAUSE)
         if lane == NAME or (lane.startswith("provider:") and note.expires_in is not None):
             continue  # a provider that cools down is the usual course of things
-        said = _read(note)
+        said = signs.read(note)
         since = said.get("since")
         by, why = said.get("by") or "somebody", said.get("reason") or "no reason given"
         yield Condition(
@@ -190,11 +188,3 @@ def _last_ran(store: Store) -> float | None:
     )
     jobs = [job for query in queries for job in store.find(query).jobs if job.handler != NAME]
     return max((job.updated for job in jobs), default=None)
-
-
-def _read(note: Note) -> dict[str, Any]:
-    try:
-        value = json.loads(note.value)
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -163,7 +163,7 @@ def judge(world: World, memory: Memory, rules: Rules) -> tuple[list[Change], dic
     """Give what is to be told now, and what to remember then."""
     changes: list[Change] = []
     after = {one: told for one, told in memory.items() if not _is_stale(told, world)}
-    steps = [*_begun(world, memory, rules), *_ended(world, memory)]
+    steps = [*_begun(world, memory, rules), *_ended(world, memory, rules)]
     for change, subject, told in steps:
         after[subject] = told
         if change is not None:
@@ -186,16 +186,20 @@ def _begun(world: World, memory: Memory, rules: Rules) -> Iterator[_Step]:
         if state is not None:
             change = Change(state, cause.subject, cause, told)
             yield change, cause.subject, _after(cause, told, state, world.now)
-    for one in world.conditions:
+    quiet = rules.span("quiet") or 0.0
+    for one in _ripe(world, rules):
         told = memory.get(one.subject)
-        wait = rules.span("unserved" if one.state == "unserved" else "idle") or 0.0
-        is_ripe = one.state not in {"unserved", "idle"} or world.now - one.since >= wait
-        is_new = told is None or (
-            told.is_over and world.now - told.at >= (rules.span("quiet") or 0.0)
-        )
-        if is_ripe and is_new:
+        if told is None or (told.is_over and world.now - told.at >= quiet):
             now_told = Told(state=one.state, since=one.since, at=world.now, title=one.title)
             yield Change(one.state, one.subject, one, told), one.subject, now_told
+
+
+def _ripe(world: World, rules: Rules) -> list[Condition]:
+    """Give the conditions that have lasted long enough to matter."""
+    waits = {"unserved": rules.span("unserved"), "idle": rules.span("idle")}
+    return [
+        one for one in world.conditions if world.now - one.since >= (waits.get(one.state) or 0.0)
+    ]
 
 
 def state_of(cause: Cause, told: Told | None, now: float, rules: Rules) -> State | None:
@@ -238,10 +242,10 @@ def _after(cause: Cause, told: Told | None, state: State, now: float) -> Told:
     return replace(told, state=state, at=now, jobs=cause.jobs, times=told.times + 1)
 
 
-def _ended(world: World, memory: Memory) -> Iterator[_Step]:
+def _ended(world: World, memory: Memory, rules: Rules) -> Iterator[_Step]:
     """Give what was told and is no more."""
     open_now = {one.subject for one in world.causes if not one.is_closed}
-    open_now |= world.busy | {one.subject for one in world.conditions}
+    open_now |= world.busy | {one.subject for one in _ripe(world, rules)}
     marked = {one.subject: one.by for one in world.causes}
     for subject, told in memory.items():
         if told.is_over or subject in open_now:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from redrive import _json
 from redrive._log import log
 from redrive.alerts import words
-from redrive.alerts.channels import Channel, Cooling
+from redrive.alerts.channels import Channel
 from redrive.alerts.look import NAME, look, newest
 from redrive.alerts.rules import Cause, Change, Told, judge
 from redrive.alerts.words import Message
@@ -56,6 +56,8 @@ _NOTE, _TURN = "alerts", "alerts:turn"
 _LASTS = 60.0
 _SHARE = 20.0
 """A look may take this part of the time: one that took a second is not repeated for twenty."""
+_REST = 30.0
+"""Seconds for which a channel that failed is left alone."""
 _PATIENCE, _AGAIN = 30.0, 3600.0
 """Seconds for which the store fails before that is told past it, and before it is told again."""
 
@@ -98,7 +100,8 @@ class Watch:
     def __init__(self, alerts: Alerts, app: Redrive) -> None:
         self._alerts = alerts
         self._app = app
-        self._cooling = Cooling()
+        self._failed: dict[str, float] = {}
+        """When each channel last failed."""
         self._next = 0.0
         self._watching = False
         self._failing_since: float | None = None
@@ -232,13 +235,13 @@ class Watch:
             msg = f"no channel {channel!r} here; known: {', '.join(self._alerts.channels)}"
             raise UsageError(msg)
         now = self._app.keeper.settings.clock.now()
-        if left := self._cooling.left(channel, now):
+        if 0 <= now - self._failed.get(channel, -_REST) < _REST:
             msg = f"{channel} failed a moment ago"
-            raise RetryLater(msg, after=left)
+            raise RetryLater(msg, after=_REST)
         try:
             return found.send(Message.read(message), ident=current().key)
         except Exception:
-            self._cooling.failed(channel, now)
+            self._failed[channel] = now
             raise
 
     def _store_failed(self, error: StoreError) -> None:

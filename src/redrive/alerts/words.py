@@ -67,6 +67,9 @@ class Wording:
             check_name(kind)
         known = {*_PLACES, *(_PAYLOAD + name for name in self.fields)}
         for handler, template in self.templates.items():
+            if not isinstance(template, str):
+                msg = f"the template of {handler} must be text; a name with dots needs quotes"
+                raise UsageError(msg)
             for place in _PLACE.findall(template):
                 if place not in known:
                     more = '; list it in fields=["…"]' if place.startswith(_PAYLOAD) else ""
@@ -132,7 +135,7 @@ def _of_end(change: Change, now: float) -> Message:
         title = f"{before.title} has no open dead jobs any more{by}"
         lines = [f"It took {lasted}.", f"Look: redrive group {change.subject}"]
         return _message(change, title, lines, now, group=change.subject, cause=before.title)
-    return _message(change, f"{before.title}: over", [f"It took {lasted}."], now)
+    return _message(change, f"no longer: {before.title}", [f"It took {lasted}."], now)
 
 
 def _message(

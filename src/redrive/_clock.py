@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import time
 import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -38,6 +39,17 @@ class SystemClock:
     def boot(self) -> tuple[str, float]:
         """Give this boot's id and the seconds since it began."""
         return _boot_id(), _boot_seconds()
+
+
+def iso(at: float | None) -> str | None:
+    """Say a moment in ISO 8601, UTC, to the millisecond."""
+    if at is None:
+        return None
+    try:
+        moment = datetime.fromtimestamp(at, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(at)  # beyond the year 9999: somebody else's file said so
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @functools.cache

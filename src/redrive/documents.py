@@ -1,4 +1,4 @@
-"""Jobs, groups and acts as the documents that `--json` prints.
+"""Jobs, groups, runs and acts as the documents that `--json` prints and the server gives.
 
 These names are a public face: they may grow, but none goes or changes its meaning without a new
 schema version.
@@ -7,14 +7,22 @@ schema version.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from redrive.cli.output.plain import iso
+from redrive._clock import iso
 from redrive.job import Act, Attempt, Category, Failure, Group, Job
+from redrive.looking import Looking, Mark, Scope
 
-if TYPE_CHECKING:
-    from redrive.looking import Scope
+if TYPE_CHECKING:  # who lists jobs does not wait for runs
+    from redrive.runs import Counts, Run
 
+HOUR = 3600.0
+SPANS, WIDTH = 12, 2 * HOUR
+"""A trend: a day, in spans of two hours."""
+_ALONE = "ran by themselves before their turn"
+_CHANGED = "retried, closed, edited or purged apart from the run"
 HOPELESS = frozenset({Category.AUTH, Category.INVALID, Category.PERMANENT})
 """Categories that another try does not help."""
 
@@ -45,6 +53,21 @@ def job_document(job: Job) -> dict[str, object]:
         "updated": iso(job.updated),
         "finished": iso(job.finished),
         "first_failed": iso(job.first_failed),
+    }
+
+
+def whole_document(job: Job, show: Callable[[str], object] | None = None) -> dict[str, object]:
+    """Give everything about a job, attempts newest first; `show` shows a payload's text."""
+    show = show or payload_of
+    return {
+        **job_document(job),
+        "payload": show(job.payload),
+        "original_payload": None if job.original is None else show(job.original),
+        "spent": dict(job.spent),
+        "folded": job.folded,
+        "origin": payload_of_origin(job),
+        "resolution": _resolution(job),
+        "history": [attempt_document(attempt) for attempt in reversed(job.history)],
     }
 
 
@@ -162,3 +185,128 @@ def secrets_of(job: Job) -> tuple[str, ...]:
         return secrets_in(json.loads(job.payload))
     except (ValueError, RecursionError):
         return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A group, how it goes on and what was said about it."""
+
+    group: Group
+    said: Mark
+    trend: list[int]
+    last_hour: int
+    now: float
+
+    @property
+    def status(self) -> str:
+        """Whether it is open, resolved, or back."""
+        return self.said.status(self.group.last_seen)
+
+    def is_new(self, since: float) -> bool:
+        """Whether it was first seen so many seconds ago, or is back."""
+        first = self.group.first_seen
+        return self.status == "regressed" or (first is not None and self.now - first <= since)
+
+
+def look(app: Looking, groups: Sequence[Group]) -> list[Seen]:
+    """Find out how groups go on."""
+    numbers = [group.number for group in groups]
+    trends, hours = app.deaths(WIDTH, SPANS, groups=numbers), app.deaths(HOUR, 1, groups=numbers)
+    said, now = app.group_marks(), app.store.now()
+    return [
+        Seen(one, said.get(one.number, Mark()), trends[one.number], hours[one.number][0], now)
+        for one in groups
+    ]
+
+
+def seen_document(row: Seen) -> dict[str, object]:
+    """Give a cause, how it goes on and what was said about it."""
+    return {
+        **group_document(row.group),
+        "status": row.status,
+        "resolved": iso(row.said.resolved),
+        "resolved_by": row.said.by or None,
+        "reason": row.said.reason or None,
+        "note": row.said.note or None,
+        "noted": iso(row.said.noted),
+        "noted_by": row.said.noted_by or None,
+        "deaths_last_hour": row.last_hour,
+        "deaths_last_day": {"span_seconds": WIDTH, "numbers": row.trend},
+    }
+
+
+def run_document(run: Run) -> dict[str, object]:
+    """Give a run for machines."""
+    from redrive.runs import Counts  # noqa: PLC0415
+
+    counts = run.counts or Counts()
+    return {
+        "run": run.id,
+        "phase": run.phase,
+        "why": run.why or None,
+        "name": run.name or None,
+        "reason": run.reason or None,
+        "by": run.by,
+        "asked": run.asked,
+        "created": iso(run.created),
+        "ended": iso(run.ended),
+        "canary": run.spec.canary or None,
+        "rate": run.spec.rate,
+        "ramp": run.spec.ramp,
+        "stop_on": run.spec.stop_on or None,
+        "total": run.total,
+        "waiting": counts.waiting,
+        "working": counts.working,
+        "failing": counts.failing,
+        "succeeded": counts.succeeded,
+        "failed": counts.failed,
+        "same_cause": counts.same,
+        "new_cause": {f"G{group}": jobs for group, jobs in counts.new.items()},
+        "closed": counts.closed,
+        "left": left_of(run, counts),
+        "samples": [{"id": one, "why": why} for one, why in run.samples],
+    }
+
+
+def left_of(run: Run, counts: Counts) -> dict[str, int]:
+    """Say why jobs were left, and how many: before the run began and since."""
+    since = {_ALONE: counts.alone, _CHANGED: counts.left - counts.alone}
+    if run.phase in {"stopped", "cancelled"}:
+        since = {f"not let go before it was {run.phase}": counts.left}
+    return {**run.skipped, **{why: jobs for why, jobs in since.items() if jobs}}
+
+
+def masked(job: Job) -> Job:
+    """Hide the payload's secrets in the errors too, whoever stored them."""
+    from redrive.redact import mask_text  # noqa: PLC0415
+
+    secrets = secrets_of(job)
+
+    def failure(found: Failure | None) -> Failure | None:
+        if found is None:
+            return None
+        return replace(
+            found,
+            message=mask_text(found.message, secrets),
+            traceback=mask_text(found.traceback, secrets),
+            why=mask_text(found.why, secrets),
+            title=mask_text(found.title, secrets),
+        )
+
+    def attempt(found: Attempt) -> Attempt:
+        return replace(found, failure=failure(found.failure))
+
+    history = tuple(attempt(found) for found in job.history)
+    return replace(job, failure=failure(job.failure), history=history)
+
+
+def payload_of_origin(job: Job) -> object:
+    """Give where an imported job came from, masked like a payload."""
+    return None if job.origin is None else payload_of(json.dumps(dict(job.origin), default=str))
+
+
+def _resolution(job: Job) -> dict[str, object] | None:
+    done = job.resolution
+    if done is None:
+        return None
+    return {"actor": done.actor, "reason": done.reason, "at": iso(done.at), "was": done.was}

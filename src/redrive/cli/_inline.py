@@ -20,8 +20,8 @@ from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained
 from redrive.cli._load import load_app
 from redrive.cli._plan import Plan, make_plan, still_so
-from redrive.cli.documents import error_line
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+from redrive.documents import error_line
 from redrive.errors import RetryLater, Skip
 from redrive.job import Job, State
 from redrive.runs import Spec

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from redrive._clock import iso
 from redrive._transitions import Verb
 from redrive.app import USUAL, Redrive
 from redrive.cli._command import command
@@ -19,9 +20,8 @@ from redrive.cli._errors import CONFLICT, FAILED, NOTHING, PARTLY, USAGE, Stop
 from redrive.cli._face import Face, same_line
 from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
 from redrive.cli._plan import Plan, make_plan, still_so
-from redrive.cli.documents import error_line, job_document
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, When, columns
-from redrive.cli.output.plain import iso
+from redrive.documents import error_line, job_document
 from redrive.selector import no_job
 
 TYPED = 100

@@ -17,8 +17,8 @@ from redrive.cli._command import command
 from redrive.cli._errors import FAILED
 from redrive.cli._face import Face
 from redrive.cli._load import find_program
-from redrive.cli.documents import error_line, job_document
 from redrive.cli.output import Cell, Line, Part, Table, View, When, columns
+from redrive.documents import error_line, job_document
 from redrive.errors import StoreMissing
 from redrive.redact import error_text
 

@@ -14,7 +14,7 @@ from redrive._inert import inert
 from redrive.app import Redrive
 from redrive.cli._command import Kind, command
 from redrive.cli._face import Face
-from redrive.cli.documents import error_line
+from redrive.documents import error_line
 from redrive.errors import RedriveError
 
 NEWEST = 200

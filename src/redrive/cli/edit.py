@@ -24,8 +24,8 @@ from redrive.cli._command import command
 from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._face import Face
 from redrive.cli._load import program_of
-from redrive.cli.documents import payload_text
 from redrive.cli.output import Block, Line, Part, View
+from redrive.documents import payload_text
 from redrive.errors import BadPayload, RedriveError
 from redrive.job import Job
 from redrive.redact import MASK

@@ -3,61 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
+from redrive._clock import iso
 from redrive._duration import seconds
 from redrive.cli._command import command
 from redrive.cli._errors import PARTLY
 from redrive.cli._face import Face
 from redrive.cli._filters import selection_of, with_filters
 from redrive.cli._shared import newest_of, shared_facts
-from redrive.cli.documents import error_line, group_document, job_document, scope_document
 from redrive.cli.output import Cell, Facts, Line, Part, Table, Trend, View, When, columns
-from redrive.cli.output.plain import iso
+from redrive.documents import Seen, error_line, job_document, look, scope_document, seen_document
 from redrive.job import Group, Job
 from redrive.looking import Looking, Scope
-from redrive.looking import Mark as Said
 
-HOUR = 3600.0
-SPANS, WIDTH = 12, 2 * HOUR
-"""A trend: a day, in spans of two hours."""
 SAMPLES = 5
 _ALL = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A group, how it goes on and what was said about it."""
-
-    group: Group
-    said: Said
-    trend: list[int]
-    last_hour: int
-    now: float
-
-    @property
-    def status(self) -> str:
-        """Whether it is open, resolved, or back."""
-        return self.said.status(self.group.last_seen)
-
-    def is_new(self, since: float) -> bool:
-        """Whether it was first seen so many seconds ago, or is back."""
-        first = self.group.first_seen
-        return self.status == "regressed" or (first is not None and self.now - first <= since)
-
-
-def look(app: Looking, groups: Sequence[Group]) -> list[Seen]:
-    """Find out how groups go on."""
-    numbers = [group.number for group in groups]
-    trends, hours = app.deaths(WIDTH, SPANS, groups=numbers), app.deaths(HOUR, 1, groups=numbers)
-    said, now = app.group_marks(), app.store.now()
-    return [
-        Seen(one, said.get(one.number, Said()), trends[one.number], hours[one.number][0], now)
-        for one in groups
-    ]
 
 
 @command(
@@ -131,22 +94,6 @@ def table(rows: Sequence[Seen], title: str = "", tag: str = "") -> Table:
         for row in rows
     ]
     return Table(heads, cells, title, tag)
-
-
-def seen_document(row: Seen) -> dict[str, object]:
-    """Give a cause, how it goes on and what was said about it."""
-    return {
-        **group_document(row.group),
-        "status": row.status,
-        "resolved": iso(row.said.resolved),
-        "resolved_by": row.said.by or None,
-        "reason": row.said.reason or None,
-        "note": row.said.note or None,
-        "noted": iso(row.said.noted),
-        "noted_by": row.said.noted_by or None,
-        "deaths_last_hour": row.last_hour,
-        "deaths_last_day": {"span_seconds": WIDTH, "numbers": row.trend},
-    }
 
 
 @command(

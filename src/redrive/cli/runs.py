@@ -8,12 +8,10 @@ from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.output import Cell, Facts, Line, Part, Table, Tone, View, When, columns
-from redrive.cli.output.plain import iso
+from redrive.documents import left_of, run_document
 from redrive.runs import Counts, Run
 
 _TONES: dict[str, Tone] = {"done": "good", "stopped": "bad", "cancelled": "warn", "paused": "warn"}
-_ALONE = "ran by themselves before their turn"
-_CHANGED = "retried, closed, edited or purged apart from the run"
 
 
 @command(
@@ -64,7 +62,7 @@ def runs(face: Face, limit: int) -> None:
         )
     parts: list[Part] = [Table(heads, rows)] if rows else [Line("No runs yet.")]
     then = f"redrive run {found[0].id}" if found else "redrive groups"
-    face.show(View([document(run) for run in found], parts), then=then)
+    face.show(View([run_document(run) for run in found], parts), then=then)
 
 
 @command(
@@ -145,10 +143,10 @@ def view_of(app: Redrive, run: Run) -> View:
         parts.append(
             Table(columns("group:id", "jobs:number", "cause"), causes, "New causes", "new")
         )
-    left: list[list[Cell]] = [[jobs, why] for why, jobs in reasons(run, counts).items()]
+    left: list[list[Cell]] = [[jobs, why] for why, jobs in left_of(run, counts).items()]
     if left:
         parts.append(Table(columns("jobs:number", "why"), left, "Left", "left"))
-    return View(document(run), parts)
+    return View(run_document(run), parts)
 
 
 def _title(app: Redrive, number: int) -> str:
@@ -184,42 +182,3 @@ def how(run: Run) -> str | None:
         f"stop on {spec.stop_on}" if spec.stop_on else "",
     ]
     return ", ".join(part for part in parts if part) or None
-
-
-def reasons(run: Run, counts: Counts) -> dict[str, int]:
-    """Say why jobs were left, and how many: before the run began and since."""
-    since = {_ALONE: counts.alone, _CHANGED: counts.left - counts.alone}
-    if run.phase in {"stopped", "cancelled"}:
-        since = {f"not let go before it was {run.phase}": counts.left}
-    return {**run.skipped, **{why: jobs for why, jobs in since.items() if jobs}}
-
-
-def document(run: Run) -> dict[str, object]:
-    """Give a run for machines."""
-    counts = run.counts or Counts()
-    return {
-        "run": run.id,
-        "phase": run.phase,
-        "why": run.why or None,
-        "name": run.name or None,
-        "reason": run.reason or None,
-        "by": run.by,
-        "asked": run.asked,
-        "created": iso(run.created),
-        "ended": iso(run.ended),
-        "canary": run.spec.canary or None,
-        "rate": run.spec.rate,
-        "ramp": run.spec.ramp,
-        "stop_on": run.spec.stop_on or None,
-        "total": run.total,
-        "waiting": counts.waiting,
-        "working": counts.working,
-        "failing": counts.failing,
-        "succeeded": counts.succeeded,
-        "failed": counts.failed,
-        "same_cause": counts.same,
-        "new_cause": {f"G{group}": jobs for group, jobs in counts.new.items()},
-        "closed": counts.closed,
-        "left": reasons(run, counts),
-        "samples": [{"id": one, "why": why} for one, why in run.samples],
-    }

@@ -9,7 +9,8 @@ import click
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
-from redrive.cli.documents import (
+from redrive.cli.output import Cell, Line, Part, Span, Table, View, When, columns, numbered
+from redrive.documents import (
     HOPELESS,
     act_document,
     category_of,
@@ -18,7 +19,6 @@ from redrive.cli.documents import (
     job_document,
     scope_document,
 )
-from redrive.cli.output import Cell, Line, Part, Span, Table, View, When, columns, numbered
 from redrive.job import Category, Job
 from redrive.looking import Count, Looking, Page
 

@@ -7,22 +7,12 @@ from dataclasses import replace
 
 import click
 
+from redrive._clock import iso
 from redrive._inert import inert
 from redrive.cli._command import command
 from redrive.cli._errors import NOTHING, USAGE, Stop
 from redrive.cli._face import Face
 from redrive.cli._filters import is_group
-from redrive.cli.documents import (
-    attempt_document,
-    category_of,
-    error_line,
-    group_name,
-    job_document,
-    payload_of,
-    payload_text,
-    run_name,
-    secrets_of,
-)
 from redrive.cli.output import (
     Block,
     Cell,
@@ -36,11 +26,21 @@ from redrive.cli.output import (
     When,
     columns,
 )
-from redrive.cli.output.plain import iso
+from redrive.documents import (
+    attempt_document,
+    category_of,
+    error_line,
+    group_name,
+    masked,
+    payload_of,
+    payload_of_origin,
+    payload_text,
+    run_name,
+    whole_document,
+)
 from redrive.errors import JobNotFound, UsageError
-from redrive.job import Attempt, Failure, Job, State
+from redrive.job import Job, State
 from redrive.looking import Looking
-from redrive.redact import mask_text
 
 
 @command(
@@ -66,7 +66,7 @@ def show(
 ) -> None:
     """Show everything about a job; the unique beginning of its id is enough."""
     with face.looking() as desk:
-        job = _masked(_named(desk, job_id))
+        job = masked(_named(desk, job_id))
         now = desk.store.now()
         # The store's own URL, not what was typed: it holds no password.
         retry = _retry_line(job, desk.store.url if face.store else None)
@@ -83,21 +83,7 @@ def show(
     else:
         # The view ends with the retry line already.
         then = "" if retry else "redrive list"
-        face.show(View(_document(job, retry), _parts(job, now, retry)), then=then)
-
-
-def _document(job: Job, retry: str) -> dict[str, object]:
-    return {
-        **job_document(job),
-        "payload": payload_of(job.payload),
-        "original_payload": None if job.original is None else payload_of(job.original),
-        "spent": dict(job.spent),
-        "folded": job.folded,
-        "origin": payload_of_origin(job),
-        "resolution": _resolution(job),
-        "history": [attempt_document(attempt) for attempt in reversed(job.history)],
-        "retry": retry,
-    }
+        face.show(View({**whole_document(job), "retry": retry}, _parts(job, now, retry)), then=then)
 
 
 def _one_attempt(job: Job, number: int, now: float) -> View:
@@ -238,47 +224,11 @@ def _resolved_by(job: Job) -> str | None:
     return f"{done.actor} at {iso(done.at)}{f': {done.reason}' if done.reason else ''}"
 
 
-def _resolution(job: Job) -> dict[str, object] | None:
-    done = job.resolution
-    if done is None:
-        return None
-    return {"actor": done.actor, "reason": done.reason, "at": iso(done.at), "was": done.was}
-
-
-def payload_of_origin(job: Job) -> object:
-    """Give where an imported job came from, masked like a payload."""
-    import json  # noqa: PLC0415
-
-    return None if job.origin is None else payload_of(json.dumps(dict(job.origin), default=str))
-
-
 def _origin_words(job: Job) -> str | None:
     import json  # noqa: PLC0415
 
     found = payload_of_origin(job)
     return None if found is None else json.dumps(found, ensure_ascii=False)
-
-
-def _masked(job: Job) -> Job:
-    """Hide the payload's secrets in the errors too, whoever stored them."""
-    secrets = secrets_of(job)
-
-    def failure(found: Failure | None) -> Failure | None:
-        if found is None:
-            return None
-        return replace(
-            found,
-            message=mask_text(found.message, secrets),
-            traceback=mask_text(found.traceback, secrets),
-            why=mask_text(found.why, secrets),
-            title=mask_text(found.title, secrets),
-        )
-
-    def attempt(found: Attempt) -> Attempt:
-        return replace(found, failure=failure(found.failure))
-
-    history = tuple(attempt(found) for found in job.history)
-    return replace(job, failure=failure(job.failure), history=history)
 
 
 def _retry_line(job: Job, store: str | None) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from redrive._clock import iso
 from redrive._duration import words
 from redrive.cli._command import command
 from redrive.cli._face import Face
-from redrive.cli.documents import HOPELESS
-from redrive.cli.groups import Seen, look, seen_document, table
+from redrive.cli.groups import table
 from redrive.cli.output import Cell, Facts, Line, Mark, Part, Span, Table, Trend, View, columns
-from redrive.cli.output.plain import iso
+from redrive.documents import HOPELESS, Seen, look, seen_document
 from redrive.job import Category, State
 from redrive.looking import Count, Looking, Note
 from redrive.worker import signs

@@ -8,8 +8,8 @@ widths or rich.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
+from redrive._clock import iso
 from redrive._inert import inert
 from redrive.cli.output import Block, Cell, Facts, Line, Mark, Part, Span, Table, Trend, View, When
 
@@ -28,17 +28,6 @@ def render(view: View) -> str:
         lines += found[1:] if again else found
         tag = part.tag if isinstance(part, Table) else ""
     return "".join(f"{line}\n" for line in lines)
-
-
-def iso(at: float | None) -> str | None:
-    """Say a moment in ISO 8601, UTC, to the millisecond."""
-    if at is None:
-        return None
-    try:
-        moment = datetime.fromtimestamp(at, UTC)
-    except (ValueError, OverflowError, OSError):
-        return str(at)  # beyond the year 9999: somebody else's file said so
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def span(value: float | None) -> str | None:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from redrive._clock import iso
 from redrive._duration import words
 from redrive._inert import inert
 from redrive.cli.output import (
@@ -31,7 +32,6 @@ from redrive.cli.output import (
     View,
     When,
 )
-from redrive.cli.output.plain import iso
 
 CELL, FACT, BLOCK = 160, 2_000, 20_000
 """How many characters of a table's cell, of a fact, and of a block are shown."""

@@ -110,7 +110,7 @@ def test_every_json_block_is_json(page: str, block: str) -> None:
 def test_the_guide_names_every_exit_code() -> None:
     table = (ROOT / "docs" / "guide.md").read_text("utf-8").partition("### Exit codes")[2]
     found = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
-    assert found == {*range(_errors.PARTLY + 1), _errors.INTERRUPTED}
+    assert found == {*range(_errors.STOPPED + 1), _errors.INTERRUPTED}
 
 
 def test_every_block_names_a_language_that_is_checked() -> None:

@@ -31,7 +31,7 @@ def test_the_life_of_a_cause_is_told_once_on_every_store(place: Place) -> None:
         for _ in range(3):
             die(here, ConnectionError("refused"), "shop.pay", order=step)
         tick(here if step % 2 else there)
-        place.clock.advance(35)  # more than half a turn: both get theirs
+        place.clock.advance(35)  # longer than a turn: both get theirs
     here.resolve("G1", reason="paid by hand")
     for app in (here, there):
         place.clock.advance(61)

@@ -13,6 +13,7 @@ from kit import make_failure, make_job
 from redrive import GiveUp, Job, Reason, Redrive, State
 from redrive.alerts import Alerts, Rules, email, slack
 from redrive.alerts.look import NAME
+from redrive.alerts.watch import _LASTS
 from redrive.errors import StoreFull
 from redrive.stores.base import Store
 from redrive.testing import ManualClock
@@ -201,7 +202,7 @@ def test_a_worker_that_vanishes_is_told_and_one_that_leaves_is_not(
     for turn in (left, killed):
         presence.sign(turn, clock.now())
     presence.sign(app.keeper.turn(), clock.now(), lasts=presence.PASS_LASTS)
-    tick(app)
+    app.store.note("alerts:turn", "killed", expires_in=_LASTS)  # it even was the one that looked
     clock.advance(19)
     presence.leave(left)
     tick(app)

@@ -53,7 +53,8 @@ MOST = 20
 """Messages in ten minutes, at most; what comes then is folded later."""
 _SPAN = 600.0
 _NOTE, _TURN = "alerts", "alerts:turn"
-_LASTS = 60.0
+_LASTS = 15.0
+"""Seconds for which a turn is kept: less than the silence by which a dead worker is known."""
 _SHARE = 20.0
 """A look may take this part of the time: one that took a second is not repeated for twenty."""
 _REST = 30.0
@@ -119,7 +120,7 @@ class Watch:
         """Look if it is time, hand over what is decided, and send what is due. It never raises."""
         try:
             store = self._app.keeper.store
-            if time.monotonic() >= self._next and self._take_turn(store):
+            if self._take_turn(store) and time.monotonic() >= self._next:
                 began = time.monotonic()
                 self.look(store)
                 self._next = began + _SHARE * (time.monotonic() - began)

@@ -81,7 +81,9 @@ def middle(words: list[str], rounds: int) -> tuple[float, float]:
     times: list[tuple[float, float]] = []
     for _ in range(rounds + 1):
         began = time.perf_counter()
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, env=compiled())
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=compiled()
+        )
         _, status, used = os.wait4(process.pid, 0)
         times.append((time.perf_counter() - began, used.ru_utime + used.ru_stime))
         if status:

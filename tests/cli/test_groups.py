@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from kit import START
+from ptykit import on_terminal
 from redrive import Redrive, State
 from redrive.causes import Mark
 from redrive.testing import ManualClock
@@ -87,6 +89,18 @@ def test_a_group_says_what_its_jobs_share(empty: Shop) -> None:
     assert len(found["newest"]) == 5
     text = empty.run("group", "g1").stdout
     assert "shared\t97%\tpayload.region\teu\n" in text
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_japanese_text_stays_in_its_columns(empty: Shop, width: int) -> None:
+    cause = replace(TIMEOUT, title="接続できません: 東京のサーバー", fingerprint="jp")
+    empty.add(dead_letter(1, cause, handler="請求.印刷"), dead_letter(2, WRONG_KEY))
+    shown = on_terminal("groups", width=width, env={"NO_COLOR": "1"}).raw.decode()
+    lines = shown.replace("\r\n", "\n").splitlines()
+    place = cell_len(lines[0][: lines[0].index("status")])
+    rows = [line for line in lines if line.startswith(("G1", "G2"))]
+    assert [cell_len(row[: row.index("open")]) for row in rows] == [place, place]
+    assert max(map(cell_len, lines)) <= width
 
 
 def test_a_group_of_many_is_looked_at_in_part(empty: Shop) -> None:

@@ -94,25 +94,26 @@ def _print(console: Console, part: Part) -> None:
 
 
 def _print_table(console: Console, table: Table) -> None:
+    """Print a table with whole times, else with ages, else each row on lines of its own."""
     shown = [index for index, column in enumerate(table.columns) if not column.extra]
     columns = [table.columns[index] for index in shown]
-    rows = [
-        [
-            _text(row[index], kind=table.columns[index].kind, full=console.width >= WIDE)
-            for index in shown
-        ]
-        for row in table.rows
-    ]
-    widths = [
-        max(Text(column.name).cell_len, *(row[index].cell_len for row in rows), 0)
-        for index, column in enumerate(columns)
-    ]
     short = [index for index, column in enumerate(columns) if column.kind != "text"]
-    taken = sum(widths[index] + 3 for index in short)
-    if len(short) == len(columns) or console.width - taken >= ROOM:
-        console.print(_grid(columns, rows))
-    else:
-        _print_cards(console, columns, rows, widths)
+    rows: list[list[Text]] = []
+    widths: list[int] = []
+    for full in (True, False) if console.width >= WIDE else (False,):
+        rows = [
+            [_text(row[index], kind=table.columns[index].kind, full=full) for index in shown]
+            for row in table.rows
+        ]
+        widths = [
+            max(Text(column.name).cell_len, *(row[index].cell_len for row in rows), 0)
+            for index, column in enumerate(columns)
+        ]
+        taken = sum(widths[index] + 3 for index in short)
+        if len(short) == len(columns) or console.width - taken >= ROOM:
+            console.print(_grid(columns, rows))
+            return
+    _print_cards(console, columns, rows, widths)
 
 
 def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Text]]) -> Grid:

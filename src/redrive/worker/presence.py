@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Mapping
 
+from redrive._version import __version__
 from redrive.job import Category, Failed, State
 from redrive.policy import Policy
 from redrive.stores.base import Query, Store, every
@@ -27,10 +28,8 @@ PASS_LASTS = 90_000.0
 
 def sign(site: Site, since: float, *, lasts: float = LASTS) -> None:
     """Say that this process serves its handlers, and what it did since the last time."""
-    import redrive  # noqa: PLC0415 - the package imports us
-
     value = {
-        "version": redrive.__version__,
+        "version": __version__,
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "since": since,

@@ -265,6 +265,7 @@ class Site:
                 f"G{job.group}" if job.group else "-",
                 redact.inert(job.detail),
                 _indented(failure.traceback if failure else ""),
+                extra=_fields("dead_letter", job) | {"reason": job.reason},
             )
         elif kind == "failed":
             log.info(
@@ -273,9 +274,23 @@ class Site:
                 job.handler,
                 redact.inert(failure.why) if failure else "",
                 _duration.words(max(0.0, job.due - job.updated)),
+                extra=_fields("failed", job),
             )
         if self.bus.has_listeners:
             self.bus.emit(Event(kind, job, failure, job.detail))
+
+
+def _fields(event: str, job: Job) -> dict[str, object]:
+    """Say the same for those who read the log by machine; see `redrive.logs`."""
+    return {
+        "event": event,
+        "job": job.id,
+        "handler": job.handler,
+        "lane": job.lane,
+        "attempts": job.attempts,
+        "category": job.failure.category if job.failure else None,
+        "group": f"G{job.group}" if job.group else None,
+    }
 
 
 def _indented(text: str) -> str:

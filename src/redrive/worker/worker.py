@@ -19,7 +19,7 @@ from redrive._log import log
 from redrive.errors import StoreError
 from redrive.events import Teller
 from redrive.policy import Policy
-from redrive.worker import begun, presence, runs
+from redrive.worker import begun, chronicle, presence, runs
 from redrive.worker.hands import Hands
 from redrive.worker.leases import Task
 from redrive.worker.pace import Pace
@@ -153,6 +153,7 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._since = site.clock.now()
         self._driver = runs.Driver(site.store, site.bus, site.holder)
+        self._chronicle = chronicle.Chronicle(site)
         self._duties = self._make_duties()
 
     def _make_duties(self) -> list[Duty]:
@@ -164,6 +165,7 @@ class Worker:
             Duty(presence.SIGN_EVERY, lambda: presence.sign(self.site, self._since)),
             Aside(self.plan.cleanup, self._clean_up),
             Aside(runs.EVERY, self._driver.tick),
+            Aside(chronicle.EVERY, self._chronicle.tick),
             *([Aside(_WATCH, self._watcher.tick)] if self._watcher else []),
         ]
 
@@ -283,6 +285,7 @@ class Worker:
     def _leave(self) -> None:
         presence.leave(self.site)
         self._driver.leave()
+        self._chronicle.leave()
         if self._watcher:
             self._watcher.leave()
         if not self._hands.ended:

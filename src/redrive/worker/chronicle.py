@@ -1,0 +1,60 @@
+"""What a worker says of its work in the log: how many wait, what came of them, when none is left."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from redrive._log import log
+from redrive.job import State
+from redrive.stores.base import Query
+from redrive.worker.site import Site
+
+EVERY = 1.0
+"""Seconds between two looks whether the queue is empty."""
+_SUM_EVERY = 10.0
+_QUEUED = frozenset({State.PENDING, State.RUNNING})
+
+
+class Chronicle:
+    """Writes down what the workers of this process do."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._said: Counter[str] | None = None
+        self._next = 0.0
+        self._empty_at = 0
+        """How many had been taken when the queue was last found empty."""
+
+    def tick(self) -> None:
+        """Say what there is to say."""
+        ever = Counter(self._site.counters.ever)
+        if self._said is None:
+            counts = self._site.store.counts()
+            queued = sum(one.jobs for one in counts if one.state in _QUEUED)
+            log.info(
+                "worker begins: %d queued", queued, extra={"event": "begins", "queued": queued}
+            )
+            self._said, self._empty_at = ever, ever["taken"]
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _SUM_EVERY
+            self._sum_up(ever - self._said)
+            self._said = ever
+        if ever["taken"] != self._empty_at and self._is_empty():
+            self._empty_at = ever["taken"]
+            log.info("the queue is empty", extra={"event": "empty"})
+
+    def leave(self) -> None:
+        """Say the rest."""
+        self._next = 0.0
+        self.tick()
+
+    def _sum_up(self, done: Counter[str]) -> None:
+        if not done:
+            return
+        said = {word: done[word] for word in ("taken", "succeeded", "failed", "died")}
+        text = "%d taken, %d succeeded, %d failed, %d died"
+        log.info(text, *said.values(), extra={"event": "worked", **said})
+
+    def _is_empty(self) -> bool:
+        return not self._site.store.find(Query(states=_QUEUED, limit=1)).jobs

@@ -50,8 +50,8 @@ LINES = {
     "config": "config show",
     "completion": "completion bash",
     "alerts": "alerts list",
-    "serve": "serve --help",  # it would run until it is stopped
     "metrics": "metrics",
+    "prometheus": "prometheus",
     "retry-candidates": "retry-candidates",
 }
 OURS = "mistake in Redrive"

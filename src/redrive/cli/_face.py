@@ -195,7 +195,9 @@ class _Inert(logging.Formatter):
     """Makes a record harmless; its further lines stand back, so that none looks like a new one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        text = inert(super().format(record), keep_newlines=True)
+        from redrive.redact import mask_text  # noqa: PLC0415 - most commands log nothing
+
+        text = inert(mask_text(super().format(record)), keep_newlines=True)
         return text.rstrip("\n").replace("\n", "\n    ")
 
 
@@ -207,6 +209,10 @@ class _Stderr(logging.Handler):
             sys.stderr.write(self.format(record) + "\n")
         except Exception:  # noqa: BLE001 - logging never breaks the work
             self.handleError(record)
+
+
+class _Json(_Stderr):
+    """One that was asked for by name: it stays, whatever the program does."""
 
 
 def warn_on_stderr(level: int = logging.WARNING) -> None:
@@ -221,10 +227,22 @@ def warn_on_stderr(level: int = logging.WARNING) -> None:
         log.setLevel(level)
 
 
+def log_as_json(level: int) -> None:
+    """Send the library's log to standard error as lines of JSON, whatever the program has set up."""
+    from redrive.logs import JsonFormatter  # noqa: PLC0415 - only if it is asked for
+
+    log = logging.getLogger("redrive")
+    handler = _Json()
+    handler.setFormatter(JsonFormatter())
+    log.addHandler(handler)
+    log.setLevel(level)
+    log.propagate = False  # no line comes twice
+
+
 def leave_log_to_program() -> None:
     """Take our own handler back if the program has set up logging meanwhile: no line comes twice."""
     log = logging.getLogger("redrive")
-    ours = [handler for handler in log.handlers if isinstance(handler, _Stderr)]
+    ours = [one for one in log.handlers if isinstance(one, _Stderr) and not isinstance(one, _Json)]
     others = [*(one for one in log.handlers if one not in ours), *logging.getLogger().handlers]
     if any(not isinstance(handler, logging.NullHandler) for handler in others):
         for handler in ours:

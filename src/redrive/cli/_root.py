@@ -37,6 +37,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "group": ("groups", "group", "One cause: how it goes on, what its jobs share; a note."),
         "runs": ("runs", "runs", "The bulk retries, and how they fare."),
         "metrics": ("see", "metrics", "Counts by state, lane and category."),
+        "prometheus": ("metrics", "prometheus", "All metrics as text for Prometheus."),
         "log": ("see", "log", "What people did."),
         "policy": ("policies", "policy", "The delays and limits of a policy."),
         "check": ("check", "check", "One line for a monitor, with its exit codes."),

@@ -14,7 +14,7 @@ import click
 from redrive._duration import seconds as in_seconds
 from redrive.cli._command import command
 from redrive.cli._errors import PARTLY
-from redrive.cli._face import Face, warn_on_stderr
+from redrive.cli._face import Face, log_as_json, warn_on_stderr
 from redrive.cli._load import load_app
 from redrive.cli.output import Facts, View
 from redrive.worker.supervisor import REPLACE, Supervisor, heeding
@@ -72,6 +72,13 @@ _FAST = 1.0
     metavar="TIME",
     help="How long jobs may take to end.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the log looks on standard error; json is one document a line, for Cloud Logging.",
+)
 @click.option("--parent", type=int, default=0, hidden=True)
 @click.option("--ready", type=int, default=-1, hidden=True)
 @click.option("--crew", type=int, default=1, hidden=True)
@@ -93,6 +100,7 @@ def work(
     concurrency: int,
     batch: int,
     grace: str,
+    log_format: str,
     parent: int,
     ready: int,
     crew: int,
@@ -111,11 +119,19 @@ def work(
     # A service's log should say what fails; a pass of cron's should be silent when all is well.
     level = logging.INFO if verbose or not once or sys.stderr.isatty() else logging.WARNING
     seconds = in_seconds(grace, name="--grace")
+    if log_format == "json":
+        log_as_json(level)
     if once:
         _pass(face, name, level, ignore_backoff=ignore_backoff, limit=limit)
     elif processes:
         options = ["--concurrency", str(concurrency), "--batch", str(batch), "--grace", grace]
-        options += ["--crew", str(processes), *(["-v"] if level == logging.INFO else [])]
+        options += [
+            "--log-format",
+            log_format,
+            "--crew",
+            str(processes),
+            *(["-v"] if level == logging.INFO else []),
+        ]
         warn_on_stderr(level)
         raise click.exceptions.Exit(Supervisor(_command(name, options), processes, seconds).run())
     else:

@@ -286,7 +286,8 @@ class _Call:
         misses = tuple(leaf.miss for leaf in self._left)
         after = f", after {'; '.join(map(str, misses))}" if misses else ""
         job = f" for job {self._job.job_id}" if self._job else ""
-        log.info("%s answered%s%s", asked.name, job, after)
+        said = {"event": "answered", "provider": asked.name}
+        log.info("%s answered%s%s", asked.name, job, after, extra=said)
         if self._job is not None:
             self._job.answered(asked.name)
         return Answer(value, asked.name, misses)

@@ -10,6 +10,7 @@ import os
 import random
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from redrive import _duration, _json, config, presets, retention
@@ -227,7 +228,8 @@ class Redrive(Desk):
 
         `ignore_backoff` takes every pending job, whatever its wait, pauses too.
         """
-        log.info("pass begins: %d queued", self._queued())
+        queued = self._queued()
+        log.info("pass begins: %d queued", queued, extra={"event": "begins", "queued": queued})
         turn = self.keeper.turn()
         turn.program = self._program
         check_apart(self.keeper.registry, self._needed_program())
@@ -241,17 +243,13 @@ class Redrive(Desk):
         driver.leave()
         self._watch()
         purged = self.cleanup()
-        log.info(
-            "pass ended: %d taken, %d succeeded, %d failed, %d died, %d purged",
-            tally.taken,
-            tally.succeeded,
-            tally.failed,
-            tally.died,
-            purged,
-        )
+        done = Pass(tally.taken, tally.succeeded, tally.failed, tally.died, purged)
+        said = asdict(done)
+        text = "pass ended: %d taken, %d succeeded, %d failed, %d died, %d purged"
+        log.info(text, *said.values(), extra={"event": "worked", **said})
         if tally.taken and self._queued() == 0:
-            log.info("the queue is empty")
-        return Pass(tally.taken, tally.succeeded, tally.failed, tally.died, purged)
+            log.info("the queue is empty", extra={"event": "empty"})
+        return done
 
     def retry_here(self, which: str, *, reason: str = "", actor: str | None = None) -> Job | None:
         """Drive one job again in this thread; gives it as it is now, or None if it cannot be taken.

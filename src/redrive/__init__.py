@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from redrive._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from redrive import presets
     from redrive._fallback import Answer, fallback
@@ -56,8 +58,6 @@ if TYPE_CHECKING:
     )
     from redrive.worker.context import Current, current
     from redrive.worker.turn import Pass
-
-__version__ = "0.1.0"
 
 __all__ = [
     "DEAD",

@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive import runs
+from redrive._version import __version__
 from redrive.job import State
 from redrive.looking import Count, Looking, Mark
 from redrive.stores.base import PAUSE
@@ -118,8 +119,6 @@ def _families() -> tuple[dict[str, Any], Any]:
 
 def gauges(app: Looking) -> Iterator[Sample]:
     """Ask the store how things stand."""
-    from redrive import __version__  # noqa: PLC0415 - the package is whole by now
-
     yield "redrive_info", (__version__, app.store.durability), 1
     counts = app.counts()
     for one in counts:

@@ -16,11 +16,12 @@ from redrive.errors import (
     UnknownHandler,
     UsageError,
 )
-from redrive.web.resources import Document
 
 if TYPE_CHECKING:
     from redrive.web.health import Health
     from redrive.web.plans import Plans
+
+Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,22 @@ from typing import cast
 
 from redrive import _hidden, _json
 from redrive._transitions import Verb
-from redrive.errors import Refused
-from redrive.job import Act
+from redrive.documents import (
+    act_document,
+    job_document,
+    look,
+    masked,
+    run_document,
+    scope_document,
+    seen_document,
+    whole_document,
+)
+from redrive.errors import BadPayload, Refused
+from redrive.job import Act, Group, Job
 from redrive.keeping import Options, check_key
-from redrive.web import resources
-from redrive.web.call import Call, Problem, Reply
-from redrive.web.resources import ACT, JOB, PAUSE, RUN, SUBMITTED, WHOLE_JOB, Document
+from redrive.redact import mask_text
+from redrive.web.call import Call, Document, Problem, Reply
+from redrive.web.health import pause_document
 from redrive.worker.registry import check_name
 
 PAGE = 50
@@ -69,7 +79,7 @@ def submit(call: Call) -> Document:
     if job.is_new:
         act = Act(actor=call.actor, verb="submit", target=job.id, done=1)
         call.app.store.record(act)
-    return SUBMITTED(job)
+    return {**job_document(job), "new": job.is_new}
 
 
 def jobs(call: Call) -> Document:
@@ -82,15 +92,30 @@ def jobs(call: Call) -> Document:
         by_change=call.query.get("order") == "changed",
     )
     return {
-        "jobs": [JOB(job) for job in page.jobs],
+        "jobs": [job_document(masked(job)) for job in page.jobs],
         "cursor": page.cursor,
-        "scope": resources.scope(page.scope),
+        "scope": scope_document(page.scope),
     }
 
 
 def job(call: Call) -> Document:
     """Give one job with its payload and its attempts, newest first."""
-    return WHOLE_JOB(call.app.get(call.path["job"]))
+    return _whole(call.app.get(call.path["job"]))
+
+
+def _whole(job: Job) -> Document:
+    """Give everything about a job; what is secret in its payload is a mark, numbers keep their text.
+
+    Sent back with a mark in it, the hidden value stays as it was.
+    """
+    return whole_document(masked(job), _shown)
+
+
+def _shown(payload: str) -> object:
+    try:
+        return _hidden.parsed(_hidden.hide(payload).text)
+    except (BadPayload, ValueError, RecursionError):
+        return mask_text(payload)  # a file edited by hand
 
 
 def deed(verb: Verb) -> Callable[[Call], Document]:
@@ -104,7 +129,7 @@ def deed(verb: Verb) -> Callable[[Call], Document]:
             one, why = moved.skipped[0]
             msg = f"{one} {why}"
             raise Refused(msg)
-        return JOB(moved.done[0])
+        return job_document(masked(moved.done[0]))
 
     return do
 
@@ -120,19 +145,22 @@ def edit(call: Call) -> Document:
         reason=call.body.get("reason", ""),
         actor=call.actor,
     )
-    return WHOLE_JOB(replace(edited, history=found.history))
+    return _whole(replace(edited, history=found.history))
 
 
 def groups(call: Call) -> Document:
     """Give the causes of dead jobs, or of those that are selected, the commonest first."""
     words = [call.query["q"]] if call.query.get("q", "").strip() else []
     found, scope = call.app.tally(*words, limit=call.query.get("limit", PAGE))
-    return {"groups": resources.look(call.app, found), "scope": resources.scope(scope)}
+    return {
+        "groups": [seen_document(one) for one in look(call.app, found)],
+        "scope": scope_document(scope),
+    }
 
 
 def group(call: Call) -> Document:
     """Give one cause, how it goes on, and what was said about it."""
-    return resources.look(call.app, [call.app.group(call.path["group"])])[0]
+    return _seen(call, call.app.group(call.path["group"]))
 
 
 def mark(call: Call) -> Document:
@@ -149,7 +177,11 @@ def _marked(call: Call, *, resolved: bool | None = None, note: str | None = None
     found = call.app.group(call.path["group"])
     reason = call.body.get("reason", "")
     call.app.mark_group(found, resolved=resolved, note=note, reason=reason, actor=call.actor)
-    return resources.look(call.app, [found])[0]
+    return _seen(call, found)
+
+
+def _seen(call: Call, group: Group) -> Document:
+    return seen_document(look(call.app, [group])[0])
 
 
 def plan(call: Call) -> Document:
@@ -165,7 +197,7 @@ def carry_out(call: Call) -> Document:
 
 def pauses(call: Call) -> Document:
     """Give the lanes that are paused."""
-    return {"pauses": [PAUSE(note) for note in call.app.pauses()]}
+    return {"pauses": [pause_document(note) for note in call.app.pauses()]}
 
 
 def pause(call: Call) -> Document:
@@ -188,30 +220,30 @@ def resume(call: Call) -> Document:
 
 def runs(call: Call) -> Document:
     """Give the bulk retries that are remembered, newest first."""
-    return {"runs": [RUN(run) for run in call.app.runs()[: call.query.get("limit", PAGE)]]}
+    return {"runs": [run_document(run) for run in call.app.runs()[: call.query.get("limit", PAGE)]]}
 
 
 def run(call: Call) -> Document:
     """Say how a bulk retry fares."""
-    return RUN(call.app.run(call.path["run"]))
+    return run_document(call.app.run(call.path["run"]))
 
 
 def pause_run(call: Call) -> Document:
     """Let nothing more of a run go; what is let go already goes on."""
     reason = call.body.get("reason", "")
-    return RUN(call.app.pause_run(call.path["run"], reason=reason, actor=call.actor))
+    return run_document(call.app.pause_run(call.path["run"], reason=reason, actor=call.actor))
 
 
 def resume_run(call: Call) -> Document:
     """Let a paused run go on."""
     reason = call.body.get("reason", "")
-    return RUN(call.app.resume_run(call.path["run"], reason=reason, actor=call.actor))
+    return run_document(call.app.resume_run(call.path["run"], reason=reason, actor=call.actor))
 
 
 def cancel_run(call: Call) -> Document:
     """End a run: what still waits for it stays as it was."""
     reason = call.body.get("reason", "")
-    return RUN(call.app.cancel_run(call.path["run"], reason=reason, actor=call.actor))
+    return run_document(call.app.cancel_run(call.path["run"], reason=reason, actor=call.actor))
 
 
 def acts(call: Call) -> Document:
@@ -221,4 +253,4 @@ def acts(call: Call) -> Document:
         before=call.query.get("before"),
         run=call.query.get("run"),
     )
-    return {"acts": [ACT(act) for act in found]}
+    return {"acts": [act_document(act) for act in found]}

@@ -5,17 +5,20 @@ A full dead-letter queue is not an unhealthy process: only a store that does not
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
+from redrive._clock import iso
 from redrive._log import log
-from redrive.app import Count, Redrive
+from redrive._version import __version__
+from redrive.app import Count, Note, Redrive
 from redrive.errors import RedriveError
 from redrive.job import State
-from redrive.web.resources import PAUSE, WORKER, Document, iso
-from redrive.web.schema import Schema, array, integer, maybe, named, record
+from redrive.web.call import Document
+from redrive.web.shapes import shape
 
 FRESH = 2.0
 """Seconds for which an answer serves everybody."""
@@ -24,23 +27,12 @@ READY = "web:ready"
 
 T = TypeVar("T")
 
-_TEXT: Schema = {"type": "string"}
 _AGES = {"oldest_due_seconds": State.PENDING, "oldest_dead_seconds": State.DEAD}
 
-SHAPE: Schema = record(
-    {
-        "status": {"type": "string", "enum": ["ok", "unavailable"]},
-        "counts": record({state.value: integer() for state in State}),
-        **{name: maybe({"type": "number"}) for name in _AGES},
-        "store": _TEXT,
-        "durability": _TEXT,
-        "version": _TEXT,
-        "workers": array(named("Worker")),
-        "unserved": array(_TEXT),
-        "pauses": array(named("Pause")),
-        "now": {"type": ["string", "null"]},
-    },
-    needed=["status"],
+SHAPE = shape(
+    "status:Health counts:Counts oldest_due_seconds:number? oldest_dead_seconds:number? store "
+    "durability version workers:Worker[] unserved:text[] pauses:Pause[] now:time?",
+    needed="status",
 )
 
 
@@ -83,8 +75,6 @@ class Health:
         return self._ready.get()
 
     def _look(self) -> Document | None:
-        from redrive import __version__  # noqa: PLC0415 - the package is whole by now
-
         app = self._app
         try:
             counts, now = app.counts(), app.store.now()
@@ -98,9 +88,9 @@ class Health:
                 "store": app.store.url,
                 "durability": app.store.durability,
                 "version": __version__,
-                "workers": [WORKER(note) for note in app.workers()],
+                "workers": [worker_document(note) for note in app.workers()],
                 "unserved": app.unserved(counts),
-                "pauses": [PAUSE(note) for note in app.pauses()],
+                "pauses": [pause_document(note) for note in app.pauses()],
                 "now": iso(now),
             }
         except (RedriveError, OSError) as error:
@@ -121,3 +111,32 @@ def _age(counts: list[Count], state: State, now: float) -> float | None:
     found = (one.oldest for one in counts if one.state is state and one.oldest is not None)
     oldest = min(found, default=now + 1)
     return now - oldest if oldest <= now else None
+
+
+def worker_document(note: Note) -> Document:
+    """Say who works where, since when, on what."""
+    said = _said(note)
+    return {
+        **{name: said.get(name) for name in ("host", "pid", "version")},
+        "since": iso(said.get("since")),
+        "lanes": list(said.get("lanes") or ()),
+    }
+
+
+def pause_document(note: Note) -> Document:
+    """Say which lane is paused, by whom and why."""
+    said = _said(note)
+    return {
+        "lane": note.name.partition(":")[2],
+        **{name: said.get(name) for name in ("by", "reason")},
+        "seconds_left": note.expires_in,
+    }
+
+
+def _said(note: Note) -> Document:
+    """Read a note; one that nobody can read says nothing."""
+    try:
+        value = json.loads(note.value)
+    except ValueError:
+        return {}
+    return cast("Document", value) if isinstance(value, dict) else {}

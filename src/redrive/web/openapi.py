@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from redrive.web.resources import SCHEMAS
+from redrive._version import __version__
 from redrive.web.routes import ROUTES, Route
 from redrive.web.schema import named
+from redrive.web.shapes import SCHEMAS
 
 _ABOUT = (
     "Redrive keeps work that failed. Every mutation is a POST with a JSON object, and is recorded as "
@@ -17,8 +18,6 @@ _ABOUT = (
 
 def document(root: str = "") -> dict[str, Any]:
     """Describe the API as it is mounted at `root`."""
-    from redrive import __version__  # noqa: PLC0415 - the package is whole by now
-
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)

@@ -9,18 +9,20 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from redrive import _transitions, finding, runs, selection
+from redrive._clock import iso
 from redrive._transitions import Verb
 from redrive.app import Redrive
+from redrive.documents import job_document, masked
 from redrive.errors import JobNotFound, Refused, UsageError
 from redrive.job import Job, State
 from redrive.selection import Filters, Wanted
-from redrive.web.resources import JOB, Document, iso, left_out
+from redrive.web.call import Document
 
 T = TypeVar("T")
 
@@ -30,6 +32,8 @@ LASTS = 600.0
 MOST = 100_000
 """Jobs in one plan, and in all plans together that are kept."""
 SAMPLES = 5
+LISTED = 100
+"""How many of the jobs that are left are named; all are counted."""
 MISSING = "there is no such job"
 _ONLY_RUNS = ("canary", "rate", "ramp", "stop_on", "name")
 
@@ -77,7 +81,7 @@ class Plan:
             "handlers": dict(self.handlers.most_common()),
             "oldest": iso(self.oldest),
             "samples": self.samples,
-            "ineligible": left_out(self.left),
+            "ineligible": _left(self.left),
             "seconds_left": max(0.0, self.made + LASTS - time.monotonic()),
         }
 
@@ -106,7 +110,9 @@ class Plans:
                 plan.left.append((job.id, why))
             else:
                 plan.take(job)
-        plan.samples = [JOB(app.get(one)) for one in islice(plan.eligible, SAMPLES)]
+        plan.samples = [
+            job_document(masked(app.get(one))) for one in islice(plan.eligible, SAMPLES)
+        ]
         with self._lock:
             self._plans[plan.id] = plan
             self._forget()
@@ -176,7 +182,7 @@ def _carry_out(app: Redrive, plan: Plan, actor: str, said: Document) -> Document
         "verb": plan.verb,
         "planned": len(plan.eligible),
         "done": done,
-        "skipped": left_out(changed),
+        "skipped": _left(changed),
         "run": run,
     }
 
@@ -232,3 +238,12 @@ def _refusal(job: Job, verb: Verb) -> str | None:
 
 def _mark(job: Job) -> _Mark:
     return _Mark(job.state, job.updated, job.lease, job.edits)
+
+
+def _left(pairs: Sequence[tuple[str, str]]) -> Document:
+    """Count jobs that are left by why, and name some."""
+    return {
+        "total": len(pairs),
+        "reasons": dict(Counter(why for _, why in pairs)),
+        "samples": [{"id": one, "why": why} for one, why in pairs[:LISTED]],
+    }

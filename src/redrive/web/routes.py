@@ -11,30 +11,27 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from redrive.web import deeds, health
-from redrive.web.call import Call, Reply
+from redrive.web.call import Call, Document, Reply
 from redrive.web.plans import VERBS
-from redrive.web.resources import Document
 from redrive.web.schema import (
     BOOLEAN,
     Schema,
     array,
     integer,
-    mapping,
-    maybe,
     named,
     number,
     one_of,
     record,
     text,
 )
+from redrive.web.shapes import shape
 
 Right = Literal["", "read", "act"]
 MOST = 200
 """How many of a thing a page may have."""
 YEAR = 366 * 86_400.0
 
-_STATUS = record({"status": one_of(["ok", "unavailable"])})
-_TEXT: Schema = {"type": "string"}
+_STATUS = shape("status:Health")
 _REASON = text(about="why; kept with the act")
 _LIMIT = integer(1, MOST, about=f"how many, {deeds.PAGE} unless it is said")
 _Q = text(2000, about="which: the words of the selector grammar, such as state:dead handler:mail.*")
@@ -105,7 +102,7 @@ def _of_group(verb: str, does: Callable[[Call], Document], said: Mapping[str, Sc
         right="act",
         params={"group": _GROUP},
         body=record({**said, "reason": _REASON}, needed=list(said)),
-        gives=named("WholeGroup"),
+        gives=named("Group"),
     )
 
 
@@ -140,20 +137,6 @@ _EDIT = record(
     },
     needed=["payload", "edits"],
 )
-_PLAN = record(
-    {
-        "plan": _TEXT,
-        "verb": one_of(VERBS),
-        "asked": _TEXT,
-        "matched": integer(),
-        "eligible": integer(),
-        "handlers": mapping(integer()),
-        "oldest": maybe(_TEXT),
-        "samples": array(named("Job")),
-        "ineligible": named("LeftOut"),
-        "seconds_left": {"type": "number"},
-    }
-)
 _CARRY_OUT = record(
     {
         "confirm": integer(about="the plan's number of eligible jobs"),
@@ -166,17 +149,7 @@ _CARRY_OUT = record(
     },
     needed=["confirm"],
 )
-_DONE = record(
-    {
-        "plan": _TEXT,
-        "verb": one_of(VERBS),
-        "planned": integer(),
-        "done": integer(),
-        "skipped": named("LeftOut"),
-        "run": maybe(_TEXT),
-    }
-)
-_PAUSES = record({"pauses": array(named("Pause"))})
+_PAUSES = shape("pauses:Pause[]")
 _PAUSE = record(
     {"lane": _LANE, "reason": _REASON, "seconds": number(1, YEAR, about="for how long")},
     needed=["lane"],
@@ -213,13 +186,7 @@ ROUTES: tuple[Route, ...] = (
             "cursor": text(200, least=1, about="where the page before ended"),
             "order": one_of(["submitted", "changed"], about="newest by which"),
         },
-        gives=record(
-            {
-                "jobs": array(named("Job")),
-                "cursor": maybe(_TEXT),
-                "scope": maybe(named("Scope")),
-            }
-        ),
+        gives=shape("jobs:Job[] cursor:text? scope:Scope?"),
     ),
     Route(
         path="/api/v1/jobs/{job}",
@@ -244,13 +211,13 @@ ROUTES: tuple[Route, ...] = (
         path="/api/v1/groups",
         does=deeds.groups,
         query={"q": _Q, "limit": _LIMIT},
-        gives=record({"groups": array(named("WholeGroup")), "scope": maybe(named("Scope"))}),
+        gives=shape("groups:Group[] scope:Scope?"),
     ),
     Route(
         path="/api/v1/groups/{group}",
         does=deeds.group,
         params={"group": _GROUP},
-        gives=named("WholeGroup"),
+        gives=named("Group"),
     ),
     _of_group("mark", deeds.mark, {"resolved": BOOLEAN}),
     _of_group("note", deeds.note, {"note": text()}),
@@ -260,7 +227,7 @@ ROUTES: tuple[Route, ...] = (
         does=deeds.plan,
         right="act",
         body=record({"verb": one_of(VERBS), "q": {**_Q, "minLength": 1}}),
-        gives=_PLAN,
+        gives=named("Plan"),
         changes=False,
     ),
     Route(
@@ -270,7 +237,7 @@ ROUTES: tuple[Route, ...] = (
         right="act",
         params={"plan": text(64, least=1, pattern="^[0-9A-Za-z_-]+$")},
         body=_CARRY_OUT,
-        gives=_DONE,
+        gives=named("Done"),
     ),
     Route(path="/api/v1/pauses", does=deeds.pauses, gives=_PAUSES),
     Route(
@@ -294,7 +261,7 @@ ROUTES: tuple[Route, ...] = (
         path="/api/v1/runs",
         does=deeds.runs,
         query={"limit": _LIMIT},
-        gives=record({"runs": array(named("Run"))}),
+        gives=shape("runs:Run[]"),
     ),
     Route(path="/api/v1/runs/{run}", does=deeds.run, params={"run": _RUN}, gives=named("Run")),
     _of_run("pause", deeds.pause_run),
@@ -308,6 +275,6 @@ ROUTES: tuple[Route, ...] = (
             "before": integer(1, 2**62, about="the number of the last act of the page before"),
             "run": _RUN,
         },
-        gives=record({"acts": array(named("Act"))}),
+        gives=shape("acts:Act[]"),
     ),
 )

@@ -26,11 +26,10 @@ from redrive._log import log
 from redrive.app import Redrive
 from redrive.errors import RedriveError, StoreError
 from redrive.web import guard
-from redrive.web.call import Call, Problem, Reply, problem_of
+from redrive.web.call import Call, Document, Problem, Reply, problem_of
 from redrive.web.health import Health
 from redrive.web.plans import Plans
 from redrive.web.reading import body_of, query_of, read
-from redrive.web.resources import Document
 from redrive.web.routes import ROUTES, Route
 from redrive.web.schema import faults, named
 from redrive.web.tokens import Tokens

@@ -228,6 +228,12 @@ FROM unnest(
 )
 WHERE jobs.n = new.n
 
+-- name: tag
+-- Make jobs part of a run, or of none.
+UPDATE {schema}.jobs SET run = new.run
+FROM unnest(%b::int8[], %b::int8[]) AS new (run, n)
+WHERE jobs.n = new.n
+
 -- name: repay
 -- Give a job another payload.
 UPDATE {schema}.payloads SET payload = %s, original = %s WHERE n = %s

@@ -170,6 +170,10 @@ SET state = ?, suspect = ?, category = ?, at = ?, reason = ?, detail = ?, due = 
     resolution = ?, edits = ?, folded = ?
 WHERE n = ?
 
+-- name: tag
+-- Make a job part of a run, or of none.
+UPDATE jobs SET run = ? WHERE n = ?
+
 -- name: repay
 -- Give a job another payload.
 UPDATE payloads SET payload = ?, original = ? WHERE n = ?

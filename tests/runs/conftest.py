@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+import pgkit
 from contract.kinds import KINDS, Kind, Place
 from redrive import GiveUp, Policy, Redrive, constant
 from redrive.worker.runs import Driver
+from runs.scene import Scene
+from workkit import url_of
 
 DURABLE = [kind for kind in KINDS if kind.persistent]
 
@@ -71,3 +74,14 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
     place = Place(kind, tmp_path)
     yield Shop(place)
     place.remove()
+
+
+@pytest.fixture(params=["sqlite", "jsonl", "postgresql"])
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
+    schema = pgkit.new_schema() if request.param == "postgresql" else ""
+    url = pgkit.url_of(schema) if schema else url_of(request.param, tmp_path)
+    scene = Scene(url, tmp_path)
+    yield scene
+    scene.close()
+    if schema:
+        pgkit.release(schema)

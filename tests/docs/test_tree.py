@@ -104,3 +104,15 @@ def test_modules_stay_short_enough_to_read_in_one_go() -> None:
         if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_MODULE
     ]
     assert not long, f"split by idea what is over {LONGEST_MODULE} lines:\n" + "\n".join(long)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_no_two_statements_have_one_name(dialect: str) -> None:
+    """The loader would take one of them, which one depending on the directory's order."""
+    files = (ROOT / "src" / "redrive" / "stores" / "sql" / dialect).glob("*.sql")
+    names = [
+        name
+        for file in files
+        for name in re.findall(r"^-- name: (\w+)$", file.read_text("utf-8"), re.MULTILINE)
+    ]
+    assert sorted(names) == sorted(set(names))

@@ -308,7 +308,7 @@ def _move(
         # Of a job that is to wait for its run nothing but the tag changes: one index instead of all.
         changes.append((job.run, number) if verb == "enlist" else changes_to_row(job, number))
         done.append(job)
-    tx.many("tag" if verb == "enlist" else "rewrite", changes)
+    tx.many("enlist" if verb == "enlist" else "rewrite", changes)
     act = record_act(tx, replace(act, done=len(done), skipped=len(skipped)))
     return Moved(done, skipped, act)
 

@@ -228,7 +228,7 @@ FROM unnest(
 )
 WHERE jobs.n = new.n
 
--- name: tag
+-- name: enlist
 -- Make jobs part of a run, or of none.
 UPDATE {schema}.jobs SET run = new.run
 FROM unnest(%b::int8[], %b::int8[]) AS new (run, n)

@@ -170,7 +170,7 @@ SET state = ?, suspect = ?, category = ?, at = ?, reason = ?, detail = ?, due = 
     resolution = ?, edits = ?, folded = ?
 WHERE n = ?
 
--- name: tag
+-- name: enlist
 -- Make a job part of a run, or of none.
 UPDATE jobs SET run = ? WHERE n = ?
 

@@ -42,7 +42,11 @@ def load_queries(dialect: str, **given: str) -> dict[str, str]:
         if file.suffix == ".sql":
             parts = _NAME.split(file.read_text("utf-8"))
             bodies = (_COMMENT.sub("", body).strip() for body in parts[2::2])
-            found.update(zip(parts[1::2], bodies, strict=True))
+            for name, body in zip(parts[1::2], bodies, strict=True):
+                if name in found:
+                    msg = f"{file.name}: there is another statement named {name!r}"
+                    raise ValueError(msg)
+                found[name] = body
     while open_ones := [name for name, text in found.items() if _INCLUDE.search(text)]:
         for name in open_ones:
             found[name] = _INCLUDE.sub(lambda match: found[match[1]], found[name])

@@ -21,8 +21,6 @@ def test_two_statements_of_one_name_are_refused(
         tx.load_queries("odd")
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
-def test_every_statement_has_a_name_of_its_own(dialect: str) -> None:
-    assert "enlist" in tx.load_queries(
-        dialect, schema="s", channel="c", columns="", columns_after_id=""
-    )
+def test_every_statement_has_a_name_of_its_own() -> None:
+    assert "enlist" in tx.load_queries("sqlite")
+    assert "enlist" in tx.load_queries("postgres", schema="s", channel="c")

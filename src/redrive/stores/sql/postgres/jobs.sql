@@ -178,15 +178,6 @@ WHERE state = 'running' AND suspect = 0
 LIMIT %s
 FOR UPDATE SKIP LOCKED
 
--- name: ended_of
--- The same for some handlers.
-{whole}
-WHERE state = 'running' AND suspect = 0
-    AND (boot IS DISTINCT FROM %s::text OR lease_end IS NULL OR lease_end <= %s)
-    AND handler = ANY(%b::text[])
-LIMIT %s
-FOR UPDATE SKIP LOCKED
-
 -- name: held_by
 -- The running jobs of one holder.
 {whole} WHERE state = 'running' AND suspect = 0 AND holder = %s LIMIT %s FOR UPDATE SKIP LOCKED

@@ -50,12 +50,14 @@ def test_a_full_dead_letter_queue_keeps_it_green(web: Web) -> None:
 
 
 def test_a_store_that_does_not_answer_is_503(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web.app.store, "counts", broken)
+    for verb in ("counts", "notes"):
+        monkeypatch.setattr(web.app.store, verb, broken)
     monkeypatch.setattr(web.app.store, "note", broken)
     monkeypatch.setattr(web.app.store, "find", broken)
     for path in ("/api/v1/health", "/readyz"):
         answer = web.ask("GET", path, token=None)
         assert (answer.status_code, answer.json()) == (503, {"status": "unavailable"})
+    assert web.ask("GET", "/api/v1/health", token=READ).status_code == 503
     assert web.get("/healthz", token=None) == {"status": "ok"}
     answer = web.ask("GET", "/api/v1/jobs")
     assert (answer.status_code, answer.json()["code"]) == (503, "store")

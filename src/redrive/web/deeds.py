@@ -26,16 +26,16 @@ from redrive.web.call import Call, Document, Problem, Reply
 from redrive.web.health import pause_document
 from redrive.worker.registry import check_name
 
+UNAVAILABLE = {"status": "unavailable"}
 PAGE = 50
 """How many of a thing a page has unless the caller says."""
 
 
 def health(call: Call) -> Document | Reply:
     """Say whether the store answers, and to those who may read how things stand."""
-    found = call.health.standing()
-    if found is None:
-        return Reply({"status": "unavailable"}, 503)
-    return found if call.known else {"status": found["status"]}
+    if not call.known:
+        return {"status": "ok"} if call.health.answers() else Reply(UNAVAILABLE, 503)
+    return call.health.standing() or Reply(UNAVAILABLE, 503)
 
 
 def alive(_: Call) -> Document:
@@ -45,9 +45,7 @@ def alive(_: Call) -> Document:
 
 def ready(call: Call) -> Document | Reply:
     """Say whether the store takes writes."""
-    if call.health.is_ready():
-        return {"status": "ok"}
-    return Reply({"status": "unavailable"}, 503)
+    return {"status": "ok"} if call.health.is_ready() else Reply(UNAVAILABLE, 503)
 
 
 def metrics(call: Call) -> Reply:

@@ -25,6 +25,9 @@ FRESH = 2.0
 READY = "web:ready"
 """The note that is written to see that the store takes writes."""
 
+FAILURES = (RedriveError, OSError)
+"""What a store that is down or away raises."""
+
 T = TypeVar("T")
 
 _AGES = {"oldest_due_seconds": State.PENDING, "oldest_dead_seconds": State.DEAD}
@@ -64,11 +67,16 @@ class Health:
     def __init__(self, app: Redrive) -> None:
         self._app = app
         self._standing: Cached[Document | None] = Cached(self._look)
-        self._ready: Cached[bool] = Cached(self._try_write)
+        self._answers: Cached[bool] = Cached(lambda: self._tried("answer", app.pauses))
+        self._ready: Cached[bool] = Cached(lambda: self._tried("take writes", self._write))
 
     def standing(self) -> Document | None:
         """Say how things stand; None if the store does not answer."""
         return self._standing.get()
+
+    def answers(self) -> bool:
+        """Whether the store answers at all; asked by a question that is cheap beside many jobs."""
+        return self._answers.get()
 
     def is_ready(self) -> bool:
         """Whether the store takes writes."""
@@ -93,15 +101,18 @@ class Health:
                 "pauses": [pause_document(note) for note in app.pauses()],
                 "now": iso(now),
             }
-        except (RedriveError, OSError) as error:
+        except FAILURES as error:
             log.warning("the store does not answer: %s", error)
             return None
 
-    def _try_write(self) -> bool:
+    def _write(self) -> None:
+        self._app.store.note(READY, "", expires_in=FRESH)
+
+    def _tried(self, what: str, ask: Callable[[], object]) -> bool:
         try:
-            self._app.store.note(READY, "", expires_in=FRESH)
-        except (RedriveError, OSError) as error:
-            log.warning("the store takes no writes: %s", error)
+            ask()
+        except FAILURES as error:
+            log.warning("the store does not %s: %s", what, error)
             return False
         return True
 

@@ -128,7 +128,21 @@ def test_apprise_reaches_what_its_url_names(
     assert "hunter22secret" not in str(caught.value) + caplog.text
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # apprise imports old modules
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_apprise_logs_is_told_without_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    import apprise as library  # noqa: PLC0415 - it warns when it is imported
+
+    def refuse(self: object, **_: object) -> bool:
+        logging.getLogger("apprise").error("no answer from json://hunter22secret@host/x")
+        return False
+
+    monkeypatch.setattr(library.Apprise, "notify", refuse)
+    monkeypatch.setenv("APPRISE_URL", "json://hunter22secret@host/x")
+    with pytest.raises(Undelivered, match="was not taken: no answer from •••"):
+        apprise(url_env="APPRISE_URL").send(evil(), ident="k")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_url_that_apprise_cannot_read_is_not_repeated(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

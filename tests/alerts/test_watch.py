@@ -12,6 +12,7 @@ from alertkit import Kept, Mailbox, Slack, die, tick, watch_of
 from kit import make_failure, make_job
 from redrive import GiveUp, Job, Reason, Redrive, State
 from redrive.alerts import Alerts, Rules, email, slack
+from redrive.alerts import watch as watch_module
 from redrive.alerts.look import NAME
 from redrive.alerts.watch import _LASTS
 from redrive.errors import StoreFull
@@ -140,16 +141,17 @@ def test_a_cause_is_not_resolved_while_its_jobs_are_driven_again(app: Redrive, k
 def test_an_old_cause_is_told_once_unless_somebody_took_it_up(
     app: Redrive, kept: Kept, clock: ManualClock
 ) -> None:
-    die(app, KeyError("vat_id"))
-    die(app, ConnectionError("refused"))
+    for error in (KeyError("vat_id"), ConnectionError("refused"), TypeError("no number")):
+        die(app, error)
     tick(app)
     clock.advance(60)
     app.mark_group("G2", note="the provider knows")
+    app.pause_run(app.drive("G3"))
     for _ in range(3):
         clock.advance(3550)
         tick(app)
-    assert kept.told()[2:] == [("G1", "old"), ("G2", "old")]
-    assert kept.messages[2].at < kept.messages[3].at
+    assert kept.told()[3:] == [("G1", "old"), ("G2", "old")]
+    assert kept.messages[3].at < kept.messages[4].at
 
 
 def test_what_goes_wrong_besides_dead_jobs_is_told(
@@ -211,10 +213,27 @@ def test_a_worker_that_vanishes_is_told_and_one_that_leaves_is_not(
     for _ in range(3):
         tick(app)
         clock.advance(5)
-    clock.advance(presence.PASS_LASTS)
+    clock.advance(presence.PASS_LASTS - 41)  # the note of the pass has five seconds left
     tick(app)
     assert [state for _, state in kept.told()] == ["silent"]
     assert "gives no sign of life" in kept.messages[0].title
+
+
+def test_a_channel_that_failed_is_left_alone_for_a_while(
+    slack: Slack, mailbox: Mailbox, clock: ManualClock
+) -> None:
+    """F67: a channel that hangs costs its time limit once, not once a message."""
+    with Redrive("memory:", clock=clock, alerts=both(slack, mailbox)) as app:
+        slack.status = 500
+        for number in range(5):
+            die(app, type(f"Odd{number}Error", (Exception,), {})("x"))
+        tick(app)
+        assert (slack.refused, len(mailbox.mails)) == (1, 5)
+        slack.status = 200
+        for _ in range(8):
+            clock.advance(10)
+            tick(app)
+        assert len(slack.bodies) == len(set(slack.titles)) == 5
 
 
 def test_messages_are_no_matter_of_alerts(app: Redrive, kept: Kept, clock: ManualClock) -> None:
@@ -260,6 +279,32 @@ def test_a_flood_of_causes_is_a_trickle_of_messages(
     tick(app)
     told |= set(kept.messages[-1].facts.get("subjects", ()))
     assert {f"G{number}" for number in range(1, 241)} <= told
+
+
+def test_two_that_look_at_the_same_time_decide_once(
+    app: Redrive, kept: Kept, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Redrive(app.store, clock=clock, alerts=Alerts(kept))
+    die(app, KeyError("vat_id"))
+    real, calls = watch_module.judge, 0
+
+    def slowly(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        decided = real(*args)
+        if calls == 1:
+            die(app, ConnectionError("refused"))
+            clock.advance(5)
+            watch_of(other).look(app.store)
+        return decided
+
+    monkeypatch.setattr(watch_module, "judge", slowly)
+    tick(app)
+    die(app, TypeError("no number"))
+    for one in (app, other):
+        clock.advance(16)
+        tick(one)
+    assert kept.told() == [("G1", "new"), ("G2", "new"), ("G3", "new")]
 
 
 class Fragile(BaseException):
@@ -343,7 +388,7 @@ def test_a_mistake_in_alerts_is_no_matter_of_the_jobs(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("redrive.alerts.watch.judge", broken)
+    monkeypatch.setattr(watch_module, "judge", broken)
     app.handler("mail.send")(lambda: None).submit()
     assert app.run_due().succeeded == 1
     assert "looking after alerts failed" in caplog.text

@@ -156,9 +156,10 @@ def read(text: str) -> Run | None:
     """Read a run's note; None for one that nobody can read."""
     try:
         value = cast("dict[str, Any]", json.loads(text))
-        counts = value.pop("counts")
-        if counts is not None:
-            counts = Counts(**{**counts, "new": {int(k): v for k, v in counts["new"].items()}})
+        told = cast("dict[str, Any] | None", value.pop("counts"))
+        if told is not None:
+            told["new"] = {int(group): jobs for group, jobs in told["new"].items()}
+        counts = None if told is None else Counts(**told)
         tuples: dict[str, Any] = {
             "samples": tuple((one, why) for one, why in value.pop("samples")),
             "groups": tuple(value.pop("groups")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -47,21 +48,31 @@ def _code(run: Run) -> int:
 
 
 def _watched(face: Face, app: Redrive, run: Run) -> Run:
-    drawn = sys.stderr.isatty()
-    began, spoken = time.monotonic(), time.monotonic()
+    began = spoken = time.monotonic()
     start = run.counts.ended if run.counts else 0
+    awaited = run.spec.canary > 0 and not run.passed
     while not (run := app.run(run)).is_over:
         now = time.monotonic()
         done = 0 if run.counts is None else run.counts.ended
         speed = (done - start) / max(now - began, _EVERY)
-        if drawn:
+        if awaited and run.passed:
+            awaited = False
+            clear()
+            face.say(f"the canary of {run.spec.canary:,} did well; the others follow")
+        if _may_draw(face):
             _draw(line_of(run, speed, shutil.get_terminal_size().columns))
-        elif now - spoken >= SPEAK_EVERY:
+        elif now - spoken >= SPEAK_EVERY and not face.quiet:
             spoken = now
             face.say(line_of(run, speed, 0))
         time.sleep(_EVERY)
     clear()
     return run
+
+
+def _may_draw(face: Face) -> bool:
+    """Whether a bar can move there, and is wanted."""
+    dull = os.environ.get("CI") or os.environ.get("TERM") == "dumb"
+    return sys.stderr.isatty() and not dull and not face.quiet
 
 
 def line_of(run: Run, speed: float, width: int) -> str:
@@ -92,6 +103,6 @@ def _draw(line: str) -> None:
 
 def clear() -> None:
     """Take the bar away."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         sys.stderr.write("\r\x1b[2K")
         sys.stderr.flush()

@@ -110,7 +110,8 @@ def _next(run: Run) -> str:
 def view_of(app: Redrive, run: Run) -> View:
     """Show one run: the outcome so far, what failed of what, what was left and why."""
     counts, now = run.counts or Counts(), app.store.now()
-    parts: list[Part] = [Line(headline(run, counts), _TONES.get(run.phase, ""))]
+    tone = "warn" if counts.failed and run.phase == "done" else _TONES.get(run.phase, "")
+    parts: list[Part] = [Line(headline(run, counts), tone)]
     parts.append(
         Facts(
             [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import cast
 
 from redrive import runs
 from redrive._log import log
@@ -173,6 +174,6 @@ def _resolve_groups(store: Store, run: Run) -> None:
             continue
         name = f"{_GROUP}{group}"
         before = next((note for note in store.notes(name) if note.name == name), None)
-        said = {} if before is None else json.loads(before.value)
+        said = cast("dict[str, object]", {} if before is None else json.loads(before.value))
         version = 0 if before is None else before.version
         store.note(name, json.dumps({**said, **marked}), expected=version, durable=True)

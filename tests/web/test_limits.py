@@ -142,6 +142,7 @@ def test_a_websocket_is_closed(web: Web) -> None:
 
 
 def test_a_token_is_not_kept_as_it_is(web: Web) -> None:
+    """F87."""
     known = web.site._tokens
     assert known is not None
     assert ACT not in repr([vars(known), known._tokens])

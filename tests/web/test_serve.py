@@ -100,6 +100,7 @@ def test_every_operation_answers_by_the_document_over_a_socket() -> None:
 
 
 def test_raw_requests_that_no_client_sends() -> None:
+    """F92."""
     import socket  # noqa: PLC0415
 
     attacks = [

@@ -1,0 +1,154 @@
+"""Writes docs/api.md from the table of routes: `python -m redrive.web._page > docs/api.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from redrive.web.routes import ROUTES, Route
+from redrive.web.schema import Schema
+from redrive.web.shapes import SCHEMAS
+
+_HEAD = """\
+# Redrive over HTTP
+
+<!-- Written by `python -m redrive.web._page > docs/api.md`; a test says when it is out of date. -->
+
+```console
+$ redrive serve shop.jobs:app --tokens ~/.redrive-tokens
+```
+
+serves health, metrics and a JSON API on port 9200 of this host, so that a service in any language can \
+use Redrive. It needs `pip install 'redrive[web]'`. A program in Python can mount the same beside its \
+own pages; `hosts` are the names it goes by:
+
+```python
+from redrive import Redrive
+from redrive.web import asgi
+from redrive.web.tokens import made
+
+app = Redrive("memory:")
+token = made("shop", "act", "a-token-of-20-or-more-characters")
+site = asgi(app, tokens=[token], hosts=["shop.example"])  # any ASGI server serves or mounts it
+```
+
+**Tokens.** `Authorization: Bearer TOKEN`. One for `read` may look; one for `act` may also change. They \
+come from `REDRIVE_READ_TOKEN` and `REDRIVE_ACT_TOKEN` (both named `api`), or from a file for its owner \
+only, one a line: a name, `read` or `act`, the token. A file that is missing is made with two. The name \
+is who is held to have done it in `redrive log`. To take a token back, remove it and start the server \
+again. `--no-auth` lets everybody in and is for loopback addresses only.
+
+**Others.** A request for a name that the server does not go by is refused (421; `--allow-host NAME` adds \
+one), and so is a change that a page of another origin asks for (403). There are no CORS headers. An \
+address that others can reach needs tokens, and `--tls-cert` with `--tls-key`, or `--behind-proxy` if \
+something in front of it does TLS: headers that a proxy adds are not believed. The proxy must also limit \
+how many connections one client may hold open: the server takes 200 in all.
+
+**Health.** `/healthz`: the process answers. `/readyz`: the store takes writes. `/api/v1/health`: the store \
+answers; with a token also counts, ages, workers and pauses, at most two seconds old. However many dead \
+letters there are, all three are green: a monitor for those is `redrive check`, or `/metrics`.
+
+**Limits.** Bodies are `application/json` of at most 1 MiB that arrive within 10 seconds, pages have at \
+most 200 entries, a request may take 30 seconds. What is unknown, in a query or a body, is refused, \
+never ignored.
+
+**Errors** are `application/problem+json`: `status`, a `code` for machines, and a `detail` for people.
+
+| status | when |
+|---|---|
+| 400 | what was sent is not understood; `detail` says what was expected |
+| 401, 403 | no good token; it is not good for this, or the page is of another origin |
+| 404 | there is no such job, group, run, plan, handler or route |
+| 409 | the job's state does not allow it, somebody was faster, or the key stands for other work |
+| 408, 413, 414, 415, 431 | too slow, too large, or not JSON |
+| 421 | the server does not go by that name |
+| 503 | the store does not answer |
+| 504 | it took too long; what was asked for may still be done |
+
+**Payloads** are masked: each hidden value is a mark such as `•••1•••`. Sent back in an edit, a mark stands \
+for what it hid; `edits` must be as it was when the job was looked at. Numbers keep their text.
+
+**Many jobs at once** go by a plan. It freezes which jobs are meant, and says how many, of which handlers, \
+and which cannot be taken and why. Carrying it out takes the plan's number of eligible jobs as `confirm`, \
+and touches exactly these: those that have changed since are skipped and named, later ones stay out. A \
+retry becomes a run, which workers drive; the other verbs are done at once. A repeat gives the same \
+answer and does nothing more. A plan is kept for ten minutes by the server that made it, and holds \
+100,000 jobs at most.
+
+```text
+curl -s localhost:9200/api/v1/plans -H "Authorization: Bearer $TOKEN" \\
+     -H 'Content-Type: application/json' -d '{"verb": "retry", "q": "G7 age:<2h"}'
+{"plan": "hlvuqO8kdUnOW4G_OVLc6A", "verb": "retry", "matched": 4664, "eligible": 4655, …}
+curl -s localhost:9200/api/v1/plans/hlvuqO8kdUnOW4G_OVLc6A/carry-out -H "Authorization: Bearer $TOKEN" \\
+     -H 'Content-Type: application/json' -d '{"confirm": 4655, "canary": 3, "rate": "20/s"}'
+{"plan": "hlvuqO8kdUnOW4G_OVLc6A", "verb": "retry", "planned": 4655, "done": 4655, "run": "R12", …}
+```
+
+`/api/v1/openapi.json` describes all of this for machines (OpenAPI 3.1).
+
+## Routes
+"""
+
+
+def page() -> str:
+    """Give the whole page."""
+    return "\n".join([_HEAD, *map("".join, map(_route, ROUTES)), "## Shapes\n", *_shapes()])
+
+
+def _route(route: Route) -> Iterator[str]:
+    right = f"token: {route.right}" if route.right else "no token needed"
+    yield f"### {route.method} {route.path}\n\n{route.summary} ({right})\n"
+    body: Mapping[str, Any] = route.body or {}
+    fields = [
+        *((name, "path", shape, True) for name, shape in route.params.items()),
+        *((name, "query", shape, False) for name, shape in route.query.items()),
+        *(
+            (name, "body", shape, name in body["required"])
+            for name, shape in body.get("properties", {}).items()
+        ),
+    ]
+    if fields:
+        yield "\n| | in | | |\n|---|---|---|---|\n"
+        for name, place, shape, needed in fields:
+            must = "" if needed else "optional; "
+            about = str(shape.get("description", ""))
+            yield f"| `{name}` | {place} | {must}{_kind(shape)} | {about} |\n"
+    if route.gives is not None and route.gives != {"type": "object"}:
+        yield f"\nGives {_kind(route.gives)}.\n"
+
+
+def _shapes() -> Iterator[str]:
+    for name, shape in SCHEMAS.items():
+        fields = ", ".join(f"`{one}` {_kind(kind)}" for one, kind in shape["properties"].items())
+        yield f"**{name}**: {fields}.\n"
+
+
+def _kind(shape: Schema) -> str:
+    """Say a shape in a few words."""
+    if "anyOf" in shape:
+        return f"{_kind(shape['anyOf'][0])} or null"
+    if "$ref" in shape:
+        return str(shape["$ref"]).rpartition("/")[2]
+    kinds = shape.get("type", "anything")
+    if isinstance(kinds, list):
+        return f"{_kind({**shape, 'type': kinds[0], 'enum': shape.get('enum', [])[:-1]})} or null"
+    if shape.get("enum"):
+        return " \\| ".join(shape["enum"])
+    if kinds == "array":
+        return f"list of {_kind(shape['items'])}"
+    if kinds == "object" and "properties" in shape:
+        inner = (f"`{name}` {_kind(one)}" for name, one in shape["properties"].items())
+        return f"{{ {', '.join(inner)} }}"
+    if kinds == "object" and isinstance(shape.get("additionalProperties"), Mapping):
+        return f"object of {_kind(shape['additionalProperties'])}"
+    return f"{kinds}{_bounds(shape)}"
+
+
+def _bounds(shape: Schema) -> str:
+    least, most = shape.get("minimum"), shape.get("maximum")
+    return "" if most is None else f", {least:,} to {most:,.0f}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

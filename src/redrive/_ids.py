@@ -6,6 +6,7 @@ part counts up, so ids of one process sort in the order they were made.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import threading
@@ -59,3 +60,10 @@ def new_id() -> str:
 def new_holder() -> str:
     """Make the random name under which one start of a worker holds its leases."""
     return secrets.token_hex(8)
+
+
+def id_of(moment: float, name: str) -> str:
+    """Make the id of something that happened elsewhere: for one moment and name always the same."""
+    milliseconds = min(max(0, int(moment * 1000)), (1 << 48) - 1)
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return _text((milliseconds << _RANDOM_BITS) | int.from_bytes(digest[: _RANDOM_BITS // 8]))

@@ -11,25 +11,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from types import UnionType
-from typing import Any, Final, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, cast, get_args, get_origin, get_type_hints
 
 from redrive import _json, _transitions
 from redrive._evolve import evolve
-from redrive.errors import KeyConflict, RedriveError
+from redrive.errors import RedriveError
+from redrive.exchange.pieces import LONGEST
 from redrive.job import TERMINAL, Attempt, Failure, Job, Release, Resolution, State
 from redrive.keeping import LATEST, check_key
 from redrive.stores._codec import attempt_to_dict, encode, head_to_dict, job_from_dict
-from redrive.stores.base import Query, Store
 from redrive.worker.registry import check_lane, check_name
 
 VERSION = 1
-LONGEST: Final = 64 * 1024 * 1024
-"""Bytes of a line; what is longer is no job of ours."""
-_BATCH, _BATCH_BYTES = 500, 4 * 1024 * 1024
 _MOST = 2**31
 """Every whole number of a record is a count; databases keep them up to this."""
 _START = f'{{"redrive":{VERSION},"payload":'
@@ -37,35 +33,6 @@ _ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _decode = json.JSONDecoder().raw_decode
 
 Check = Callable[[Any], bool]
-Fate = Literal["added", "known", "bad"]
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What became of one line."""
-
-    number: int
-    """Counted from 1."""
-    offset: int
-    """Bytes before it."""
-    raw: bytes
-    fate: Fate
-    state: State | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A line, and the job it holds or what is wrong with it."""
-
-    number: int
-    offset: int
-    raw: bytes
-    found: Job | str
-
-    def told(self, fate: Fate, reason: str = "") -> Told:
-        state = self.found.state if isinstance(self.found, Job) else None
-        return Told(self.number, self.offset, self.raw, fate, state, reason)
 
 
 def line_of(job: Job) -> str:
@@ -81,9 +48,6 @@ def line_of(job: Job) -> str:
 
 def job_of(raw: bytes) -> Job:
     """Read a line back; RedriveError or ValueError says in words what is wrong with it."""
-    if len(raw) > LONGEST:
-        msg = f"is longer than {LONGEST:,} bytes"
-        raise ValueError(msg)
     try:
         line = raw.decode()
         value = cast("dict[str, Any]", json.loads(line))
@@ -103,74 +67,7 @@ def job_of(raw: bytes) -> Job:
             msg = f"job.{name} must be a list"
             raise TypeError(msg)
     _json.dumps(head, max_bytes=LONGEST)
-    return _checked(_at_rest(job_from_dict(head, _payload(line, value.get("payload")))))
-
-
-def read(lines: Iterable[bytes]) -> Iterator[_Read]:
-    """Read lines, or pieces of one that is too long; an empty one is nothing."""
-    number, offset = 1, 0
-    for raw in lines:
-        if raw.strip():
-            yield _Read(number, offset, raw, _found(raw))
-        offset += len(raw)
-        number += raw.endswith(b"\n")
-
-
-def stored(store: Store, lines: Iterable[bytes], *, dry_run: bool = False) -> Iterator[list[Told]]:
-    """Keep the jobs of lines, some at a time, and tell of each; one that is there stays as it is."""
-    batch: list[_Read] = []
-    size = 0
-    for one in read(lines):
-        batch.append(one)
-        size += len(one.raw)
-        if len(batch) >= _BATCH or size >= _BATCH_BYTES:
-            yield _kept(store, batch, dry_run=dry_run)
-            batch, size = [], 0
-    yield _kept(store, batch, dry_run=dry_run)
-
-
-def _kept(store: Store, batch: list[_Read], *, dry_run: bool) -> list[Told]:
-    jobs = {one.found.id: one.found for one in reversed(batch) if isinstance(one.found, Job)}
-    there = store.find(Query(ids=tuple(jobs), limit=len(jobs))).jobs if jobs else []
-    known = {job.id for job in there}
-    fresh = [job for job in jobs.values() if job.id not in known]
-    wrong = {} if dry_run else dict(_add(store, fresh))
-    told: list[Told] = []
-    for one in batch:
-        if isinstance(one.found, str):
-            told.append(one.told("bad", one.found))
-        elif one.found.id in wrong:
-            told.append(one.told("bad", wrong[one.found.id]))
-        else:
-            told.append(one.told("known" if one.found.id in known else "added"))
-            known.add(one.found.id)
-    return told
-
-
-def _add(store: Store, jobs: list[Job]) -> Iterator[tuple[str, str]]:
-    """Keep jobs; gives those whose key another job has, found by trying the halves."""
-    try:
-        answers = store.add(jobs) if jobs else []
-    except KeyConflict as error:
-        if len(jobs) == 1:
-            yield jobs[0].id, str(error)
-            return
-        half = len(jobs) // 2
-        yield from _add(store, jobs[:half])
-        yield from _add(store, jobs[half:])
-        return
-    for job, answer in zip(jobs, answers, strict=True):
-        if answer.id != job.id:
-            yield job.id, f"the key {job.key!r} belongs to job {answer.id}"
-
-
-def _found(raw: bytes) -> Job | str:
-    try:
-        return job_of(raw)
-    except RecursionError:
-        return "is nested too deeply"
-    except (RedriveError, ValueError, TypeError, KeyError, AttributeError) as error:
-        return str(error) or type(error).__name__
+    return checked(_at_rest(job_from_dict(head, _payload(line, value.get("payload")))))
 
 
 def _at_rest(job: Job) -> Job:
@@ -196,7 +93,7 @@ def _payload(line: str, value: object) -> str:
     return _json.dumps(value, max_bytes=LONGEST)
 
 
-def _checked(job: Job) -> Job:
+def checked(job: Job) -> Job:
     """Refuse a job that no store of ours would have written."""
     for name, fits in _QUESTIONS:
         if not fits(getattr(job, name)):

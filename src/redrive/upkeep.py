@@ -5,16 +5,29 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 
 from redrive.job import TERMINAL, Act, Job
 from redrive.keeping import Keeper
 from redrive.stores.base import PurgeRule
 
 if TYPE_CHECKING:
-    from redrive._portable import Told
+    from redrive._intake import Told
+    from redrive.exchange.record import Asked
 
 _CHUNK = 10_000
+
+
+class Taking(TypedDict, total=False):
+    """What `import_lines` may be told."""
+
+    format: str
+    asked: Asked | None
+    strict: bool
+    dry_run: bool
+    source: str
+    reason: str
+    actor: str | None
 
 
 class Upkeep:
@@ -22,44 +35,81 @@ class Upkeep:
 
     keeper: Keeper
 
-    def export_lines(self, jobs: Iterable[Job]) -> Iterator[str]:
+    def export_lines(
+        self,
+        jobs: Iterable[Job],
+        *,
+        format: str = "redrive",  # noqa: A002 - the word for it
+        asked: Asked | None = None,
+    ) -> Iterator[str]:
         """Write jobs as lines of JSON, each with its whole history and payload, as it is now.
 
-        `app.export_lines(app.each(state="dead"))`. Nothing of the payloads is hidden.
+        `app.export_lines(app.each(state="dead"))`. Nothing of the payloads is hidden. In the format
+        of another program, `format="hooks"`, as far as that can hold it.
         """
         from redrive import _portable  # noqa: PLC0415 - few calls need it
+        from redrive.exchange.detect import OWN, named  # noqa: PLC0415
 
+        whole = self._whole(jobs)
+        if format == OWN:
+            yield from map(_portable.line_of, whole)
+        else:
+            yield from named(format).write(whole, self._asked(asked))
+
+    def _whole(self, jobs: Iterable[Job]) -> Iterator[Job]:
         for found in jobs:
             job = self.keeper.store.get(found.id)
             if job is not None:  # else it was purged meanwhile
-                yield _portable.line_of(job)
+                yield job
+
+    def _asked(self, asked: Asked | None) -> Asked:
+        from redrive.exchange.record import Asked  # noqa: PLC0415
+
+        settings = self.keeper.settings
+        said = asked or Asked()
+        return replace(said, limit=settings.payload_limit, now=settings.clock.now())
 
     def import_lines(
         self,
-        lines: Iterable[bytes],
+        lines: IO[bytes] | Iterable[bytes],
         *,
+        format: str = "auto",  # noqa: A002 - the word for it
+        asked: Asked | None = None,
+        strict: bool = False,
         dry_run: bool = False,
         source: str = "",
         reason: str = "",
         actor: str | None = None,
     ) -> Generator[Told]:
-        """Keep the jobs of such lines, and tell of each line what became of it, as it is asked for.
+        """Keep the jobs of a file, and tell of each line what became of it, as it is asked for.
 
-        A job that is there already stays as it is, so a repeat changes nothing. What is taken in is
-        recorded as one act, also when it is broken off.
+        `lines` is an open file or its lines: an export, or the file of another program. A job that
+        is there already stays as it is, so a repeat changes nothing. What is taken in is recorded as
+        one act, also when it is broken off.
         """
-        from redrive import _portable  # noqa: PLC0415
+        from redrive import _intake  # noqa: PLC0415
 
+        store = self.keeper.store
+        batches = _intake.stored(
+            store, lines, self._asked(asked), format=format, dry_run=dry_run, strict=strict
+        )
         added = left = 0
         try:
-            for batch in _portable.stored(self.keeper.store, lines, dry_run=dry_run):
+            for batch in batches:
                 new = sum(told.fate == "added" for told in batch)
                 added, left = added + new, left + len(batch) - new
                 yield from batch
         finally:
             if added and not dry_run:
                 act = self._act("import", source, reason, actor)
-                self.keeper.store.record(replace(act, done=added, skipped=left))
+                store.record(replace(act, done=added, skipped=left))
+
+    def import_table(self, url: str, table: str, **said: Unpack[Taking]) -> Generator[Told]:
+        """Keep the jobs of a table in a PostgreSQL database; the same otherwise."""
+        from redrive.exchange.summaries import rows  # noqa: PLC0415
+
+        source: Any = rows(url, table)
+        return self.import_lines(source, **said)
 
     def purge(
         self, ids: Sequence[str], *, target: str = "", reason: str = "", actor: str | None = None

@@ -28,6 +28,8 @@ def test_out_to_a_private_file_and_into_another_store(shop: Shop) -> None:
         "dry_run": False,
         "added": 7,
         "known": 0,
+        "folded": 0,
+        "left": 0,
         "bad": 0,
         "states": {"pending": 2, "completed": 1, "dead": 4},
         "quarantine": None,

@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from kit import START, make_attempt, make_failure, make_job
-from redrive import _portable
-from redrive._portable import Told, job_of, line_of
+from redrive import _intake
+from redrive._intake import Told
+from redrive._portable import job_of, line_of
+from redrive.exchange import pieces
 from redrive.job import Job, Reason, Resolution, State
 from redrive.stores.base import Query, Store
 from redrive.stores.memory import MemoryStore
@@ -67,7 +69,7 @@ def lines_of(store: Store) -> list[str]:
 
 
 def stored(store: Store, lines: list[bytes], *, dry_run: bool = False) -> list[Told]:
-    batches = _portable.stored(store, lines, dry_run=dry_run)
+    batches = _intake.stored(store, lines, dry_run=dry_run)
     return [told for batch in batches for told in batch]
 
 
@@ -200,8 +202,8 @@ def test_whatever_a_line_is_it_is_told_and_never_raises(line: bytes) -> None:
 
 def test_a_line_that_is_too_long_is_bad_in_all_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     good = line_of(make_job("GOOD000001")).encode() + b"\n"
-    monkeypatch.setattr(_portable, "LONGEST", len(good) + 1)
-    told = list(stored(MemoryStore(), [b"x" * (len(good) + 2), b"xx\n", good]))
+    monkeypatch.setattr(pieces, "LONGEST", len(good) + 1)
+    told = list(stored(MemoryStore(), [b"x" * (len(good) + 4) + b"\n", good]))
     assert [(one.number, one.fate) for one in told] == [(1, "bad"), (1, "bad"), (2, "added")]
 
 

@@ -1,0 +1,273 @@
+"""Taking jobs in: from Redrive's own lines, and from records of other programs.
+
+Each piece of a file is recognised, checked like a submit, and stored some at a time; what cannot be
+read is told of with its place and never dropped. Lines that tell of one job together wait on disk for
+each other. Whatever is in the store already stays as it is, so a repeat changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import IO, Any, Final, Literal, cast
+
+from redrive import _json
+from redrive._portable import checked, job_of
+from redrive.errors import KeyConflict, RedriveError
+from redrive.exchange import pieces as cutting
+from redrive.exchange.detect import FORMATS, OWN, format_of, named
+from redrive.exchange.pieces import Piece, pieces
+from redrive.exchange.record import Asked, Format, Line
+from redrive.exchange.spool import Spool
+from redrive.exchange.times import NaiveTime
+from redrive.job import Job, State
+from redrive.stores.base import Query, Store, every
+
+AUTO: Final = "auto"
+_CHUNK: Final = 1 << 18
+_BATCH, _BATCH_BYTES = 500, 4 * 1024 * 1024
+_START: Final = b'{"redrive":1,'
+
+Fate = Literal["added", "known", "folded", "left", "bad"]
+"""Stored; there already; told of a job that another line tells of too; left out; not readable."""
+
+Source = IO[bytes] | Iterable[bytes] | Iterable[Piece]
+"""An open file, lines (with their ends or without), or what is cut already, as rows of a table are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of one line, or of one record of a document."""
+
+    number: int
+    """The line it begins on, counted from 1; of a table, the row."""
+    offset: int
+    """Bytes before it."""
+    raw: bytes
+    fate: Fate
+    state: State | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The pieces about one job, and that job or what is wrong with them."""
+
+    pieces: list[Piece]
+    found: Job | str
+    is_known: bool = False
+
+    def told(self, fate: Fate, reason: str = "") -> Iterator[Told]:
+        state = self.found.state if isinstance(self.found, Job) else None
+        for number, piece in enumerate(self.pieces):
+            again = number and fate == "added"
+            yield Told(
+                piece.number, piece.offset, piece.raw, "folded" if again else fate, state, reason
+            )
+
+
+def stored(
+    store: Store,
+    source: Source,
+    asked: Asked | None = None,
+    *,
+    format: str = AUTO,  # noqa: A002 - the word for it
+    dry_run: bool = False,
+    strict: bool = False,
+) -> Iterator[list[Told]]:
+    """Keep the jobs of a file or a table, some at a time, and tell of each record.
+
+    With `strict` all of them in one step, or none if one cannot be read.
+    """
+    if format not in {AUTO, OWN}:
+        named(format)
+    with Spool() as spool:
+        reader = _Reader(store, asked or Asked(), format, spool)
+        reads = reader.read(_pieces(source))
+        if strict:
+            yield _all_or_none(store, list(reads), dry_run=dry_run)
+            return
+        batch: list[_Read] = []
+        size = 0
+        for one in reads:
+            batch.append(one)
+            size += sum(len(piece.raw) for piece in one.pieces)
+            if len(batch) >= _BATCH or size >= _BATCH_BYTES:
+                yield _kept(store, batch, dry_run=dry_run)
+                batch, size = [], 0
+        yield _kept(store, batch, dry_run=dry_run)
+
+
+def _pieces(source: Source) -> Iterator[Piece]:
+    """Cut what is to be read into records."""
+    read: Any = getattr(source, "read", None)
+    if read is not None:
+        yield from pieces(iter(partial(read, _CHUNK), b""))
+        return
+    found: Iterator[Any] = iter(source)
+    first = next(found, b"")
+    if isinstance(first, Piece):
+        yield first
+        yield from found
+    else:
+        yield from pieces(
+            line if line.endswith(b"\n") else line + b"\n" for line in chain([first], found)
+        )
+
+
+class _Reader:
+    """Recognises pieces and makes jobs of them."""
+
+    def __init__(self, store: Store, asked: Asked, format_: str, spool: Spool) -> None:
+        self._store = store
+        self._asked = asked
+        self._format = format_
+        self._spool = spool
+
+    def read(self, found: Iterator[Piece]) -> Iterator[_Read]:
+        """Give what is in the pieces; what belongs together comes last, together."""
+        for piece in found:
+            try:
+                job = self._job(piece)
+            except NaiveTime:
+                raise
+            except (RedriveError, ValueError, TypeError, LookupError, AttributeError) as error:
+                yield _Read([piece], str(error) or type(error).__name__)
+            except RecursionError:
+                yield _Read([piece], "is nested too deeply")
+            else:
+                if job is not None:
+                    yield _Read([piece], job)
+        if not self._spool.is_empty:
+            yield from self._together()
+
+    def _job(self, piece: Piece) -> Job | None:
+        """Make a job of a piece; None for one that has to wait for others."""
+        if piece.trouble:
+            raise ValueError(piece.trouble)
+        if len(piece.raw) > cutting.LONGEST:
+            msg = f"is longer than {cutting.LONGEST:,} bytes"
+            raise ValueError(msg)
+        if self._format == OWN or (self._format == AUTO and piece.raw.startswith(_START)):
+            return job_of(piece.raw)
+        line = _line(piece)
+        if self._format == AUTO and type(line.value.get(OWN)) is int:
+            return job_of(piece.raw)
+        format_ = format_of(line.value) if self._format == AUTO else FORMATS[self._format]
+        if format_ is None or not format_.fits(line.value):
+            shapes = self._format if format_ else f"any of {OWN}, {', '.join(FORMATS)}"
+            msg = f"is no job: it has not the shape of {shapes}"
+            raise ValueError(msg)
+        job = checked(format_.job([line], self._asked))
+        if format_.group is None:
+            return job
+        self._spool.put(format_.name, format_.group(line.value), piece)
+        return None
+
+    def _together(self) -> Iterator[_Read]:
+        asked: set[str] = set()
+        for name, common, found in self._spool.groups():
+            format_ = FORMATS[name]
+            job = checked(format_.job([_line(piece) for piece in found], self._asked))
+            if format_.names is not None and name not in asked:
+                asked.add(name)
+                self._learn(format_, job.handler)
+            is_known = format_.names is not None and self._spool.knows(
+                [common, *format_.names(job)]
+            )
+            yield _Read(found, job, is_known=is_known)
+
+    def _learn(self, format_: Format, handler: str) -> None:
+        """Remember by which names the jobs of a handler are known that are stored already."""
+        for job in every(self._store, Query(handler=handler)):
+            try:
+                self._spool.know(format_.names(job) if format_.names else ())
+            except (RedriveError, AttributeError):  # its payload is damaged, or of another shape
+                continue
+
+
+def _line(piece: Piece) -> Line:
+    try:
+        text = _json.compact(piece.raw, max_bytes=cutting.LONGEST)
+    except RedriveError as error:
+        msg = f"is not JSON in UTF-8: {error}"
+        raise ValueError(msg) from error
+    return Line(text, cast("dict[str, Any]", json.loads(text)), piece.name)
+
+
+def _all_or_none(store: Store, reads: list[_Read], *, dry_run: bool) -> list[Told]:
+    if all(isinstance(one.found, Job) for one in reads):
+        return _kept(store, reads, dry_run=dry_run, at_once=True)
+    told: list[Told] = []
+    for one in reads:
+        bad = isinstance(one.found, str)
+        told += one.told("bad", str(one.found)) if bad else one.told("left")
+    return told
+
+
+def _kept(store: Store, batch: list[_Read], *, dry_run: bool, at_once: bool = False) -> list[Told]:
+    jobs = {
+        one.found.id: one.found
+        for one in reversed(batch)
+        if isinstance(one.found, Job) and not one.is_known
+    }
+    known = _there(store, list(jobs))
+    fresh = [job for job in jobs.values() if job.id not in known]
+    if not dry_run:
+        wrong, same = _added(store, fresh, at_once=at_once)
+    else:
+        wrong, same = {}, set[str]()
+    known |= same
+    told: list[Told] = []
+    for one in batch:
+        if isinstance(one.found, str):
+            told += one.told("bad", one.found)
+        elif one.found.id in wrong:
+            told += one.told("bad", wrong[one.found.id])
+        else:
+            told += one.told("known" if one.is_known or one.found.id in known else "added")
+            known.add(one.found.id)
+    return told
+
+
+def _there(store: Store, ids: list[str]) -> set[str]:
+    """Say which of these jobs are stored."""
+    known: set[str] = set()
+    for start in range(0, len(ids), _BATCH):
+        some = tuple(ids[start : start + _BATCH])
+        known.update(job.id for job in store.find(Query(ids=some, limit=len(some))).jobs)
+    return known
+
+
+def _added(store: Store, jobs: list[Job], *, at_once: bool) -> tuple[dict[str, str], set[str]]:
+    """Keep jobs; gives what is wrong with some, and which were there under their key."""
+    wrong: dict[str, str] = {}
+    same: set[str] = set()
+    for job, answer in _add(store, jobs, at_once=at_once):
+        if isinstance(answer, str):
+            wrong[job.id] = answer
+        elif answer.id != job.id and job.origin is not None:
+            same.add(job.id)
+        elif answer.id != job.id:
+            wrong[job.id] = f"the key {job.key!r} belongs to job {answer.id}"
+    return wrong, same
+
+
+def _add(store: Store, jobs: list[Job], *, at_once: bool) -> Iterator[tuple[Job, Job | str]]:
+    """Keep jobs; those whose key another job has are found by trying the halves."""
+    try:
+        answers = store.add(jobs) if jobs else []
+    except KeyConflict as error:
+        if at_once:
+            raise
+        if len(jobs) == 1:
+            yield jobs[0], str(error)
+            return
+        half = len(jobs) // 2
+        yield from _add(store, jobs[:half], at_once=False)
+        yield from _add(store, jobs[half:], at_once=False)
+        return
+    yield from zip(jobs, answers, strict=True)

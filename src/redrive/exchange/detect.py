@@ -1,0 +1,31 @@
+"""Which format a record is of, told by its shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from redrive.errors import UsageError
+from redrive.exchange import articles, events, hooks, summaries, sync
+from redrive.exchange.fields import Fields
+from redrive.exchange.record import Format
+
+OWN: Final = "redrive"
+"""The name of Redrive's own lines."""
+FORMATS: Final[Mapping[str, Format]] = {
+    one.name: one
+    for one in (hooks.FORMAT, articles.FORMAT, summaries.FORMAT, sync.FORMAT, events.FORMAT)
+}
+
+
+def format_of(value: Fields) -> Format | None:
+    """Find the format that a record has the shape of; None for one that has none."""
+    return next((one for one in FORMATS.values() if one.fits(value)), None)
+
+
+def named(name: str) -> Format:
+    """Find a format by its name."""
+    if name not in FORMATS:
+        msg = f"{name!r} is no format; use one of: {OWN}, {', '.join(FORMATS)}"
+        raise UsageError(msg)
+    return FORMATS[name]

@@ -1,0 +1,107 @@
+"""The fields of a record: read with care, and those we do not know kept for the way back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+Fields = dict[str, Any]
+Known = Mapping[str, Any]
+"""The names of fields we know; under a name stands what we know inside it, or None for all."""
+
+_MOST: Final = 2**31
+_decode = json.JSONDecoder().raw_decode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+class Raw(str):
+    """JSON text that goes out as it is, so that numbers keep their spelling."""
+
+    __slots__ = ()
+
+
+def count(value: Fields, name: str, usual: int | None = None, *, least: int = 0) -> int:
+    """Give a whole number; where there is none, the usual one."""
+    found = value.get(name)
+    if found is None and usual is not None:
+        return usual
+    if type(found) is int and least <= found < _MOST:
+        return found
+    msg = f"{name} must be a whole number from {least}; found {found!r:.80}"
+    raise ValueError(msg)
+
+
+def text(value: Fields, name: str, usual: str | None = None) -> str:
+    """Give a text; where there is none, the usual one."""
+    found = value.get(name)
+    if found is None and usual is not None:
+        return usual
+    if isinstance(found, str) and (found or usual is not None):
+        return found
+    msg = f"{name} must be a text; found {found!r:.80}"
+    raise ValueError(msg)
+
+
+def inner(value: Fields, name: str, *, needed: bool = False) -> Fields:
+    """Give an object inside; an empty one where there is none."""
+    found = value.get(name)
+    if isinstance(found, dict):
+        return cast("Fields", found)
+    if found is None and not needed:
+        return {}
+    msg = f"{name} must be an object; found {found!r:.80}"
+    raise ValueError(msg)
+
+
+def rest(value: Fields, known: Known) -> Fields:
+    """Give the fields we do not know, also those inside of some that we do."""
+    left: Fields = {}
+    for name, found in value.items():
+        within = known.get(name)
+        if name not in known:
+            left[name] = found
+        elif within is not None and isinstance(found, dict):
+            left[name] = rest(cast("Fields", found), within)
+    return {name: found for name, found in left.items() if name not in known or found}
+
+
+def joined(value: Fields, left: Mapping[str, Any]) -> Fields:
+    """Put such fields back; what we say ourselves wins."""
+    out = dict(value)
+    for name, found in left.items():
+        mine = out.get(name)
+        if name not in out or (mine is None and isinstance(found, dict)):
+            out[name] = found
+        elif isinstance(mine, dict) and isinstance(found, dict):
+            out[name] = joined(cast("Fields", mine), cast("Fields", found))
+    return out
+
+
+def cut(line: str, *path: str) -> str:
+    """Give the text of a member of compact JSON, as it stands there."""
+    at = 0
+    for name in path:
+        at = _member(line, at, name)
+    _, end = _decode(line, at)
+    return line[at:end]
+
+
+def _member(line: str, at: int, name: str) -> int:
+    while line[at] in "{,":
+        found, at = _decode(line, at + 1)
+        if found == name:
+            return at + 1
+        _, at = _decode(line, at + 1)
+    msg = f"{name} is missing"
+    raise ValueError(msg)
+
+
+def written(value: object) -> str:
+    """Write JSON in which some text is JSON already."""
+    if isinstance(value, Raw):
+        return str(value)
+    if isinstance(value, dict):
+        members = cast("Fields", value).items()
+        return "{" + ",".join(f"{_encode(k)}:{written(v)}" for k, v in members) + "}"
+    return _encode(value)

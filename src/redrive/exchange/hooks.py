@@ -1,0 +1,216 @@
+"""Hooks that a script could not post, one object a line, as that script kept them.
+
+It added a line with a new id whenever a retry failed, so many lines may tell of one hook: lines with
+the same hook and endpoint are one job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from redrive import _json
+from redrive.exchange import fields, record
+from redrive.exchange.fields import Fields, Raw
+from redrive.exchange.record import EXTRA, Asked, Format, Line
+from redrive.job import Job, Reason, State
+
+NO_ENDPOINT: Final = "no endpoint for URL"
+_KNOWN: Final = {
+    "jobId": None,
+    "data": {"hook": None, "endpoint": None},
+    "attemptsMade": None,
+    "maxAttempts": None,
+    "timestamp": None,
+    "nextRetry": None,
+    "error": {"message": None, "code": None},
+    "state": None,
+    "resolvedAt": None,
+    EXTRA: None,
+}
+_MAX: Final = 5
+_LATEST: Final = 253402300799_000
+"""The end of the year 9999."""
+_OUT: Final = {
+    State.PENDING: "pending",
+    State.RUNNING: "retrying",
+    State.DEAD: "exhausted",
+    State.COMPLETED: "resolved",
+    State.RESOLVED: "resolved",
+}
+
+
+def fits(value: Fields) -> bool:
+    """Tell a hook by its shape."""
+    return "jobId" in value and isinstance(value.get("data"), dict) and "attemptsMade" in value
+
+
+def group(value: Fields) -> str:
+    """Say what lines about one hook have in common."""
+    data = fields.inner(value, "data", needed=True)
+    return _digest(data.get("hook"), data.get("endpoint"))
+
+
+def names(job: Job) -> Iterator[str]:
+    """Give that of a stored job, and the ids its lines had."""
+    payload = _json.loads(job.payload)
+    yield _digest(payload.get("hook"), payload.get("endpoint"))
+    origin = record.origin_of(job, "hooks")
+    yield from origin.get("ids") or [job.key or ""]
+
+
+def _digest(hook: object, endpoint: object) -> str:
+    text = json.dumps([hook, endpoint], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class _Told(NamedTuple):
+    """What one line says."""
+
+    line: Line
+    at: float
+    made: int
+    most: int
+    next: float | None
+    resolved: float | None
+    ids: list[str]
+
+    @property
+    def state(self) -> str:
+        return str(self.line.value["state"])
+
+
+def job(lines: Sequence[Line], asked: Asked) -> Job:
+    """Make one job of all the lines about a hook; the one that got furthest tells most."""
+    told = sorted((_read(line, asked) for line in lines), key=lambda one: one.at)
+    first, last = told[0], told[-1]
+    furthest = max(told, key=lambda one: (one.made, one.at))
+    line = furthest.line
+    state, reason, detail = _state(told, furthest, asked)
+    payload = (
+        f'{{"hook":{fields.cut(line.text, "data", "hook")},'
+        f'"endpoint":{fields.cut(line.text, "data", "endpoint")}}}'
+    )
+    left: Fields = {}
+    for one in told:
+        left = {**left, **fields.rest(one.line.value, _KNOWN)}
+    ended = [one.resolved for one in told if one.resolved is not None]
+    return record.made(
+        asked,
+        [line],
+        format="hooks",
+        ident=first.ids[0],
+        handler="hook.post",
+        payload=payload,
+        state=state,
+        reason=reason,
+        detail=detail,
+        created=first.at,
+        updated=last.at,
+        due=max((one.next for one in told if one.next is not None), default=None),
+        attempts=furthest.made,
+        limit=furthest.most,
+        failings=_failings(line, last.at, payload),
+        first_failed=first.at,
+        finished=max(ended, default=last.at) if state is State.COMPLETED else last.at,
+        key=record.visible(first.ids[0], "hooks"),
+        origin={"ids": _unique(name for one in told for name in one.ids), "fields": left},
+        is_same=lambda one: _OUT[one] == furthest.state,
+    )
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _read(line: Line, asked: Asked) -> _Told:
+    """Check one line."""
+    value = line.value
+    data = fields.inner(value, "data", needed=True)
+    fields.text(data, "endpoint")
+    if "hook" not in data:
+        msg = "data has no hook"
+        raise ValueError(msg)
+    if value.get("state") not in {"pending", "retrying", "exhausted", "resolved"}:
+        msg = f"state cannot be {value.get('state')!r:.80}"
+        raise ValueError(msg)
+    at = _moment(value, "timestamp", asked)
+    if at is None:
+        msg = "timestamp is missing"
+        raise ValueError(msg)
+    more = fields.inner(value, EXTRA).get("ids")
+    others = [str(one) for one in cast("list[object]", more)] if isinstance(more, list) else []
+    return _Told(
+        line,
+        at,
+        fields.count(value, "attemptsMade"),
+        fields.count(value, "maxAttempts", _MAX, least=1),
+        _moment(value, "nextRetry", asked),
+        _moment(value, "resolvedAt", asked),
+        [fields.text(value, "jobId"), *others],
+    )
+
+
+def _moment(value: Fields, name: str, asked: Asked) -> float | None:
+    """Read a time: here numbers are milliseconds, however small."""
+    found: Any = value.get(name)
+    if type(found) not in (int, float):
+        return asked.moment(value, name)
+    if abs(found) > _LATEST:
+        msg = f"{name} is no time: {found!r:.80}"
+        raise ValueError(msg)
+    return round(float(found) / 1000, 6)
+
+
+def _failings(line: Line, at: float, payload: str) -> list[record.Failing]:
+    error = fields.inner(line.value, "error")
+    message, code = fields.text(error, "message", ""), fields.text(error, "code", "") or None
+    if not message and code is None:
+        return []
+    return [record.failing(at, message, payload, code=code)]
+
+
+def _state(told: list[_Told], furthest: _Told, asked: Asked) -> tuple[State, Reason | None, str]:
+    states = {one.state for one in told}
+    if "resolved" in states:
+        return State.COMPLETED, Reason.DONE, ""
+    if "exhausted" in states or furthest.made >= furthest.most:
+        return State.DEAD, Reason.EXHAUSTED, ""
+    endpoint = fields.inner(furthest.line.value, "data")["endpoint"]
+    if asked.endpoints is not None and endpoint not in asked.endpoints:
+        return State.DEAD, Reason.PERMANENT, NO_ENDPOINT
+    return State.PENDING, None, ""
+
+
+def _write(job: Job, asked: Asked) -> Iterable[Fields]:
+    del asked
+    payload = record.members_of(job)
+    origin = record.origin_of(job, "hooks")
+    ids: list[str] = origin.get("ids") or [job.key or job.id]
+    failure = job.failure
+    line: Fields = {
+        "jobId": ids[0],
+        "data": {"hook": payload["hook"], "endpoint": payload["endpoint"]},
+        "attemptsMade": job.attempts,
+        "maxAttempts": job.limit or _MAX,
+        "timestamp": _ms(job.created if job.first_failed is None else job.first_failed),
+        "nextRetry": _ms(job.due),
+        "error": None if failure is None else {"message": failure.message, "code": failure.code},
+        "state": _OUT[job.state],
+    }
+    if line["state"] == "resolved":
+        line["resolvedAt"] = _ms(job.finished or job.updated)
+    line[EXTRA] = record.beside(job, ids=ids[1:] or None)
+    yield fields.joined(line, origin.get("fields") or {})
+
+
+def _ms(at: float) -> Raw:
+    number = round(at * 1000, 3)
+    return Raw(int(number) if number.is_integer() else number)
+
+
+FORMAT: Final = Format(
+    name="hooks", fits=fits, job=job, write=record.each(_write), group=group, names=names
+)

@@ -1,0 +1,41 @@
+"""The file that what cannot be read goes to, so that it can be mended and taken in again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def private(place: Path) -> Generator[IO[bytes]]:
+    """Write a file that only its owner may read; it appears whole and synced, or not at all."""
+    part = place.with_name(f"{place.name}.part-{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(place)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+class Quarantine(ExitStack):
+    """A file of bad records, made when the first goes there."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__()
+        self._place = place
+        self._file: IO[bytes] | None = None
+
+    def put(self, line: int, offset: int, reason: str, raw: bytes) -> None:
+        """Put a record aside: where it was, what is wrong with it, and every byte of it."""
+        self._file = self._file or self.enter_context(private(self._place))
+        text = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
+        value = {"line": line, "offset": offset, "reason": reason, "text": text}
+        self._file.write(json.dumps(value).encode() + b"\n")

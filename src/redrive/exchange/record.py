@@ -1,0 +1,351 @@
+"""What every format shares: how a record becomes a job, and what of a job no format can hold.
+
+That goes out in one more field, `redrive`, and is believed on the way back as long as the rest of the
+record agrees. So a job that came from a format and goes back to it is the same job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, cast
+
+from redrive import _ids, _json, redact
+from redrive._evolve import evolve
+from redrive.classify import tables
+from redrive.exchange import times
+from redrive.exchange.fields import Fields, Raw, cut, written
+from redrive.fingerprint import of_text
+from redrive.job import TERMINAL, Attempt, Category, Failure, Job, Reason, Resolution, State
+
+EXTRA: Final = "redrive"
+"""The field in which goes out what a format has no place for."""
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
+_UNFIT = re.compile(r"^\.|[^A-Za-z0-9._-]")
+_STATUS = re.compile(r"\b(?:HTTP|status|code)\D{0,12}([45]\d\d)\b|^([45]\d\d)\b", re.IGNORECASE)
+_MESSAGE, _TRACE, _WORD = 1900, 64_000, 100
+WORKER: Final = "import"
+_BEGINNING: Final = 0.0
+
+
+class Line(NamedTuple):
+    """One record: its compact text, what that means, and the name it stood under, if any."""
+
+    text: str
+    value: Fields
+    name: str = ""
+
+
+def _nobody(job: Job, why: str) -> None:
+    """Leave a job out without a word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What whoever imports or exports wants."""
+
+    handler: str | None = None
+    """Instead of the format's usual one."""
+    zone: times.Zone = times.no_zone
+    endpoints: Collection[str] | None = None
+    """The URLs that hooks may go to; None is every one."""
+    limit: int = _json.MAX_BYTES
+    now: float = _BEGINNING
+    skip: Callable[[Job, str], None] = _nobody
+    """Is told of each job that the format cannot hold, and why."""
+
+    def moment(self, value: Fields, *names: str) -> float | None:
+        """Give the first of these times that there is."""
+        for name in names:
+            if value.get(name) is not None:
+                try:
+                    return times.moment(value[name], self.zone)
+                except (ValueError, TypeError) as error:
+                    msg = f"{name} {error}"
+                    raise ValueError(msg) from error
+        return None
+
+    def needed(self, value: Fields, *names: str) -> float:
+        """Give the first of these times, one of which must be there."""
+        found = self.moment(value, *names)
+        if found is None:
+            msg = f"{names[0]} is missing"
+            raise ValueError(msg)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """How the records of one program look, and what they mean."""
+
+    name: str
+    fits: Callable[[Fields], bool]
+    """Whether a record has the shape of this format."""
+    job: Callable[[Sequence[Line], Asked], Job]
+    """Make a job of all the lines about it; ValueError says what is wrong."""
+    write: Callable[[Iterable[Job], Asked], Iterator[str]]
+    """Write jobs as lines."""
+    group: Callable[[Fields], str] | None = None
+    """What lines about one job have in common, where there may be many."""
+    names: Callable[[Job], Iterable[str]] | None = None
+    """The same of a stored job, and the ids it was known by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """One attempt that failed, as a record tells of it."""
+
+    at: float
+    failure: Failure
+    duration: float = 0.0
+
+
+def failing(
+    at: float | None,
+    message: str,
+    payload: str,
+    *,
+    kind: str = "",
+    code: str | None = None,
+    stack: str = "",
+    category: str = "",
+    duration: float = 0.0,
+) -> Failing:
+    """Tell of a failure that is known only as text; masked and bounded like any other."""
+    secrets = redact.secrets_of(payload)
+    message = _bounded(message, secrets, _MESSAGE)
+    kind, code = _bounded(kind, (), _WORD), None if code is None else _bounded(code, (), _WORD)
+    said = _category(category, code or "", kind, message)
+    cause = of_text(kind or "Error", message)
+    failure = Failure(
+        category=said,
+        why="as the imported record says",
+        type=kind,
+        message=message,
+        code=code,
+        traceback=_bounded(stack, secrets, _TRACE),
+        fingerprint=cause.fingerprint,
+        title=cause.title,
+    )
+    return Failing(at or _BEGINNING, failure, duration)
+
+
+def _bounded(text: str, secrets: Sequence[str], longest: int) -> str:
+    """Mask text and cut it so that doing it again changes nothing."""
+    text = redact.error_text(text, secrets, limit=4 * _TRACE)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _category(said: str, code: str, kind: str, message: str) -> Category:
+    """Find the category by a word, a code, a type or a status; else it is unknown."""
+    for word in (said, message):
+        if word in _CATEGORIES:
+            return Category(word)
+    found = tables.CODES.get(code) or tables.ERRNOS.get(code) or tables.CODES.get(message)
+    found = found or tables.STDLIB.get(f"builtins.{kind}")
+    status = _STATUS.search(code) or _STATUS.search(message)
+    if found is None and status is not None:
+        number = status[1] or status[2]
+        other = Category.PERMANENT if number < "500" else Category.TRANSIENT
+        found = tables.STATUSES.get(number, other)
+    return found or Category.UNKNOWN
+
+
+_CATEGORIES: Final = frozenset(Category)
+
+
+def made(
+    asked: Asked,
+    lines: Sequence[Line],
+    *,
+    format: str,  # noqa: A002 - the word for it
+    ident: str,
+    handler: str,
+    payload: str,
+    state: State,
+    created: float,
+    updated: float,
+    due: float | None = None,
+    reason: Reason | None = None,
+    detail: str = "",
+    attempts: int = 0,
+    failed: int | None = None,
+    limit: int = 0,
+    failings: Sequence[Failing] = (),
+    first_failed: float | None = None,
+    finished: float | None = None,
+    redrives: int = 0,
+    tags: tuple[str, ...] = (),
+    key: str | None = None,
+    origin: Mapping[str, object] | None = None,
+    is_same: Callable[[State], bool] = lambda _: True,
+) -> Job:
+    """Make the job that a record tells of; the last line may carry what we once added to it."""
+    failed = attempts if failed is None else failed
+    spent = min(failed, attempts)
+    last = failings[-1].failure if failings else None
+    due = max(created, updated if due is None else due)
+    history = _history(failings, failed, redrives)
+    job = Job(
+        id=_ids.id_of(created, f"{format}\0{ident}"),
+        handler=asked.handler or fit_name(handler),
+        lane=asked.handler or fit_name(handler),
+        payload=_json.compact(payload, max_bytes=asked.limit),
+        key=key_of(format, ident) if key is None else key,
+        created=created,
+        updated=updated,
+        due=due,
+        since=due,
+        state=state,
+        reason=reason,
+        detail=detail,
+        attempts=attempts,
+        spent={(last.category if last else Category.UNKNOWN).value: spent} if spent else {},
+        max_attempts=limit or None,
+        limit=limit,
+        redrives=redrives,
+        finished=finished if state in TERMINAL else None,
+        first_failed=first_failed,
+        failure=None if last is None else replace(last, traceback=""),
+        lease=history[-1].ordinal if history else 0,
+        folded=max(0, failed - len(history)),
+        tags=tags,
+        origin={"format": format, "id": ident, **(origin or {})},
+        history=history,
+    )
+    job = _with_extra(job, lines[-1].value.get(EXTRA), is_same)
+    return evolve(job, resolution=_resolution(job))
+
+
+def _history(failings: Sequence[Failing], failed: int, redrives: int) -> tuple[Attempt, ...]:
+    kept = failings[-failed:] if failed else failings
+    first = max(failed, len(kept)) - len(kept) + 1
+    return tuple(
+        Attempt(
+            ordinal=number,
+            number=number,
+            life=max(0, redrives - 1),
+            started=round(one.at - one.duration, 6),
+            duration=one.duration,
+            worker=WORKER,
+            outcome="failed",
+            failure=one.failure,
+        )
+        for number, one in enumerate(kept, first)
+    )
+
+
+def fit_name(text: str) -> str:
+    """Make a handler's name of any text."""
+    return _UNFIT.sub("_", text)[:64] or "_"
+
+
+def key_of(format: str, ident: str) -> str:  # noqa: A002
+    """Give the key under which a record is known: its format and its id."""
+    return visible(f"{format}:{ident}", format)
+
+
+def visible(key: str, format: str) -> str:  # noqa: A002
+    """Give a key that can travel in a header; one that cannot is known by its digest."""
+    if _KEY.fullmatch(key):
+        return key
+    return f"{format}:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def is_id(text: object) -> bool:
+    """Whether a text can be a job's id."""
+    return isinstance(text, str) and _ID.fullmatch(text) is not None
+
+
+def beside(job: Job, **more: object) -> Fields:
+    """Give what goes out in the field `redrive`."""
+    said: Fields = {
+        "id": job.id,
+        "state": "pending" if job.state is State.RUNNING else job.state.value,
+        "reason": job.reason,
+        "detail": job.detail or None,
+        "category": job.failure.category if job.failure else None,
+        "updated": job.updated,
+        "finished": job.finished,
+        "first_failed": job.first_failed,
+        "redrives": job.redrives or None,
+        "tried": job.history[-1].started if job.history else None,
+        **more,
+    }
+    return {name: found for name, found in said.items() if found is not None}
+
+
+def _with_extra(job: Job, said: object, is_same: Callable[[State], bool]) -> Job:
+    """Believe the field `redrive` as far as it agrees with the record."""
+    if not isinstance(said, dict):
+        return job
+    given = cast("Fields", said)
+    if is_id(given.get("id")):
+        job = evolve(job, id=given["id"])
+    state = given.get("state")
+    if state not in _STATES or state == State.RUNNING or not is_same(State(state)):
+        return job
+    numbers = ("updated", "finished", "first_failed", "redrives")
+    changes: Fields = {name: given.get(name) for name in numbers if name in given}
+    if job.failure is not None and given.get("category") in _CATEGORIES:
+        changes.update(_recategorised(job, Category(given["category"]), given.get("tried")))
+    job = evolve(job, **{"finished": None, **changes, "state": State(state)})
+    reason, detail = given.get("reason"), given.get("detail", "")
+    return evolve(
+        job,
+        reason=Reason(reason) if reason in _REASONS else None,
+        detail=detail if isinstance(detail, str) else "",
+    )
+
+
+def _recategorised(job: Job, category: Category, tried: object) -> Fields:
+    """Say of the last failure what the record has no place for: its category, and when it was."""
+    history = job.history
+    if history and history[-1].failure is not None:
+        failure = replace(history[-1].failure, category=category)
+        started = cast("float", history[-1].started if tried is None else tried)
+        history = (*history[:-1], replace(history[-1], failure=failure, started=started))
+    return {
+        "failure": replace(job.failure, category=category) if job.failure else None,
+        "history": history,
+        "spent": {category.value: sum(job.spent.values())} if job.spent else {},
+    }
+
+
+def _resolution(job: Job) -> Resolution | None:
+    if job.state is not State.RESOLVED or job.finished is None:
+        return None
+    return Resolution(actor=WORKER, reason=job.detail, at=job.finished, was=Reason.EXHAUSTED)
+
+
+_STATES: Final = frozenset(State)
+_REASONS: Final = frozenset(Reason)
+
+
+def origin_of(job: Job, format: str) -> Mapping[str, Any]:  # noqa: A002
+    """Give what is known of where a job came from, if it came from this format."""
+    origin = cast("Mapping[str, Any]", job.origin or {})
+    return origin if origin.get("format") == format else {}
+
+
+def members_of(job: Job) -> Fields:
+    """Give the members of a payload, each as the text it is."""
+    return {name: Raw(cut(job.payload, name)) for name in _json.loads(job.payload)}
+
+
+def each(write: Callable[[Job, Asked], Iterable[Fields]]) -> Callable[..., Iterator[str]]:
+    """Make of what writes one job what writes many; a job that does not fit is told of."""
+
+    def lines(jobs: Iterable[Job], asked: Asked) -> Iterator[str]:
+        for job in jobs:
+            try:
+                found = [written(one) for one in write(job, asked)]
+            except (LookupError, ValueError) as error:
+                asked.skip(job, str(error))
+            else:
+                yield from found
+
+    return lines

@@ -1,0 +1,130 @@
+"""Documents about rows that did not reach a warehouse: only of jobs that have been dead letters."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from redrive.exchange import fields, record, times
+from redrive.exchange.fields import Fields, Raw
+from redrive.exchange.record import EXTRA, Asked, Format, Line
+from redrive.job import Job, Reason, State
+
+_KNOWN: Final = {
+    "failureId": None,
+    "originalData": None,
+    "error": {"message": None, "stack": None},
+    "retryCount": None,
+    "createdAt": None,
+    "status": None,
+    "resolvedAt": None,
+    EXTRA: None,
+}
+_MAX: Final = 10
+_IN: Final = {
+    "failed": (State.DEAD, Reason.EXHAUSTED),
+    "retrying": (State.PENDING, None),
+    "resolved": (State.RESOLVED, Reason.RESOLVED),
+}
+_OUT: Final = {
+    State.DEAD: "failed",
+    State.PENDING: "retrying",
+    State.RUNNING: "retrying",
+    State.COMPLETED: "resolved",
+    State.RESOLVED: "resolved",
+}
+_AGAIN: Final = frozenset({State.PENDING, State.RUNNING, State.COMPLETED})
+"""Its counts are those of another life than the one it died in."""
+
+
+def fits(value: Fields) -> bool:
+    """Tell a document by its shape."""
+    return isinstance(value.get("originalData"), dict) and "status" in value
+
+
+def job(lines: Sequence[Line], asked: Asked) -> Job:
+    """Make a job of a document; what is being retried has begun another life."""
+    line = lines[-1]
+    value = line.value
+    status = value["status"]
+    if status not in _IN:
+        msg = f"status cannot be {status!r:.80}"
+        raise ValueError(msg)
+    state, reason = _IN[status]
+    died = asked.needed(value, "createdAt")
+    ended = asked.moment(value, "resolvedAt")
+    last = died if ended is None else max(died, ended)
+    payload = fields.cut(line.text, "originalData")
+    error = fields.inner(value, "error")
+    failed = fields.count(value, "retryCount", _MAX)
+    failing = record.failing(
+        died,
+        fields.text(error, "message", ""),
+        payload,
+        stack=fields.text(error, "stack", ""),
+    )
+    is_again = state is State.PENDING
+    return record.made(
+        asked,
+        lines,
+        format="sync",
+        ident=_ident(line),
+        handler="bigquery.sync",
+        payload=payload,
+        state=state,
+        reason=reason,
+        created=died,
+        updated=last,
+        attempts=0 if is_again else failed,
+        failed=failed,
+        limit=max(failed, _MAX),
+        failings=[failing],
+        first_failed=died,
+        finished=died if state is State.DEAD else last,
+        redrives=int(is_again),
+        origin={"fields": fields.rest(value, _KNOWN)},
+        is_same=lambda one: _OUT[one] == status,
+    )
+
+
+def _ident(line: Line) -> str:
+    """Give the document's name; one without is known by what is in it."""
+    named = line.value.get("failureId") or line.name
+    if isinstance(named, str) and named:
+        return named
+    told = [line.value["originalData"], line.value["createdAt"]]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:20]
+
+
+def _write(job: Job, asked: Asked) -> Iterable[Fields]:
+    del asked
+    was_dead = job.state is State.DEAD or job.redrives or job.state is State.RESOLVED
+    if not was_dead:
+        return
+    origin = record.origin_of(job, "sync")
+    last = next((one for one in reversed(job.history) if one.failure is not None), None)
+    failure = (last and last.failure) or job.failure
+    died = job.finished
+    if job.state is not State.DEAD and last is not None:
+        died = round(last.started + last.duration, 6)
+    document: Fields = {
+        "failureId": origin.get("id") or job.id,
+        "originalData": Raw(job.payload),
+        "error": {
+            "message": failure.message if failure else "",
+            "stack": failure.traceback if failure else "",
+        },
+        "retryCount": last.number if last and job.state in _AGAIN else job.attempts,
+        "createdAt": times.iso(job.updated if died is None else died),
+        "status": _OUT[job.state],
+        "resolvedAt": None,
+    }
+    if document["status"] == "resolved":
+        document["resolvedAt"] = times.iso(job.finished or job.updated)
+    document[EXTRA] = record.beside(job)
+    yield fields.joined(document, origin.get("fields") or {})
+
+
+FORMAT: Final = Format(name="sync", fits=fits, job=job, write=record.each(_write))

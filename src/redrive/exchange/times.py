@@ -1,0 +1,107 @@
+"""Times as other programs write them. One that names no zone is never guessed at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Any, Final, cast
+from zoneinfo import ZoneInfo
+
+from redrive.errors import UsageError
+
+Zone = Callable[[], tzinfo]
+_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
+_MILLISECONDS: Final = 1e11
+"""A number from here on counts milliseconds: as seconds it would be the year 5138."""
+
+
+class NaiveTime(UsageError):
+    """A time names no zone, and nobody said which one is meant."""
+
+
+def no_zone() -> tzinfo:
+    """Refuse to guess."""
+    msg = (
+        "a time in the file names no zone; say which one is meant: --assume-tz Asia/Tokyo "
+        "(or UTC, +09:00, local)"
+    )
+    raise NaiveTime(msg)
+
+
+def zone_of(name: str) -> tzinfo:
+    """Find a zone by the name a person gives: Asia/Tokyo, UTC, +09:00, or local."""
+    if name == "local":
+        return _Local()
+    if name.upper() in {"UTC", "Z"}:
+        return UTC
+    if found := _OFFSET.fullmatch(name):
+        away = timedelta(hours=int(found[2]), minutes=int(found[3]))
+        if away < timedelta(days=1):
+            return timezone(-away if found[1] == "-" else away)
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError) as error:
+        msg = f"{name!r} is no time zone known here; use one as Asia/Tokyo, UTC, +09:00 or local"
+        raise UsageError(msg) from error
+
+
+class _Local(tzinfo):
+    """The zone of this machine, with its summer times."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        """Ask the system."""
+        return None if moment is None else moment.replace(tzinfo=None).astimezone().utcoffset()
+
+    def dst(self, moment: datetime | None) -> timedelta | None:  # noqa: ARG002 - the base's
+        """Leave it to the offset."""
+        return None
+
+    def tzname(self, moment: datetime | None) -> str | None:  # noqa: ARG002
+        """Give its name."""
+        return "local"
+
+    def fromutc(self, moment: datetime) -> datetime:
+        """Ask the system."""
+        return moment.replace(tzinfo=UTC).astimezone().replace(tzinfo=self)
+
+
+def moment(value: object, zone: Zone) -> float:
+    """Read a time: ISO 8601, `{seconds, nanos}`, or a number of seconds or milliseconds."""
+    try:
+        if isinstance(value, str):
+            found = datetime.fromisoformat(value)
+            if found.tzinfo is None:
+                found = found.replace(tzinfo=zone())
+            return round((found - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds(), 6)
+        if isinstance(value, dict):
+            return _stamp(cast("dict[str, Any]", value))
+        if type(value) in (int, float):
+            number = cast("float", value)
+            return round(number / 1000 if abs(number) >= _MILLISECONDS else float(number), 6)
+    except (ValueError, ArithmeticError) as error:
+        msg = f"is no time: {value!r:.80}"
+        raise ValueError(msg) from error
+    msg = f"is no time: {value!r:.80}"
+    raise TypeError(msg)
+
+
+def _stamp(value: dict[str, Any]) -> float:
+    for seconds, nanos in (("seconds", "nanos"), ("seconds", "nanoseconds")):
+        for mark in ("", "_"):
+            if type(value.get(mark + seconds)) in (int, str):
+                part = value.get(mark + nanos) or 0
+                if type(part) is int:
+                    return round(int(value[mark + seconds]) + part / 1e9, 6)
+    msg = "it has no seconds and nanos"
+    raise ValueError(msg)
+
+
+def iso(at: float) -> str:
+    """Write a time with its zone, which is UTC."""
+    return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
+
+
+def naive(at: float, zone: Zone) -> str:
+    """Write a time as a clock on the wall of that zone shows it."""
+    return datetime.fromtimestamp(at, UTC).astimezone(zone()).replace(tzinfo=None).isoformat()

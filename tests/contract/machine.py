@@ -243,6 +243,26 @@ class StoreMachine(WatchedLife):
         assert self.store.acts(limit=1) == [moved.act]
         self.touched |= set(allowed)
 
+    @precondition(lambda self: self.model.jobs)
+    @rule(deed=st.sampled_from(["enlist", "release", "leave"]), run=st.integers(1, 2), which=picks)
+    def drive(self, deed: str, run: int, which: list[int]) -> None:
+        """A step of one of two runs, over the same jobs."""
+        ids = [*dict.fromkeys(self.nth(n) for n in which), "nobody"]
+        verb: Verb = "retry" if deed == "release" else "enlist"
+        tag = {"enlist": -run, "release": run, "leave": 0}[deed]
+        moved = self.store.move(ids, verb, make_act(verb), run=tag)
+        allowed = [one for one in ids if self.model.drive(deed, self.model.jobs.get(one), run)]
+        assert [job.id for job in moved.done] == allowed
+        self.touched |= set(allowed)
+        for one in (run, -run):
+            members = self.store.members(one, limit=100)
+            assert dict(members.states) == dict(self.model.members(one))
+            open_ones = {"pending", "dead", "resolved"}
+            tagged = [j.id for j in self.model.jobs.values() if j.run == one]
+            assert members.oldest == sorted(
+                job_id for job_id in tagged if self.model.jobs[job_id].state in open_ones
+            )
+
     def nth(self, n: int) -> str:
         ids = list(self.model.jobs)
         return ids[n % len(ids)]
@@ -261,6 +281,7 @@ class StoreMachine(WatchedLife):
         assert fits
         job.original = job.original or job.payload
         job.payload, job.edits = payload, job.edits + 1
+        self.model.leave_run(job)
 
     @rule(
         state=st.sampled_from(State),

@@ -39,6 +39,7 @@ class Belief:
     was: str | None = None
     edits: int = 0
     original: str | None = None
+    run: int | None = None
     ended: int = 0
     """How many claims ended with a record."""
 
@@ -48,6 +49,7 @@ class Belief:
             *(self.state, self.reason, self.attempts, dict(self.spent), self.crashes),
             *(self.redrives, self.lease, self.holder, self.due, self.finished, self.category),
             *(self.payload, self.original, self.edits, self.key, self.handler, self.lane),
+            self.run,
         )
 
 
@@ -58,6 +60,7 @@ def shown(job: Job) -> tuple[object, ...]:
         *(job.state.value, job.reason and job.reason.value, job.attempts, dict(job.spent)),
         *(job.crashes, job.redrives, job.lease, job.holder, job.due, job.finished, category),
         *(job.payload, job.original, job.edits, job.key, job.handler, job.lane),
+        job.run,
     )
 
 
@@ -159,7 +162,33 @@ class Model:
             job.state, job.reason, job.finished = "dead", job.was or "manual", now
         else:
             return False
+        self.leave_run(job)
         return True
+
+    def leave_run(self, job: Belief) -> None:
+        """Take a job out of the run it waits for, if it waits for one."""
+        job.run = None if (job.run or 0) < 0 else job.run
+
+    def drive(self, deed: str, job: Belief | None, run: int) -> bool:
+        """Apply a step of a run; whether the job allowed it."""
+        tag = 0 if job is None else job.run or 0
+        if job is None or (deed == "release" and tag != -run):
+            return False
+        if deed == "leave":
+            self.leave_run(job)
+        elif deed == "enlist":
+            if job.state in {"running", "completed"} or (tag < 0 and tag != -run):
+                return False
+            job.run = -run
+        elif self.move("retry", job, 0.0):
+            job.run = run
+        else:
+            return False
+        return True
+
+    def members(self, run: int) -> Counter[str]:
+        """How many jobs are tagged so, by state."""
+        return Counter(job.state for job in self.jobs.values() if job.run == run)
 
     def counts(self) -> Counter[tuple[str, str, str | None]]:
         return Counter((job.state, job.lane, self._category(job)) for job in self.jobs.values())

@@ -211,6 +211,7 @@ class Worker:
 
     def _run(self) -> None:
         with self._rest, self._leases:
+            self._try(self._chronicle.begin)
             while self._stopping is None:
                 self._try(self._steer)
                 self._mind_parent()

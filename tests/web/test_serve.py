@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -186,3 +187,44 @@ def test_a_bad_file_of_tokens_is_refused(shop: Shop, text: str) -> None:
     done = shop.run("serve", "--tokens", "tokens")
     assert done.exit_code == 2
     assert ACT not in done.output
+
+
+CERTIFICATES = Path(__file__).parents[1] / "delivery" / "certificates"
+
+
+def test_it_speaks_tls_and_goes_by_the_names_it_was_given() -> None:
+    good = str(CERTIFICATES / "good.pem")
+    words = ["--tls-cert", good, "--tls-key", good, "--allow-host", "hooks.example.org"]
+    with serving(*words) as (url, _):
+        assert url.startswith("https://127.0.0.1:")
+        context = ssl.create_default_context(cafile=str(CERTIFICATES / "authority.pem"))
+        with httpx.Client(verify=context, base_url=url) as client:
+            assert client.get("/healthz").status_code == 200
+            ours = client.get("/healthz", headers={"host": "hooks.example.org"})
+            assert ours.status_code == 200
+            other = client.get("/healthz", headers={"host": "other.example.org"})
+            assert other.status_code == 421
+
+
+def test_requests_are_logged_when_asked_without_their_tokens() -> None:
+    with serving("-v") as (url, process):
+        headers = {"authorization": f"Bearer {ACT}"}
+        httpx.get(f"{url}/api/v1/jobs?q=state:dead%0aX", headers=headers)
+        process.terminate()
+        said = process.communicate(timeout=20)[1]
+    (line,) = [one for one in said.splitlines() if "/api/v1/jobs" in one]
+    assert "GET /api/v1/jobs?q=state:dead%0aX" in line
+    assert "400" in line
+    assert ACT not in said
+
+
+def test_without_its_extra_it_says_what_to_install() -> None:
+    hide = (
+        "import sys; sys.modules.update(dict.fromkeys(['starlette', 'uvicorn']));"
+        "sys.argv[1:] = ['serve', '--no-auth']; from redrive.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", hide], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert "pip install 'redrive[web]'" in done.stderr

@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,6 +82,7 @@ def serve(
         raise click.UsageError("--tls-cert and --tls-key belong together")
     is_safe = behind_proxy or tls_cert is not None
     _check_address(host, auth=not no_auth, is_safe=is_safe)
+    _check_extra()
     known = None if no_auth else _tokens(face, token_file)
     hosts = {*web.LOOPBACK, *names, *([] if _is_everywhere(host) else [host])}
     with _app(face, app_name, verbose=verbose) as app:
@@ -131,6 +133,13 @@ def _check_address(host: str, *, auth: bool, is_safe: bool) -> None:
         raise Stop("not_safe", msg, hint=hint, exits=USAGE)
 
 
+def _check_extra() -> None:
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        msg = f"serving needs {' and '.join(missing)}: pip install 'redrive[web]'"
+        raise Stop("no_extra", msg, exits=FAILED)
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
@@ -162,11 +171,8 @@ def _listening(host: str, port: int) -> Generator[socket.socket]:
 def _run(
     site: Server, sock: socket.socket, cert: str | None, key: str | None, *, verbose: bool
 ) -> None:
-    try:
-        import uvicorn  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        msg = f"serving needs an extra: pip install 'redrive[web]' ({error})"
-        raise Stop("no_extra", msg, exits=FAILED) from error
+    import uvicorn  # noqa: PLC0415 - an extra
+
     config = uvicorn.Config(
         site,
         ssl_certfile=cert,
@@ -184,7 +190,9 @@ def _run(
     )
     server = uvicorn.Server(config)
     if verbose:
-        logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+        requests = logging.getLogger("uvicorn.access")
+        requests.setLevel(logging.INFO)
+        requests.addHandler(logging.StreamHandler(sys.stderr))
     # It heeds signals by itself and raises them again once it has ended; here that is enough.
     with heeding(lambda: None):
         asyncio.run(server.serve(sockets=[sock]))

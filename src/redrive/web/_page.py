@@ -47,7 +47,8 @@ how many connections one client may hold open: the server takes 200 in all.
 
 **Health.** `/healthz`: the process answers. `/readyz`: the store takes writes. `/api/v1/health`: the store \
 answers; with a token also counts, ages, workers and pauses, at most two seconds old. However many dead \
-letters there are, all three are green: a monitor for those is `redrive check`, or `/metrics`.
+letters there are, all three are green: a monitor for those is `redrive check`, or `/metrics`. Probes \
+that ask by address, as those of Kubernetes do, must send the header `Host: localhost`.
 
 **Limits.** Bodies are `application/json` of at most 1 MiB that arrive within 10 seconds, pages have at \
 most 200 entries, a request may take 30 seconds. What is unknown, in a query or a body, is refused, \

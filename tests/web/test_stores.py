@@ -1,0 +1,44 @@
+"""The API walks the same on every store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contract.kinds import KINDS, Kind, Place
+from kit import make_failure, make_job
+from redrive import Reason, Redrive, State
+from webkit import Web
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    kind: Kind = request.param
+    made = Place(kind, tmp_path)
+    yield made
+    made.remove()
+
+
+def test_from_submit_to_a_run(place: Place) -> None:
+    app = Redrive(place.open(), clock=place.clock)
+    dead = {"state": State.DEAD, "reason": Reason.EXHAUSTED, "failure": make_failure("transient")}
+    app.store.add([make_job(f"dead{n}", finished=1.0, **dead) for n in range(10, 13)])
+    app.handler("mail")(lambda **more: None)
+    web = Web(app)
+    made = web.post("/api/v1/jobs", {"handler": "mail", "payload": {"to": "ada"}, "tags": ["vip"]})
+    assert web.get("/api/v1/jobs", params={"q": "tag:vip"})["jobs"][0]["id"] == made["id"]
+    assert web.get("/api/v1/groups")["groups"][0]["jobs"] == 3
+    body = {"payload": {"to": "bob"}, "edits": 0}
+    assert web.post(f"/api/v1/jobs/{made['id']}/edit", body)["payload"] == {"to": "bob"}
+    plan = web.post("/api/v1/plans", {"verb": "retry", "q": "G1"})
+    done = web.post(f"/api/v1/plans/{plan['plan']}/carry-out", {"confirm": 3})
+    assert (done["done"], done["run"]) == (3, "R1")
+    app.run_due()
+    run = web.get("/api/v1/runs/R1")
+    assert (run["phase"], run["succeeded"]) == ("done", 3)
+    assert web.get("/api/v1/health")["counts"]["completed"] == 4
+    assert web.ask("GET", "/readyz", token=None).status_code == 200
+    acts = web.get("/api/v1/acts")["acts"]
+    assert [act["verb"] for act in acts] == ["retry", "edit", "submit"]

@@ -1,0 +1,108 @@
+"""Send sessions to a data warehouse, and have people told of what does not get there.
+
+A task that fails is tried again after 1, 2, 4 … 256 seconds; at the tenth failure it is a dead letter,
+and Slack and a mailbox hear of it, once for each cause. A refusal (400, 401, 403) is one at once:
+
+    $ python examples/sync.py tasks.jsonl      # {"userId": …, "sessionId": …, "tableName": …} a line
+    $ redrive work examples.sync:app           # tries again what is due
+    $ redrive groups                           # after an alert: look at it, mend it,
+    $ redrive retry G1                         # and drive one or all of them again
+
+Whom to tell stands in `redrive.toml`, in `[alerts.channels]`. SYNC_STORE names the store, and
+SYNC_DATASET the dataset. Needs `google-cloud-bigquery`.
+"""
+
+from __future__ import annotations
+
+import fileinput
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import redrive
+from redrive import Handler, Redrive, presets
+from redrive.alerts import Alerts, Channel
+
+NAME = "bigquery.sync"
+SECONDS = 30
+
+Insert = Callable[[str, dict[str, str], str], None]
+Sync = Handler[..., None]
+
+
+class Rejected(Exception):
+    """The warehouse took the request, but not the row."""
+
+    def __init__(self, table: str, why: list[dict[str, Any]]) -> None:
+        super().__init__(f"{table} does not take the row: {json.dumps(why)[:300]}")
+        # A row that does not fit never will; everything else is a matter of time.
+        self.status = 400 if any(one.get("reason") == "invalid" for one in why) else 503
+
+
+def warehouse() -> Any:
+    from google.cloud import bigquery  # noqa: PLC0415 - who only looks at dead letters needs none
+
+    return bigquery.Client()
+
+
+def insert(table: str, row: dict[str, str], key: str) -> None:
+    """Insert one row, once: `retry=None`, since it is the policy that retries.
+
+    The warehouse drops a row whose key it has seen, so that an answer that was lost does no harm.
+    """
+    target = f"{os.environ.get('SYNC_DATASET', 'sessions')}.{table}"
+    errors = warehouse().insert_rows_json(target, [row], row_ids=[key], retry=None, timeout=SECONDS)
+    if errors:
+        raise Rejected(table, errors[0]["errors"])
+
+
+def alerts(*channels: Channel) -> Alerts:
+    """Say it in the words of those who read it; of a task they see the session, nothing else."""
+    return Alerts(
+        *channels,
+        templates={NAME: "BigQuery同期が{attempts}回失敗しました: session={payload.sessionId}"},
+        types={NAME: "bigquery_sync_failure"},
+        fields=["sessionId"],
+    )
+
+
+def connect(store: str, insert: Insert = insert, **options: Any) -> tuple[Redrive, Sync]:
+    """Give the queue and the handler that sends one session."""
+    app = Redrive(store, policy=presets.SYNC, **{"alerts": alerts(), **options})
+
+    # Named as the tasks name them. They bring a count of their own; Redrive keeps the true one.
+    @app.handler(NAME)
+    def sync(userId: str, sessionId: str, tableName: str, retryCount: int = 0) -> None:  # noqa: ARG001, N803
+        insert(tableName, {"userId": userId, "sessionId": sessionId}, redrive.current().key)
+
+    return app, sync
+
+
+# Made here, so that `redrive work examples.sync:app` finds it; the file is opened on first use.
+app, sync = connect(os.environ.get("SYNC_STORE", "sync.db"))
+
+
+def read(files: list[str]) -> list[dict[str, Any]]:
+    """Read every task before the first is registered: a line that is no JSON stops us in time."""
+    if not files:
+        return []
+    with fileinput.input(files, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines if line.strip()]
+
+
+def main(files: list[str]) -> int:
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    tasks = read(files)
+    with app:
+        for task in tasks:
+            sync.submit(**task)
+        done = app.run_due()
+    print(json.dumps({"taken": done.taken, "synced": done.succeeded, "dead": done.died}))
+    return 1 if done.died else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

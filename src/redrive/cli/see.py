@@ -19,7 +19,7 @@ from redrive.documents import (
     job_document,
     scope_document,
 )
-from redrive.job import Category, Job
+from redrive.job import Act, Category, Job
 from redrive.looking import Count, Looking, Page
 
 _SHORT = columns(
@@ -218,12 +218,23 @@ def log(face: Face, /, limit: int, before: int | None, **asked: Any) -> None:
         "actor",
         "verb:word",
         "target",
+        "run:id",
         "done:number",
         "skipped:number",
         "reason",
     )
     rows: list[list[Cell]] = [
-        [a.number, When(a.at, now), a.actor, a.verb, a.target, a.done, a.skipped, a.reason]
+        [
+            a.number,
+            When(a.at, now),
+            a.actor,
+            a.verb,
+            a.target,
+            _run_of(a),
+            a.done,
+            a.skipped,
+            a.reason,
+        ]
         for a in acts
     ]
     parts: list[Part] = (
@@ -236,6 +247,11 @@ def log(face: Face, /, limit: int, before: int | None, **asked: Any) -> None:
         View([act_document(act) for act in acts], parts, {"limit": limit, "before": more}),
         then=f"redrive log --before {more}" if more else "",
     )
+
+
+def _run_of(act: Act) -> str | None:
+    run = act.detail.get("run")
+    return run if isinstance(run, str) else None
 
 
 def _found(app: Looking, selection: Selection, limit: int, cursor: str | None) -> Page:

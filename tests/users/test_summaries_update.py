@@ -23,6 +23,7 @@ def test_r_summaries_7_it_leaves_what_a_retry_by_the_store_leaves(service: Servi
     """Column by column: the trigger and `_transitions` must not drift apart."""
     for job_id in ("by-store", "by-update"):
         service.keep_dead(job_id, job_id)
+    service.app.store.move(["by-store", "by-update"], "enlist", make_act("enlist"), run=-3)
     before = time.time()
     done = service.app.store.move(["by-store"], "retry", make_act(target="by-store")).done
     assert service.retry("by-update") == 1

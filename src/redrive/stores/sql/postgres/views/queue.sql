@@ -31,7 +31,8 @@ BEGIN
     UPDATE {schema}.jobs
     SET state = 'pending', category = '', at = moment, reason = NULL, detail = '', due = moment,
         since = moment, updated = moment, finished = NULL, attempts = 0, spent = NULL, crashes = 0,
-        redrives = redrives + 1, resolution = NULL
+        redrives = redrives + 1, resolution = NULL,
+        run = CASE WHEN run < 0 THEN NULL ELSE run END  -- by hand it leaves the run it waits for
     WHERE id = OLD.job_id AND state = 'dead';
     IF NOT FOUND THEN
         RAISE NOTICE 'job % is % and stays as it is; only a dead letter is driven again', OLD.job_id,

@@ -1,0 +1,285 @@
+"""A5, R-SUMMARIES 6: what ops/ ships is well formed, speaks of what there is, and its check runs."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import logging
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from redrive import Redrive
+from redrive._duration import seconds
+from redrive.cli._face import Face
+from redrive.cli._root import root
+from redrive.logs import JsonFormatter
+from redrive.metrics import ALL
+from redrive.web.routes import ROUTES
+from workkit import until
+
+ROOT = Path(__file__).parents[2]
+OPS = ROOT / "ops"
+SPARE = 5
+"""Seconds that the supervisor gives its workers beyond their grace."""
+
+
+def read_yaml(name: str) -> Any:
+    return yaml.safe_load((OPS / name).read_text("utf-8"))
+
+
+def parsed(words: list[str]) -> dict[str, Any]:
+    """The options of a line as the real command reads them; an unknown one is an error."""
+    assert words[0] == "redrive" or words[0].endswith("/redrive"), words
+    top = click.Context(root, obj=Face())
+    found = root.get_command(top, words[1])
+    assert found is not None, words
+    return found.make_context(words[1], list(words[2:]), parent=top).params
+
+
+def check_worker(words: list[str], stops_after: float) -> None:
+    said = parsed(words)
+    assert said["log_format"] == "json"
+    assert seconds(said["grace"]) + SPARE < stops_after, "killed before its jobs may end"
+
+
+# Prometheus
+
+
+def rules() -> list[dict[str, Any]]:
+    (group,) = read_yaml("prometheus/redrive.rules.yml")["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+KNOWN = {
+    f"{name}_total" if one.kind == "counter" else name: set(one.labels) for name, one in ALL.items()
+}
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_a_rule_speaks_of_metrics_and_labels_that_there_are(rule: dict[str, Any]) -> None:
+    expr = rule["expr"]
+    names = set(re.findall(r"\bredrive_\w+", expr))
+    assert names
+    assert names <= KNOWN.keys()
+    labels = set().union(*(KNOWN[name] for name in names))
+    asked = re.findall(r"(?:by|on) \((\w+)\)", expr) + re.findall(r"[{,](\w+)=", expr)
+    words = " ".join(rule["annotations"].values())
+    assert {*asked, *re.findall(r"\$labels\.(\w+)", words)} <= labels
+    for one, other in ("()", "[]", "{}"):
+        assert expr.count(one) == expr.count(other)
+    assert rule["labels"]["severity"] in {"warning", "critical"}
+    assert words.count("{{") == words.count("}}")
+
+
+def test_no_two_rules_have_one_name() -> None:
+    names = [rule["alert"] for rule in rules()]
+    assert len(names) == len(set(names))
+
+
+# Google Cloud
+
+
+def death(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
+    """A dead letter as a worker logs it."""
+    app = Redrive("memory:")
+
+    @app.handler("mail", attempts=1, lane="post")
+    def mail() -> None:
+        raise ValueError("no")
+
+    mail.submit()
+    app.run_due()
+    (record,) = [one for one in caplog.records if getattr(one, "event", "") == "dead_letter"]
+    found: dict[str, Any] = json.loads(JsonFormatter().format(record))
+    return found
+
+
+def test_the_log_metric_counts_what_a_worker_logs_of_a_death(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "redrive")
+    metric = json.loads((OPS / "google" / "log-metric.json").read_text("utf-8"))
+    line = death(caplog)
+    level, *wanted = metric["filter"].split(" AND ")
+    assert level == "severity>=WARNING"
+    assert line["severity"] == "WARNING"
+    for one in wanted:
+        name, value = re.fullmatch(r'jsonPayload\.(\w+)="(\w+)"', one).groups()  # type: ignore[union-attr]
+        assert line[name] == value
+    extracted = {
+        key: line[re.fullmatch(r"EXTRACT\(jsonPayload\.(\w+)\)", how)[1]]  # type: ignore[index]
+        for key, how in metric["labelExtractors"].items()
+    }
+    assert extracted == {"lane": "post", "reason": "exhausted"}
+    described = metric["metricDescriptor"]
+    assert [one["key"] for one in described["labels"]] == list(extracted)
+    assert (described["metricKind"], described["valueType"]) == ("DELTA", "INT64")
+
+
+def test_the_alert_policy_watches_that_metric() -> None:
+    metric = json.loads((OPS / "google" / "log-metric.json").read_text("utf-8"))
+    policy = json.loads((OPS / "google" / "alert-policy.json").read_text("utf-8"))
+    (condition,) = policy["conditions"]
+    threshold = condition["conditionThreshold"]
+    name = f'metric.type="logging.googleapis.com/user/{metric["name"]}"'
+    assert threshold["filter"].startswith(name)
+    assert (threshold["comparison"], threshold["thresholdValue"]) == ("COMPARISON_GT", 0)
+    (aggregation,) = threshold["aggregations"]
+    labels = [f"metric.label.{one['key']}" for one in metric["metricDescriptor"]["labels"]]
+    assert set(aggregation["groupByFields"]) <= set(labels)
+    assert policy["combiner"] == "OR"
+    for line in re.findall(r"`(redrive [^`]*)`", policy["documentation"]["content"]):
+        parsed(shlex.split(line))
+
+
+# systemd
+
+
+def unit(name: str) -> configparser.ConfigParser:
+    found = configparser.ConfigParser(interpolation=None, strict=False)
+    found.optionxform = str  # type: ignore[method-assign,assignment]
+    found.read(OPS / "systemd" / name, "utf-8")
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(one.name for one in (OPS / "systemd").iterdir()))
+def test_a_unit_starts_a_command_that_there_is(name: str) -> None:
+    found = unit(name)
+    assert set(found.sections()) == {"Unit", "Service", "Install"}
+    assert found["Service"]["Restart"] == "always"
+    assert found["Service"]["User"] != "root"
+    words = shlex.split(found["Service"]["ExecStart"])
+    if words[1] == "work":
+        check_worker(words, float(found["Service"]["TimeoutStopSec"]))
+        # Its supervisor tells the workers: a signal to each of them as well would be one too many.
+        assert found["Service"]["KillMode"] == "mixed"
+    else:
+        assert parsed(words)["port"] == 9200
+
+
+# Docker and Kubernetes
+
+
+def dockerfile() -> dict[str, list[str]]:
+    """The lines of the Dockerfile by instruction."""
+    text = (OPS / "docker" / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("#"):
+            word, _, rest = line.partition(" ")
+            found.setdefault(word, []).append(rest.strip())
+    return found
+
+
+def compose() -> dict[str, Any]:
+    found: dict[str, Any] = read_yaml("docker/compose.yaml")["services"]
+    return found
+
+
+def test_the_image_is_made_of_files_that_there_are() -> None:
+    made = dockerfile()
+    assert set(made) <= {
+        *("FROM", "ENV", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "EXPOSE", "HEALTHCHECK", "CMD")
+    }
+    for line in made["COPY"]:
+        for source in line.split()[:-1]:
+            assert (ROOT / source).exists(), source
+    assert made["USER"] == ["redrive"]
+    assert made["EXPOSE"] == ["9200"]
+    (extras,) = re.findall(r"'\.\[([\w,]+)\]'", made["RUN"][0])
+    assert set(extras.split(",")) == {"postgres", "web", "metrics"}
+    served = parsed(json.loads(made["CMD"][0]))
+    assert (served["app_name"], served["port"]) == ("examples.summaries:app", 9200)
+
+
+def test_the_services_run_commands_that_there_are_and_are_checked_alike() -> None:
+    services = compose()
+    worker, serve = services["worker"], services["serve"]
+    stops_after = seconds(worker["stop_grace_period"])
+    check_worker(worker["command"], stops_after)
+    assert serve["ports"] == ["127.0.0.1:9200:9200"], "for this host only"
+    check = serve["healthcheck"]["test"]
+    (shown,) = re.findall(r"CMD (\[.*\])", dockerfile()["HEALTHCHECK"][0])
+    assert check == ["CMD", *json.loads(shown)]
+    assert "http://localhost:9200/api/v1/health" in check[-1]
+    for one in (worker, serve):
+        context = (OPS / "docker" / one["build"]["context"]).resolve()
+        assert context == ROOT
+        assert (context / one["build"]["dockerfile"]).exists()
+
+
+@contextmanager
+def serving(directory: Path) -> Iterator[int]:
+    """A real server on a free port of this host; gives the port."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    words = ["serve", "--store", str(directory / "jobs.db"), "--port", str(port)]
+    with Redrive(directory / "jobs.db") as app:
+        app.store.now()
+    tokens = {"REDRIVE_ACT_TOKEN": "a" * 30}
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "redrive", *words], env=os.environ | tokens, stderr=log
+        )
+    try:
+        until(lambda: b"serving on" in (directory / "log").read_bytes())
+        yield port
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def test_the_health_check_runs_by_itself(tmp_path: Path) -> None:
+    """The very command of the compose file, but for the port; no token is needed."""
+    kind, python, *words = compose()["serve"]["healthcheck"]["test"]
+    assert (kind, python) == ("CMD", "python")
+
+    def check(port: int) -> int:
+        here = [word.replace("localhost:9200", f"localhost:{port}") for word in words]
+        return subprocess.run([sys.executable, *here], check=False, capture_output=True).returncode
+
+    with serving(tmp_path) as port:
+        assert check(port) == 0
+    assert check(port) != 0
+
+
+def test_the_probes_ask_what_needs_no_token_and_by_a_name_that_is_known() -> None:
+    text = (OPS / "kubernetes" / "redrive.yaml").read_text("utf-8")
+    serve, service, worker = yaml.safe_load_all(text)
+    (container,) = serve["spec"]["template"]["spec"]["containers"]
+    said = parsed(container["args"])
+    assert container["ports"][0]["containerPort"] == said["port"] == 9200
+    assert service["metadata"]["name"] in said["names"]
+    free = {route.path for route in ROUTES if not route.right}
+    probes = {name: one["httpGet"] for name, one in container.items() if name.endswith("Probe")}
+    assert len(probes) == 3
+    assert probes["livenessProbe"]["path"] == "/healthz", "a full queue must not restart it"
+    for one in probes.values():
+        assert one["path"] in free
+        assert one["httpHeaders"] == [{"name": "Host", "value": "localhost"}]
+    (container,) = worker["spec"]["template"]["spec"]["containers"]
+    stops_after = worker["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    check_worker(container["args"], stops_after)
+
+
+def test_every_file_is_told_of() -> None:
+    told = (OPS / "README.md").read_text("utf-8") + (ROOT / "docs" / "metrics.md").read_text(
+        "utf-8"
+    )
+    for path in OPS.rglob("*"):
+        if path.is_file() and path.name != "README.md":
+            names = {path.name, f"{path.parent.name}/"}
+            assert any(name in told for name in names), path

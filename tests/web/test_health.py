@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,31 @@ def test_a_store_that_does_not_answer_is_503(web: Web, monkeypatch: pytest.Monke
     assert "gone" not in answer.text, "what is wrong with it is for the log"
 
 
+def test_a_store_that_says_nothing_is_503(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = threading.Event()
+    monkeypatch.setattr(health, "PATIENCE", 0.1)
+    for verb in ("counts", "notes", "note"):
+        monkeypatch.setattr(web.app.store, verb, lambda *_, **__: free.wait(30))
+    try:
+        for path in ["/api/v1/health", "/readyz"] * 6:  # more often than there are threads
+            assert web.ask("GET", path, token=None).status_code == 503
+            assert web.ask("GET", path, token=READ).status_code == 503
+        assert web.get("/healthz", token=None) == {"status": "ok"}
+    finally:
+        free.set()
+
+
+def test_a_server_that_is_away_is_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
+        place = f"postgresql://ada@127.0.0.1:{silent.getsockname()[1]}/jobs?connect_timeout=2"
+        with Redrive(place) as app:
+            web = Web(app)
+            answer = web.ask("GET", "/api/v1/health", token=None)
+            assert (answer.status_code, answer.json()) == (503, {"status": "unavailable"})
+            assert web.get("/healthz", token=None) == {"status": "ok"}
+
+
 def test_a_missing_store_is_503_and_comes_back(tmp_path: Path) -> None:
     place = tmp_path / "later.db"
     with Redrive(place, create=False) as app:
@@ -88,3 +115,11 @@ def test_readiness_means_that_writes_are_taken(tmp_path: Path, web: Web) -> None
         reader = Web(app)
         assert reader.ask("GET", "/readyz", token=None).status_code == 503
         assert reader.get("/api/v1/health", token=None) == {"status": "ok"}
+
+
+def test_metrics_are_for_those_who_may_read(web: Web) -> None:
+    answer = web.ask("GET", "/metrics", token=READ)
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    (line,) = [one for one in answer.text.splitlines() if 'state="dead"' in one and "pdf" in one]
+    assert line.endswith(" 1.0")
+    assert web.ask("GET", "/metrics", token=None).status_code == 401

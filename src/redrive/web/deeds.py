@@ -23,10 +23,9 @@ from redrive.job import Act, Group, Job
 from redrive.keeping import Options, check_key
 from redrive.redact import mask_text
 from redrive.web.call import Call, Document, Problem, Reply
-from redrive.web.health import pause_document
+from redrive.web.health import UNAVAILABLE, pause_document
 from redrive.worker.registry import check_name
 
-UNAVAILABLE = {"status": "unavailable"}
 PAGE = 50
 """How many of a thing a page has unless the caller says."""
 

@@ -22,11 +22,15 @@ from redrive.web.shapes import shape
 
 FRESH = 2.0
 """Seconds for which an answer serves everybody."""
+PATIENCE = 5.0
+"""Seconds after which a store that says nothing does not answer."""
 READY = "web:ready"
 """The note that is written to see that the store takes writes."""
 
 FAILURES = (RedriveError, OSError)
 """What a store that is down or away raises."""
+
+UNAVAILABLE: Document = {"status": "unavailable"}
 
 T = TypeVar("T")
 

@@ -25,9 +25,8 @@ from redrive._aio import Threads, hop
 from redrive._log import log
 from redrive.app import Redrive
 from redrive.errors import RedriveError, StoreError
-from redrive.web import guard
+from redrive.web import guard, health
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
-from redrive.web.health import Health
 from redrive.web.plans import Plans
 from redrive.web.reading import body_of, query_of, read
 from redrive.web.routes import ROUTES, Route
@@ -48,7 +47,7 @@ class Server:
         self._tokens = tokens
         self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
         self._deadline = deadline
-        self._plans, self._health = Plans(), Health(app)
+        self._plans, self._health = Plans(), health.Health(app)
         self._threads, self._probes = Threads(), Threads()
         by_path: dict[str, dict[str, Route]] = defaultdict(dict)
         for route in ROUTES:
@@ -109,10 +108,19 @@ class Server:
             body=body,
             text=text,
         )
+        return _response(route, await self._done(route, call))
+
+    async def _done(self, route: Route, call: Call) -> Document | Reply:
         if route.at_once:
-            return _response(route, route.does(call))
-        threads = self._threads if route.right else self._probes
-        return _response(route, await hop(threads, route.does, call))
+            return route.does(call)
+        if not route.may_fail:
+            return await hop(self._threads, route.does, call)
+        try:
+            async with asyncio.timeout(health.PATIENCE):
+                return await hop(self._probes, route.does, call)
+        except TimeoutError:
+            log.warning("the store has not answered for %g s", health.PATIENCE)
+            return Reply(health.UNAVAILABLE, 503)
 
 
 class _Place:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
@@ -17,6 +17,7 @@ from redrive import _duration, _json, config, presets, retention
 from redrive._aio import Threads, hop
 from redrive._clock import Clock, SystemClock
 from redrive._duration import Duration
+from redrive._legacy import opened
 from redrive._log import log
 from redrive.args import Arguments
 from redrive.desk import Desk
@@ -28,7 +29,7 @@ from redrive.keeping import Capture, Keeper, Options, Settings, check_key, who
 from redrive.looking import Mark
 from redrive.policy import Keep, Policy
 from redrive.selection import USUAL, Filters
-from redrive.stores import open_store, shown
+from redrive.stores import shown
 from redrive.stores.base import Count, Moved, Note, Page, Scope, Store
 from redrive.stores.report import Report
 from redrive.strategy import Rand
@@ -103,12 +104,13 @@ class Redrive(Desk):
         self._keep = keep or Keep()
 
         def opener() -> Store:
-            return open_store(
+            return opened(
                 self._where,
                 create=create,
                 read_only=read_only,
                 clock=clock,
                 allow_network=allow_network,
+                actor=settings.actor,
             )
 
         settings = Settings(
@@ -223,10 +225,17 @@ class Redrive(Desk):
         options = Options(key=check_key(key), tags=tuple(check_name(tag) for tag in tags))
         return Capture(self.keeper, name, text, options, reraise=reraise)
 
-    def run_due(self, *, ignore_backoff: bool = False, limit: int = 0) -> Pass:
+    def run_due(
+        self,
+        *,
+        ignore_backoff: bool = False,
+        limit: int = 0,
+        only: Collection[str] | None = None,
+    ) -> Pass:
         """Run what is due, each job once, in this thread; for scripts and cron.
 
-        `ignore_backoff` takes every pending job, whatever its wait, pauses too.
+        `ignore_backoff` takes every pending job, whatever its wait, pauses too. `only` names those
+        that may be run.
         """
         queued = self._queued()
         log.info("pass begins: %d queued", queued, extra={"event": "begins", "queued": queued})
@@ -237,8 +246,8 @@ class Redrive(Desk):
         self._watch()
         driver = Driver(turn.store, turn.bus, turn.holder)
         driver.tick()
-        tally = turn.run(ignore_waits=ignore_backoff, limit=limit)
-        while (not limit or tally.taken < limit) and (let_go := driver.tick()):
+        tally = turn.run(ignore_waits=ignore_backoff, only=only, limit=limit)
+        while only is None and (not limit or tally.taken < limit) and (let_go := driver.tick()):
             tally += turn.run(only=let_go, limit=limit and limit - tally.taken)
         driver.leave()
         self._watch()

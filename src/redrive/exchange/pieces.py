@@ -24,7 +24,7 @@ _STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _TOKEN = re.compile(rb"(?s:" + _STRING + rb")|[\[\]{}:,]|[^\s\[\]{}:,\"]+")
 _BRACKET = re.compile(rb"(?s:" + _STRING + rb")|[\[\]{}]")
 _SPACE = re.compile(rb"[ \t\r\n]*+")
-_OPEN, _CLOSE, _QUOTE = b"{[", b"}]", 0x22
+_OPEN, _QUOTE = frozenset(b"{["), 0x22
 
 Kind = Literal["list", "frame", "map"]
 

@@ -12,7 +12,7 @@ from redrive.exchange import fields, record, times
 from redrive.exchange.fields import Fields
 from redrive.exchange.pieces import Piece
 from redrive.exchange.record import EXTRA, Asked, Format, Line
-from redrive.job import Job, Reason, State
+from redrive.job import TERMINAL, Job, Reason, State
 
 if TYPE_CHECKING:
     from psycopg.rows import DictRow
@@ -56,6 +56,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     state, reason = _state(status, failed, most)
     created = asked.needed(value, "created_at")
     started, ended = asked.moment(value, "started_at"), asked.moment(value, "completed_at")
+    ended = ended if state in TERMINAL else None
     last = max(at for at in (created, started, ended) if at is not None)
     payload = f'{{"article_id":{fields.cut(line.text, "article_id")}}}'
     said = fields.text(value, "error_message", "")

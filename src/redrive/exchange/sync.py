@@ -54,7 +54,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
         raise ValueError(msg)
     state, reason = _IN[status]
     died = asked.needed(value, "createdAt")
-    ended = asked.moment(value, "resolvedAt")
+    ended = asked.moment(value, "resolvedAt") if status == "resolved" else None
     last = died if ended is None else max(died, ended)
     payload = fields.cut(line.text, "originalData")
     error = fields.inner(value, "error")

@@ -87,12 +87,12 @@ def moment(value: object, zone: Zone) -> float:
 
 
 def _stamp(value: dict[str, Any]) -> float:
-    for seconds, nanos in (("seconds", "nanos"), ("seconds", "nanoseconds")):
-        for mark in ("", "_"):
-            if type(value.get(mark + seconds)) in (int, str):
-                part = value.get(mark + nanos) or 0
-                if type(part) is int:
-                    return round(int(value[mark + seconds]) + part / 1e9, 6)
+    """Read a stamp in one of the ways in which a cloud's libraries write them."""
+    seconds: Any = value.get("seconds", value.get("_seconds"))
+    parts = (value.get(name) for name in ("nanos", "nanoseconds", "_nanoseconds"))
+    nanos = next((part for part in parts if part is not None), 0)
+    if type(seconds) in (int, str) and type(nanos) is int:
+        return round(int(seconds) + nanos / 1e9, 6)
     msg = "it has no seconds and nanos"
     raise ValueError(msg)
 

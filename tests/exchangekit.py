@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
+
+from redrive import Job, Redrive
+from redrive._intake import Told
+from redrive.exchange.record import Asked
+from redrive.exchange.times import zone_of
 
 Record = dict[str, Any]
 AT = 1_700_000_000
@@ -135,3 +141,34 @@ def file_of(name: str, *records: Record) -> bytes:
     if name == "articles":
         return json.dumps(queue(*records), ensure_ascii=False, indent=2).encode()
     return lines(*records)
+
+
+TOKYO = zone_of("Asia/Tokyo")
+
+
+def take(
+    data: bytes, app: Redrive | None = None, *, asked: Asked | None = None, **said: Any
+) -> tuple[Redrive, list[Told]]:
+    """Import a file, by default into an empty store in memory."""
+    app = app or Redrive("memory:")
+    asked = asked or Asked(zone=lambda: TOKYO)
+    return app, list(app.import_lines(io.BytesIO(data), asked=asked, **said))
+
+
+def out(app: Redrive, name: str) -> bytes:
+    """Export everything in a format."""
+    found = app.export_lines(app.each(), format=name, asked=Asked(zone=lambda: TOKYO))
+    return b"".join(line.encode() + b"\n" for line in found)
+
+
+def jobs(app: Redrive) -> dict[str, Job]:
+    """Every job with its history, by id."""
+    return {job.id: app.get(job.id) for job in app.each()}
+
+
+def only(data: bytes, **said: Any) -> Job:
+    """The one job of a file."""
+    app, told = take(data, **said)
+    assert [one.reason for one in told if one.fate == "bad"] == []
+    [job] = jobs(app).values()
+    return job

@@ -1,0 +1,154 @@
+"""A file of another program where a store is to be: taken in once, and kept beside it as `.legacy`.
+
+A script that used to keep its failed work in a file of its own changes to Redrive at the same path,
+and goes on with what was in it. The store appears by one rename, whole: a program that is killed in
+the middle finds its file as it was, and the next one begins again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from itertools import count, islice
+from pathlib import Path
+from typing import IO, Any, cast
+
+from redrive._clock import Clock
+from redrive._log import log
+from redrive.errors import StoreForeign
+from redrive.job import Act
+from redrive.stores import open_store
+from redrive.stores.base import Store
+
+_LOOKED_AT = 20
+"""Records at the beginning of a file, one of which must be known."""
+_OURS = b'{"redrive":"jsonl"'
+
+
+def opened(
+    url: str | os.PathLike[str] | Store,
+    *,
+    create: bool,
+    read_only: bool,
+    clock: Clock,
+    allow_network: bool,
+    actor: str,
+) -> Store:
+    """Open a store; a file of another program at its place becomes one, if we may make one there."""
+
+    def again() -> Store:
+        return open_store(
+            url, create=create, read_only=read_only, clock=clock, allow_network=allow_network
+        )
+
+    try:
+        return again()
+    except StoreForeign:
+        scheme, _, rest = str(url).partition(":")
+        if not create or read_only or scheme != "jsonl" or not adopt(Path(rest), clock, actor):
+            raise
+    return again()
+
+
+def adopt(path: Path, clock: Clock, actor: str) -> bool:
+    """Make a store of a file of another program; False if no record in it is known."""
+    from redrive.stores import _files  # noqa: PLC0415 - once in the life of a file
+
+    place = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - must not follow links
+    lock = _files.FileLock(place.with_name(f"{place.name}.lock"))
+    try:
+        with lock.held():
+            with place.open("rb") as file:
+                if file.read(len(_OURS)) == _OURS:
+                    return True  # another process was faster
+                name = _format_of(file)
+            if name is not None:
+                _replace(place, name, clock, actor)
+    finally:
+        lock.close()
+    return name is not None
+
+
+def _format_of(file: IO[bytes]) -> str | None:
+    """Name the format of the first record that is known; ours are none: they are for `import`."""
+    import json  # noqa: PLC0415
+
+    from redrive.exchange.detect import format_of  # noqa: PLC0415
+    from redrive.exchange.pieces import pieces  # noqa: PLC0415
+
+    file.seek(0)
+    for piece in islice(pieces(file), _LOOKED_AT):
+        try:
+            value: Any = json.loads(piece.raw)
+        except (ValueError, RecursionError):
+            continue
+        if (
+            isinstance(value, dict)
+            and (found := format_of(cast("dict[str, Any]", value))) is not None
+        ):
+            return found.name
+    return None
+
+
+def _replace(place: Path, name: str, clock: Clock, actor: str) -> None:
+    from redrive.stores import _files  # noqa: PLC0415
+    from redrive.stores.jsonl import JsonlStore  # noqa: PLC0415
+
+    aside = _kept_as(place)
+    part = place.with_name(f"{place.name}.adopting")
+    part.unlink(missing_ok=True)
+    store = JsonlStore(part, clock=clock, allow_network=True)  # the place itself was judged before
+    try:
+        fates = _take_in(store, aside)
+        act = Act(actor=actor, verb="import", target=str(aside), reason=f"a file of {name}")
+        store.record(replace(act, done=fates["added"], skipped=fates["bad"]))
+    finally:
+        store.close()
+    part.replace(place)
+    _files.sync_directory(place.parent)
+    part.with_name(f"{part.name}.lock").unlink(missing_ok=True)
+    log.warning(
+        "%s was a file of %s and is a store now: %d jobs taken in, %d records unreadable; "
+        "the file is kept as %s; times that name no zone were taken as local ones",
+        place,
+        name,
+        fates["added"],
+        fates["bad"],
+        aside,
+    )
+
+
+def _kept_as(place: Path) -> Path:
+    """Give the file its second name, under which it stays; what has that name is never lost."""
+    for number in count():
+        aside = place.with_name(f"{place.name}.legacy{f'-{number}' if number else ''}")
+        try:
+            aside.hardlink_to(place)
+        except FileExistsError:
+            if not aside.samefile(place):
+                continue
+        return aside
+    raise AssertionError  # count() has no end
+
+
+def _take_in(store: Store, file: Path) -> Counter[str]:
+    from redrive import _intake, config  # noqa: PLC0415
+    from redrive.exchange.quarantine import Quarantine  # noqa: PLC0415
+    from redrive.exchange.record import Asked  # noqa: PLC0415
+    from redrive.exchange.times import zone_of  # noqa: PLC0415
+
+    zone = zone_of("local")
+    urls = {str(one["url"]) for one in config.find().endpoints.values() if one.get("url")}
+    asked = Asked(zone=lambda: zone, endpoints=urls or None, now=store.now())
+    fates: Counter[str] = Counter()
+    with (
+        file.open("rb") as source,
+        Quarantine(file.with_name(f"{file.name}.bad")) as rest,
+    ):
+        for batch in _intake.stored(store, source, asked):
+            for told in batch:
+                fates[told.fate] += 1
+                if told.fate == "bad":
+                    rest.put(told.number, told.offset, told.reason, told.raw)
+    return fates

@@ -77,7 +77,8 @@ def night(url: str) -> Redrive:
 
 def draw(name: str, command: str, raw: bytes, width: int) -> None:
     """Draw what a terminal was sent; of a bar only how it looked last."""
-    shown = raw.decode().replace("\r\n", "\n")
+    shown = raw.decode().replace("\r\n", "\n").replace(__file__, "/srv/shop/billing.py")
+    shown = shown.replace(f"{Path.cwd()}", "/srv/shop")
     lines = [line.rpartition("\x1b[2K")[2] for line in shown.split("\n")]
     with Path(os.devnull).open("w") as nowhere:
         console = Console(record=True, width=width, file=nowhere, color_system="truecolor")

@@ -27,6 +27,7 @@ from redrive.cli._root import root
 from redrive.logs import JsonFormatter
 from redrive.metrics import ALL
 from redrive.web.routes import ROUTES
+from summarykit import new_database
 from workkit import until
 
 ROOT = Path(__file__).parents[2]
@@ -222,17 +223,19 @@ def test_the_services_run_commands_that_there_are_and_are_checked_alike() -> Non
 
 
 @contextmanager
-def serving(directory: Path) -> Iterator[int]:
-    """A real server on a free port of this host; gives the port."""
+def serving(directory: Path, database: str) -> Iterator[int]:
+    """The command of the image, on a free port of this host's loopback; gives the port."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    words = ["serve", "--store", str(directory / "jobs.db"), "--port", str(port)]
-    with Redrive(directory / "jobs.db") as app:
-        app.store.now()
-    tokens = {"REDRIVE_ACT_TOKEN": "a" * 30}
+    here = {"0.0.0.0": "127.0.0.1", "9200": str(port), "/data/tokens": str(directory / "tokens")}
+    name, *words = json.loads(dockerfile()["CMD"][0])
+    assert name == "redrive"
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "redrive", *words], env=os.environ | tokens, stderr=log
+            [sys.executable, "-m", "redrive", *(here.get(word, word) for word in words)],
+            env=os.environ | {"SUMMARIES_DATABASE": database},
+            cwd=ROOT,
+            stderr=log,
         )
     try:
         until(lambda: b"serving on" in (directory / "log").read_bytes())
@@ -243,7 +246,7 @@ def serving(directory: Path) -> Iterator[int]:
 
 
 def test_the_health_check_runs_by_itself(tmp_path: Path) -> None:
-    """The very command of the compose file, but for the port; no token is needed."""
+    """R-SUMMARIES 6: the commands of the image and of the compose file; no token is needed."""
     kind, python, *words = compose()["serve"]["healthcheck"]["test"]
     assert (kind, python) == ("CMD", "python")
 
@@ -251,7 +254,7 @@ def test_the_health_check_runs_by_itself(tmp_path: Path) -> None:
         here = [word.replace("localhost:9200", f"localhost:{port}") for word in words]
         return subprocess.run([sys.executable, *here], check=False, capture_output=True).returncode
 
-    with serving(tmp_path) as port:
+    with new_database() as database, serving(tmp_path, database) as port:
         assert check(port) == 0
     assert check(port) != 0
 

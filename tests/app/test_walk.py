@@ -213,6 +213,14 @@ def test_ignore_backoff_takes_everything_pending_pauses_too(app: Redrive) -> Non
     assert calls == [1]
 
 
+def test_a_pass_over_named_jobs_runs_no_other_and_obeys_waits(app: Redrive) -> None:
+    handler, calls = flaky(app, 0)
+    due, waits = handler.submit(1), handler.options(delay="1h").submit(2)
+    handler.submit(3)
+    assert app.run_due(only=[due.id, waits.id]).succeeded == 1
+    assert calls == [1]
+
+
 def test_a_paused_lane_waits_and_a_resumed_one_goes_on(app: Redrive, clock: ManualClock) -> None:
     """J9 by people; the acts are recorded."""
     handler, _ = flaky(app, 0)

@@ -76,13 +76,12 @@ def _item(job: Job, asked: Asked) -> Fields:
         "failure_timestamp": times.naive(at, asked.zone),
         "retry_count": max(most, retries) if is_dead else max(0, min(retries, most - 1)),
         "next_retry_time": times.naive(job.due, asked.zone),
-        "provider_failures": {},
         "max_retries": most,
         "created_at": times.naive(job.created, asked.zone),
         EXTRA: record.beside(job),
     }
-    kept: Fields = record.origin_of(job, "articles").get("fields") or {}
-    return fields.joined({k: v for k, v in item.items() if v != {} or k not in kept}, kept)
+    origin = record.origin_of(job, "articles")
+    return fields.joined(item, origin.get("fields", {"provider_failures": {}}))
 
 
 def write(jobs: Iterable[Job], asked: Asked) -> Iterator[str]:

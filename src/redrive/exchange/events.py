@@ -105,7 +105,8 @@ def _at(line: Line, asked: Asked) -> float:
 
 
 def _about(value: Fields) -> Fields:
-    return {name: value[name] for name in _ABOUT if name in value}
+    usual = {"source": value["event_type"], "parent_event_id": None, "tags": [], "importance": 3}
+    return {name: value.get(name, usual.get(name)) for name in _ABOUT}
 
 
 def _reason(status: str, retries: Fields) -> Reason | None:

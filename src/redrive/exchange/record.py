@@ -63,6 +63,8 @@ class Asked:
             if value.get(name) is not None:
                 try:
                     return times.moment(value[name], self.zone)
+                except times.NaiveTime:
+                    raise
                 except (ValueError, TypeError) as error:
                     msg = f"{name} {error}"
                     raise ValueError(msg) from error
@@ -288,8 +290,10 @@ def _with_extra(job: Job, said: object, is_same: Callable[[State], bool]) -> Job
     state = given.get("state")
     if state not in _STATES or state == State.RUNNING or not is_same(State(state)):
         return job
-    numbers = ("updated", "finished", "first_failed", "redrives")
+    numbers = ("created", "updated", "finished", "first_failed", "redrives")
     changes: Fields = {name: given.get(name) for name in numbers if name in given}
+    if "due" in given:
+        changes |= {"due": given["due"], "since": given["due"]}
     if job.failure is not None and given.get("category") in _CATEGORIES:
         changes.update(_recategorised(job, Category(given["category"]), given.get("tried")))
     job = evolve(job, **{"finished": None, **changes, "state": State(state)})

@@ -110,12 +110,12 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
         "error_message": job.failure.message if job.failure else None,
         "created_at": times.iso(job.created),
         "completed_at": None if job.finished is None else times.iso(job.finished),
-        EXTRA: record.beside(job),
+        EXTRA: record.beside(job, due=job.due),
     }
     ran = [one for one in job.history if one.worker != record.WORKER]
     if ran:
         row["started_at"] = times.iso(ran[-1].started)
-    yield fields.joined(row, origin.get("fields") or {"started_at": None})
+    yield fields.joined(row, origin.get("fields", {"started_at": None}))
 
 
 FORMAT: Final = Format(name="summaries", fits=fits, job=job, write=record.each(_write))

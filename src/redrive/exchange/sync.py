@@ -123,7 +123,7 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     }
     if document["status"] == "resolved":
         document["resolvedAt"] = times.iso(job.finished or job.updated)
-    document[EXTRA] = record.beside(job)
+    document[EXTRA] = record.beside(job, due=job.due, created=job.created)
     yield fields.joined(document, origin.get("fields") or {})
 
 

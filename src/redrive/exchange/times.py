@@ -79,6 +79,8 @@ def moment(value: object, zone: Zone) -> float:
         if type(value) in (int, float):
             number = cast("float", value)
             return round(number / 1000 if abs(number) >= _MILLISECONDS else float(number), 6)
+    except NaiveTime:
+        raise
     except (ValueError, ArithmeticError) as error:
         msg = f"is no time: {value!r:.80}"
         raise ValueError(msg) from error

@@ -1,0 +1,188 @@
+"""X1 to X5 at the command line: `redrive import` and `redrive export --format`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pgkit
+from exchangekit import MAKERS, article, file_of, hook, lines, row
+from ptykit import on_terminal
+from redrive.cli._face import Face
+from redrive.testing import ManualClock
+from shopkit import Shop
+
+TOKYO = ("--assume-tz", "Asia/Tokyo")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    monkeypatch.delenv("REDRIVE_STORE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    shop = Shop(tmp_path)
+    assert shop.run("init").exit_code == 0
+    return shop
+
+
+def said(shop: Shop, *words: str, stdin: str | None = None) -> tuple[int, dict[str, Any]]:
+    done = shop.run("import", *words, "--json", stdin=stdin)
+    document = json.loads(done.stdout)
+    return done.exit_code, document.get("data") or document
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_in_out_and_in_again_is_the_identity(place: Shop, name: str) -> None:
+    """X1, X2, X5: known by its shape, and a second time nothing changes."""
+    Path("f").write_bytes(file_of(name, *map(MAKERS[name], range(3))))
+    code, data = said(place, "f", *TOKYO)
+    assert (code, data["added"], data["bad"]) == (0, 3, 0)
+    assert said(place, "f", *TOKYO)[1]["known"] == 3
+    words = ("export", "--format", name, *TOKYO, "-o", "out")
+    assert place.run(*words).exit_code == 0
+    assert place.run("init", "--store", "jsonl:b.jsonl").exit_code == 0
+    code, data = said(place, "out", *TOKYO, "--store", "jsonl:b.jsonl")
+    assert (code, data["added"]) == (0, 3)
+    own = place.run("export").stdout
+    assert place.run("export", "--store", "jsonl:b.jsonl").stdout == own
+
+
+def test_one_file_may_hold_every_kind_of_record(place: Shop) -> None:
+    own = place.run("export").stdout.encode()
+    data = b"".join(lines(make(number)) for number in (1, 2) for make in MAKERS.values())
+    Path("f").write_bytes(data + own + b"what?\n")
+    code, told = said(place, "f", *TOKYO)
+    assert (code, told["added"], told["bad"]) == (6, 10, 1)
+    [bad] = map(json.loads, Path("f.bad").read_text().splitlines())
+    assert (bad["line"], bad["offset"], bad["text"]) == (11, len(data), "what?")
+    assert "not JSON" in bad["reason"]
+
+
+def test_strict_is_all_or_nothing(place: Shop) -> None:
+    """X1, F112."""
+    Path("f").write_bytes(lines(hook(1), hook(2)) + b"what?\n")
+    code, told = said(place, "f", "--strict")
+    assert (code, told["added"], told["left"], told["bad"]) == (6, 0, 2, 1)
+    assert place.run("list", "--ids").stdout == ""
+    Path("f").write_bytes(lines(hook(1), hook(2)))
+    code, told = said(place, "f", "--strict")
+    assert (code, told["added"]) == (0, 2)
+
+
+def test_strict_takes_nothing_in_when_a_key_is_another_jobs(place: Shop) -> None:
+    with place.app() as app:
+        app.handler("other")(lambda hook: None).options(key=hook(2)["jobId"]).submit(hook=1)
+    Path("f").write_bytes(lines(hook(1), hook(2)))
+    refused = place.run("import", "f", "--strict")
+    assert refused.exit_code == 4
+    assert hook(2)["jobId"] in refused.stderr
+    assert len(place.run("list", "--ids").stdout.split()) == 1
+    code, told = said(place, "f")
+    assert (code, told["added"], told["bad"]) == (6, 1, 1)
+
+
+def test_a_dry_run_counts_by_state_and_writes_nothing(place: Shop) -> None:
+    """X4."""
+    Path("f").write_bytes(lines(hook(1), hook(2, state="exhausted"), hook(3, state="resolved")))
+    before = set(place.names())
+    code, told = said(place, "f", "--dry-run", "--endpoint", "https://api.example/hooks")
+    assert (code, told["added"]) == (0, 3)
+    assert told["states"] == {"pending": 1, "completed": 1, "dead": 1}
+    assert set(place.names()) - {"redrive.db-shm", "redrive.db-wal"} == before
+
+
+def test_a_time_without_a_zone_stops_the_import(place: Shop) -> None:
+    """X4: exit 2, nothing taken in, and the way to say it."""
+    Path("f").write_bytes(file_of("articles", article()))
+    stopped = place.run("import", "f")
+    assert stopped.exit_code == 2
+    assert "--assume-tz" in stopped.stderr
+    assert place.run("list", "--ids").stdout == ""
+    assert place.run("import", "f", "--assume-tz", "Atlantis/Center").exit_code == 2
+    assert place.run("import", "f", "--assume-tz", "+09:00").exit_code == 0
+    assert place.run("export", "--format", "articles").exit_code == 2
+
+
+def test_on_a_terminal_the_zone_is_asked_for(place: Shop) -> None:
+    Path("f").write_bytes(file_of("articles", article(1), article(2)))
+    shown = on_terminal("import", "f", typed=b"Asia/Tokyo\n")
+    assert shown.code == 0
+    assert shown.text.count("Which one is meant") == 1
+    with place.app() as app:
+        assert {job.created for job in app.each()} == {1_700_000_000 - 1 - 9 * 3600}
+
+
+def test_hooks_go_to_configured_endpoints_only(place: Shop) -> None:
+    """R-HOOKS 9."""
+    Path("f").write_bytes(lines(hook(1)))
+    assert said(place, "f", "--dry-run")[1]["states"] == {"dead": 1}
+    Path("redrive.toml").write_text('[endpoints.api]\nurl = "https://api.example/hooks"\n')
+    assert said(place, "f", "--dry-run")[1]["states"] == {"pending": 1}
+
+
+def test_who_runs_them_can_be_said(place: Shop) -> None:
+    Path("f").write_bytes(lines(row(1)))
+    assert said(place, "f", "--handler", "summary.make")[0] == 0
+    assert place.run("export", "--handler", "summary.make").stdout.count("\n") == 1
+
+
+def test_jobs_that_a_format_cannot_hold_are_counted(place: Shop) -> None:
+    """X5."""
+    Path("f").write_bytes(lines(hook(1), row(1)))
+    said(place, "f")
+    done = place.run("export", "--format", "hooks", "-o", "out")
+    assert done.exit_code == 0
+    assert "left out, for hooks cannot hold them: 1" in done.stderr
+    assert len(Path("out").read_text().splitlines()) == 1
+
+
+def test_a_wrong_call_says_what_is_missing(place: Shop) -> None:
+    assert place.run("import").exit_code == 2
+    assert place.run("import", "f", "--table", "t").exit_code == 2
+    assert place.run("import", "f", "--format", "csv").exit_code == 2
+
+
+TABLE = """
+CREATE TABLE {name} (job_id bigserial PRIMARY KEY, article_id text NOT NULL, status text NOT NULL,
+    retry_count int NOT NULL DEFAULT 0, max_retries int NOT NULL DEFAULT 3, error_message text,
+    created_at {kind} NOT NULL DEFAULT now(), started_at {kind}, completed_at {kind}, note jsonb);
+INSERT INTO {name} (article_id, status, retry_count, error_message, note) VALUES
+    ('a1', 'pending', 0, NULL, NULL), ('a2', 'running', 1, 'timed out', NULL),
+    ('a3', 'failed', 3, 'timed out', NULL), ('a3', 'dead_letter', 3, 'timed out', '{{"n": 1}}'),
+    ('a4', 'completed', 1, 'timed out', NULL), ('a5', 'lost', 0, NULL, NULL);
+"""
+
+
+@pytest.mark.parametrize("kind", ["timestamptz", "timestamp"])
+def test_a_table_of_jobs_comes_in(place: Shop, kind: str) -> None:
+    """R-SUMMARIES 8: from an existing table, into another store or beside it."""
+    name = pgkit.fresh_name()
+    place.clock = ManualClock(2_000_000_000)
+    with pgkit.connect() as db:
+        db.execute(TABLE.format(name=name, kind=kind).encode())
+        words = ("--table", f"public.{name}", "--from", pgkit.url_of())
+        if kind == "timestamp":
+            assert place.run("import", *words).exit_code == 2
+        code, told = said(place, *words, "--assume-tz", "UTC")
+        assert (code, told["added"], told["bad"]) == (6, 5, 1)
+        assert told["states"] == {"pending": 2, "completed": 1, "dead": 2}
+        assert said(place, *words, "--assume-tz", "UTC")[1]["known"] == 5
+        assert json.loads(Path(f"public.{name}.bad").read_text())["line"] == 6
+        assert db.execute(f"SELECT count(*) FROM {name}".encode()).fetchone() == (6,)
+        db.execute(f"DROP TABLE {name}".encode())
+    exported = place.run("export", "--format", "summaries").stdout
+    assert '"note":{"n":1}' in exported
+    gone = place.run("import", *words)
+    assert (gone.exit_code, name in gone.stderr) == (5, True)
+
+
+@pytest.mark.parametrize("name", ["x; DROP TABLE y", 'a"b', "a.b.c", ""])
+def test_a_table_s_name_is_a_name(place: Shop, name: str) -> None:
+    words = ("--table", name, "--from", "postgresql://nowhere.invalid/x")
+    assert place.run("import", *words).exit_code == 2
+
+
+def test_a_face_without_an_endpoint_is_fine() -> None:
+    assert Face().config.endpoints == {}

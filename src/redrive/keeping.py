@@ -141,7 +141,7 @@ class Keeper:
         with self._lock:
             store, self._store = self._store, None
         if store is not None:
-            counters.of(store).write_last(store)
+            counters.finish(store)
             store.close()
 
     def draft(self, entry: Entry, payload: str, options: Options) -> Job:

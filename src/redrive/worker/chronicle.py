@@ -22,7 +22,7 @@ class Chronicle:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._said = Counter(site.counters.ever)
+        self._said = site.counters.ever()
         self._next = 0.0
         self._empty_at = self._said["taken"]
         """How many had been taken when the queue was last found empty."""
@@ -36,7 +36,7 @@ class Chronicle:
 
     def tick(self) -> None:
         """Say what came of them since the last time, and whether none is left."""
-        ever = Counter(self._site.counters.ever)
+        ever = self._site.counters.ever()
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _SUM_EVERY
             self._sum_up(ever - self._said)

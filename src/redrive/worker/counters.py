@@ -15,14 +15,13 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from redrive import _ids
 from redrive._log import log
 from redrive.errors import StoreError
-from redrive.job import Completed, Dead, Job, Settlement
+from redrive.job import Completed, Dead, Job, Retry, Settlement
 from redrive.stores.base import Store
 
 EVERY = 10.0
@@ -47,8 +46,12 @@ class Counters:
     def __init__(self) -> None:
         self._forget()
 
+    def _mind_fork(self) -> None:
+        """Start afresh in a forked child: it must not add what its parent counted."""
+        if self._pid != os.getpid():
+            self._forget()
+
     def _forget(self) -> None:
-        """Start afresh: a forked child must not add what its parent counted."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
@@ -58,26 +61,30 @@ class Counters:
         self._name = _ids.new_holder()
         self._number = 0
         self._next = time.monotonic() + EVERY
-        self.ever: Counter[str] = Counter()
-        """For the log: taken, succeeded, failed and died since the process began."""
+        self._ever: Counter[type] = Counter()
 
     def count(self, job: Job, settlement: Settlement) -> None:
         """Count a settlement that is true; a claim that was given back is none."""
         if settlement.attempt is None:
             return
-        if self._pid != os.getpid():
-            self._forget()
-        keys, ever = list(_keys(job, settlement)), _outcomes(settlement)
+        self._mind_fork()
+        keys = _keys(job, settlement)
         with self._lock:
             for key in keys:
-                self._new[key] += 1
+                self._new[key] += 1.0
             if settlement.attempt.outcome != "crashed":  # nobody saw when that ended
-                self._new["seconds", job.lane] += settlement.attempt.duration
-            for word in ever:
-                self.ever[word] += 1
+                self._new["seconds", job.lane] += max(0.0, settlement.attempt.duration)
+            self._ever[type(settlement.verdict)] += 1
+
+    def ever(self) -> Counter[str]:
+        """Say for the log how many were taken, succeeded, failed and died since the process began."""
+        succeeded, retried, died = (self._ever[kind] for kind in (Completed, Retry, Dead))
+        failed = retried + died
+        return Counter(taken=succeeded + failed, succeeded=succeeded, failed=failed, died=died)
 
     def write(self, store: Store) -> None:
         """Add what is new to the note; what could not be added is kept for the next time."""
+        self._mind_fork()
         with self._writing:
             self._next = time.monotonic() + EVERY
             if not self._batch:
@@ -121,26 +128,33 @@ def of(store: Store) -> Counters:
     return _known.get(store) or _known.setdefault(store, Counters())
 
 
+def finish(store: Store) -> None:
+    """Add what is left before a store is closed."""
+    if found := _known.get(store):
+        found.write_last(store)
+
+
 def total(store: Store) -> Counts:
     """Give what all processes counted up to their last sign of life."""
     return _read(store)[1]
 
 
-def _keys(job: Job, settlement: Settlement) -> Iterator[Key]:
-    attempt, before = settlement.attempt, settlement.claim.job
+def _keys(job: Job, settlement: Settlement) -> list[Key]:
+    attempt, before, verdict = settlement.attempt, settlement.claim.job, settlement.verdict
     assert attempt is not None  # noqa: S101 - the caller looked
     lane = job.lane
-    yield "attempts", lane, attempt.outcome
+    keys: list[Key] = [("attempts", lane, attempt.outcome)]
     if attempt.outcome != "crashed":
-        yield "bucket", lane, LE[bisect_left(BUCKETS, attempt.duration)]
+        keys.append(("bucket", lane, LE[bisect_left(BUCKETS, attempt.duration)]))
     if attempt.failure is not None and before.first_failed is None:
-        yield "captured", lane
-    if isinstance(settlement.verdict, Dead):
-        yield "dead", lane, str(job.reason)
-    if (before.run or 0) > 0 and isinstance(settlement.verdict, Completed | Dead):
-        yield "run_jobs", "failed" if isinstance(settlement.verdict, Dead) else "succeeded"
+        keys.append(("captured", lane))
+    if isinstance(verdict, Dead):
+        keys.append(("dead", lane, str(job.reason)))
+    if before.run is not None and before.run > 0 and isinstance(verdict, Completed | Dead):
+        keys.append(("run_jobs", "failed" if isinstance(verdict, Dead) else "succeeded"))
     if lane == _ALERT:
-        yield "alerts", _channel(job), "failed" if attempt.failure else "sent"
+        keys.append(("alerts", _channel(job), "failed" if attempt.failure else "sent"))
+    return keys
 
 
 def _channel(job: Job) -> str:
@@ -148,16 +162,6 @@ def _channel(job: Job) -> str:
         return str(json.loads(job.payload)["channel"])
     except (ValueError, TypeError, KeyError):
         return ""
-
-
-def _outcomes(settlement: Settlement) -> Iterable[str]:
-    match settlement.verdict:
-        case Completed():
-            return "taken", "succeeded"
-        case Dead():
-            return "taken", "failed", "died"
-        case _:
-            return ("taken", "failed") if settlement.attempt else ()
 
 
 def _read(store: Store) -> tuple[int, Counts, dict[str, int]]:

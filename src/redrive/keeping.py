@@ -80,7 +80,7 @@ def who() -> str:
     """Name the person at this program, for the record of acts."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):
+    except (ImportError, KeyError, OSError):  # ImportError: Windows, when nothing names the user
         return "unknown"
 
 

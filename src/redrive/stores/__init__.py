@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,12 @@ def open_store(
 
 
 def _file_store(scheme: str) -> type[JsonlStore | SqliteStore]:
+    if find_spec("fcntl") is None:
+        msg = (
+            f"a {scheme}: store needs the file locks of Linux and macOS, which this system does not "
+            "have; use postgresql://…, or memory: for tests"
+        )
+        raise UsageError(msg)
     if scheme == "jsonl":
         from redrive.stores.jsonl import JsonlStore  # noqa: PLC0415
 

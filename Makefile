@@ -17,7 +17,7 @@ PYTEST_ARGS ?=
 COMPILE_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sdk check fmt bench rigs rigs-short requirements build clean
+.PHONY: help demo test test-sdk check fmt bench rigs rigs-short requirements pages build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,11 @@ requirements: $(STAMP) ## Recompile requirements/*.txt (COMPILE_ARGS=--upgrade f
 		--generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--strip-extras --allow-unsafe $(COMPILE_ARGS) \
 		--output-file requirements/$$one.txt requirements/$$one.in || exit 1; done
+
+pages: $(STAMP) ## Write the pages anew that are made from code and tests
+	$(BIN)/python -m redrive.cli._page > docs/cli.md
+	$(BIN)/python -m redrive.web._page > docs/api.md
+	$(BIN)/python docs/reference/requirements.py
 
 build: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation

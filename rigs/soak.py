@@ -10,7 +10,7 @@ sleeps; some of that while it holds the store's lock. Threads of the rig submit 
 what, who was told that it is completed, and when each submit was accepted, is written down outside
 the store. In the end every job must be completed, or dead of three crashes; no job was completed
 twice; every further execution of a job has a crash in the job's history; and every 10 s accepted a
-submit and started a job.
+submit and started a job (A6, T5).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Coroutines that submit at the same time share a write, and nothing else."""
+"""Coroutines that submit at the same time share a write, and nothing else (J3)."""
 
 from __future__ import annotations
 

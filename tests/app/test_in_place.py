@@ -1,4 +1,4 @@
-"""Running in place: try_now and capture keep what fails, and store nothing else."""
+"""Running in place: try_now and capture keep what fails, and store nothing else (J1)."""
 
 from __future__ import annotations
 

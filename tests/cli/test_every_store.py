@@ -1,4 +1,4 @@
-"""Looking after a store is the same on every kind of store."""
+"""Looking after a store is the same on every kind of store (T1)."""
 
 from __future__ import annotations
 

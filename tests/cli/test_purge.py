@@ -1,4 +1,4 @@
-"""F114: finished jobs are removed for good only as previewed, and only after the number was typed."""
+"""C3, F114: finished jobs are removed for good only as previewed, and only after the number was typed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command works without rich, on a narrow terminal, in a pipe, and with nobody to read it."""
+"""Every command works without rich, on a narrow terminal, in a pipe, and with nobody to read it (C1)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SETTINGS = settings(
 
 @pytest.mark.timeout(max(300, STEPS))
 def test_every_store_lives_as_the_model_says(kind: Kind) -> None:
-    """M2, M5, M6, M7: no job lost, one live lease, one record an ended claim, only TRANSITIONS."""
+    """T1, M2, M5, M6, M7: no job lost, one live lease, one record an ended claim, only TRANSITIONS."""
     machine = machine_for(kind)
     lives = max(1, STEPS // LIFE) if STEPS else SHORT.get(kind.name, OTHERS)
     run_state_machine_as_test(machine, settings=settings(SETTINGS, max_examples=lives))

@@ -1,4 +1,4 @@
-"""The judgement of addresses and URLs by itself: what may be reached, and what a list allows."""
+"""The judgement of addresses and URLs by itself: what may be reached, and what a list allows (H4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listening to PostgreSQL: through lost connections, poolers and servers that are away (F30)."""
+"""Listening to PostgreSQL: through lost connections, poolers and servers that are away (F30, T4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection breaks while COMMIT is on its way: no verb guesses what became of it (F27)."""
+"""The connection breaks while COMMIT is on its way: no verb guesses what became of it (F27, T5)."""
 
 from __future__ import annotations
 

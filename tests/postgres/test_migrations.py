@@ -1,4 +1,4 @@
-"""Migrations: each step with its record or not at all; older and newer programs side by side."""
+"""Migrations: each step with its record or not at all; older and newer programs side by side (T7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many sessions at once: none gets more than it asked for, none what another has (F29, F31)."""
+"""Many sessions at once: none gets more than it asked for, none what another has (F29, F31, T4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server goes away and comes back: nothing acknowledged is lost, nothing is done twice (F26, F28)."""
+"""The server goes away and comes back: nothing acknowledged is lost, nothing is done twice (F26, F28, T5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing outlives a transaction in a session, so a pooler in transaction mode may stand between."""
+"""Nothing outlives a transaction in a session, so a pooler in transaction mode may stand between (T4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only the database's clock counts: a worker's may say what it likes (F55)."""
+"""Only the database's clock counts: a worker's may say what it likes (F55, T4)."""
 
 from __future__ import annotations
 

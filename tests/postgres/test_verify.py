@@ -1,4 +1,4 @@
-"""What verify finds, and how the server's errors read."""
+"""What verify finds, and how the server's errors read (T7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 of the command line and of the worker in mid-run; the run goes on, its counts are right."""
+"""kill -9 of the command line and of the worker in mid-run; the run goes on, its counts are right (C3)."""
 
 from __future__ import annotations
 

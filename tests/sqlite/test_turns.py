@@ -1,4 +1,4 @@
-"""Many who want to write: everyone gets a turn, waits are bounded, and one failure is one failure."""
+"""Many who want to write: everyone gets a turn, waits are bounded, and one failure is one failure (T3)."""
 
 from __future__ import annotations
 

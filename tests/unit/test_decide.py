@@ -107,6 +107,7 @@ BY_HALF = {  # with the random source in the middle of its window
 @pytest.mark.parametrize("name", BY_HALF)
 @pytest.mark.parametrize("category", [c for c in Category if c is not Category.CRASH])
 def test_the_waits_of_every_named_preset_are_exact(name: str, category: Category) -> None:
+    """P8."""
     waits, end = walk(PRESETS[name], category)
     if name in {"SYNC", "EVENTS"} and category in HOPELESS:
         assert (waits, end) == ([], Dead(Reason.PERMANENT, f"because of {category}"))
@@ -134,6 +135,7 @@ def test_the_waits_of_every_named_preset_are_exact(name: str, category: Category
 def test_the_windows_of_every_named_preset_are_exact(
     policy: Policy, windows: list[tuple[float, float]]
 ) -> None:
+    """P8."""
     low, _ = walk(policy, "transient", rand=lowest)
     high, _ = walk(policy, "transient", rand=highest)
     assert low == pytest.approx([window[0] for window in windows])
@@ -141,6 +143,7 @@ def test_the_windows_of_every_named_preset_are_exact(
 
 
 def test_hooks_at_its_cap_waits_3570_to_3600() -> None:
+    """P8, P3."""
     strategy = HOOKS.rule(Category.TRANSIENT).wait
     assert strategy is not None
     assert strategy.calculate_backoff(4) == 960.0

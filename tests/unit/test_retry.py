@@ -1,4 +1,4 @@
-"""Retrying in place: as the policy says, by the kind of error, with nothing else changed."""
+"""Retrying in place: as the policy says, by the kind of error, with nothing else changed (P7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API walks the same on every store."""
+"""The API walks the same on every store (T1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a worker is killed, its children die with all that they started (F43)."""
+"""When a worker is killed, its children die with all that they started (F43, J4)."""
 
 from __future__ import annotations
 

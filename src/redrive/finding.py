@@ -24,7 +24,7 @@ def meant(
     Groups and filters mean the states of USUAL unless a state is named. However many jobs there are,
     all are looked at: a deed has no bound that people do not see.
     """
-    wanted = read(targets, filters)
+    wanted = read(targets, filters, USUAL[verb])
     if wanted.is_empty:
         msg = "say which jobs: ids, a group such as G7, or filters (state=, handler=, …)"
         raise UsageError(msg)

@@ -144,8 +144,13 @@ class Wanted:
         return lambda job: all(check(job) for check in checks)
 
 
-def read(targets: Iterable[Target], filters: Filters) -> Wanted:
-    """Read the words of a selection and its filters; all must hold, groups are alternatives."""
+def read(
+    targets: Iterable[Target], filters: Filters, usual: Iterable[State] = tuple(State)
+) -> Wanted:
+    """Read the words of a selection and its filters; all must hold, groups are alternatives.
+
+    `usual` are the states from which `-state:` takes away, where none is named.
+    """
     wanted = Wanted(filters=Filters(**filters))
     said: list[Target] = [*targets, wanted.filters.pop("match", "")]
     terms: list[Term] = []
@@ -156,7 +161,7 @@ def read(targets: Iterable[Target], filters: Filters) -> Wanted:
             wanted.groups.append(target.number)
         else:
             terms += selector.parse(target)
-    _take_terms(wanted, terms)
+    _take_terms(wanted, terms, usual)
     if wanted.ids and (wanted.groups or wanted.filters or wanted.terms):
         msg = "give ids, or groups and filters, not both: an id already says which job is meant"
         raise UsageError(msg)
@@ -167,10 +172,10 @@ def read(targets: Iterable[Target], filters: Filters) -> Wanted:
     return wanted
 
 
-def _take_terms(wanted: Wanted, terms: list[Term]) -> None:
+def _take_terms(wanted: Wanted, terms: list[Term], usual: Iterable[State]) -> None:
     states = [term for term in terms if term.name == "state"]
     if states:
-        _take_states(wanted.filters, states)
+        _take_states(wanted.filters, states, usual)
     for term in terms:
         for value in term.values:
             if term.name == "category":
@@ -187,7 +192,7 @@ def _take_terms(wanted: Wanted, terms: list[Term]) -> None:
             wanted.terms.append(term)
 
 
-def _take_states(filters: Filters, terms: list[Term]) -> None:
+def _take_states(filters: Filters, terms: list[Term], usual: Iterable[State]) -> None:
     """Add the states that are named; those that are named with a minus are taken away."""
     said = {
         minus: {
@@ -198,7 +203,7 @@ def _take_states(filters: Filters, terms: list[Term]) -> None:
         }
         for minus in (False, True)
     }
-    named = said[False] or set(State)
+    named = said[False] or _states(filters.get("state", usual))
     if "state" in filters:
         named &= _states(filters["state"])
     filters["state"] = sorted(named - said[True])

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from redrive._duration import seconds
+from redrive.cli._errors import NOTHING, Stop
 from redrive.errors import JobNotFound, UsageError
 from redrive.job import Category, State
 from redrive.selection import Filters, read
@@ -76,14 +77,15 @@ def with_filters(function: Function) -> Function:
     return function
 
 
-def selection_of(said: dict[str, Any]) -> Selection:
+def selection_of(said: dict[str, Any], usual: Iterable[State] = tuple(State)) -> Selection:
     """Turn the selectors and filter options of a command into a selection.
 
-    Ids and filters together would leave one of them without effect, so they are refused.
+    Ids and filters together would leave one of them without effect, so they are refused. `usual` are
+    the states that are meant where none is named.
     """
     words = list(_words(said["selectors"]))
     try:
-        wanted = read(words, _filters(said))
+        wanted = read(words, _filters(said), usual)
     except UsageError as error:
         raise UsageError(_expanded(words) or str(error)) from error
     filters = wanted.filters
@@ -129,9 +131,16 @@ def _expanded(words: Iterable[str]) -> str:
 def _words(selectors: Iterable[str]) -> Iterable[str]:
     for word in selectors:
         if word == "-":
-            yield from sys.stdin.read().split()
+            yield from _ids_told()
         else:
             yield word
+
+
+def _ids_told() -> list[str]:
+    """Read ids from standard input. None at all is no word that may be left out: it means no job."""
+    if ids := sys.stdin.read().split():
+        return ids
+    raise Stop("nothing_matched", "no ids on standard input", exits=NOTHING)
 
 
 def _filters(said: dict[str, Any]) -> Filters:
@@ -162,7 +171,10 @@ def _add_age(filters: Filters, text: str) -> None:
             f"found {text!r}"
         )
         raise UsageError(msg)
-    filters["older_than" if found[1].startswith(">") else "newer_than"] = age
+    if found[1].startswith(">"):
+        filters["older_than"] = max(age, seconds(filters.get("older_than", age)))
+    else:
+        filters["newer_than"] = min(age, seconds(filters.get("newer_than", age)))
 
 
 def _asked(said: dict[str, Any]) -> str:

@@ -149,14 +149,12 @@ def carry_out(face: Face, app: Redrive, plan: Plan, reason: str) -> None:
 
 def chosen(verb: Verb, said: dict[str, Any]) -> Selection:
     """Give the selection of a deed; none at all is refused."""
-    selection = selection_of(said)
+    selection = selection_of(said, USUAL[verb])
     if said["everything"]:
         if not selection.is_empty:
             raise click.UsageError("give --all or a selection, not both")
         return Selection(filters={}, asked="--all")
     if selection.is_empty:
-        if "-" in said["selectors"]:
-            raise Stop("nothing_matched", "no ids on standard input", exits=NOTHING)
         states = " and ".join(USUAL[verb])
         msg = f"say which jobs: ids, a group such as G7, filters, or --all for all {states} jobs"
         raise click.UsageError(msg)

@@ -207,7 +207,7 @@ def _still_so(app: Redrive, plan: Plan) -> tuple[list[Job], list[tuple[str, str]
 
 def _wanted(verb: Verb, asked: str) -> Wanted:
     """Read the words; without a state they mean those that the verb is for."""
-    wanted = selection.read([asked], Filters())
+    wanted = selection.read([asked], Filters(), selection.USUAL[verb])
     if wanted.is_empty:
         msg = "q must say which jobs: ids, a group such as G7, or filters such as state:dead"
         raise UsageError(msg)

@@ -54,7 +54,7 @@ def test_r_summaries_7_the_act_says_who_what_and_when(service: Service) -> None:
         target="by-update",
         reason="UPDATE summarize_job_queue",
     )
-    assert "postgres\tretry\tby-update\t1\t0" in service.run("log").stdout
+    assert "postgres\tretry\tby-update\t-\t1\t0" in service.run("log").stdout
 
 
 def test_r_summaries_7_the_role_of_the_moment_is_the_actor(service: Service) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import IO, Any, Final, Literal, cast
+from typing import IO, Any, Final, Literal
 
 from redrive import _json
 from redrive._portable import checked, job_of
@@ -134,10 +134,8 @@ class _Reader:
                 job = self._job(piece)
             except NaiveTime:
                 raise
-            except (RedriveError, ValueError, TypeError, LookupError, AttributeError) as error:
-                yield _Read([piece], str(error) or type(error).__name__)
-            except RecursionError:
-                yield _Read([piece], "is nested too deeply")
+            except _BAD as error:
+                yield _Read([piece], _words(error))
             else:
                 if job is not None:
                     yield _Read([piece], job)
@@ -161,24 +159,43 @@ class _Reader:
             shapes = self._format if format_ else f"any of {OWN}, {', '.join(FORMATS)}"
             msg = f"is no job: it has not the shape of {shapes}"
             raise ValueError(msg)
-        job = checked(format_.job([line], self._asked))
         if format_.group is None:
-            return job
+            return checked(format_.job([line], self._asked))
         self._spool.put(format_.name, format_.group(line.value), piece)
         return None
 
     def _together(self) -> Iterator[_Read]:
+        """Make jobs of the pieces that belong together; a bad one among them costs itself alone."""
         asked: set[str] = set()
         for name, common, found in self._spool.groups():
             format_ = FORMATS[name]
-            job = checked(format_.job([_line(piece) for piece in found], self._asked))
+            whole = found
+            job, why = self._folded(format_, found)
+            if job is None and len(found) > 1:
+                wrong = [(piece, self._folded(format_, [piece])[1]) for piece in found]
+                yield from (_Read([piece], why) for piece, why in wrong if why)
+                whole = [piece for piece, why in wrong if not why]
+                job, why = self._folded(format_, whole) if whole else (None, "")
+            if job is None:
+                yield from (_Read([piece], why) for piece in whole)
+                continue
             if format_.names is not None and name not in asked:
                 asked.add(name)
                 self._learn(format_, job.handler)
             is_known = format_.names is not None and self._spool.knows(
                 [common, *format_.names(job)]
             )
-            yield _Read(found, job, is_known=is_known)
+            yield _Read(whole, job, is_known=is_known)
+
+    def _folded(self, format_: Format, found: list[Piece]) -> tuple[Job | None, str]:
+        """Make one job of pieces, or say what is wrong."""
+        try:
+            lines = [_line(piece, is_checked=True) for piece in found]
+            return checked(format_.job(lines, self._asked)), ""
+        except NaiveTime:
+            raise
+        except _BAD as error:
+            return None, _words(error)
 
     def _learn(self, format_: Format, handler: str) -> None:
         """Remember by which names the jobs of a handler are known that are stored already."""
@@ -189,13 +206,25 @@ class _Reader:
                 continue
 
 
-def _line(piece: Piece) -> Line:
+_BAD: Final = (RedriveError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+"""What a record may raise that is not what its format says."""
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return "is nested too deeply"
+    return str(error) or type(error).__name__
+
+
+def _line(piece: Piece, *, is_checked: bool = False) -> Line:
+    """Read a piece, by the rules of payloads unless it was read before."""
     try:
-        text = _json.compact(piece.raw, max_bytes=cutting.LONGEST)
-    except RedriveError as error:
+        text = piece.raw.decode()
+        value = json.loads(text) if is_checked else _json.read(text, max_bytes=cutting.LONGEST)
+    except (RedriveError, ValueError) as error:
         msg = f"is not JSON in UTF-8: {error}"
         raise ValueError(msg) from error
-    return Line(text, cast("dict[str, Any]", json.loads(text)), piece.name)
+    return Line(text, value, piece.name)
 
 
 def _all_or_none(store: Store, reads: list[_Read], *, dry_run: bool) -> list[Told]:

@@ -85,8 +85,19 @@ def compact(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> str:
         raise BadPayload(f"the text is not UTF-8: {error}") from error
     _check_size(size, max_bytes)
     # The source is parsed, not the short form: removing a space can join two numbers.
-    _walk(_parse(_decode_strictly, source), max_bytes)
+    read(source, max_bytes=max_bytes)
     return short
+
+
+def read(text: str, *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """Read text given by a file, and refuse what `compact` would refuse, but for its length.
+
+    >>> read(' {"id": 7} ')
+    {'id': 7}
+    """
+    value = _parse(_decode_strictly, text)
+    _walk(value, max_bytes)
+    return cast("dict[str, Any]", value)
 
 
 def loads(text: str) -> dict[str, Any]:

@@ -105,7 +105,12 @@ def _at(line: Line, asked: Asked) -> float:
 
 
 def _about(value: Fields) -> Fields:
-    usual = {"source": value["event_type"], "parent_event_id": None, "tags": [], "importance": 3}
+    usual: Fields = {
+        "source": value["event_type"],
+        "parent_event_id": None,
+        "tags": [],
+        "importance": 3,
+    }
     return {name: value.get(name, usual.get(name)) for name in _ABOUT}
 
 

@@ -79,8 +79,8 @@ def joined(value: Fields, left: Mapping[str, Any]) -> Fields:
 
 
 def cut(line: str, *path: str) -> str:
-    """Give the text of a member of compact JSON, as it stands there."""
-    at = 0
+    """Give the text of a member of an object in JSON, as it stands there."""
+    at = _past_space(line, 0)
     for name in path:
         at = _member(line, at, name)
     _, end = _decode(line, at)
@@ -89,12 +89,23 @@ def cut(line: str, *path: str) -> str:
 
 def _member(line: str, at: int, name: str) -> int:
     while line[at] in "{,":
-        found, at = _decode(line, at + 1)
+        at = _past_space(line, at + 1)
+        if line[at] == "}":
+            break
+        found, at = _decode(line, at)
+        at = _past_space(line, _past_space(line, at) + 1)
         if found == name:
-            return at + 1
-        _, at = _decode(line, at + 1)
+            return at
+        _, at = _decode(line, at)
+        at = _past_space(line, at)
     msg = f"{name} is missing"
     raise ValueError(msg)
+
+
+def _past_space(line: str, at: int) -> int:
+    while line[at] in " \t\r\n":
+        at += 1
+    return at
 
 
 def written(value: object) -> str:

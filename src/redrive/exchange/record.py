@@ -32,7 +32,7 @@ _BEGINNING: Final = 0.0
 
 
 class Line(NamedTuple):
-    """One record: its compact text, what that means, and the name it stood under, if any."""
+    """One record: its text, what that means, and the name it stood under, if any."""
 
     text: str
     value: Fields

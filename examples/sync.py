@@ -8,8 +8,14 @@ and Slack and a mailbox hear of it, once for each cause. A refusal (400, 401, 40
     $ redrive groups                           # after an alert: look at it, mend it,
     $ redrive retry G1                         # and drive one or all of them again
 
+Instead of a worker that waits, Cloud Tasks can call back when something is due. It needs the address
+of this program, which then only registers and answers:
+
+    $ export SYNC_PROJECT=shop SYNC_CALLBACK=https://sync.example.org/ SYNC_SECRET=whsec_…
+    $ python examples/sync.py --serve 8080
+
 Whom to tell stands in `redrive.toml`, in `[alerts.channels]`. SYNC_STORE names the store, and
-SYNC_DATASET the dataset. Needs `google-cloud-bigquery`.
+SYNC_DATASET the dataset. Needs `google-cloud-bigquery`, and `redrive[cloudtasks]` for callbacks.
 """
 
 from __future__ import annotations
@@ -20,14 +26,17 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import redrive
 from redrive import Handler, Redrive, presets
 from redrive.alerts import Alerts, Channel
+from redrive.cloudtasks import CloudTasks
 
 NAME = "bigquery.sync"
 SECONDS = 30
+MOST = 65536
 
 Insert = Callable[[str, dict[str, str], str], None]
 Sync = Handler[..., None]
@@ -85,6 +94,37 @@ def connect(store: str, insert: Insert = insert, **options: Any) -> tuple[Redriv
 app, sync = connect(os.environ.get("SYNC_STORE", "sync.db"))
 
 
+def scheduler(app: Redrive, client: Any = None) -> CloudTasks:
+    """Have a queue call us back for whatever waits in the app."""
+    return CloudTasks(
+        app,
+        project=os.environ["SYNC_PROJECT"],
+        location="asia-northeast1",
+        queue="bigquery-sync-queue",
+        callback=os.environ["SYNC_CALLBACK"],
+        secret_env="SYNC_SECRET",  # noqa: S106 - the name of a variable
+        client=client,
+    )
+
+
+def server(tasks: CloudTasks, port: int) -> ThreadingHTTPServer:
+    """Give the server that the queue calls; in a web framework it is a route like this."""
+
+    class Callback(BaseHTTPRequestHandler):
+        timeout = SECONDS
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(min(int(self.headers["Content-Length"] or 0), MOST))
+            self.send_response(tasks.handle(dict(self.headers.items()), body))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Leave the log to Redrive."""
+
+    return ThreadingHTTPServer(("127.0.0.1", port), Callback)
+
+
 def read(files: list[str]) -> list[dict[str, Any]]:
     """Read every task before the first is registered: a line that is no JSON stops us in time."""
     if not files:
@@ -93,13 +133,19 @@ def read(files: list[str]) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines if line.strip()]
 
 
-def main(files: list[str]) -> int:
+def main(words: list[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    tasks = read(files)
+    tasks = scheduler(app) if "SYNC_CALLBACK" in os.environ else None
+    if words[:1] == ["--serve"]:
+        if tasks is None:
+            print("name the address of this program with SYNC_CALLBACK=https://…", file=sys.stderr)
+            return 2
+        server(tasks, int(words[1])).serve_forever()
+    given = read(words)
     with app:
-        for task in tasks:
+        for task in given:
             sync.submit(**task)
-        done = app.run_due()
+        done = tasks.tend() if tasks else app.run_due()
     print(json.dumps({"taken": done.taken, "synced": done.succeeded, "dead": done.died}))
     return 1 if done.died else 0
 

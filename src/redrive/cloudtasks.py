@@ -1,0 +1,242 @@
+"""Cloud Tasks as the clock: a queue of Google's calls back when a job is due, and no worker waits.
+
+    tasks = CloudTasks(app, project="shop", location="asia-northeast1", queue="sync-queue",
+                       callback="https://shop.example.org/redrive", secret_env="SYNC_SECRET")
+    status = tasks.handle(request.headers, request.body)  # in the callback
+
+A task is a wake-up call and nothing more: whether a job runs is decided by the claim, as everywhere, so
+a call that comes twice, late or early does no harm. A task's name says of which wait of which job it
+is. It is answered with 2xx only once that wait is over and the next one has its task: what crashes
+before that is called again. So attempts neither multiply nor stop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from redrive._log import log
+from redrive.app import Redrive
+from redrive.delivery import signing
+from redrive.errors import JobNotFound, TokenMissing, UsageError
+from redrive.events import Event
+from redrive.job import Job, State
+from redrive.redact import error_text
+from redrive.worker.turn import Pass
+
+_SECONDS: Final = 10.0
+"""How long one call of Google's may take."""
+_AHEAD: Final = 28 * 86400.0
+"""What is due later has no task yet: a task may wait for 30 days at most."""
+_SOON: Final = 3600.0
+"""`tend` makes tasks for what is due within this time."""
+_REMEMBERED: Final = 10_000
+_DONE, _WHO, _NOT_A_TASK, _AGAIN, _BROKEN = 200, 401, 403, 409, 500
+"""Answers. Not 429 or 503: these would slow the whole queue down."""
+
+
+class CloudTasks:
+    """Makes a task for each job of an app that waits, and answers when it calls back.
+
+    `callback` is the address that calls `handle`; `secret_env` names the environment variables with
+    signing secrets (two while one replaces the other). With `service_account` Google adds a token
+    of that account, as Cloud Run wants it. `client` is a `CloudTasksClient` to use.
+    """
+
+    def __init__(
+        self,
+        app: Redrive,
+        *,
+        project: str,
+        location: str,
+        queue: str,
+        callback: str,
+        secret_env: str | Sequence[str],
+        service_account: str | None = None,
+        client: Any = None,
+    ) -> None:
+        if urlsplit(callback).scheme not in {"http", "https"}:
+            msg = f"callback must be the URL that calls `handle`; found {callback!r}"
+            raise UsageError(msg)
+        self.app = app
+        self.queue = queue
+        self.callback = callback
+        self._place = f"projects/{project}/locations/{location}"
+        self._path = f"{self._place}/queues/{queue}"
+        self._secret_env = (secret_env,) if isinstance(secret_env, str) else tuple(secret_env)
+        self._account = service_account
+        self._client = client
+        self._lock = threading.Lock()
+        self._made: dict[str, None] = {}
+        self.close = app.listen(self._heard)
+        """Make no more tasks by yourself."""
+
+    def create_queue(self) -> None:
+        """Make the queue unless it is there; its settings can be changed there, ours ask for patience.
+
+        Without this it is made when the first task finds it missing.
+        """
+        retries = {
+            "max_attempts": -1,
+            "min_backoff": timedelta(seconds=1),
+            "max_backoff": timedelta(minutes=5),
+        }
+        queue = {"name": self._path, "retry_config": retries}
+        try:
+            self._google.create_queue(parent=self._place, queue=queue, timeout=_SECONDS)
+        except self._errors.AlreadyExists:
+            return
+        log.info("queue %s created in %s", self.queue, self._place)
+
+    def enqueue(self, job: Job) -> None:
+        """Have us called when a waiting job is due; once for each of its waits."""
+        wait = job.due - self.app.store.now()
+        name = _name(job)
+        if job.state is not State.PENDING or wait > _AHEAD or name in self._made:
+            return
+        is_new = self._create(job, name)
+        with self._lock:
+            self._made[name] = None
+            if len(self._made) > _REMEMBERED:
+                del self._made[next(iter(self._made))]
+        if is_new:
+            _tell(job, max(0, round(wait)))
+
+    def handle(self, headers: Mapping[str, str], body: bytes) -> int:
+        """Run the job that a task calls for, if it is due; gives the status to answer with.
+
+        2xx: nothing is left to do for this task. 409: call again later. 401, 403: it is not ours.
+        """
+        given = {name.lower(): value for name, value in headers.items()}
+        task = given.get("x-cloudtasks-taskname", "")
+        if not task or given.get("x-cloudtasks-queuename", "").rpartition("/")[2] != self.queue:
+            return _NOT_A_TASK
+        try:
+            if given.get("webhook-id") != task or not self._is_signed(headers, body):
+                return _WHO
+            return self._answer(json.loads(body)["job"], task)
+        except Exception:
+            log.exception("task %s could not be answered; it is called again", task)
+            return _BROKEN
+
+    def tend(self) -> Pass:
+        """Run what is due, and see that what waits has a task; from cron, every few minutes.
+
+        It makes up for what tasks cannot know: jobs that were driven again by the command line, or
+        stored while Google did not answer; pauses that end, bulk runs, alerts.
+        """
+        done = self.app.run_due()
+        soon, known = self.app.store.now() + _SOON, self.app.keeper.registry.names()
+        for job in self.app.each(state="pending"):
+            if job.due <= soon and job.handler in known:
+                self.enqueue(job)
+        return done
+
+    def _answer(self, ident: str, task: str) -> int:
+        job = self._found(ident)
+        if job is not None and (job.state is State.RUNNING or job.due <= self.app.store.now()):
+            self.app.run_due(only=[ident])
+            job = self._found(ident)
+        if job is None or job.is_terminal:
+            return _DONE
+        if job.state is State.RUNNING or _name(job) == task:  # elsewhere; too early, or paused
+            return _AGAIN
+        self.enqueue(job)
+        return _DONE
+
+    def _found(self, ident: str) -> Job | None:
+        try:
+            return self.app.get(ident)
+        except JobNotFound:  # purged, or its transaction was rolled back
+            return None
+
+    def _heard(self, event: Event) -> None:
+        job = event.job
+        if job is None or job.handler not in self.app.keeper.registry.names():
+            return
+        try:
+            self.enqueue(job)
+        except Exception as error:  # noqa: BLE001 - the job is stored; nobody's submit fails for this
+            log.warning("no task for job %s, until `tend`: %s", job.id, error_text(error))
+
+    def _create(self, job: Job, name: str) -> bool:
+        """Make a task; False if it is there."""
+        body = json.dumps({"job": job.id, "attempt": job.attempts + 1}).encode()
+        headers = signing.sign(name, body, self._secrets(), job.due)
+        request: dict[str, Any] = {
+            "http_method": "POST",
+            "url": self.callback,
+            "headers": {"Content-Type": "application/json", **headers},
+            "body": body,
+        }
+        if self._account:
+            request["oidc_token"] = {"service_account_email": self._account}
+        task = {
+            "name": f"{self._path}/tasks/{name}",
+            "schedule_time": datetime.fromtimestamp(job.due, UTC),
+            "http_request": request,
+        }
+        try:
+            return self._send(task)
+        except (self._errors.NotFound, self._errors.FailedPrecondition):
+            self.create_queue()
+            return self._send(task)
+
+    def _send(self, task: dict[str, Any]) -> bool:
+        try:
+            self._google.create_task(parent=self._path, task=task, timeout=_SECONDS)
+        except self._errors.AlreadyExists:
+            return False
+        return True
+
+    def _is_signed(self, headers: Mapping[str, str], body: bytes) -> bool:
+        """Tell whether we made it. However old: a repeated call finds its wait over."""
+        return signing.verify(headers, body, *self._secrets(), tolerance=float("inf"))
+
+    def _secrets(self) -> list[str]:
+        found = [os.environ.get(name, "").strip() for name in self._secret_env]
+        if not all(map(signing.is_secret, found)):
+            names = ", ".join(self._secret_env)
+            msg = f"tasks cannot be signed: {names} must be set, to {signing.SECRET}"
+            raise TokenMissing(msg)
+        return found
+
+    @cached_property
+    def _google(self) -> Any:
+        return self._client or _library("google.cloud.tasks_v2").CloudTasksClient()
+
+    @cached_property
+    def _errors(self) -> Any:
+        return _library("google.api_core.exceptions")
+
+
+def _name(job: Job) -> str:
+    """Name one wait of one job. It begins with a hash: a queue is slow with names that follow on."""
+    wait = f"{job.id} {job.lease} {job.due:.3f}"
+    return f"{hashlib.sha256(wait.encode()).hexdigest()[:16]}-{job.id}"
+
+
+def _tell(job: Job, seconds: int) -> None:
+    said = {"event": "enqueued", "job": job.id, "attempt": job.attempts, "delay": seconds}
+    if job.attempts:
+        text = "Retry task enqueued. Attempt: %d, Delay: %ds"
+        log.info(text, job.attempts, seconds, extra=said)
+    else:
+        log.info("Task enqueued. Delay: %ds", seconds, extra=said)
+
+
+def _library(name: str) -> Any:
+    import importlib  # noqa: PLC0415 - an extra, slow to load
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        msg = "Cloud Tasks needs Google's client: pip install 'redrive[cloudtasks]'"
+        raise UsageError(msg) from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import time
-import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -58,6 +57,8 @@ def _boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
     except OSError:
+        import uuid  # noqa: PLC0415 - slow to import, and Linux has no need of it
+
         return uuid.uuid5(uuid.NAMESPACE_OID, str(int(time.time() - _boot_seconds()) // 60)).hex[:8]
 
 

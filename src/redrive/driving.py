@@ -18,6 +18,8 @@ from redrive.worker.runs import CHUNK, Driver, close, save, untag
 
 _VERBS: Mapping[Phase, str] = {"paused": "pause", "live": "resume", "cancelled": "cancel"}
 
+_CALLED_OFF: frozenset[Phase] = frozenset({"done", "stopped", "cancelled"})
+
 _MANY = 20
 """How many causes of a run are looked after for arrivals."""
 
@@ -75,6 +77,7 @@ class Driving(Upkeep):
         Refused if none of them can be taken. Until it returns nothing is let go.
         """
         store, act = self.keeper.store, self._act("retry", asked, reason, actor)
+        self.close_runs()
         held = self.held_by_runs(jobs)
         left = [*skipped, *((one, f"is part of R{tag}") for one, tag in held.items())]
         ids = [job.id for job in jobs if job.id not in held]
@@ -84,6 +87,14 @@ class Driving(Upkeep):
         detail = {"run": run.id}
         store.record(replace(act, done=run.total, skipped=sum(run.skipped.values()), detail=detail))
         return self.run(number)
+
+    def close_runs(self) -> None:
+        """Close runs that were called off when their worker was gone: nothing waits for them."""
+        store = self.keeper.store
+        for number in runs.book(store)[1]:
+            found = runs.found(store, number)
+            if found is not None and found[0].phase in _CALLED_OFF:
+                Driver(store, self.keeper.bus, self.keeper.holder).close(number)
 
     def held_by_runs(self, jobs: Iterable[Job]) -> dict[str, int]:
         """Say which of these jobs are part of a run that is not over, and of which."""

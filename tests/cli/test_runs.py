@@ -111,9 +111,34 @@ def test_repeating_the_command_attaches_and_never_doubles(many: Shop) -> None:
     other = many.run("retry", "--all", "--yes")  # other words, the same jobs
     assert "attached" in other.stderr
     many.add(dead_letter(30))
-    assert "attached" in many.run("retry", "G1", "--yes").stderr
+    more = many.run("retry", "G1", "--yes").stderr
+    assert "attached" in more
+    assert "not part of it: 1 job " in more
     assert len(data_of(many, "runs")) == 1
     assert data_of(many, "retry", "--all", "--yes")["done"] == 1  # the new one, in other words
+
+
+def test_other_ids_on_standard_input_are_another_run(many: Shop) -> None:
+    """Both were asked for as "-"; one job in common must not swallow the others."""
+    ids = [name(number) for number in range(1, 21)]
+    many.run("retry", "-", "--yes", stdin="\n".join(ids[:10]))
+    other = many.run("retry", "-", "--yes", "--json", stdin="\n".join(ids[9:]))
+    data = json.loads(other.stdout)["data"]
+    assert (data["run"], data["matched"], data["done"]) == ("R2", 11, 10)
+    again = many.run("retry", "-", "--yes", stdin="\n".join(ids[9:]))
+    assert "R2 has these jobs already" in again.stderr
+
+
+def test_a_run_called_off_when_its_worker_is_gone_holds_no_job_for_long(many: Shop) -> None:
+    """Nobody is there to close it but whoever comes next; until then it is no run to attach to."""
+    many.run("retry", "G1", "--yes")
+    with many.app() as app:
+        app.store.note("runs:turn", "a worker that was killed", expires_in=5.0)
+    many.run("run", "R1", "cancel")
+    assert many.run("retry", "G1", "--yes").exit_code == 4
+    many.clock.advance(6)
+    assert data_of(many, "retry", "G1", "--yes")["run"] == "R2"
+    assert data_of(many, "run", "R1")["left"] == {"not let go before it was cancelled": 20}
 
 
 def test_waiting_ends_with_the_outcome(many: Shop, worked: Worked) -> None:

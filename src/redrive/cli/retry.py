@@ -64,6 +64,8 @@ def retry(face: Face, **said: Any) -> None:
         raise click.UsageError("--pdb and --app belong to --inline")
     as_run = not _names_one(selection) or any(said[name] for name in _OF_RUNS)
     with face.opened(read_only=said["dry_run"]) as app:
+        if not said["dry_run"]:
+            app.close_runs()
         with explained(selection):
             plan = make_plan(app, "retry", selection, as_run=as_run)
         if plan.is_void:
@@ -84,7 +86,7 @@ def _names_one(selection: Selection) -> bool:
 def _drive(face: Face, app: Redrive, plan: Plan, spec: Spec, said: dict[str, Any]) -> None:
     live = _live_run(app, plan)
     if live is not None:
-        _attach(face, app, live, said)
+        _attach(face, app, live, said, others=len(plan.eligible))
         return
     if not plan.eligible:
         act.report(face, plan, 0, plan.ineligible)
@@ -107,21 +109,29 @@ def _drive(face: Face, app: Redrive, plan: Plan, spec: Spec, said: dict[str, Any
 
 
 def _live_run(app: Redrive, plan: Plan) -> Run | None:
-    """Give the run that is at these jobs already: asked for in the same words, or with all of them."""
+    """Give the run that is at these jobs already: asked for in the same words, or with all of them.
+
+    Ids on standard input are other ones each time, in the same words.
+    """
+    asked = plan.selection.asked
     for number, _ in plan.runs.most_common():
         run = app.run(number)
-        if not plan.eligible or run.asked == plan.selection.asked:
+        if not plan.eligible or (run.asked == asked and "-" not in asked.split()):
             return run
     return None
 
 
-def _attach(face: Face, app: Redrive, run: Run, said: dict[str, Any]) -> None:
+def _attach(face: Face, app: Redrive, run: Run, said: dict[str, Any], *, others: int) -> None:
     from redrive.cli import runs as shown  # noqa: PLC0415 - few commands need it
 
-    if said["no_attach"]:
+    if said["no_attach"] or run.phase == "cancelled":
         msg = f"{run.id} has these jobs already; it is {run.phase}"
         raise Stop("attached", msg, hint=f"redrive run {run.id}", exits=CONFLICT)
     face.say(f"{run.id} has these jobs already: attached")
+    if others:
+        face.say(
+            f"not part of it: {act.count_words(others)} that came since; retry them once it ends"
+        )
     if said["wait"]:
         follow(face, app, run)
     face.show(shown.view_of(app, run), then=f"redrive run {run.id} --watch")

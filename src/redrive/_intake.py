@@ -20,6 +20,7 @@ from redrive.errors import KeyConflict, RedriveError
 from redrive.exchange import pieces as cutting
 from redrive.exchange.detect import FORMATS, OWN, format_of, named
 from redrive.exchange.pieces import Piece, pieces
+from redrive.exchange.quarantine import QUARANTINED
 from redrive.exchange.record import Asked, Format, Line
 from redrive.exchange.spool import Spool
 from redrive.exchange.times import NaiveTime
@@ -152,6 +153,9 @@ class _Reader:
         if self._format == OWN or (self._format == AUTO and piece.raw.startswith(_START)):
             return job_of(piece.raw)
         line = _line(piece)
+        if line.value.keys() == QUARANTINED:
+            text = str(line.value["text"]).encode("utf-8", "surrogateescape")
+            return self._job(piece._replace(raw=text))
         if self._format == AUTO and type(line.value.get(OWN)) is int:
             return job_of(piece.raw)
         format_ = format_of(line.value) if self._format == AUTO else FORMATS[self._format]

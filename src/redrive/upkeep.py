@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 from redrive.job import TERMINAL, Act, Job
 from redrive.keeping import Keeper
 from redrive.stores.base import PurgeRule
+from redrive.worker.registry import check_name
 
 if TYPE_CHECKING:
     from redrive._intake import Told
@@ -67,6 +68,8 @@ class Upkeep:
 
         settings = self.keeper.settings
         said = asked or Asked()
+        if said.handler is not None:
+            check_name(said.handler)
         return replace(said, limit=settings.payload_limit, now=settings.clock.now())
 
     def import_lines(

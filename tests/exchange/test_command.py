@@ -11,7 +11,6 @@ import pytest
 import pgkit
 from exchangekit import MAKERS, article, file_of, hook, lines, row
 from ptykit import on_terminal
-from redrive.cli._face import Face
 from redrive.testing import ManualClock
 from shopkit import Shop
 
@@ -134,7 +133,7 @@ def test_jobs_that_a_format_cannot_hold_are_counted(place: Shop) -> None:
     said(place, "f")
     done = place.run("export", "--format", "hooks", "-o", "out")
     assert done.exit_code == 0
-    assert "left out, for hooks cannot hold them: 1" in done.stderr
+    assert "left out, for hooks cannot hold them: 1 (its payload has no hook)" in done.stderr
     assert len(Path("out").read_text().splitlines()) == 1
 
 
@@ -184,5 +183,17 @@ def test_a_table_s_name_is_a_name(place: Shop, name: str) -> None:
     assert place.run("import", *words).exit_code == 2
 
 
-def test_a_face_without_an_endpoint_is_fine() -> None:
-    assert Face().config.endpoints == {}
+def test_what_is_in_quarantine_can_be_mended_and_taken_in(place: Shop) -> None:
+    """X1."""
+    Path("f").write_bytes(lines(hook(1, state="gone"), hook(2)) + b"\xff\xfe\n")
+    assert said(place, "f")[1]["bad"] == 2
+    mended = Path("f.bad").read_text().replace('\\"gone\\"', '\\"exhausted\\"')
+    Path("mended").write_text(mended)
+    code, told = said(place, "mended")
+    assert (code, told["added"], told["bad"]) == (6, 1, 1)
+    assert len(Path("mended.bad").read_text().splitlines()) == 1
+
+
+def test_a_handler_that_cannot_be_is_refused_before_anything_is_read(place: Shop) -> None:
+    Path("f").write_bytes(lines(hook(1)))
+    assert place.run("import", "f", "--handler", "no name").exit_code == 2

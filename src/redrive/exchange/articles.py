@@ -97,7 +97,7 @@ def write(jobs: Iterable[Job], asked: Asked) -> Iterator[str]:
             continue
         try:
             item = written(_item(job, asked))
-        except (LookupError, ValueError) as error:
+        except ValueError as error:
             asked.skip(job, str(error))
             continue
         yield mark + item

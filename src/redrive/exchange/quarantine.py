@@ -7,7 +7,10 @@ import os
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
+
+QUARANTINED: Final = {"line", "offset", "reason", "text"}
+"""The fields of a line in it, by which `import` knows one that was mended."""
 
 
 @contextmanager

@@ -337,7 +337,13 @@ def origin_of(job: Job, format: str) -> Mapping[str, Any]:  # noqa: A002
 
 def members_of(job: Job) -> Fields:
     """Give the members of a payload, each as the text it is."""
-    return {name: Raw(cut(job.payload, name)) for name in _json.loads(job.payload)}
+    return _Members((name, Raw(cut(job.payload, name))) for name in _json.loads(job.payload))
+
+
+class _Members(dict[str, Any]):
+    def __missing__(self, name: str) -> Any:
+        msg = f"its payload has no {name}"
+        raise ValueError(msg)
 
 
 def each(write: Callable[[Job, Asked], Iterable[Fields]]) -> Callable[..., Iterator[str]]:
@@ -347,7 +353,7 @@ def each(write: Callable[[Job, Asked], Iterable[Fields]]) -> Callable[..., Itera
         for job in jobs:
             try:
                 found = [written(one) for one in write(job, asked)]
-            except (LookupError, ValueError) as error:
+            except ValueError as error:
                 asked.skip(job, str(error))
             else:
                 yield from found

@@ -127,11 +127,11 @@ def rows(url: str, table: str) -> Iterator[Piece]:
     if named is None:
         msg = f"{table!r} is no table's name; write it as jobs or public.jobs"
         raise UsageError(msg)
+    from redrive.stores.postgres.address import read_url  # noqa: PLC0415, I001 - says what is missing
+
     import psycopg  # noqa: PLC0415 - an extra
     from psycopg.rows import dict_row  # noqa: PLC0415
     from psycopg.sql import SQL, Identifier  # noqa: PLC0415
-
-    from redrive.stores.postgres.address import read_url  # noqa: PLC0415
 
     query: LiteralString = "SELECT * FROM {table}"
     try:

@@ -1,0 +1,28 @@
+"""Large files take little memory; `large.py` beside this measures two hundred thousand records."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+spec = importlib.util.spec_from_file_location("large", Path(__file__).with_name("large.py"))
+assert spec is not None
+assert spec.loader is not None
+large = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(large)
+
+
+@pytest.mark.parametrize("name", ["hooks", "articles"])
+def test_many_records_need_little_more_memory_than_few(name: str, tmp_path: Path) -> None:
+    """Both ways of reading: lines that wait for each other on disk, and one document."""
+    peaks: list[int] = []
+    for number in (4_000, 12_000):
+        place = tmp_path / f"{name}{number}"
+        large.write(place, name, number)
+        words = ("import", str(place), "--dry-run", "--assume-tz", "UTC", "--store", "memory:")
+        _, peak, told = large.run(*words)
+        assert told["added"] == number
+        peaks.append(peak)
+    assert peaks[1] < peaks[0] + 12

@@ -177,7 +177,7 @@ def check(term: Term) -> Check:
 def _question(term: Term) -> Check:
     name = term.name
     if name == "id":
-        return lambda job: job.id.startswith(term.values[0].upper())
+        return lambda job: job.id.startswith((term.values[0], term.values[0].upper()))
     if name == "text":
         return lambda job: contains(job, term.values[0].casefold())
     if name == "group":
@@ -216,16 +216,19 @@ def _compared(found: object, term: Term) -> bool:
     """Compare what a job has with the values of a term: as numbers, as versions, or as text."""
     if found is None and not term.name.startswith("payload."):
         return False
+    return any(_pair(found, value, term) for value in term.values)
+
+
+def _pair(found: object, value: str, term: Term) -> bool:
+    """Compare with one value. A text is only ordered as a number: "007" is no other way to say 7."""
+    compare, ordered = _SIGNS[term.sign], term.sign in OPPOSITE
     text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-    return any(_pair(text, value, term) for value in term.values)
-
-
-def _pair(text: str, value: str, term: Term) -> bool:
-    compare = _SIGNS[term.sign]
-    numeric = term.name != "release" and _NUMBER.fullmatch(value) and _NUMBER.fullmatch(text)
-    if numeric and not term.quoted:
-        return compare(_number(text), _number(value))
-    if term.sign in OPPOSITE:
+    if _NUMBER.fullmatch(value) and not term.quoted:
+        if type(found) in {int, float}:
+            return compare(found, _number(value))
+        if ordered and term.name != "release" and _NUMBER.fullmatch(text):
+            return compare(_number(text), _number(value))
+    if ordered:
         return compare(_version(text), _version(value))
     return _like(value, term).fullmatch(text) is not None
 

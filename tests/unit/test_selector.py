@@ -114,6 +114,21 @@ def test_words_find_jobs(app: Redrive, words: str, found: str) -> None:
         assert sum(group.jobs for group in app.groups(words, state=list(State))) <= len(ids)
 
 
+@pytest.mark.parametrize("name", ["key", "tag", "lane"])
+@pytest.mark.parametrize("value", ["007", "7", "7.0", "07"])
+def test_the_walk_means_what_the_index_means(name: str, value: str) -> None:
+    """A name that looks like a number is still a name."""
+    app = Redrive(MemoryStore(clock=ManualClock(START)), clock=ManualClock(START))
+    fields = {"key": "007", "tags": ("007",), "lane": "007"}
+    app.store.add([make_job("job1", payload='{"zip":"007","big":1e20}', **fields)])
+    by_index = [job.id for job in app.find(f"{name}:{value}").jobs]
+    assert by_index == [job.id for job in app.find(f"{name}:{value},x").jobs]
+    assert by_index == [job.id for job in app.find(f"payload.zip:{value}").jobs]
+    assert by_index != [job.id for job in app.find(f"-{name}:{value}").jobs]
+    assert [job.id for job in app.find("payload.big:>5 payload.zip:>6").jobs] == ["job1"]
+    assert app.find("-job1 lane:007").jobs == []
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

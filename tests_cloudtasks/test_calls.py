@@ -130,6 +130,17 @@ def test_a_failed_attempt_called_for_again_waits_for_its_own_task(user, called):
     assert len(list(user.google.list_tasks(parent=QUEUE))) == 2
 
 
+def test_each_wait_costs_one_call_of_google(user, called, monkeypatch):
+    """The news of the failed attempt makes the task; the answer need not ask again."""
+    _, _, tasks, headers, body = called
+    asked, create = [], user.google.create_task
+    monkeypatch.setattr(user.google, "create_task", lambda **a: asked.append(a) or create(**a))
+    user.warehouse.fails = True
+    assert [tasks.handle(headers, body) for _ in range(3)] == [200] * 3
+    tasks.tend()
+    assert len(asked) == 1
+
+
 def test_another_process_finds_the_task_there_and_says_nothing(user, called, caplog):
     app, job, tasks, headers, body = called
     caplog.set_level("INFO", "redrive")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ptykit import on_terminal
+from redrive.cli import purge
 from shopkit import Shop, name
 
 
@@ -78,6 +79,31 @@ def test_a_job_that_is_driven_again_meanwhile_stays(shop: Shop) -> None:
         app.retry(name(1))
         assert app.purge(frozen) == 3
         assert app.get(name(1)).state == "pending"
+
+
+def test_what_changed_while_one_thought_stays(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody reopened it, or mended its payload: it is no longer what was previewed."""
+
+    def meanwhile(*_: object) -> None:
+        shop.clock.advance(1)
+        with shop.app() as app:
+            app.resolve(name(1))
+            app.reopen(name(1))
+            app.edit(name(2), '{"to":"bob@example.com"}')
+
+    monkeypatch.setattr(purge, "_ask", meanwhile)
+    done = shop.run("purge", "state:dead age:>1h", "--json")
+    data = json.loads(done.stdout)["data"]
+    assert (done.exit_code, data["matched"], data["removed"], data["skipped"]) == (6, 4, 2, 2)
+    assert {name(1), name(2)} <= ids(shop)
+
+
+def test_what_a_run_still_counts_stays(shop: Shop) -> None:
+    """A run takes what is gone for completed: a dead job of its own must be there to be counted."""
+    shop.run("retry", "G1", "--yes")
+    done = shop.run("purge", "--state", "dead", "--yes", "--json")
+    assert json.loads(done.stdout)["data"]["ineligible"] == {"R1": 2}
+    assert {name(1), name(2)} <= ids(shop)
 
 
 def test_migrate_says_when_there_is_nothing_to_do(shop: Shop) -> None:

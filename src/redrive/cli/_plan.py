@@ -85,22 +85,23 @@ def make_plan(app: Redrive, verb: Verb, selection: Selection, *, as_run: bool = 
     return Plan(verb, selection, eligible, ineligible, Counter(held.values()))
 
 
-def still_so(app: Redrive, plan: Plan) -> Plan:
-    """Look again before acting: what has changed since is left alone, what is new stays out.
-
-    Ages are not asked again: jobs grow older while people think.
-    """
-    filters = Filters(**(plan.selection.filters or {}))
+def ageless(selection: Selection) -> Selection:
+    """Give a selection to look again by: jobs grow older while people think."""
+    filters = Filters(**(selection.filters or {}))
     filters.pop("older_than", None)
     filters.pop("newer_than", None)
-    wanted = replace(plan.selection, filters=filters)
-    looked = _jobs(app, plan.verb, wanted)
+    return replace(selection, filters=filters)
+
+
+def still_so(app: Redrive, plan: Plan) -> Plan:
+    """Look again before acting: what has changed since is left alone, what is new stays out."""
+    looked = _jobs(app, plan.verb, ageless(plan.selection))
     now = {job.id: job for job in looked if not isinstance(job, str)}
     eligible: list[Job] = []
     changed: list[tuple[str, str]] = []
     for job in plan.eligible:
         found = now.get(job.id)
-        if found is not None and _mark(found) == _mark(job):
+        if found is not None and mark(found) == mark(job):
             eligible.append(job)
         else:
             changed.append((job.id, f"changed since the preview, {_now_words(found)}"))
@@ -130,7 +131,8 @@ def _refusal(job: Job, verb: Verb) -> str | None:
     return None
 
 
-def _mark(job: Job) -> tuple[State, float, int, int]:
+def mark(job: Job) -> tuple[State, float, int, int]:
+    """Give what changes with a job."""
     return job.state, job.updated, job.lease, job.edits
 
 

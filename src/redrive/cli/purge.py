@@ -13,9 +13,10 @@ from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, FAILED, NOTHING, PARTLY, USAGE, Stop
 from redrive.cli._face import Face, same_line
 from redrive.cli._filters import Selection, explained, selection_of, with_filters
+from redrive.cli._plan import ageless, mark
 from redrive.cli.exchange import chosen
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
-from redrive.job import TERMINAL, State
+from redrive.job import TERMINAL, Job, State
 
 SAMPLES = 5
 
@@ -49,7 +50,8 @@ def purge(face: Face, /, reason: str, *, dry_run: bool, yes: bool, **said: Any) 
             return
         if plan.ids and not yes:
             _ask(face, plan)
-        removed = app.purge(plan.ids, target=selection.asked, reason=reason) if plan.ids else 0
+        ids = plan.still_so(app)
+        removed = app.purge(ids, target=selection.asked, reason=reason) if ids else 0
     data = {**plan.document(), "removed": removed, "skipped": plan.matched - removed}
     pairs: list[tuple[str, Cell]] = [
         ("matched", plan.matched),
@@ -65,19 +67,26 @@ class _Plan:
     """The frozen set, and what of it must stay."""
 
     def __init__(self, app: Redrive, selection: Selection) -> None:
-        self.ids: list[str] = []
+        self.ids: dict[str, object] = {}
         self.states: Counter[State] = Counter()
-        self.left: Counter[State] = Counter()
+        self.left: Counter[str] = Counter()
         self.samples: list[list[Cell]] = []
+        self._selection = selection
+        live = {run.number for run in app.live_runs()}
         with explained(selection):
             for job in chosen(app, selection):
-                if job.state not in TERMINAL:
-                    self.left[job.state] += 1
+                if why := _must_stay(job, live):
+                    self.left[why] += 1
                     continue
-                self.ids.append(job.id)
+                self.ids[job.id] = mark(job)
                 self.states[job.state] += 1
                 if len(self.samples) < SAMPLES:
                     self.samples.append([job.id, job.state, job.handler])
+
+    def still_so(self, app: Redrive) -> list[str]:
+        """Look again before it is done: what has changed since the preview is left alone."""
+        jobs = chosen(app, ageless(self._selection))
+        return [job.id for job in jobs if self.ids.get(job.id) == mark(job)]
 
     @property
     def matched(self) -> int:
@@ -88,7 +97,7 @@ class _Plan:
             "matched": self.matched,
             "eligible": len(self.ids),
             "states": {state.value: number for state, number in self.states.items()},
-            "ineligible": {state.value: number for state, number in self.left.items()},
+            "ineligible": dict(self.left),
         }
 
     def parts(self) -> list[Part]:
@@ -96,13 +105,21 @@ class _Plan:
         pairs += [(f"  {state}", number) for state, number in self.states.items()]
         parts: list[Part] = [Facts(pairs)]
         parts += [
-            Line(f"{number:,} {state} jobs stay: they are not finished", "warn")
-            for state, number in self.left.items()
+            Line(f"{number:,} jobs stay, for they are not finished: {why}", "warn")
+            for why, number in self.left.items()
         ]
         if self.samples:
             heads = columns("id:id", "state:word", "handler")
             parts.append(Table(heads, self.samples, "Some of them", "sample"))
         return parts
+
+
+def _must_stay(job: Job, live: set[int]) -> str:
+    """Say why a job cannot be removed: its state, or the run that would count it as succeeded."""
+    if job.state not in TERMINAL:
+        return job.state.value
+    number = abs(job.run or 0)
+    return f"R{number}" if number in live and job.state is not State.COMPLETED else ""
 
 
 def _ask(face: Face, plan: _Plan) -> None:

@@ -158,22 +158,22 @@ def error_line(failure: Failure | None) -> str | None:
     return ": ".join(part for part in (failure.type, failure.message) if part) or failure.why
 
 
-def payload_of(text: str) -> object:
-    """Read a stored payload for showing, with what is secret in it hidden.
+def payload_of(text: str, more: Sequence[str] = ()) -> object:
+    """Read a stored payload for showing, with what is secret in it hidden, and these secrets too.
 
     One that cannot be read (a file edited by hand) is shown as masked text.
     """
     from redrive.redact import mask_payload, mask_text  # noqa: PLC0415 - lists show no payload
 
     try:
-        return mask_payload(json.loads(text))
+        return mask_payload(json.loads(text), more)
     except (ValueError, RecursionError):
-        return mask_text(text)
+        return mask_text(text, more)
 
 
-def payload_text(text: str) -> str:
+def payload_text(text: str, more: Sequence[str] = ()) -> str:
     """Write a payload out over several lines, masked."""
-    shown = payload_of(text)
+    shown = payload_of(text, more)
     return shown if isinstance(shown, str) else json.dumps(shown, indent=2, ensure_ascii=False)
 
 

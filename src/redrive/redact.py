@@ -71,8 +71,8 @@ def _says_secret(key: str) -> bool:
     return bool(_SECRET_NAME.search(name)) and not _ABOUT_SECRET.search(name)
 
 
-def mask_payload(value: Json) -> Json:
-    """Copy a payload with everything secret in it hidden.
+def mask_payload(value: Json, more: Sequence[str] = ()) -> Json:
+    """Copy a payload with everything secret in it hidden, and these secrets too.
 
     Values under secret names are replaced whatever their type; all other text, keys too,
     is scrubbed of those values and of whatever looks like a secret.
@@ -80,7 +80,7 @@ def mask_payload(value: Json) -> Json:
     >>> mask_payload({"user": "ada", "password": "hunter22", "note": "try hunter22"})
     {'user': 'ada', 'password': '•••', 'note': 'try •••'}
     """
-    return _masked(value, secrets_in(value))
+    return _masked(value, (*secrets_in(value), *more))
 
 
 def mask_json(text: str) -> str:

@@ -147,6 +147,15 @@ def test_a_job_in_the_wrong_state_is_a_conflict_and_a_missing_one_is_not_found(s
     assert shop.run("edit", "01ZZZZ", "--payload", "new.json").exit_code == 3
 
 
+def test_a_secret_that_changes_its_name_is_hidden_in_the_difference(shop: Shop) -> None:
+    Path("new.json").write_text('{"to":"ada@example.com","pin":"hunter22"}')
+    done = shop.run("edit", name(1), "--payload", "new.json")
+    assert done.exit_code == 0
+    assert '+  "pin": "•••"' in done.stdout
+    assert "hunter22" not in done.output
+    assert shop.run("edit", name(2), "--payload", "", "--yes").exit_code == 1  # no editor instead
+
+
 def test_masked_text_from_show_does_not_become_the_secret(shop: Shop) -> None:
     done = shop.run("edit", name(1), "--payload", "-", stdin='{"to":"x","password":"•••"}')
     assert done.exit_code == 2

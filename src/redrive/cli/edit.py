@@ -28,7 +28,7 @@ from redrive.cli.output import Block, Line, Part, View
 from redrive.documents import payload_text
 from redrive.errors import BadPayload, RedriveError
 from redrive.job import Job
-from redrive.redact import MASK
+from redrive.redact import MASK, secrets_of
 
 
 @command(
@@ -65,7 +65,7 @@ def edit(
         job = app.get(job_id)
         amended(job, job.payload, now=job.updated)  # or it is refused, before anybody has typed
         accept = partial(_accepted, job, program_of(face, app_name))
-        if payload:
+        if payload is not None:
             text = accept(_content(payload))
             _finish(face, app, job, text, reason, dry_run=dry_run, yes=True)
             return
@@ -180,7 +180,8 @@ def _is_same(text: str, stored: str) -> bool:
 
 
 def _difference(before: str, after: str) -> str:
-    """Say what changes, line by line, with secrets hidden."""
-    old, new = (payload_text(text).splitlines() for text in (before, after))
+    """Say what changes, line by line, with secrets hidden: those of either, under any name."""
+    secrets = (*secrets_of(before), *secrets_of(after))
+    old, new = (payload_text(text, secrets).splitlines() for text in (before, after))
     lines = list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=2))
     return "\n".join(lines) or "only hidden values, or the spelling of numbers, differ"

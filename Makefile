@@ -39,7 +39,7 @@ $(STAMP): $(LIBRARIES) pyproject.toml
 	@touch $@
 
 demo: $(STAMP) ## Watch jobs fail, wait, succeed and be redriven
-	$(BIN)/python examples/demo.py
+	$(BIN)/redrive demo
 
 test: $(STAMP) ## Run every test (more options: PYTEST_ARGS="-k name")
 	$(BIN)/python -m pytest -n 2 --durations=10 $(PYTEST_ARGS)

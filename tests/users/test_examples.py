@@ -6,40 +6,12 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-
-import pytest
-
-from redrive import Policy, constant
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def left_in(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-
-
-def test_the_demo_tells_its_story_without_a_terminal(run_example: Run, tmp_path: Path) -> None:
-    ended = run_example("demo.py")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    told = ended.stdout
-    for part in ("4 of them for good", "wait for their next try", "G1: 3 ×", "start a fresh life"):
-        assert part in told
-    assert told.endswith("ten jobs completed, one closed by a person, none lost.\n")
-    assert "\x1b" not in told
-    assert left_in(tmp_path) == []
-
-
-def test_the_demo_says_so_when_its_story_ends_otherwise(
-    load_example: Callable[[str], ModuleType],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    demo = load_example("demo")
-    monkeypatch.setattr(demo, "mend", lambda shop: None)
-    monkeypatch.setattr(demo, "PATIENT", Policy(attempts=5, wait=constant(0, jitter="none")))
-    assert demo.main() == 1
-    assert "did not end as told" in capsys.readouterr().out
 
 
 def test_the_events_run_in_a_temporary_directory(run_example: Run, tmp_path: Path) -> None:

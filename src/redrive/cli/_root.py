@@ -66,6 +66,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "import": ("exchange", "import_", "Bring the jobs of such a file in."),
         "migrate": ("keep", "migrate", "Bring an older store up to this version."),
         "config": ("config", "config", "The settings in force, and who said so."),
+        "demo": ("demo", "demo", "A bad night in under a minute, to watch."),
         "completion": ("completion", "completion", "Let the shell complete what you type."),
     },
 }

@@ -1,0 +1,206 @@
+"""A shop's bad night: what fails passes, what cannot pass dies, people are told, mend and redrive."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from redrive.alerts import Alerts, webhook
+from redrive.app import Redrive
+from redrive.demo.screen import Row, Screen
+from redrive.demo.town import KEYS, Town, town
+from redrive.job import State
+from redrive.policy import Policy
+from redrive.runs import Run
+from redrive.strategy import exponential
+
+SIZES = {"mail.send": 12, "printer.print": 9, "model.ask": 6, "card.charge": 20, "parcel.ship": 3}
+"""How many jobs of each kind; the last two die."""
+_DYING = ("card.charge", "parcel.ship")
+_PATIENCE = 20.0
+_SHOWN = (State.PENDING, State.RUNNING, State.COMPLETED, State.DEAD)
+
+
+class Shop:
+    """The program: handlers that reach into the town, and the key it knows."""
+
+    def __init__(self, folder: Path, place: Town) -> None:
+        self.town = place
+        self.key = KEYS[0]
+        self.app = Redrive(
+            folder / "demo.db",
+            actor="demo",
+            policy=Policy(attempts=5, wait=exponential(0.5, cap=4, jitter=0.2)),
+            alerts=Alerts(webhook(url=f"{place.url}/inbox", name="inbox", allow=place.allow)),
+        )
+        add = self.app.handler
+        self.send = add("mail.send")(self._send)
+        self.print = add("printer.print")(self._print)
+        self.ask = add("model.ask")(self._ask)
+        self.charge = add("card.charge")(self._charge)
+        self.ship = add("parcel.ship")(self._ship)
+
+    def _send(self, order: int) -> None:
+        self.town.call("send", order)
+
+    def _print(self, order: int) -> None:
+        self.town.call("print", order)
+
+    def _ask(self, order: int) -> None:
+        self.town.call("ask", order)
+
+    def _charge(self, order: int) -> None:
+        self.town.call("charge", order, self.key)
+
+    def _ship(self, order: int) -> None:
+        self.town.call("ship", order)
+
+    def submit_all(self) -> None:
+        """Store every job of the night."""
+        handlers = (self.send, self.print, self.ask, self.charge, self.ship)
+        for handler, size in zip(handlers, SIZES.values(), strict=True):
+            for order in range(1, size + 1):
+                handler.submit(order)
+
+    def rows(self) -> Sequence[Row]:
+        """Say how things stand, lane by lane; the lane of the alerts is not the shop's."""
+        found = Counter[tuple[str, State]]()
+        for count in self.app.counts():
+            found[count.lane, count.state] += count.jobs
+        return [(lane, [found[lane, state] for state in _SHOWN]) for lane in SIZES]
+
+    def is_quiet(self) -> bool:
+        """Whether nothing waits or runs any more."""
+        return not any(waiting or running for _, (waiting, running, *_) in self.rows())
+
+    def ends(self) -> dict[str, int]:
+        """Count the shop's jobs by state."""
+        found = Counter[str]()
+        for count in self.app.counts():
+            if count.lane in SIZES:
+                found[count.state.value] += count.jobs
+        return dict(found)
+
+    def mend(self) -> None:
+        """Put the new key in place."""
+        self.key = KEYS[1]
+
+
+@contextmanager
+def place_of_its_own() -> Generator[Path]:
+    """Give a directory for all that is made, also for the sockets by which programs wake workers."""
+    before = os.environ.get("TMPDIR")
+    with tempfile.TemporaryDirectory(prefix="redrive-demo-") as folder:
+        os.environ["TMPDIR"] = folder
+        try:
+            yield Path(folder)
+        finally:
+            del os.environ["TMPDIR"]
+            if before is not None:
+                os.environ["TMPDIR"] = before
+
+
+def tell(screen: Screen) -> bool:
+    """Tell the whole story; False if it did not end as told."""
+    began = time.monotonic()
+    with place_of_its_own() as folder, town() as place:
+        shop = Shop(folder, place)
+        with shop.app:
+            _submit(screen, shop)
+            with shop.app.worker(concurrency=4):
+                well = (
+                    _fail(screen, shop)
+                    and _alarm(screen, shop)
+                    and _redrive(screen, shop)
+                    and _close(screen, shop)
+                )
+            took = time.monotonic() - began
+            return _end(screen, shop, took) and well
+
+
+def _submit(screen: Screen, shop: Shop) -> None:
+    screen.head("1. A shop submits 50 jobs")
+    shop.submit_all()
+    screen.say("   The store is a file; each job was synced to disk before `submit` returned.")
+
+
+def _fail(screen: Screen, shop: Shop) -> bool:
+    screen.head("2. A worker runs them, and the town has a bad night")
+    screen.say(
+        "   A jammed printer (503) is tried again; a model that asks for 2 s (429) gets them;"
+    )
+    screen.say("   a revoked key (401) and a street that is not there (404) are hopeless.")
+    if not screen.follow(shop.rows, shop.is_quiet, _PATIENCE):
+        return False
+    retried = sum(job.attempts > 1 for job in shop.app.each(state="completed"))
+    screen.say(f"   {retried} jobs failed first and were done in the end, by themselves.", "green")
+    return True
+
+
+def _alarm(screen: Screen, shop: Shop) -> bool:
+    screen.head("3. What died, grouped by cause")
+    for group in shop.app.groups():
+        screen.say(f"   {group.name}: {group.jobs} × {group.title}  [{group.category}]", "red")
+    told = shop.town.inbox
+    end = time.monotonic() + _PATIENCE
+    while len(told) < len(_DYING) and time.monotonic() < end:
+        time.sleep(0.1)
+    screen.head("4. People are told: one message a cause, not one a job")
+    for message in told:
+        screen.say(f"   inbox: {message['title']}", "yellow")
+    return len(told) == len(_DYING)
+
+
+def _redrive(screen: Screen, shop: Shop) -> bool:
+    screen.head("5. Somebody renews the key and drives the cause again: two canaries, then 10/s")
+    shop.mend()
+    [cause] = [group for group in shop.app.groups() if _DYING[0] in group.handlers]
+    screen.say(f"   $ redrive retry {cause.name} --canary 2 --rate 10/s --stop-on 5%")
+    run = shop.app.drive(
+        cause.name, canary=2, rate="10/s", stop_on="5%", reason="the key was renewed"
+    )
+
+    def is_over() -> bool:
+        return shop.app.run(run).is_over
+
+    if not screen.follow(shop.rows, is_over, _PATIENCE):
+        return False
+    return _judge(screen, shop.app.run(run))
+
+
+def _judge(screen: Screen, run: Run) -> bool:
+    counts = run.counts
+    if counts is None or counts.succeeded != run.total:
+        screen.say(f"   {run.id}: {run.phase} {run.why}", "red")
+        return False
+    screen.say(f"   {run.id}: the canaries lived, all {counts.succeeded} cards charged.", "green")
+    return True
+
+
+def _close(screen: Screen, shop: Shop) -> bool:
+    screen.head(
+        "6. No retry finds a street that is not there: closed, with a reason, on the record"
+    )
+    shop.app.discard(state="dead", reason="the customers were refunded")
+    for act in reversed(shop.app.acts()):
+        said = f" ({act.reason})" if act.reason else ""
+        screen.say(f"   {act.actor}: {act.verb} {act.target}{said}")
+    return True
+
+
+def _end(screen: Screen, shop: Shop, took: float) -> bool:
+    found = shop.ends()
+    lost = SIZES["parcel.ship"]
+    if found != {"completed": sum(SIZES.values()) - lost, "resolved": lost}:
+        screen.say(f"\nThe story did not end as told: {found}.", "red")
+        return False
+    screen.head(f"The end, after {took:.0f} s: 47 jobs completed, 3 closed by a person, none lost.")
+    screen.say(
+        "   Everything was in a temporary directory, which is gone. Yours to try: `redrive init`."
+    )
+    return True

@@ -1,0 +1,112 @@
+"""The world outside: a server on the loopback interface that misbehaves as real ones do."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+KEYS = ("key-of-2025", "key-of-2026")
+"""What the payment service took last year, and takes now."""
+_TIMEOUT = 5.0
+
+
+class Answer(NamedTuple):
+    """What the server says."""
+
+    status: int
+    words: str
+    retry_after: int | None = None
+
+
+class Town:
+    """A mailbox, a printer, a model, a bank, a parcel service, and an inbox for alerts."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.inbox: list[dict[str, Any]] = []
+        self.done: Counter[str] = Counter()
+        self._asked: Counter[tuple[str, int]] = Counter()
+        self._lock = threading.Lock()
+
+    @property
+    def allow(self) -> list[str]:
+        """What an endpoint must be allowed, to reach it: loopback is closed by default."""
+        return ["http", "127.0.0.1", ":" + self.url.rpartition(":")[2]]
+
+    def call(self, place: str, order: int, key: str = "") -> None:
+        """Ask for something, as a program would; urllib raises what is not 2xx."""
+        request = Request(  # noqa: S310 - our own server
+            f"{self.url}/{place}", json.dumps({"order": order, "key": key}).encode(), method="POST"
+        )
+        try:
+            build_opener(ProxyHandler({})).open(request, timeout=_TIMEOUT).close()
+        except HTTPError as error:
+            error.close()
+            raise
+
+    def hear(self, place: str, body: dict[str, Any]) -> Answer:
+        """Answer one request, and count what was done."""
+        with self._lock:
+            if place == "inbox":
+                self.inbox.append(body)
+                return Answer(200, "noted")
+            order = int(body["order"])
+            self._asked[place, order] += 1
+            answer = self._judge(place, order, str(body["key"]))
+            self.done[place] += answer.status == 200  # noqa: PLR2004 - the only success there is
+            return answer
+
+    def _judge(self, place: str, order: int, key: str) -> Answer:
+        asked = self._asked[place, order]
+        if place == "print" and asked <= order % 3:
+            return Answer(503, "the printer is jammed")
+        if place == "ask" and asked == 1:
+            return Answer(429, "too many questions", retry_after=2)
+        if place == "charge" and key != KEYS[1]:
+            return Answer(401, "this key was revoked on 1 January")
+        if place == "ship":
+            return Answer(404, "no such street")
+        return Answer(200, "done")
+
+
+@contextmanager
+def town() -> Generator[Town]:
+    """Open a town on a free port, and close it."""
+    place = Town()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_for(place))
+    place.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield place
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _handler_for(place: Town) -> type[BaseHTTPRequestHandler]:
+    class Door(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            """Read, answer, say no more."""
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = place.hear(self.path.strip("/"), body)
+            words = answer.words.encode()
+            self.send_response(answer.status)
+            if answer.retry_after is not None:
+                self.send_header("Retry-After", str(answer.retry_after))
+            self.send_header("Content-Length", str(len(words)))
+            self.end_headers()
+            self.wfile.write(words)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its base's name
+            """Keep the screen for the story."""
+
+    return Door

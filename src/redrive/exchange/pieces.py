@@ -20,7 +20,8 @@ _FRAMES: Final = frozenset({"queue", "items", "bigquerySyncFailures"})
 _RECORDS: Final = frozenset(
     {"redrive", "jobId", "article_data", "job_id", "originalData", "event_id"}
 )
-_STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
+_STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)'
+"""A string, and its last quote: without one the rest of it is still to be read."""
 _TOKEN = re.compile(rb"(?s:" + _STRING + rb")|[\[\]{}:,]|[^\s\[\]{}:,\"]+")
 _BRACKET = re.compile(rb"(?s:" + _STRING + rb")|[\[\]{}]")
 _SPACE = re.compile(rb"[ \t\r\n]*+")
@@ -50,12 +51,10 @@ class _Broken(Exception):
 def pieces(chunks: Iterable[bytes]) -> Iterator[Piece]:
     """Cut bytes, in whatever chunks they come; what is empty is nothing."""
     stream = _Stream(iter(chunks))
-    while len(stream.data) < _HEAD and stream.more():
-        pass
+    stream.head()
     if stream.data.startswith(b"\xef\xbb\xbf"):
         stream.at = 3
-    is_lines = _is_lines(stream.data[stream.at : _HEAD])
-    return _lines(stream) if is_lines else _values(stream)
+    return _lines(stream) if _is_lines(stream.head()) else _values(stream)
 
 
 class _Stream:
@@ -77,6 +76,12 @@ class _Stream:
         self.data = self.data[self.at :] + chunk
         self.at = 0
         return True
+
+    def head(self) -> bytes:
+        """Give what comes next, enough to tell what it is."""
+        while len(self.data) - self.at < _HEAD and self.more():
+            pass
+        return self.data[self.at : self.at + _HEAD]
 
     def take(self, end: int, name: str = "", trouble: str = "") -> Piece:
         """Give the bytes up to there."""
@@ -110,7 +115,7 @@ class _Stream:
             for token in _BRACKET.finditer(self.data, self.at + done):
                 first = token[0][0]
                 if first == _QUOTE:
-                    if token.end() == len(self.data):
+                    if not token[1]:
                         break
                 else:
                     depth += 1 if first in _OPEN else -1
@@ -123,7 +128,10 @@ class _Stream:
     def _end_of_scalar(self) -> int:
         while True:
             token = _TOKEN.match(self.data, self.at)
-            if token is not None and token.end() < len(self.data):
+            # A string ends with its quote, and anything else where something else begins.
+            if token is not None and (
+                token[1] if token[0][0] == _QUOTE else token.end() < len(self.data)
+            ):
                 return token.end()
             if len(self.data) - self.at > LONGEST or not self.more():
                 raise _Broken
@@ -158,7 +166,7 @@ def _values(stream: _Stream) -> Iterator[Piece]:
     """Give the records of JSON that runs over lines."""
     try:
         while stream.next() >= 0:
-            kind = _kind_of(stream.data[stream.at : stream.at + _HEAD])
+            kind = _kind_of(stream.head())
             if kind is None:
                 yield stream.take(stream.end_of_value())
             else:
@@ -255,7 +263,8 @@ def _names(head: bytes) -> tuple[set[str], set[str]]:
     """Give the names of members, and of their members, as far as they can be seen."""
     found: tuple[set[str], set[str]] = (set(), set())
     depth, last = 0, b""
-    for token in map(bytes, _TOKEN.findall(head)):
+    for match in _TOKEN.finditer(head):
+        token = match[0]
         if token == b":" and 1 <= depth <= len(found):
             found[depth - 1].add(last[1:-1].decode(errors="replace"))
         depth += (token in {b"{", b"["}) - (token in {b"}", b"]"})

@@ -29,7 +29,8 @@ VERSION = 1
 _MOST = 2**31
 """Every whole number of a record is a count; databases keep them up to this."""
 _START = f'{{"redrive":{VERSION},"payload":'
-_ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
+_ID = re.compile(r"(?![GgRr]\d{1,9}$)[0-9A-Za-z_][0-9A-Za-z_-]{3,63}")
+"""No id may be read as another word of a selector: G7000 is a group, -abc is anything but abc."""
 _decode = json.JSONDecoder().raw_decode
 
 Check = Callable[[Any], bool]

@@ -157,6 +157,9 @@ def test_a_line_that_is_no_sound_job_is_refused(change: dict[str, object], words
     ("field", "value"),
     [
         ("id", "../x"),
+        ("id", "G0001"),
+        ("id", "r1234"),
+        ("id", "-abc"),
         ("id", 7),
         ("handler", "a b"),
         ("lane", ".x"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import IO, Any, cast
@@ -23,6 +24,7 @@ from redrive.stores.base import Store
 
 _LOOKED_AT = 20
 """Records at the beginning of a file, one of which must be known."""
+_CHUNK = 1 << 18
 _OURS = b'{"redrive":"jsonl"'
 
 
@@ -78,7 +80,8 @@ def _format_of(file: IO[bytes]) -> str | None:
     from redrive.exchange.pieces import pieces  # noqa: PLC0415
 
     file.seek(0)
-    for piece in islice(pieces(file), _LOOKED_AT):
+    chunks = iter(partial(file.read, _CHUNK), b"")
+    for piece in islice(pieces(chunks), _LOOKED_AT):
         try:
             value: Any = json.loads(piece.raw)
         except (ValueError, RecursionError):

@@ -18,7 +18,8 @@ from redrive.worker.runs import CHUNK, Driver, close, save, untag
 
 _VERBS: Mapping[Phase, str] = {"paused": "pause", "live": "resume", "cancelled": "cancel"}
 
-_CALLED_OFF: frozenset[Phase] = frozenset({"done", "stopped", "cancelled"})
+_UNFINISHED: frozenset[Phase] = frozenset({"freezing", "done", "stopped", "cancelled"})
+"""What somebody began to make or to end, and may have left so."""
 
 _MANY = 20
 """How many causes of a run are looked after for arrivals."""
@@ -89,11 +90,11 @@ class Driving(Upkeep):
         return self.run(number)
 
     def close_runs(self) -> None:
-        """Close runs that were called off when their worker was gone: nothing waits for them."""
+        """Close runs that were called off when their worker was gone, or whose maker died long ago."""
         store = self.keeper.store
         for number in runs.book(store)[1]:
             found = runs.found(store, number)
-            if found is not None and found[0].phase in _CALLED_OFF:
+            if found is not None and found[0].phase in _UNFINISHED:
                 Driver(store, self.keeper.bus, self.keeper.holder).close(number)
 
     def held_by_runs(self, jobs: Iterable[Job]) -> dict[str, int]:

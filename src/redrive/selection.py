@@ -18,7 +18,7 @@ from redrive.stores.base import Query, Store
 Target = str | Job | Group
 """A job, its id or the unique beginning of one; a group or its name; words of a selector."""
 
-_GROUP = re.compile(r"[Gg](\d{1,9})")
+_GROUP = re.compile(r"[Gg]?(\d{1,9})")
 _CANDIDATES = 5
 """How many of the jobs that may be meant are named."""
 _EXACT = ("lane", "category", "tag", "key")
@@ -114,8 +114,6 @@ def group_number(value: int | str | Group) -> int:
     found = _GROUP.fullmatch(value)
     if found:
         return int(found[1])
-    if value.isascii() and value.isdecimal():
-        return int(value)
     msg = f"{value!r} is no group; groups are named G1, G2 …: see `redrive groups`"
     raise UsageError(msg)
 

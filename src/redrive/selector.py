@@ -28,6 +28,7 @@ _WORD = re.compile(
 _SIGN = re.compile(r">=|<=|>|<|=|")
 _GROUP = re.compile(r"[Gg](\d{1,9})")
 _RUN = re.compile(r"[Rr](\d{1,9})")
+_PLAIN = re.compile(r"\d{1,9}")
 ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _NUMBER = re.compile(r"-?\d{1,30}(\.\d{1,30})?")
 _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -135,7 +136,7 @@ def _checked(term: Term) -> Term:
     if term.name in {"group", "run"}:
         pattern = _GROUP if term.name == "group" else _RUN
         for value in term.values:
-            if not (pattern.fullmatch(value) or value.isdecimal()):
+            if not (pattern.fullmatch(value) or _PLAIN.fullmatch(value)):
                 like = "G7" if term.name == "group" else "R12"
                 msg = f"{value!r} is no {term.name}; they are named like {like}"
                 raise UsageError(msg)

@@ -12,9 +12,11 @@ from redrive.worker import runs as driving
 from runs.conftest import Shop
 
 
+@pytest.mark.parametrize("by_worker", [True, False])
 def test_a_run_whose_maker_died_is_given_up_and_its_jobs_are_free(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, *, by_worker: bool
 ) -> None:
+    """By a worker, or where there is none by whoever wants the jobs next."""
     ids = shop.die(6)
     monkeypatch.setattr("redrive.driving.CHUNK", 2)
     store, seen = shop.app.store, []
@@ -34,8 +36,12 @@ def test_a_run_whose_maker_died_is_given_up_and_its_jobs_are_free(
     driver = shop.driver()
     assert driver.tick() == []
     assert shop.app.run(1).phase == "freezing"
+    driver.leave()
     shop.place.clock.advance(61)
-    assert driver.tick() == []
+    if by_worker:
+        assert driver.tick() == []
+    else:
+        shop.app.close_runs()
     assert shop.app.run(1).phase == "cancelled"
     assert [shop.app.get(one).run for one in ids] == [None] * 6
     assert shop.app.drive("G1").total == 6

@@ -134,6 +134,8 @@ def test_the_walk_means_what_the_index_means(name: str, value: str) -> None:
     [
         ("stat:dead", "did you mean state:"),
         ("colour:red", "payload.FIELD"),
+        ("run:99999999999999999999", "is no run"),
+        ("group:9999999999", "is no group"),
         ("state:failed", "pending, running"),
         ("state:dead,", "is empty"),
         ("category:bad", "rate_limit"),

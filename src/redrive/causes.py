@@ -26,8 +26,12 @@ class Causes(Upkeep):
         note: str | None = None,
         reason: str = "",
         actor: str | None = None,
+        at: float | None = None,
     ) -> Mark:
-        """Mark a group as resolved or open again, or write a note about it; an empty one removes it."""
+        """Mark a group as resolved or open again, or write a note about it; an empty one removes it.
+
+        What dies of it after `at` is a regression; None is now.
+        """
         number, store = group_number(which), self.keeper.store
         act = self._act("mark" if note is None else "note", f"G{number}", reason, actor)
         while True:
@@ -36,8 +40,10 @@ class Causes(Upkeep):
             ]
             mark, now = mark_of(found[0]) if found else Mark(), store.now()
             if resolved is not None:
-                at = now if resolved else None
-                mark = replace(mark, resolved=at, by=act.actor, reason=reason)
+                since = now if at is None else at
+                mark = replace(
+                    mark, resolved=since if resolved else None, by=act.actor, reason=reason
+                )
             if note is not None:
                 mark = replace(mark, note=note, noted=now, noted_by=act.actor)
             version = found[0].version if found else 0

@@ -199,8 +199,8 @@ class Seen:
 
     @property
     def status(self) -> str:
-        """Whether it is open, resolved, or back."""
-        return self.said.status(self.group.last_seen)
+        """Whether it is open, resolved, or back; where nothing is dead it is not back."""
+        return self.said.status(self.group.last_seen if self.group.jobs else None)
 
     def is_new(self, since: float) -> bool:
         """Whether it was first seen so many seconds ago, or is back."""

@@ -13,6 +13,7 @@ from kit import START
 from ptykit import on_terminal
 from redrive import Redrive, State
 from redrive.causes import Mark
+from redrive.cli import act
 from redrive.testing import ManualClock
 from shopkit import HOUR, ODD, TIMEOUT, WRONG_KEY, Shop, dead_letter, name, tried
 
@@ -138,6 +139,25 @@ def test_resolving_a_group_closes_its_jobs_and_what_comes_after_is_a_regression(
     assert (found["status"], found["jobs"]) == ("regressed", 1)
     assert "G1" in [row["group"] for row in data(bleeding, "groups", "--new", "--since", "1s")]
     assert {act["verb"] for act in data(bleeding, "log")} == {"resolve", "mark"}
+
+
+def test_what_died_while_a_person_was_asked_is_a_regression(
+    bleeding: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no part of what was closed, so the mark must not cover it. A number names a group too."""
+
+    def meanwhile(*_: object) -> None:
+        bleeding.clock.advance(60)
+        bleeding.add(replace(dead_letter(99), updated=bleeding.clock.now()))
+        bleeding.clock.advance(60)
+
+    monkeypatch.setattr(act, "ask", meanwhile)
+    done = bleeding.run("group", "1", "resolve")
+    assert done.exit_code == 0, done.stderr
+    found = data(bleeding, "group", "G1")
+    assert (found["status"], found["jobs"]) == ("regressed", 1)
+    bleeding.run("resolve", name(99))
+    assert data(bleeding, "group", "G1")["status"] == "resolved"  # closing a job is no death
 
 
 def test_reopening_undoes_it(bleeding: Shop) -> None:

@@ -147,19 +147,19 @@ def _turn(ctx: click.Context, name: str, deed: str, options: dict[str, Any]) -> 
         found = app.group(name)
         state = "dead" if deed == "resolve" else "resolved"
         some = app.find(found, state=state, limit=1).jobs
+        seen = app.store.now()  # whatever dies while a person is asked is no part of it
     code = 0
     if some:
+        verb = act.resolve if deed == "resolve" else act.reopen
         try:
-            ctx.invoke(
-                act.resolve if deed == "resolve" else act.reopen, selectors=(name,), **options
-            )
+            ctx.invoke(verb, selectors=(found.name,), **options)
         except click.exceptions.Exit as stop:
             code = stop.exit_code
             if code != PARTLY:
                 raise
     if not options["dry_run"]:
         with face.acting() as app:
-            app.mark_group(found, resolved=deed == "resolve", reason=options["reason"])
+            app.mark_group(found, resolved=deed == "resolve", reason=options["reason"], at=seen)
         face.say(f"{found.name} is marked as {'resolved' if deed == 'resolve' else 'open'}")
     ctx.exit(code)
 

@@ -13,8 +13,8 @@ from kit import make_act, make_job
 from redrive.stores.jsonl import JsonlStore, journal
 from redrive.testing import ManualClock
 
-DURABLE = {0, 4, 9, 10, 15}
-"""The operations of the scenario that are synced before they return: add, note, move, amend, act."""
+DURABLE = {0, 4, 9, 10, 11, 12, 17}
+"""The operations of the scenario that are synced before they return: add, note, moves, amend, act."""
 
 
 class Disk:

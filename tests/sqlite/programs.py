@@ -19,6 +19,7 @@ from redrive.errors import *
 from redrive.job import State
 from redrive.stores.base import Query
 from redrive.stores.sqlite import SqliteStore
+import redrive.stores._wake  # loaded late, when there may be no right to read it
 path = sys.argv[1]
 """
 

@@ -19,7 +19,10 @@ def nothing_left() -> Iterator[None]:
         before = held()
         yield
         assert left() == []
-        assert held() == before
+        descriptors, threads = held()
+        # Fewer is fine: what tests before these left behind may end meanwhile.
+        assert descriptors <= before[0]
+        assert threads <= before[1]
 
 
 @pytest.fixture(scope="module")

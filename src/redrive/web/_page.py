@@ -78,12 +78,13 @@ answer and does nothing more. A plan is kept for ten minutes by the server that 
 100,000 jobs at most.
 
 ```text
-curl -s localhost:9200/api/v1/plans -H "Authorization: Bearer $TOKEN" \\
-     -H 'Content-Type: application/json' -d '{"verb": "retry", "q": "G7 age:<2h"}'
-{"plan": "hlvuqO8kdUnOW4G_OVLc6A", "verb": "retry", "matched": 4664, "eligible": 4655, …}
-curl -s localhost:9200/api/v1/plans/hlvuqO8kdUnOW4G_OVLc6A/carry-out -H "Authorization: Bearer $TOKEN" \\
-     -H 'Content-Type: application/json' -d '{"confirm": 4655, "canary": 3, "rate": "20/s"}'
-{"plan": "hlvuqO8kdUnOW4G_OVLc6A", "verb": "retry", "planned": 4655, "done": 4655, "run": "R12", …}
+POST /api/v1/plans
+{"verb": "retry", "q": "G7 age:<2h"}
+-> {"plan": "hlvuqO8kdUnOW4G_OVLc6A", "verb": "retry", "matched": 4664, "eligible": 4655, …}
+
+POST /api/v1/plans/hlvuqO8kdUnOW4G_OVLc6A/carry-out
+{"confirm": 4655, "canary": 3, "rate": "20/s"}
+-> {"plan": "hlvuqO8kdUnOW4G_OVLc6A", "verb": "retry", "planned": 4655, "done": 4655, "run": "R12", …}
 ```
 
 `/api/v1/openapi.json` describes all of this for machines (OpenAPI 3.1).

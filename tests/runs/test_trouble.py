@@ -47,6 +47,15 @@ def test_a_run_whose_maker_died_is_given_up_and_its_jobs_are_free(
     assert shop.app.drive("G1").total == 6
 
 
+def test_who_closes_runs_lets_nothing_go(shop: Shop) -> None:
+    """A run that has just become live is a worker's to drive."""
+    ids = shop.die(3)
+    shop.app.drive("G1")
+    shop.driver().close(1)
+    shop.app.close_runs()
+    assert [shop.app.get(one).run for one in ids] == [-1] * 3
+
+
 def test_a_run_that_is_cancelled_while_it_freezes_takes_nothing(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,9 +47,9 @@ class Driver:
         return [one for number in live for one in self._step(number)]
 
     def close(self, number: int) -> None:
-        """End a run that was called off, unless somebody drives who will."""
+        """End a run that was called off, unless somebody drives who will; lets nothing go."""
         if self._take_turn():
-            self._step(number)
+            self._open(number)
             self.leave()
 
     def leave(self) -> None:
@@ -69,21 +69,27 @@ class Driver:
         taken = self._store.note(_TURN, self._holder, expected=version, expires_in=_LASTS)
         return taken is not None
 
-    def _step(self, number: int) -> list[str]:
+    def _open(self, number: int) -> tuple[Run, int] | None:
+        """Give a run that is to be driven; one that was called off or given up is closed."""
         found = runs.found(self._store, number)
         if found is None:
-            return []  # it is being made, or its maker died before it was
+            return None  # it is being made, or its maker died before it was
         run, version = found
-        now = self._store.now()
-        if run.phase == "freezing":
-            if now - run.touched > _GIVEN_UP:
-                why = "whoever asked for it was gone before its jobs were frozen"
-                self._end(run, version, "cancelled", why)
-            return []
-        if run.phase not in {"live", "paused"}:
+        if run.phase in {"live", "paused"}:
+            return found
+        if run.phase != "freezing":
             close(self._store, run, version)
+        elif self._store.now() - run.touched > _GIVEN_UP:
+            why = "whoever asked for it was gone before its jobs were frozen"
+            self._end(run, version, "cancelled", why)
+        return None
+
+    def _step(self, number: int) -> list[str]:
+        found = self._open(number)
+        if found is None:
             return []
-        run, counts = runs.counted(self._store, run)
+        now, version = self._store.now(), found[1]
+        run, counts = runs.counted(self._store, found[0])
         if why := runs.stops(run, counts):
             self._end(run, version, "stopped", why)
         elif not counts.waiting and not counts.working:

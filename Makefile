@@ -119,7 +119,7 @@ requirements: $(STAMP) ## Recompile requirements/*.txt (COMPILE_ARGS=--upgrade f
 pages: $(STAMP) ## Write the pages anew that are made from code and tests
 	$(BIN)/python -m redrive.cli._page > docs/cli.md
 	$(BIN)/python -m redrive.web._page > docs/api.md
-	$(BIN)/python docs/reference/requirements.py
+	for one in requirements delays states; do $(BIN)/python docs/reference/$$one.py || exit 1; done
 
 build: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation

@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
+import walkkit
 from redrive import config
 from redrive.cli import _errors
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+# Pages whose commands run one after the other are walked as a whole, by test_walks.
+WALKED = set(walkkit.pages())
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LANGUAGES = {"python", "console", "json", "sql", "toml", "text"}
+LANGUAGES = {"python", "console", "json", "jsonl", "sql", "toml", "text"}
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -31,7 +34,7 @@ def commands() -> list[tuple[str, str]]:
     return [
         (page.name, line[2:].partition("#")[0].strip())
         for page in PAGES
-        if page.name != "cli.md"
+        if page.name != "cli.md" and page not in WALKED
         for block in blocks(page, "console")
         for line in block.splitlines()
         if line.startswith("$ ")
@@ -39,7 +42,9 @@ def commands() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
+    "page",
+    [page for page in PAGES if blocks(page, "python") and page not in WALKED],
+    ids=lambda page: page.name,
 )
 def test_the_python_blocks_of_a_page_run_as_one_program(page: Path, tmp_path: Path) -> None:
     program = "\n\n".join(blocks(page, "python"))

@@ -1,0 +1,67 @@
+"""Quickstart, how-to pages, runbook and the users' pages are walked from top to bottom, as printed."""
+
+from __future__ import annotations
+
+import ast
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import walkkit
+from pgkit import connect, server
+from walkkit import BLOCK, Walk, check, needs
+
+PAGES = walkkit.pages()
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Walk:
+    return Walk(tmp_path)
+
+
+def with_a_server(reader: Walk) -> None:
+    """Give the reader a PostgreSQL server on which the database `shop` exists and is empty."""
+    with connect() as connection:
+        connection.execute("DROP DATABASE IF EXISTS shop WITH (FORCE)")
+        connection.execute("CREATE DATABASE shop")
+    reader.environ |= {"PGHOST": str(server().pgdata), "PGUSER": "postgres"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: "/".join(page.parts[-3:]))
+def test_the_page_does_what_it_says(page: Path, reader: Walk) -> None:
+    if missing := {name for name in needs(page) if find_spec(name) is None}:
+        pytest.skip(f"`make docs` walks it, where there is {missing}")
+    if "postgresql:///shop" in page.read_text("utf-8"):
+        with_a_server(reader)
+    done = reader.page(page)
+    assert done > 0 or page.name == "README.md"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: "/".join(page.parts[-3:]))
+def test_every_python_block_is_python(page: Path) -> None:
+    for language, body in BLOCK.findall(page.read_text("utf-8")):
+        if language == "python":
+            ast.parse(body)
+
+
+def test_a_page_that_lies_is_found(reader: Walk, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    for lie in (
+        "```python\nassert False\n```\n",
+        "```console\n$ redrive nothing\n```\n",
+        "```console\n$ redrive --version\nredrive 99\n```\n",
+        "```console\n$ redrive --version  # exit 6\n```\n",
+    ):
+        page.write_text(lie, "utf-8")
+        with pytest.raises(AssertionError):
+            reader.page(page)
+    page.write_text("```console\n$ redrive --version\nredrive …\n```\n", "utf-8")
+    assert reader.page(page) == 1
+
+
+def test_dots_stand_for_anything_and_nothing_else_does() -> None:
+    check("x", "a … c", "a\tb\tb\tc")
+    check("x", "", "whatever")
+    with pytest.raises(AssertionError):
+        check("x", "a c", "a b c")

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from math import inf
 from typing import Any, Literal, cast
 
 from redrive.errors import UsageError
@@ -344,7 +345,8 @@ def spec_of(*, canary: int = 0, rate: float | str | None = None, ramp: bool, sto
         msg = "ramp needs a rate to lead to, such as 20/s"
         raise UsageError(msg)
     limit = stop_on.replace(" ", "")
-    if limit and (not _STOP.fullmatch(limit) or not float(limit.rstrip("%"))):
+    most = _FULL if limit.endswith("%") else inf
+    if limit and not (_STOP.fullmatch(limit) and 0 < float(limit.rstrip("%")) <= most):
         msg = f"stop_on must be a share such as 10% or a number of jobs, above 0; found {stop_on!r}"
         raise UsageError(msg)
     per_second = None if rate is None else rate_of(rate)

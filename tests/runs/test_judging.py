@@ -149,6 +149,7 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
         {"stop_on": "ten"},
         {"stop_on": "0"},
         {"stop_on": "0%"},
+        {"stop_on": "101%"},
         {"stop_on": "-5"},
         {"stop_on": "1.5"},
         {"ramp": True},

@@ -13,6 +13,7 @@ from typing import Any, cast
 import click
 
 from redrive import runs
+from redrive._inert import inert
 from redrive.app import Redrive
 from redrive.cli import act
 from redrive.cli._errors import CONFLICT, PARTLY, STOPPED
@@ -24,6 +25,7 @@ from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.documents import error_line
 from redrive.errors import RetryLater, Skip
 from redrive.job import Job, State
+from redrive.redact import error_text
 from redrive.runs import Spec
 from redrive.worker.registry import Entry
 
@@ -126,5 +128,5 @@ def _look(error: Exception) -> None:
     import pdb  # noqa: PLC0415, T100 - it was asked for
 
     own = error.__traceback__.tb_next or error.__traceback__  # not our frame, the handler's
-    print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    sys.stderr.write(inert(f"{type(error).__name__}: {error_text(error)}") + "\n")
     pdb.post_mortem(own)

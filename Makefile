@@ -15,11 +15,13 @@ SDK_VENV := .venv-sdk
 SDK_STAMP := $(SDK_VENV)/.installed
 TASKS_VENV := .venv-cloudtasks
 TASKS_STAMP := $(TASKS_VENV)/.installed
+DOCS_VENV := .venv-docs
+DOCS_STAMP := $(DOCS_VENV)/.installed
 PYTEST_ARGS ?=
 COMPILE_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sdk test-cloudtasks check fmt bench rigs rigs-short requirements pages build clean
+.PHONY: help demo test test-sdk test-cloudtasks check fmt bench rigs rigs-short requirements pages docs build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,7 +112,7 @@ rigs-short: $(STAMP) $(RIGS_STAMP) ## Run the short forms of the rigs; installs 
 
 # The options keep every registry and local folder out of the compiled file.
 requirements: $(STAMP) ## Recompile requirements/*.txt (COMPILE_ARGS=--upgrade for newer versions)
-	for one in dev rigs bench sdk cloudtasks; do \
+	for one in dev rigs bench sdk cloudtasks docs; do \
 		CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/pip-compile --quiet \
 		--generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--strip-extras --allow-unsafe $(COMPILE_ARGS) \
@@ -121,10 +123,24 @@ pages: $(STAMP) ## Write the pages anew that are made from code and tests
 	$(BIN)/python -m redrive.web._page > docs/api.md
 	for one in requirements delays states; do $(BIN)/python docs/reference/$$one.py || exit 1; done
 
+# The site's builder, and what two of its pages import, away from the tests.
+$(DOCS_STAMP): requirements/docs.txt
+	$(PYTHON) -m venv --clear $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip --quiet --disable-pip-version-check install \
+		--require-hashes -r requirements/docs.txt
+	$(DOCS_VENV)/bin/python -m pip --quiet --disable-pip-version-check install \
+		--no-deps --no-build-isolation --editable .
+	@touch $@
+
+docs: $(DOCS_STAMP) ## Build the site into site/, and run the pages that need Celery or FastAPI
+	$(DOCS_VENV)/bin/python tests/walkkit.py
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet
+	@echo "open site/index.html"
+
 build: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation
 
 clean: ## Remove the environment, caches and built files
-	rm -rf $(VENV) $(RIGS_VENV) $(BENCH_VENV) $(SDK_VENV) $(TASKS_VENV) build dist htmlcov .coverage .coverage.* .hypothesis
+	rm -rf $(VENV) $(RIGS_VENV) $(BENCH_VENV) $(SDK_VENV) $(TASKS_VENV) $(DOCS_VENV) site build dist htmlcov .coverage .coverage.* .hypothesis
 	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

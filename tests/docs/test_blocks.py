@@ -17,7 +17,7 @@ from redrive import config
 from redrive.cli import _errors
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 # Pages whose commands run one after the other are walked as a whole, by test_walks.
 WALKED = set(walkkit.pages())
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)

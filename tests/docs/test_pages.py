@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+import yaml
 
 from redrive.job import TRANSITIONS, State
 
@@ -34,3 +35,31 @@ def test_a_transition_that_is_not_drawn_is_an_error() -> None:
     arrows.pop((State.DEAD, State.PENDING))
     with pytest.raises(SystemExit, match="draw anew"):
         made["svg"]()
+
+
+def pages_in(nav: list[object]) -> list[str]:
+    """Give every page that the site's navigation names, section by section."""
+    found: list[str] = []
+    for one in nav:
+        match one:
+            case str():
+                found.append(one)
+            case dict():
+                found += [page for section in one.values() for page in pages_in(section)]
+            case _:
+                raise AssertionError(one)
+    return found
+
+
+def test_the_site_shows_every_page() -> None:
+    """Decisions are reached from their own list."""
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+    named = pages_in(site["nav"])
+    assert sorted(named) == sorted(set(named))
+    docs = ROOT / "docs"
+    there = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")}
+    above = {"index.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
+    if (ROOT / "README.ja.md").is_file():
+        above.add("ja/README.md")
+    shown = {page for page in there if not page.startswith("adr/0")} | above
+    assert set(named) == shown

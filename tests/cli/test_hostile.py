@@ -154,7 +154,7 @@ def test_an_error_that_is_debugged_drives_no_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What `--pdb` says before the debugger speaks."""
-    monkeypatch.setattr("pdb.post_mortem", lambda _: None)
+    monkeypatch.setattr("pdb.post_mortem", id)
     try:
         raise ValueError(SOUP + " password=hunter22")
     except ValueError as error:

@@ -121,7 +121,7 @@ requirements: $(STAMP) ## Recompile requirements/*.txt (COMPILE_ARGS=--upgrade f
 pages: $(STAMP) ## Write the pages anew that are made from code and tests
 	$(BIN)/python -m redrive.cli._page > docs/cli.md
 	$(BIN)/python -m redrive.web._page > docs/api.md
-	for one in requirements delays states; do $(BIN)/python docs/reference/$$one.py || exit 1; done
+	for one in requirements python delays states; do $(BIN)/python docs/reference/$$one.py || exit 1; done
 
 # The site's builder, and what two of its pages import, away from the tests.
 $(DOCS_STAMP): requirements/docs.txt

@@ -33,7 +33,7 @@ from redrive.stores import shown
 from redrive.stores.base import Count, Moved, Note, Page, Scope, Store
 from redrive.stores.report import Report
 from redrive.strategy import Rand
-from redrive.worker import presence
+from redrive.worker import presence, signs
 from redrive.worker.registry import (
     Entry,
     Isolation,
@@ -242,7 +242,7 @@ class Redrive(Desk):
         turn = self.keeper.turn()
         turn.program = self._program
         check_apart(self.keeper.registry, self._needed_program())
-        presence.sign(turn, self.keeper.settings.clock.now(), lasts=presence.PASS_LASTS)
+        presence.sign(turn, self.keeper.settings.clock.now(), lasts=signs.PASS_LASTS)
         self._watch()
         driver = Driver(turn.store, turn.bus, turn.holder)
         driver.tick()

@@ -176,10 +176,16 @@ class Looking:
 
     def workers(self) -> list[Note]:
         """Give the notes of live workers; the value says where each runs and what it serves."""
-        return self.store.notes(signs.WORKER)
+        return [note for note in self.store.notes(signs.WORKER) if not signs.is_pass(note)]
+
+    def last_pass(self) -> float | None:
+        """Say when what was due was last run by a pass (`run_due`), if that is a day ago at most."""
+        store = self.store
+        left = [note.expires_in or 0.0 for note in store.notes(signs.WORKER) if signs.is_pass(note)]
+        return store.now() + max(left) - signs.PASS_LASTS if left else None
 
     def unserved(self, counts: Sequence[Count] | None = None) -> list[str]:
-        """Give the lanes with due jobs that no live worker serves; those wait and spend nothing.
+        """Give the lanes with due jobs that no worker and no pass of the last day serves; they wait.
 
         Who has just counted the jobs spares the store a second time.
         """

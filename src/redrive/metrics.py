@@ -20,7 +20,7 @@ from redrive._version import __version__
 from redrive.job import State
 from redrive.looking import Count, Looking, Mark
 from redrive.stores.base import PAUSE
-from redrive.worker import counters, presence, signs
+from redrive.worker import counters, presence
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -159,11 +159,8 @@ def _causes(app: Looking) -> Iterator[Sample]:
 
 
 def _workers(app: Looking) -> Iterator[Sample]:
-    """Tell of the workers; a pass of cron's, whose sign lasts a day, is none."""
     live = [
-        presence.LASTS - note.expires_in
-        for note in app.workers()
-        if note.expires_in is not None and signs.read(note).get("lasts") == presence.LASTS
+        presence.LASTS - note.expires_in for note in app.workers() if note.expires_in is not None
     ]
     yield "redrive_workers", (), len(live)
     if live:

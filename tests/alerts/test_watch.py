@@ -18,7 +18,7 @@ from redrive.alerts.watch import _LASTS
 from redrive.errors import StoreFull
 from redrive.stores.base import Store
 from redrive.testing import ManualClock
-from redrive.worker import presence
+from redrive.worker import presence, signs
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_a_worker_that_vanishes_is_told_and_one_that_leaves_is_not(
     left.holder, killed.holder = "left", "killed"
     for turn in (left, killed):
         presence.sign(turn, clock.now())
-    presence.sign(app.keeper.turn(), clock.now(), lasts=presence.PASS_LASTS)
+    presence.sign(app.keeper.turn(), clock.now(), lasts=signs.PASS_LASTS)
     app.store.note("alerts:turn", "killed", expires_in=_LASTS)  # it even was the one that looked
     clock.advance(19)
     presence.leave(left)
@@ -213,7 +213,7 @@ def test_a_worker_that_vanishes_is_told_and_one_that_leaves_is_not(
     for _ in range(3):
         tick(app)
         clock.advance(5)
-    clock.advance(presence.PASS_LASTS - 41)  # the note of the pass has five seconds left
+    clock.advance(signs.PASS_LASTS - 41)  # the note of the pass has five seconds left
     tick(app)
     assert [state for _, state in kept.told()] == ["silent"]
     assert "gives no sign of life" in kept.messages[0].title

@@ -24,6 +24,7 @@ def test_a_store_without_errors_is_called_healthy(empty: Shop) -> None:
     data = json.loads(empty.run("status", "--json").stdout)["data"]
     assert data["healthy"] is True
     assert data["workers"] == [{"host": "w3", "pid": 7, "lanes": ["mail"]}]
+    assert data["last_pass"] is None
 
 
 def test_status_says_whether_it_grows(empty: Shop) -> None:

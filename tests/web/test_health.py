@@ -41,7 +41,7 @@ def test_with_a_token_it_says_how_things_stand(web: Web) -> None:
     assert found["store"].startswith("sqlite:")
     (worker,) = found["workers"]
     assert (worker["host"], worker["pid"], worker["lanes"]) == ("w1", 7, ["pay.charge"])
-    assert found["unserved"] == []
+    assert (found["unserved"], found["last_pass"]) == ([], None)
     assert [pause["lane"] for pause in found["pauses"]] == ["mail.send"]
 
 

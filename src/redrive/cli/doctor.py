@@ -175,6 +175,11 @@ def _clock(app: Redrive) -> Iterator[Finding]:
 def _workers(app: Redrive) -> Iterator[Finding]:
     notes = [signs.read(note) for note in app.workers()]
     waiting = sum(c.jobs for c in app.counts() if c.state is State.PENDING)
+    last = app.last_pass()
+    if not notes and last is not None:
+        ago = words(max(0.0, app.store.now() - last))
+        yield Finding("workers", "ok", f"none is alive; last pass {ago} ago")
+        return
     if not notes:
         level: Level = "bad" if waiting else "warn"
         said = f"no worker has shown itself, {waiting:,} jobs are pending"

@@ -13,7 +13,19 @@ from redrive._duration import words
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.groups import table
-from redrive.cli.output import Cell, Facts, Line, Mark, Part, Span, Table, Trend, View, columns
+from redrive.cli.output import (
+    Cell,
+    Facts,
+    Line,
+    Mark,
+    Part,
+    Span,
+    Table,
+    Trend,
+    View,
+    When,
+    columns,
+)
 from redrive.documents import HOPELESS, Seen, look, seen_document
 from redrive.job import Category, State
 from redrive.looking import Count, Looking, Note
@@ -52,6 +64,7 @@ class Standing:
     pauses: list[Note]
     unserved: list[str]
     workers: list[Note]
+    last_pass: float | None
     runs: list[Run]
     minutes: list[int]
     """How many died in each ten minutes of the last hour."""
@@ -144,6 +157,7 @@ def _look(app: Looking) -> Standing:
         pauses=app.pauses(),
         unserved=app.unserved(counts),
         workers=app.workers(),
+        last_pass=app.last_pass(),
         runs=app.live_runs(),
         minutes=app.deaths(600, 6)[0],
         day=app.deaths(3600, 24)[0],
@@ -168,6 +182,7 @@ def _parts(at: Standing) -> list[Part]:
                 ("Oldest due", Span(at.age(State.PENDING))),
                 ("Oldest dead", Span(at.age(State.DEAD))),
                 ("Workers", len(at.workers)),
+                ("Last pass", When(at.last_pass, at.now)),
                 ("Store", at.url),
                 ("Durability", at.durability),
             ],
@@ -276,6 +291,7 @@ def _document(at: Standing) -> dict[str, object]:
         "died_last_hour": sum(at.minutes),
         "deaths_last_day": {"span_seconds": 3600, "numbers": at.day},
         "workers": [_worker(note) for note in at.workers],
+        "last_pass": iso(at.last_pass),
         "runs": [
             {"run": run.id, "state": run.phase, "name": run.name or None, "total": run.total}
             | {name: getattr(run.counts, name) for name in _COUNTED}

@@ -38,7 +38,7 @@ _AGES = {"oldest_due_seconds": State.PENDING, "oldest_dead_seconds": State.DEAD}
 
 SHAPE = shape(
     "status:Health counts:Counts oldest_due_seconds:number? oldest_dead_seconds:number? store "
-    "durability version workers:Worker[] unserved:text[] pauses:Pause[] now:time?",
+    "durability version workers:Worker[] last_pass:time? unserved:text[] pauses:Pause[] now:time?",
     needed="status",
 )
 
@@ -101,6 +101,7 @@ class Health:
                 "durability": app.store.durability,
                 "version": __version__,
                 "workers": [worker_document(note) for note in app.workers()],
+                "last_pass": iso(app.last_pass()),
                 "unserved": app.unserved(counts),
                 "pauses": [pause_document(note) for note in app.pauses()],
                 "now": iso(now),

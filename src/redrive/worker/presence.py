@@ -22,8 +22,6 @@ from redrive.worker.site import Site
 
 SIGN_EVERY = EVERY
 LASTS = 3 * SIGN_EVERY
-PASS_LASTS = 90_000.0
-"""Seconds for which a pass counts: a day and an hour, for those that run once a day."""
 
 
 def sign(site: Site, since: float, *, lasts: float = LASTS) -> None:

@@ -8,6 +8,8 @@ from typing import Any, Literal, cast
 
 from redrive.stores.base import Note, Store
 
+PASS_LASTS = 90_000.0
+"""Seconds for which a pass counts: a day and an hour, for those that run once a day."""
 WORKER = "worker:"
 """What the names of these notes begin with; the holder follows."""
 SERVES = "serves:"
@@ -23,8 +25,13 @@ def read(note: Note) -> Mapping[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
+def is_pass(note: Note) -> bool:
+    """Whether it was left by a pass over what was due, which has ended; a worker's ends soon."""
+    return read(note).get("lasts") == PASS_LASTS
+
+
 def served(store: Store, what: Literal["handlers", "lanes"]) -> frozenset[str]:
-    """Give the handlers or lanes that some worker serves now."""
+    """Give the handlers or lanes that some worker serves now, or a pass served in the last day."""
     names = {note.name.removeprefix(SERVES) for note in store.notes(SERVES)}
     for note in store.notes(WORKER):
         found = read(note).get(what)

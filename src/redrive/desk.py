@@ -129,6 +129,10 @@ class Desk(Driving, Causes, Looking):
         The text must fit the handler where it is registered here. `expected` is how often the job
         had been edited when the person saw it; Refused if somebody was faster.
         """
+        if not isinstance(payload, str):
+            found = type(payload).__name__
+            msg = f"a payload must be JSON text, such as json.dumps gives; found {found}"
+            raise UsageError(msg)
         job = self.get(which)
         text = _json.compact(payload, max_bytes=self.keeper.settings.payload_limit)
         self.check_payload(job.handler, text)

@@ -144,6 +144,13 @@ def test_the_same_key_with_another_payload_is_a_conflict(app: Redrive, handler: 
     assert sum(c.jobs for c in app.counts()) == 1
 
 
+def test_an_edit_takes_text_and_says_so(app: Redrive, handler: Any) -> None:
+    job = handler.submit(1)
+    with pytest.raises(UsageError, match=r"JSON text, such as json\.dumps gives; found dict"):
+        app.edit(job.id, {"value": 2})  # type: ignore[arg-type]
+    assert app.get(job.id).edits == 0
+
+
 @pytest.mark.parametrize(
     "name",
     ["", ".hidden", "../../x", "a b", "nul\0", "\u202ertl", "a" * 65, "'; DROP", "a/b", None, 7],

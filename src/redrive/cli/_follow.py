@@ -11,6 +11,7 @@ import click
 
 from redrive._duration import words
 from redrive.app import Redrive
+from redrive.cli import _waits
 from redrive.cli._errors import FAILED, INTERRUPTED, PARTLY, STOPPED
 from redrive.cli._face import SPEAK_EVERY, Face
 from redrive.cli.runs import view_of
@@ -50,6 +51,7 @@ def _code(run: Run) -> int:
 def _watched(face: Face, app: Redrive, run: Run) -> Run:
     began = spoken = time.monotonic()
     start = run.counts.ended if run.counts else 0
+    told: set[str] = set()
     awaited = run.spec.canary > 0 and not run.passed
     while not (run := app.run(run)).is_over:
         now = time.monotonic()
@@ -59,6 +61,11 @@ def _watched(face: Face, app: Redrive, run: Run) -> Run:
             awaited = False
             clear()
             face.say(f"the canary of {run.spec.canary:,} did well; the others follow")
+        for text in _waits.of_run(app, run):
+            if text not in told:
+                told.add(text)
+                clear()
+                face.say(text)
         if _may_draw(face):
             _draw(line_of(run, speed, shutil.get_terminal_size().columns))
         elif now - spoken >= SPEAK_EVERY and not face.quiet:

@@ -32,6 +32,8 @@ class Plan:
     """Ids and why."""
     runs: Counter[int] = field(default_factory=Counter[int])
     """How many of these each run has that is not over."""
+    waits: list[str] = field(default_factory=list[str])
+    """What workers are asked to drive would wait for."""
 
     @property
     def matched(self) -> int:

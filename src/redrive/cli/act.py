@@ -185,7 +185,7 @@ def preview(plan: Plan) -> list[Part]:
     facts: list[tuple[str, Cell]] = [("would take", number), ("matched", plan.matched)]
     if plan.oldest is not None:
         facts.append(("oldest", When(plan.oldest)))
-    parts: list[Part] = [Facts(facts)]
+    parts: list[Part] = [*(Line(text, "warn") for text in plan.waits), Facts(facts)]
     if number:
         split: list[list[Cell]] = [[name, jobs] for name, jobs in plan.handlers.most_common()]
         parts.append(Table(columns("handler", "jobs:number"), split, "By handler", "handler"))
@@ -237,6 +237,7 @@ def plan_document(plan: Plan) -> dict[str, object]:
         "eligible": len(plan.eligible),
         "handlers": dict(plan.handlers),
         "oldest": iso(plan.oldest),
+        "waits": plan.waits,
         "samples": [job_document(job) for job in plan.samples],
         "ineligible": [{"id": one, "why": why} for one, why in plan.ineligible],
     }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from redrive import runs
 from redrive.app import Redrive
-from redrive.cli import act
+from redrive.cli import _waits, act
 from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, PARTLY, Stop
 from redrive.cli._face import Face, same_line
@@ -70,6 +71,9 @@ def retry(face: Face, **said: Any) -> None:
             plan = make_plan(app, "retry", selection, as_run=as_run)
         if plan.is_void:
             raise act.nothing(plan)
+        if plan.eligible:
+            lanes = {job.lane for job in plan.eligible}
+            plan = replace(plan, waits=_waits.of_lanes(app, lanes))
         if said["dry_run"]:
             then = same_line(without="--dry-run") if plan.eligible else ""
             face.show(View(act.plan_document(plan), act.preview(plan)), then=then)
@@ -147,6 +151,7 @@ def _started(
         "run": run.id,
         "matched": plan.matched,
         "done": run.total,
+        "waits": _waits.of_run(app, run),
         "skipped": [{"id": one, "why": why} for one, why in skipped],
     }
     parts: list[Part] = [
@@ -155,7 +160,7 @@ def _started(
         *act.skipped_parts(skipped, "Skipped"),
     ]
     face.show(View(data, parts), then=f"redrive run {run.id} --watch")
-    if not app.workers() and not face.json:
-        face.say("note: no worker is running now; the run waits for one (redrive work)")
+    for text in [] if face.json else _waits.of_run(app, run):
+        face.say(f"note: {text}")
     if run.total < len(plan.eligible):
         raise click.exceptions.Exit(PARTLY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from redrive.app import Redrive
+from redrive.cli import _waits
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.output import Cell, Facts, Line, Part, Table, Tone, View, When, columns
@@ -111,7 +112,11 @@ def view_of(app: Redrive, run: Run) -> View:
     """Show one run: the outcome so far, what failed of what, what was left and why."""
     counts, now = run.counts or Counts(), app.store.now()
     tone = "warn" if counts.failed and run.phase == "done" else _TONES.get(run.phase, "")
-    parts: list[Part] = [Line(headline(run, counts), tone)]
+    waits = _waits.of_run(app, run)
+    parts: list[Part] = [
+        Line(headline(run, counts), tone),
+        *(Line(text, "warn") for text in waits),
+    ]
     parts.append(
         Facts(
             [
@@ -147,7 +152,7 @@ def view_of(app: Redrive, run: Run) -> View:
     left: list[list[Cell]] = [[jobs, why] for why, jobs in left_of(run, counts).items()]
     if left:
         parts.append(Table(columns("jobs:number", "why"), left, "Left", "left"))
-    return View(run_document(run), parts)
+    return View({**run_document(run), "waits": waits}, parts)
 
 
 def _title(app: Redrive, number: int) -> str:

@@ -17,9 +17,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from redrive.errors import UsageError
-from redrive.job import Job
+from redrive.job import Failure, Job
 
 Check = Callable[[Job], bool]
+
+
+def _said_of(failure: Failure) -> tuple[str, ...]:
+    """Give the names of an error, with its module and as screens show it, and its message."""
+    return failure.type, failure.type.rpartition(".")[2], failure.message
+
 
 _WORD = re.compile(
     r'\s*(?P<raw>(?P<minus>-?)(?:(?P<name>[A-Za-z_][^\s:"]*):)?'
@@ -47,7 +53,7 @@ _TEXTS: Mapping[str, Callable[[Job], Iterable[object]]] = {
     "lane": lambda job: (job.lane,),
     "category": lambda job: (job.failure and job.failure.category,),
     "reason": lambda job: (job.reason,),
-    "error": lambda job: (job.failure.type, job.failure.message) if job.failure else (),
+    "error": lambda job: _said_of(job.failure) if job.failure else (),
     "status": lambda job: (job.failure and job.failure.status,),
     "code": lambda job: (job.failure and job.failure.code,),
     "key": lambda job: (job.key,),

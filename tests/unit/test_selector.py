@@ -13,7 +13,9 @@ from redrive.selection import read
 from redrive.stores.memory import MemoryStore
 from redrive.testing import ManualClock
 
-TIMEOUT = make_failure("transient", cause="t", type="ConnectTimeout", message="host", status=503)
+TIMEOUT = make_failure(
+    "transient", cause="t", type="httpx.ConnectTimeout", message="host", status=503
+)
 KEY = make_failure("invalid", cause="k", type="KeyError", message="'vat_id' [x] 5 * 3", code="E1")
 
 
@@ -59,6 +61,9 @@ def app() -> Redrive:
         ("category:transient", "1"),
         ("category:transient,invalid", "21"),
         ("error:connect*", "1"),
+        ("error:ConnectTimeout", "1"),
+        ("error:httpx.*", "1"),
+        ("error:Timeout", ""),
         ("error:*vat_id*", "2"),
         ("-error:*", "543"),
         ("status:5*", "1"),

@@ -78,6 +78,19 @@ def test_pause_and_resume_are_shown_and_recorded(shop: Shop) -> None:
     assert verbs == ["resume", "pause"]
 
 
+def test_a_pause_of_a_lane_that_nobody_has_or_that_a_worker_made_is_told(shop: Shop) -> None:
+    said = shop.run("pause", "mail")
+    assert said.exit_code == 0
+    assert said.stderr == "no job and no worker has the lane mail; did you mean mail.send?\n"
+    assert "did you mean mail.send?" in shop.run("pause", "mial.send").stderr
+    assert shop.run("pause", "provider:openai").stderr == ""
+    with shop.app() as app:
+        value = json.dumps({"by": "worker", "reason": "10 jobs failed in a row"})
+        app.store.note("pause:mail.send", value)
+    assert "replaces a worker's own pause" in shop.run("pause", "mail.send").stderr
+    assert shop.run("pause", "mail.send").stderr == ""
+
+
 @pytest.mark.parametrize(
     "words", [["pause", "../x"], ["pause", "mail", "--for", "soon"], ["pause"]]
 )

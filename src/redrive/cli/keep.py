@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import click
 
@@ -14,8 +14,10 @@ from redrive.cli._errors import FAILED, NOTHING, USAGE, Stop
 from redrive.cli._face import Face, same_line
 from redrive.cli._load import load_app
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+from redrive.cli.status import lane_of, pause_words
 from redrive.errors import StoreForeign, StoreMissing
 from redrive.policy import Keep
+from redrive.worker import signs
 from redrive.worker.registry import check_name
 
 
@@ -153,8 +155,15 @@ def pause(face: Face, lane: str, duration: str | None, reason: str) -> None:
     """Let a lane's jobs wait, for all workers; they spend nothing meanwhile."""
     span = None if duration is None else seconds(duration, name="--for")
     with face.acting() as app:
+        before = {lane_of(note): pause_words(note) for note in app.pauses()}.get(lane)
         app.pause(lane, reason=reason, duration=span)
-        waiting = sum(c.jobs for c in app.counts() if c.lane == lane and c.state == "pending")
+        counts = app.counts()
+        waiting = sum(c.jobs for c in counts if c.lane == lane and c.state == "pending")
+        known = {c.lane for c in counts} | signs.served(app.store, "lanes")
+    if before is not None and before[0] == "worker":
+        face.say(f"this replaces a worker's own pause: {before[1]}")
+    if lane not in known and not lane.startswith("provider:"):
+        face.say(f"no job and no worker has the lane {lane}{_meant(lane, known)}")
     ends = "until `redrive resume`" if span is None else f"for {words(span)}"
     data = {"lane": lane, "paused": True, "seconds": span, "reason": reason, "waiting": waiting}
     parts: list[Part] = [
@@ -162,6 +171,14 @@ def pause(face: Face, lane: str, duration: str | None, reason: str) -> None:
         Facts([("waiting", waiting)]),
     ]
     face.show(View(data, parts), then=f"redrive resume {lane}")
+
+
+def _meant(lane: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - for those who mistyped
+
+    within = sorted(one for one in known if one.startswith(f"{lane}."))
+    near = within or get_close_matches(lane, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 @command(

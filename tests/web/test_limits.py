@@ -52,6 +52,19 @@ def test_bodies(web: Web, content: bytes, headers: dict[str, str], status: int) 
         assert web.app.acts() == []
 
 
+@pytest.mark.parametrize("depth", [70, 470, 500, 900, 990])
+def test_a_payload_that_is_too_deep_is_refused(web: Web, depth: int) -> None:
+    """Each reader of a body gives up at a depth of its own; none of them is a mistake of ours."""
+    deep = b'{"to": ' + b"[" * depth + b"]" * depth + b"}"
+    for path, more in (
+        ("/api/v1/jobs", b'"handler": "mail.send"'),
+        (f"/api/v1/jobs/{name(1)}/edit", b'"edits": 0'),
+    ):
+        content = b'{"payload": ' + deep + b", " + more + b"}"
+        answer = web.ask("POST", path, content=content, headers=JSON)
+        assert answer.status_code == 400, answer.text
+
+
 def test_the_answer_comes_before_the_end_of_a_body_without_end(web: Web) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         while True:

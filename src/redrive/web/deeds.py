@@ -61,10 +61,8 @@ def metrics(call: Call) -> Reply:
 def submit(call: Call) -> Document:
     """Keep a call of a handler for a worker; the same key is the same job."""
     entry = call.app.keeper.registry.need(call.body["handler"])
-    payload = _json.compact(
-        _hidden.written(_hidden.parsed(call.text)["payload"]),
-        max_bytes=call.app.keeper.settings.payload_limit,
-    )
+    limit = call.app.keeper.settings.payload_limit
+    payload = _json.compact(_payload(call, lambda said: said), max_bytes=limit)
     call.app.check_payload(entry.name, payload)
     options = Options(
         delay=float(call.body.get("delay", 0.0)),
@@ -77,6 +75,15 @@ def submit(call: Call) -> Document:
         act = Act(actor=call.actor, verb="submit", target=job.id, done=1)
         call.app.store.record(act)
     return {**job_document(job), "new": job.is_new}
+
+
+def _payload(call: Call, restore: Callable[[str], str]) -> str:
+    """Give the payload that was sent, numbers as they were written, hidden values put back."""
+    try:
+        return restore(_hidden.written(_hidden.parsed(call.text)["payload"]))
+    except RecursionError as error:
+        msg = "the payload is nested too deeply"
+        raise BadPayload(msg) from error
 
 
 def jobs(call: Call) -> Document:
@@ -134,10 +141,9 @@ def deed(verb: Verb) -> Callable[[Call], Document]:
 def edit(call: Call) -> Document:
     """Give a job another payload; marks for hidden values in it stand for what they stood for."""
     found = call.app.get(call.path["job"])
-    said = _hidden.written(_hidden.parsed(call.text)["payload"])
     edited = call.app.edit(
         found.id,
-        _hidden.hide(found.payload).restore(said),
+        _payload(call, _hidden.hide(found.payload).restore),
         expected=call.body["edits"],
         reason=call.body.get("reason", ""),
         actor=call.actor,

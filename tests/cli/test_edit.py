@@ -54,7 +54,7 @@ def types(editor: Path, change: str) -> None:
 
 def test_a_file_becomes_the_new_payload_and_the_first_is_kept(shop: Shop) -> None:
     Path("new.json").write_text('{ "to": "bob@example.com", "password": "hunter22" }')
-    done = shop.run("edit", name(1), "--payload", "new.json", "--reason", "typo", "--json")
+    done = shop.run("edit", name(1), "--payload", "new.json", "--yes", "--reason", "typo", "--json")
     assert done.exit_code == 0, done.output
     data = json.loads(done.stdout)["data"]
     assert (data["id"], data["version"], data["saved"]) == (name(1), 2, True)
@@ -143,13 +143,13 @@ def test_who_was_slower_is_told_and_keeps_the_text(shop: Shop, editor: Path) -> 
 
 def test_a_job_in_the_wrong_state_is_a_conflict_and_a_missing_one_is_not_found(shop: Shop) -> None:
     Path("new.json").write_text('{"x":1}')
-    assert shop.run("edit", name(7), "--payload", "new.json").exit_code == 4
-    assert shop.run("edit", "01ZZZZ", "--payload", "new.json").exit_code == 3
+    assert shop.run("edit", name(7), "--payload", "new.json", "--yes").exit_code == 4
+    assert shop.run("edit", "01ZZZZ", "--payload", "new.json", "--yes").exit_code == 3
 
 
 def test_a_secret_that_changes_its_name_is_hidden_in_the_difference(shop: Shop) -> None:
     Path("new.json").write_text('{"to":"ada@example.com","pin":"hunter22"}')
-    done = shop.run("edit", name(1), "--payload", "new.json")
+    done = shop.run("edit", name(1), "--payload", "new.json", "--yes")
     assert done.exit_code == 0
     assert '+  "pin": "•••"' in done.stdout
     assert "hunter22" not in done.output
@@ -157,7 +157,7 @@ def test_a_secret_that_changes_its_name_is_hidden_in_the_difference(shop: Shop) 
 
 
 def test_masked_text_from_show_does_not_become_the_secret(shop: Shop) -> None:
-    done = shop.run("edit", name(1), "--payload", "-", stdin='{"to":"x","password":"•••"}')
+    done = shop.run("edit", name(1), "--payload", "-", "--yes", stdin='{"to":"x","password":"•••"}')
     assert done.exit_code == 2
     assert "--reveal" in done.stderr
 
@@ -183,20 +183,22 @@ def test_the_handler_must_accept_it_where_the_program_is_known(
     monkeypatch.setattr(sys, "path", list(sys.path))
     Path("edit_program.py").write_text(PROGRAM)
     Path("redrive.toml").write_text('app = "edit_program:app"\n')
-    wrong = shop.run("edit", name(1), "--payload", "-", stdin='{"to":"bob"}')
+    wrong = shop.run("edit", name(1), "--payload", "-", "--yes", stdin='{"to":"bob"}')
     assert wrong.exit_code == 2
     assert "password" in wrong.stderr
-    right = shop.run("edit", name(1), "--payload", "-", stdin='{"to":"bob","password":"pw"}')
+    right = shop.run(
+        "edit", name(1), "--payload", "-", "--yes", stdin='{"to":"bob","password":"pw"}'
+    )
     assert right.exit_code == 0, right.output
     assert not Path("elsewhere.db").exists()
 
 
 def test_a_program_that_does_not_load_is_a_note_unless_it_was_named(shop: Shop) -> None:
     Path("redrive.toml").write_text('app = "no_such_module:app"\n')
-    done = shop.run("edit", name(1), "--payload", "-", stdin='{"to":"bob"}')
+    done = shop.run("edit", name(1), "--payload", "-", "--yes", stdin='{"to":"bob"}')
     assert done.exit_code == 0
     assert "not checked against the handler" in done.stderr
-    named = shop.run("edit", name(2), "--app", "no_such:app", "--payload", "-", stdin="{}")
+    named = shop.run("edit", name(2), "--app", "no_such:app", "--payload", "-", "--yes", stdin="{}")
     assert named.exit_code == 2
 
 
@@ -247,7 +249,7 @@ def test_text_that_is_no_json_is_refused(text: str) -> None:
 def test_a_long_list_of_secrets_is_no_burden(shop: Shop) -> None:
     payload = json.dumps({"rows": [{"token": f"secret-{n:06d}"} for n in range(5_000)]})
     shop.add(dead_letter(9, payload=payload))
-    done = shop.run("edit", name(9), "--payload", "-", stdin='{"rows":[]}')
+    done = shop.run("edit", name(9), "--payload", "-", "--yes", stdin='{"rows":[]}')
     assert done.exit_code == 0
     assert "secret-00" not in done.output
 
@@ -259,11 +261,13 @@ def test_nobody_edits_in_vain(shop: Shop, editor: Path) -> None:
     asked = shop.run("edit", name(1))
     assert (asked.exit_code, "--yes" in asked.stderr) == (2, True)
     assert not Path("seen").exists()
+    given = shop.run("edit", name(1), "--payload", "-", stdin='{"to":"bob"}')
+    assert (given.exit_code, "--yes" in given.stderr, edits_of(shop)) == (2, True, 0)
 
 
 def test_a_payload_that_cannot_be_read_is_mended_by_a_file(shop: Shop, editor: Path) -> None:
     shop.add(dead_letter(9, payload="{broken"))
     assert shop.run("edit", name(9), "--yes").exit_code == 2
-    done = shop.run("edit", name(9), "--payload", "-", stdin='{"to":"bob"}')
+    done = shop.run("edit", name(9), "--payload", "-", "--yes", stdin='{"to":"bob"}')
     assert done.exit_code == 0, done.output
     assert payload_of(shop, 9) == '{"to":"bob"}'

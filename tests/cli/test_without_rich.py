@@ -34,7 +34,7 @@ LINES = {
     "resolve": f"resolve {ONE}",
     "discard": f"discard {ONE} --reason x",
     "reopen": f"reopen {name(4)}",
-    "edit": f"edit {ONE} --payload new.json",
+    "edit": f"edit {ONE} --payload new.json --yes",
     "pause": "pause mail",
     "resume": "resume pay.charge",
     "work": "work rich_program:app --once",

@@ -34,7 +34,7 @@ from redrive.redact import MASK, secrets_of
 @command(
     "edit",
     "redrive edit 01J9ZQ4B",
-    "redrive edit 01J9ZQ4B --payload fixed.json --reason 'country was missing'",
+    "redrive edit 01J9ZQ4B --payload fixed.json --yes --reason 'country was missing'",
     "redrive edit 01J9ZQ4B --app shop.jobs:app --dry-run",
 )
 @click.argument("job_id", metavar="ID")
@@ -65,14 +65,14 @@ def edit(
         job = app.get(job_id)
         amended(job, job.payload, now=job.updated)  # or it is refused, before anybody has typed
         accept = partial(_accepted, job, program_of(face, app_name))
-        if payload is not None:
-            text = accept(_content(payload))
-            _finish(face, app, job, text, reason, dry_run=dry_run, yes=True)
-            return
         if not (yes or dry_run or _somebody_there()):
             msg = "there is no terminal to ask on"
-            hint = "add --yes, or give the text with --payload FILE"
+            hint = "add --yes, or look first with --dry-run"
             raise Stop("needs_yes", msg, hint=hint, exits=USAGE)
+        if payload is not None:
+            text = accept(_content(payload))
+            _finish(face, app, job, text, reason, dry_run=dry_run, yes=yes)
+            return
         hidden = hide(job.payload, reveal=reveal)
         with _paper(face, hidden) as paper:
             text = _ask(face, paper, lambda said: accept(hidden.restore(said)))

@@ -156,7 +156,7 @@ class Watch:
         book, version = self._book(store)
         book, version = self._handed_over(store, book, version)
         now = store.now()
-        sent = tuple(at for at in book.sent if now - at < _SPAN)
+        sent = tuple(at for at in book.sent if 0 <= now - at < _SPAN)  # clocks are set back, too
         if len(sent) >= MOST:
             return
         rules = self._alerts.rules

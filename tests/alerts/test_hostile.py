@@ -1,0 +1,56 @@
+"""What must not silence the alerts, nor make them say what is not so: clocks, odd jobs, crowds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from alertkit import Kept, tick
+from kit import make_failure, make_job
+from redrive import Job, Reason, Redrive, State
+from redrive.alerts import Alerts, Rules
+from redrive.alerts.watch import MOST
+from redrive.testing import ManualClock
+
+DAY = 86400.0
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def app(clock: ManualClock, kept: Kept) -> Iterator[Redrive]:
+    alerts = Alerts(
+        kept, rules=Rules(idle="5m"), templates={"mail": "to {payload.to}"}, fields=["to"]
+    )
+    with Redrive("memory:", clock=clock, alerts=alerts) as made:
+        yield made
+
+
+def dead(error: str, now: float, **more: Any) -> Job:
+    failure = make_failure(cause=error, type=error, title=f"{error}: it is refused")
+    times = {"created": now, "updated": now, "finished": now, "first_failed": now}
+    fate = {"state": State.DEAD, "reason": Reason.EXHAUSTED, "attempts": 10, "failure": failure}
+    return make_job(**{"handler": "mail", **times, **fate, **more})
+
+
+def test_a_clock_that_is_set_back_silences_nobody(
+    app: Redrive, clock: ManualClock, kept: Kept
+) -> None:
+    clock.advance(DAY)
+    for number in range(MOST):
+        app.store.add([dead(f"E{number}", clock.now())])
+        tick(app)
+    clock.jump(-DAY)
+    app.store.add([dead("Late", clock.now())])
+    tick(app)
+    assert "Late" in kept.messages[-1].title

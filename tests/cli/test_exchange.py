@@ -21,7 +21,8 @@ def test_out_to_a_private_file_and_into_another_store(shop: Shop) -> None:
     done = shop.run("export", "-o", "jobs.jsonl", "--json")
     assert json.loads(done.stdout)["data"] == {"exported": 7, "file": "jobs.jsonl"}
     assert stat.S_IMODE(Path("jobs.jsonl").stat().st_mode) == 0o600
-    assert shop.run("init", "--store", "jsonl:b.jsonl").exit_code == 0
+    assert shop.run("import", "jobs.jsonl", "--store", "jsonl:b.jsonl", "--dry-run").exit_code == 5
+    assert not Path("b.jsonl").exists()
     into = shop.run("import", "jobs.jsonl", "--store", "jsonl:b.jsonl", "--json")
     assert into.exit_code == 0, into.output
     assert json.loads(into.stdout)["data"] == {
@@ -34,6 +35,7 @@ def test_out_to_a_private_file_and_into_another_store(shop: Shop) -> None:
         "states": {"pending": 2, "completed": 1, "dead": 4},
         "quarantine": None,
     }
+    assert stat.S_IMODE(Path("b.jsonl").stat().st_mode) == 0o600
     back = shop.run("export", "--store", "jsonl:b.jsonl").stdout
     assert lines(back) == lines(Path("jobs.jsonl").read_text())
     [act] = json.loads(shop.run("log", "--store", "jsonl:b.jsonl", "--json").stdout)["data"]

@@ -172,9 +172,9 @@ def import_(
 ) -> None:
     """Bring jobs in: of an export, of a file of another program, or of a table of jobs.
 
-    Each record is known by its shape. Jobs that are there already stay as they are. A record that
-    cannot be read goes to the quarantine file, with its line, place and what is wrong (exit 6). The
-    rest is taken in, unless it is `--strict`. Hooks are only sent to the URLs of endpoints in
+    A store that is not there is made, for yourself only. Each record is known by its shape. Jobs that
+    are there already stay as they are. A record that cannot be read goes to the quarantine file, with
+    its line, place and what is wrong (exit 6). The rest is taken in, unless it is `--strict`. Hooks are only sent to the URLs of endpoints in
     `redrive.toml` and to those named by `--endpoint`; with another URL they are dead letters.
     """
     if (file is None) == (table is None):
@@ -187,7 +187,10 @@ def import_(
         endpoints={*endpoints, *_configured(face)},
     )
     taking: dict[str, Any] = {"asked": asked, "dry_run": dry_run, "source": source, **said}
-    with _opened(file or os.devnull) as opened, face.opened(read_only=dry_run) as app:
+    with (
+        _opened(file or os.devnull) as opened,
+        face.opened(create=not dry_run, read_only=dry_run) as app,
+    ):
         if table is not None:
             told = app.import_table(
                 database or face.config.store, table, format="summaries", **taking

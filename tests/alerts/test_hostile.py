@@ -29,9 +29,7 @@ def kept() -> Kept:
 
 @pytest.fixture
 def app(clock: ManualClock, kept: Kept) -> Iterator[Redrive]:
-    alerts = Alerts(
-        kept, rules=Rules(idle="5m"), templates={"mail": "to {payload.to}"}, fields=["to"]
-    )
+    alerts = Alerts(kept, templates={"mail": "to {payload.to}"}, fields=["to"])
     with Redrive("memory:", clock=clock, alerts=alerts) as made:
         yield made
 
@@ -53,4 +51,20 @@ def test_a_clock_that_is_set_back_silences_nobody(
     clock.jump(-DAY)
     app.store.add([dead("Late", clock.now())])
     tick(app)
-    assert "Late" in kept.messages[-1].title
+    assert "Late" in kept.messages[-1].text
+
+
+def test_an_app_that_works_is_not_idle_whatever_was_sent_since(
+    clock: ManualClock, kept: Kept
+) -> None:
+    """Messages are jobs too, and a page full of them hides those of the program."""
+    alerts = Alerts(kept, Kept(name="other"), rules=Rules(idle="5m"))
+    with Redrive("memory:", clock=clock, alerts=alerts) as app:
+        tick(app)
+        clock.advance(DAY)
+        app.store.add([make_job(state=State.COMPLETED, updated=clock.now(), finished=clock.now())])
+        for number in range(15):
+            clock.advance(10)
+            app.store.add([dead(f"E{number}", clock.now() - DAY)])
+            tick(app)
+    assert {one.state for one in kept.messages} == {"new"}

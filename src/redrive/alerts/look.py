@@ -186,5 +186,14 @@ def _last_ran(store: Store) -> float | None:
         Query(states=_RAN, by_change=True, limit=_FEW),
         Query(states=frozenset({State.PENDING}), failed=True, by_change=True, limit=_FEW),
     )
-    jobs = [job for query in queries for job in store.find(query).jobs if job.handler != NAME]
-    return max((job.updated for job in jobs), default=None)
+    return max((at for query in queries if (at := _last(store, query)) is not None), default=None)
+
+
+def _last(store: Store, query: Query) -> float | None:
+    """Say when the newest of some jobs changed; messages do not count, however many there are."""
+    while True:
+        page = store.find(query)
+        found = next((job.updated for job in page.jobs if job.handler != NAME), None)
+        if found is not None or page.cursor is None:
+            return found
+        query = replace(query, cursor=page.cursor)

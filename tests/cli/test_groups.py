@@ -122,13 +122,14 @@ def test_a_note_is_kept_with_who_wrote_it(bleeding: Shop) -> None:
     assert [act["verb"] for act in data(bleeding, "log")] == ["note", "note"]
 
 
+@pytest.mark.parametrize("words", [["group", "G1", "resolve"], ["resolve", "G1"]])
 def test_resolving_a_group_closes_its_jobs_and_what_comes_after_is_a_regression(
-    bleeding: Shop,
+    bleeding: Shop, words: list[str]
 ) -> None:
-    asked = bleeding.run("group", "G1", "resolve")
+    asked = bleeding.run(*words)
     assert asked.exit_code == 2  # five jobs, and nobody to ask
     assert data(bleeding, "group", "G1")["status"] == "open"
-    done = bleeding.run("group", "G1", "resolve", "--yes", "--reason", "fixed in 1.8.3")
+    done = bleeding.run(*words, "--yes", "--reason", "fixed in 1.8.3")
     assert done.exit_code == 0, done.stderr
     assert bleeding.state_of(name(1)) == "resolved"
     found = data(bleeding, "group", "G1")
@@ -167,6 +168,14 @@ def test_reopening_undoes_it(bleeding: Shop) -> None:
     assert bleeding.run("group", "G1", "reopen", "--yes").exit_code == 0
     found = data(bleeding, "group", "G1")
     assert (found["status"], found["jobs"]) == ("open", 5)
+
+
+def test_a_part_of_a_group_does_not_mark_it(bleeding: Shop) -> None:
+    bleeding.run("resolve", "G1", "--handler", "mail.*", "--yes")
+    assert data(bleeding, "group", "G1")["status"] == "open"
+    bleeding.run("group", "G1", "resolve", "--yes")
+    bleeding.run("reopen", "G1", "--yes")
+    assert data(bleeding, "group", "G1")["status"] == "open"
 
 
 def test_a_group_without_dead_jobs_can_be_marked(empty: Shop) -> None:

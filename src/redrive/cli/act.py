@@ -64,7 +64,8 @@ def acting(function: Function) -> Function:
 def resolve(face: Face, **said: Any) -> None:
     """Close jobs: the matter is settled another way.
 
-    Groups, filters and --all mean dead jobs unless --state says otherwise. `reopen` undoes it.
+    Groups, filters and --all mean dead jobs unless --state says otherwise. A group without filters
+    is marked as well: when the cause kills again, that is a regression. `reopen` undoes it.
     """
     _act(face, "resolve", said)
 
@@ -102,6 +103,7 @@ def _act(face: Face, verb: Verb, said: dict[str, Any]) -> None:
     """Freeze, preview, ask, do, report."""
     selection = chosen(verb, said)
     with face.opened(read_only=said["dry_run"]) as app:
+        seen = app.store.now()  # what dies while a person is asked is no part of it
         with explained(selection):
             plan = make_plan(app, verb, selection)
         if plan.is_void:
@@ -115,7 +117,27 @@ def _act(face: Face, verb: Verb, said: dict[str, Any]) -> None:
             raise click.exceptions.Exit(CONFLICT)
         if not (said["yes"] or plan.is_single):
             ask(face, plan)
-        carry_out(face, app, plan, said["reason"])
+        try:
+            carry_out(face, app, plan, said["reason"])
+        except click.exceptions.Exit as stop:
+            if stop.exit_code == PARTLY:
+                _mark(face, app, plan, said["reason"], seen)
+            raise
+        _mark(face, app, plan, said["reason"], seen)
+
+
+def _mark(face: Face, app: Redrive, plan: Plan, reason: str, seen: float) -> None:
+    """Mark the causes all of whose jobs were closed or opened: what dies of them then is back."""
+    if plan.verb not in {"resolve", "reopen"} or plan.selection.filters:
+        return
+    for number in plan.selection.groups:
+        mark(face, app, number, resolved=plan.verb == "resolve", reason=reason, at=seen)
+
+
+def mark(face: Face, app: Redrive, group: int, *, resolved: bool, reason: str, at: float) -> None:
+    """Mark a cause as resolved or open, and say so."""
+    app.mark_group(group, resolved=resolved, reason=reason, at=at)
+    face.say(f"G{group} is marked as {'resolved' if resolved else 'open'}")
 
 
 def nothing(plan: Plan) -> Stop:

@@ -10,7 +10,6 @@ import click
 from redrive._clock import iso
 from redrive._duration import seconds
 from redrive.cli._command import command
-from redrive.cli._errors import PARTLY
 from redrive.cli._face import Face
 from redrive.cli._filters import selection_of, with_filters
 from redrive.cli._shared import newest_of, shared_facts
@@ -139,7 +138,7 @@ def group(
 
 
 def _turn(ctx: click.Context, name: str, deed: str, options: dict[str, Any]) -> None:
-    """Resolve or reopen a group's jobs by the rules of every bulk act, then mark the group."""
+    """Resolve or reopen a group's jobs by the rules of every bulk act, which marks the group too."""
     from redrive.cli import act  # noqa: PLC0415 - looking does not need it
 
     face: Face = ctx.obj
@@ -147,21 +146,12 @@ def _turn(ctx: click.Context, name: str, deed: str, options: dict[str, Any]) -> 
         found = app.group(name)
         state = "dead" if deed == "resolve" else "resolved"
         some = app.find(found, state=state, limit=1).jobs
-        seen = app.store.now()  # whatever dies while a person is asked is no part of it
-    code = 0
+        seen, resolved = app.store.now(), deed == "resolve"
     if some:
-        verb = act.resolve if deed == "resolve" else act.reopen
-        try:
-            ctx.invoke(verb, selectors=(found.name,), **options)
-        except click.exceptions.Exit as stop:
-            code = stop.exit_code
-            if code != PARTLY:
-                raise
-    if not options["dry_run"]:
+        ctx.invoke(act.resolve if resolved else act.reopen, selectors=(found.name,), **options)
+    elif not options["dry_run"]:
         with face.acting() as app:
-            app.mark_group(found, resolved=deed == "resolve", reason=options["reason"], at=seen)
-        face.say(f"{found.name} is marked as {'resolved' if deed == 'resolve' else 'open'}")
-    ctx.exit(code)
+            act.mark(face, app, found.number, resolved=resolved, reason=options["reason"], at=seen)
 
 
 def _view(app: Looking, found: Group) -> View:

@@ -10,7 +10,7 @@ import pytest
 from alertkit import Kept, tick
 from kit import make_failure, make_job
 from redrive import Job, Reason, Redrive, State
-from redrive.alerts import Alerts, Rules
+from redrive.alerts import Alerts, Rules, look
 from redrive.alerts.watch import MOST
 from redrive.testing import ManualClock
 
@@ -68,3 +68,14 @@ def test_an_app_that_works_is_not_idle_whatever_was_sent_since(
             app.store.add([dead(f"E{number}", clock.now() - DAY)])
             tick(app)
     assert {one.state for one in kept.messages} == {"new"}
+
+
+def test_a_cause_that_larger_ones_push_aside_is_not_resolved(
+    app: Redrive, clock: ManualClock, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look, "WATCHED", 2)
+    app.store.add([dead("Small", clock.now())])
+    tick(app)
+    app.store.add([dead(error, clock.now()) for error in ("Large", "Huge") for _ in range(3)])
+    tick(app)
+    assert kept.told() == [("G1", "new"), ("G2", "new"), ("G3", "new")]

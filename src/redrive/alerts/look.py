@@ -22,7 +22,7 @@ WATCHED = 2000
 _RUN_NEWS = 86400.0
 """Seconds for which a run that was stopped is news."""
 _DEAD = frozenset({State.DEAD})
-_TRIED = frozenset({State.PENDING, State.RUNNING})
+_UNDONE = frozenset({State.PENDING, State.RUNNING, State.DEAD})
 _RAN = frozenset({State.RUNNING, State.COMPLETED, State.DEAD})
 _FEW = 20
 
@@ -42,7 +42,7 @@ def look(app: Desk, memory: Memory, rules: Rules, *, born: float) -> World:
     return World(
         now=now,
         causes=_measured(store, causes, memory, rules),
-        busy=frozenset(one for one in gone if _is_tried(store, numbers[one])),
+        busy=frozenset(one for one in gone if _is_undone(store, numbers[one])),
         closers={one: marks[numbers[one]].by for one in gone if numbers[one] in marks},
         conditions=list(_conditions(app, store, now, rules, born)),
     )
@@ -58,8 +58,9 @@ def _is_open_cause(subject: str, state: str) -> bool:
     return state in {"new", "growing", "old", "regressed"} and subject[1:].isdecimal()
 
 
-def _is_tried(store: Store, number: int) -> bool:
-    return bool(store.groups(Query(group=number, states=_TRIED, limit=1)))
+def _is_undone(store: Store, number: int) -> bool:
+    """Whether a cause only looks gone: its jobs are tried again, or others have more dead ones."""
+    return bool(store.groups(Query(group=number, states=_UNDONE, limit=1)))
 
 
 def _cause(group: Group, mark: Mark | None, driven: bool, now: float) -> Cause:

@@ -115,7 +115,7 @@ class World:
     now: float
     causes: Sequence[Cause] = ()
     busy: frozenset[str] = frozenset()
-    """Causes without dead jobs some of whose jobs are still being tried."""
+    """Causes that are not listed, some of whose jobs are still tried, or dead all the same."""
     closers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Who resolved the causes that have no dead jobs."""
     conditions: Sequence[Condition] = ()

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from alertkit import Kept, tick
+from alertkit import Kept, tick, watch_of
 from kit import make_failure, make_job
 from redrive import Job, Reason, Redrive, State
-from redrive.alerts import Alerts, Rules, look
+from redrive.alerts import Alerts, Rules, look, watch
 from redrive.alerts.watch import MOST
 from redrive.testing import ManualClock
 
@@ -79,3 +79,40 @@ def test_a_cause_that_larger_ones_push_aside_is_not_resolved(
     app.store.add([dead(error, clock.now()) for error in ("Large", "Huge") for _ in range(3)])
     tick(app)
     assert kept.told() == [("G1", "new"), ("G2", "new"), ("G3", "new")]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"payload": "{oops"},
+        {"payload": "[" * 5000},
+        {"first_failed": 1e18},
+        {"first_failed": -1e18},
+        {"updated": 1e18, "finished": 1e18},
+    ],
+    ids=str,
+)
+def test_one_odd_job_silences_nobody(
+    app: Redrive, clock: ManualClock, kept: Kept, odd: dict[str, Any]
+) -> None:
+    """Such jobs come with files of others, and files that were edited by hand."""
+    app.store.add([dead("Odd", clock.now(), **odd)])
+    app.store.add([dead("Good", clock.now())])
+    tick(app)
+    assert sorted(kept.told()) == [("G1", "new"), ("G2", "new")]
+
+
+def test_what_is_decided_is_sent_though_nobody_can_look(
+    app: Redrive, clock: ManualClock, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    sender = watch_of(app)
+    monkeypatch.setattr(sender, "_send_due", lambda _: None)
+    app.store.add([dead("Bad", clock.now())])
+    tick(app)
+    monkeypatch.undo()
+    monkeypatch.setattr(watch, "look", fail)
+    tick(app)
+    assert kept.told() == [("G1", "new")]

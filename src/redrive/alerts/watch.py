@@ -121,9 +121,7 @@ class Watch:
         try:
             store = self._app.keeper.store
             if self._take_turn(store) and time.monotonic() >= self._next:
-                began = time.monotonic()
-                self.look(store)
-                self._next = began + _SHARE * (time.monotonic() - began)
+                self._look(store)
             self._send_due(store)
         except StoreError as error:
             self._store_failed(error)
@@ -131,6 +129,17 @@ class Watch:
             log.exception("looking after alerts failed; trying again")
         else:
             self._store_works()
+
+    def _look(self, store: Store) -> None:
+        """Look, and no sooner again than the time it took allows; what is decided is sent anyway."""
+        began = time.monotonic()
+        try:
+            self.look(store)
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("looking for what to tell failed; trying again")
+        self._next = began + _SHARE * (time.monotonic() - began)
 
     def leave(self) -> None:
         """Let another look at once."""

@@ -210,9 +210,16 @@ def filled(template: str, cause: Cause, job: Job, fields: Sequence[str]) -> str:
         "handler": job.handler,
         "job": job.id,
     }
-    payload = mask_payload(json.loads(job.payload))
+    payload = _read(job.payload)
     values |= {_PAYLOAD + name: _at(payload, name) for name in fields}
     return _PLACE.sub(lambda found: inert(str(values.get(found[1], ""))), template)
+
+
+def _read(payload: str) -> object:
+    try:
+        return mask_payload(json.loads(payload))
+    except (ValueError, RecursionError):  # somebody else's file said so
+        return None
 
 
 def _at(value: object, path: str) -> object:
@@ -234,4 +241,7 @@ def _jobs(number: int) -> str:
 
 def moment(at: float) -> str:
     """Say a time, short; the date only helps those who read it later."""
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
+    try:
+        return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError, OSError):  # beyond the year 9999: somebody's file said so
+        return "an unknown time"

@@ -18,7 +18,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property, partial
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 from uuid import UUID
 
 from redrive import _json
@@ -84,11 +84,11 @@ class Arguments:
             msg = f"$.{name}: is circular or nested too deeply to be kept"
             raise BadPayload(msg, field=f"$.{name}") from None
 
-    def load(self, payload: str) -> dict[str, object]:
-        """Give the keyword arguments of a stored payload; BadPayload if they no longer fit."""
+    def load(self, payload: str, *, stored: bool = True) -> dict[str, object]:
+        """Give the keyword arguments of a payload; BadPayload if they do not fit, or no longer."""
         values = _json.loads(payload)
         if not self._fit(values.keys()):
-            self._refuse(values)
+            raise BadPayload(self._unfit(values.keys(), stored=stored))
         rich, names, rest = self._rich, self._names, self._rest
         for name in values if rich else ():
             hint = rich.get(name if name in names else rest)
@@ -99,13 +99,13 @@ class Arguments:
     def _fit(self, names: AbstractSet[str]) -> bool:
         return names >= self._needed and (bool(self._rest) or names <= self._names)
 
-    def _refuse(self, values: dict[str, object]) -> NoReturn:
-        try:
-            self.signature.bind(**values)
-        except TypeError as error:
-            msg = f"the stored arguments no longer fit the handler: {error}"
-            raise BadPayload(msg) from None
-        raise AssertionError(values)
+    def _unfit(self, names: AbstractSet[str], *, stored: bool) -> str:
+        """Say which arguments are missing and which nobody knows."""
+        unknown = frozenset[str]() if self._rest else names - self._names
+        wrong = {"missing": self._needed - names, "unknown": unknown}
+        said = [f"{how} {', '.join(map(repr, sorted(few)))}" for how, few in wrong.items() if few]
+        which = "the stored arguments no longer" if stored else "these arguments do not"
+        return f"{which} fit the handler: {'; '.join(said)}"[:500]
 
 
 def _annotated(function: Callable[..., object]) -> Callable[..., object]:

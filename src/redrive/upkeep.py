@@ -138,7 +138,7 @@ class Upkeep:
         """Raise BadPayload unless the handler takes it; one that is not registered here takes all."""
         entry = self.keeper.registry.get(handler)
         if entry is not None:
-            entry.arguments.load(payload)
+            entry.arguments.load(payload, stored=False)
 
     def _act(self, verb: str, target: str, reason: str, actor: str | None) -> Act:
         who = actor or self.keeper.settings.actor

@@ -268,7 +268,9 @@ def test_an_edit_keeps_the_original_and_changes_the_delivery_key(app: Redrive) -
     assert edited.payload == '{"number":10}'
     assert edited.original == '{"number":1}'
     assert (job.delivery_key, edited.delivery_key) == ("k-1", "k-1.1")
-    with pytest.raises(redrive.BadPayload, match="no longer fit"):
+    with pytest.raises(
+        redrive.BadPayload, match="do not fit the handler: missing 'number'; unknown 'nummer'"
+    ):
         app.edit(job.id, '{"nummer": 10}')
     app.retry(job.id)
     app.run_due()

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import redrive
+from redrive import Redrive
+from redrive.alerts import Alerts
 from redrive.worker import signs
 from shopkit import Shop, dead_letter
 
@@ -85,6 +87,23 @@ def test_workers_of_several_versions_are_told(sound: Shop) -> None:
     level, said, remedy = findings(sound)["workers"]
     assert (level, said) == ("warn", f"2 on w1, version 0.0.1, {redrive.__version__}")
     assert redrive.__version__ in remedy
+
+
+def test_a_channel_that_cannot_send_is_told_here_and_by_who_works(
+    sound: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    channel = '[alerts.channels.slack]\nurl_env = "SLACK_URL_OF_TEST"\n'
+    Path("redrive.toml").write_text(f'store = "redrive.db"\n{channel}')
+    level, said, _ = findings(sound)["alerts"]
+    assert (level, said) == ("warn", "channel slack cannot send: SLACK_URL_OF_TEST is not set here")
+    with Redrive("redrive.db", alerts=Alerts()) as app:
+        app.run_due()
+        app.run_due()
+    assert [one.message for one in caplog.records if one.levelname == "WARNING"] == [
+        "alerts: channel slack cannot send: SLACK_URL_OF_TEST is not set"
+    ]
+    monkeypatch.setenv("SLACK_URL_OF_TEST", "https://slack.example/x")
+    assert "alerts" not in findings(sound)
 
 
 def test_a_pause_is_told_with_its_end(sound: Shop) -> None:

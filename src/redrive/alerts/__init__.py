@@ -7,11 +7,13 @@ Workers and passes do the telling; see `watch`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from redrive import config
+from redrive._log import log
 from redrive.alerts.channels import Apprise, Channel, Slack, Webhook, checked
 from redrive.alerts.mail import Email
 from redrive.alerts.rules import Rules
@@ -60,8 +62,19 @@ class Alerts:
     def watch(self, app: Redrive) -> Watch:
         """Give the watch over an app's store."""
         if app not in self._watches:
+            for name, variable in self.unset():
+                log.warning("alerts: channel %s cannot send: %s is not set", name, variable)
             self._watches[app] = Watch(self, app)
         return self._watches[app]
+
+    def unset(self) -> list[tuple[str, str]]:
+        """Give the channels that could not send now, each with a variable that is not set."""
+        return [
+            (name, variable)
+            for name, channel in self.channels.items()
+            for variable in getattr(channel, "variables", ())
+            if not os.environ.get(variable)
+        ]
 
 
 def read(table: Mapping[str, object]) -> dict[str, Any]:

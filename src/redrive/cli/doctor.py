@@ -20,6 +20,7 @@ from redrive.cli._errors import FAILED
 from redrive.cli._face import Face
 from redrive.cli._load import find_program
 from redrive.cli.output import Cell, Facts, Line, Part, View
+from redrive.config import Config
 from redrive.errors import (
     RedriveError,
     StoreDamaged,
@@ -116,14 +117,29 @@ def _settings(face: Face) -> Iterator[Finding]:
     if config.unknown:
         said = f"{config.file} has keys that mean nothing: {', '.join(config.unknown)}"
         yield Finding("settings", "warn", said, f"take them out; known: {', '.join(_keys())}")
-    if config.app is None:
-        return
-    try:
-        handlers = len(find_program(config.app).keeper.registry)
-    except click.ClickException as error:
-        yield Finding("app", "bad", error.message, f"mend {config.app}, or app in {config.file}")
-        return
-    yield Finding("app", "ok", f"{config.app} has {handlers} handlers")
+    program = None
+    if config.app is not None:
+        try:
+            program = find_program(config.app)
+        except click.ClickException as error:
+            remedy = f"mend {config.app}, or app in {config.file}"
+            yield Finding("app", "bad", error.message, remedy)
+        else:
+            handlers = len(program.keeper.registry)
+            yield Finding("app", "ok", f"{config.app} has {handlers} handlers")
+    yield from _alerts(config, program)
+
+
+def _alerts(config: Config, program: Redrive | None) -> Iterator[Finding]:
+    """Look for channels that could not send, of the program or else of the file."""
+    from redrive.alerts import Alerts  # noqa: PLC0415 - few have any
+
+    found = program.alerts if program else None
+    if found is None and config.alerts:
+        found = Alerts()
+    for name, variable in found.unset() if isinstance(found, Alerts) else ():
+        said = f"channel {name} cannot send: {variable} is not set here"
+        yield Finding("alerts", "warn", said, "set it where workers run; redrive alerts test")
 
 
 def _keys() -> tuple[str, ...]:

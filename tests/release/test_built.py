@@ -128,12 +128,6 @@ def test_what_is_installed_works(installed: Path, tmp_path: Path) -> None:
     assert "no such order" in run(redrive_command, "dlq", "--store", "shop.db", **vars(here))
 
 
-def test_the_demo_runs_where_it_is_installed(installed: Path, tmp_path: Path) -> None:
-    clean = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
-    told = run(installed / "bin" / "redrive", "demo", cwd=tmp_path, env=clean)
-    assert "none lost" in told
-
-
 def test_the_version_has_a_place_in_the_changelog() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", redrive.__version__)
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,8 +14,10 @@ import pytest
 from alertkit import Kept, tick, watch_of
 from kit import make_failure, make_job
 from redrive import Job, Reason, Redrive, State
-from redrive.alerts import Alerts, Rules, look, watch
+from redrive.alerts import Alerts, Rules, email, look, watch
 from redrive.alerts.watch import MOST
+from redrive.alerts.words import plain
+from redrive.errors import Undelivered
 from redrive.testing import ManualClock
 
 DAY = 86400.0
@@ -116,3 +122,25 @@ def test_what_is_decided_is_sent_though_nobody_can_look(
     monkeypatch.setattr(watch, "look", fail)
     tick(app)
     assert kept.told() == [("G1", "new")]
+
+
+def test_a_mail_server_that_never_comes_to_the_point_is_given_up() -> None:
+    """It answers each time before a read would time out, so only the whole can be bounded."""
+    over = threading.Event()
+
+    def drip() -> None:
+        line, _ = server.accept()
+        with line, suppress(OSError):
+            while not over.wait(0.1):
+                line.sendall(b"220-wait\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=drip, daemon=True).start()
+        port = server.getsockname()[1]
+        channel = email(to="a@b.c", sender="d@e.f", host="127.0.0.1", port=port, timeout=0.5)
+        threading.Timer(5, over.set).start()
+        began = time.monotonic()
+        with pytest.raises(Undelivered, match="timed out"):
+            channel.send(plain("title", "text", 0.0), ident="one")
+        assert time.monotonic() - began < 3
+        over.set()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import smtplib
+import socket
 import ssl
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import formatdate
+from typing import Any
 
 from redrive import _duration
 from redrive._duration import Duration
@@ -105,8 +109,8 @@ class Email:
         port = self.port or (25 if is_local else 587)
         tls = ssl.create_default_context(cafile=self.ca_file)
         if port == _TLS_PORT:
-            return smtplib.SMTP_SSL(self.host, port, timeout=seconds, context=tls)
-        server = smtplib.SMTP(self.host, port, timeout=seconds)
+            return _BoundedTLS(self.host, port, timeout=seconds, context=tls)
+        server = _Bounded(self.host, port, timeout=seconds)
         try:
             server.ehlo()
             if server.has_extn("starttls") and (not is_local or self.ca_file):
@@ -118,3 +122,38 @@ class Email:
             server.close()
             raise
         return server
+
+
+class _Bounded(smtplib.SMTP):
+    """Hangs up when its time is over: a server that says a word now and then would hold us for ever."""
+
+    def __init__(self, host: str, port: int, **more: Any) -> None:
+        self._is_late = False
+        self._end = threading.Timer(more["timeout"], self._hang_up)
+        self._end.daemon = True
+        self._end.start()
+        super().__init__(host, port, **more)
+
+    def getreply(self) -> tuple[int, bytes]:
+        """Wait for an answer, and say so if it was too late."""
+        try:
+            return super().getreply()
+        except smtplib.SMTPServerDisconnected:
+            if self._is_late:
+                raise TimeoutError("timed out") from None
+            raise
+
+    def _hang_up(self) -> None:
+        self._is_late = True
+        if self.sock is not None:
+            with suppress(OSError):  # it has ended by itself
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Hang up now."""
+        self._end.cancel()
+        super().close()
+
+
+class _BoundedTLS(_Bounded, smtplib.SMTP_SSL):
+    """The same, where TLS comes first."""

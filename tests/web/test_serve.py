@@ -136,7 +136,8 @@ def test_without_a_program_it_serves_the_store() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "no token is known"),
+        ([], "add --tokens FILE (made if it is missing)"),
+        ([], "let everybody on this host in with --no-auth"),
         (["--host", "0.0.0.0"], "overhear"),
         (["--host", "::"], "overhear"),
         (["--host", "192.0.2.1"], "overhear"),

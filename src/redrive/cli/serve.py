@@ -113,6 +113,12 @@ def _app(face: Face, name: str | None, *, verbose: bool) -> Generator[Redrive]:
 def _tokens(face: Face, path: Path | None) -> list[tokens.Token]:
     known = tokens.from_environ()
     if path is None:
+        if not known:
+            hint = (
+                "add --tokens FILE (made if it is missing), set REDRIVE_ACT_TOKEN or "
+                "REDRIVE_READ_TOKEN, or let everybody on this host in with --no-auth"
+            )
+            raise Stop("no_tokens", "no token is known", hint=hint, exits=USAGE)
         return known
     path = path.expanduser()
     if not path.exists():

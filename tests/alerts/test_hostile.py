@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from alertkit import Kept, tick, watch_of
+from alertkit import Kept, Slack, tick, watch_of
 from kit import make_failure, make_job
 from redrive import Job, Reason, Redrive, State
 from redrive.alerts import Alerts, Rules, email, look, watch
+from redrive.alerts import slack as slack_channel
 from redrive.alerts.watch import MOST
 from redrive.alerts.words import plain
 from redrive.errors import Undelivered
@@ -144,3 +145,11 @@ def test_a_mail_server_that_never_comes_to_the_point_is_given_up() -> None:
             channel.send(plain("title", "text", 0.0), ident="one")
         assert time.monotonic() - began < 3
         over.set()
+
+
+def test_an_answer_that_repeats_our_address_is_told_without_it(
+    slack: Slack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slack, "take", lambda *_: (200, "taken at /services/T0/B0/secretpath"))
+    channel = slack_channel(url_env="SLACK_URL", allow=slack.allow)
+    assert channel.send(plain("title", "text", 0.0), ident="one") == "200 taken at •••"

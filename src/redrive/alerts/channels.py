@@ -15,9 +15,10 @@ from typing import Any, Protocol, Self, cast
 
 from redrive._duration import Duration
 from redrive.alerts.words import Message
+from redrive.delivery import hiding
 from redrive.delivery.courier import Courier, EndpointSettings
 from redrive.errors import TokenMissing, Undelivered, UsageError
-from redrive.redact import mask_text
+from redrive.redact import MASK, mask_text
 from redrive.worker.registry import check_name
 
 SECONDS = 10.0
@@ -145,8 +146,10 @@ def _posted(
     }
     if to.ca_file is not None:
         settings["ca_file"] = to.ca_file
-    reply = Courier(to.name, settings).deliver(body, ident=ident, key=ident)
-    said = mask_text(reply.body.decode("utf-8", "replace").strip())
+    courier = Courier(to.name, settings)
+    reply = courier.deliver(body, ident=ident, key=ident)
+    hidden = hiding.pattern(hiding.secrets_in(courier.target.path, {}))
+    said = mask_text(hidden.sub(MASK, reply.body.decode("utf-8", "replace").strip()))
     return f"{reply.status} {said[:_ANSWER]}".strip()
 
 

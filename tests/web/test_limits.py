@@ -137,6 +137,28 @@ def test_it_can_be_mounted(web: Web) -> None:
     assert web.ask("GET", "/healthz").status_code == 404
 
 
+def test_a_query_is_read_as_it_was_sent(web: Web) -> None:
+    """Other servers than ours let bytes through that no client may send."""
+
+    async def status(query: bytes) -> int:
+        said: list[Any] = []
+
+        async def send(message: Any) -> None:
+            said.append(message)
+
+        headers = [(b"host", b"localhost"), (b"authorization", b"Bearer " + ACT.encode())]
+        scope = {"type": "http", "method": "GET", "path": "/api/v1/jobs", "headers": headers}
+        await web.site({**scope, "query_string": query}, receive, send)
+        found: int = said[0]["status"]
+        return found
+
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
+    assert asyncio.run(status(b"q=\xff")) == 400
+    assert asyncio.run(status(b"limit=1#&limit=many")) == 400
+
+
 def test_a_websocket_is_closed(web: Web) -> None:
     said: list[Any] = []
 

@@ -61,10 +61,12 @@ def body_of(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def query_of(text: str, shapes: Mapping[str, Schema]) -> dict[str, Any]:
+def query_of(said: bytes, shapes: Mapping[str, Schema]) -> dict[str, Any]:
     """Read the query by its shapes; an unknown name is refused, for it would be ignored in vain."""
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_NAMES)
+        pairs = parse_qsl(
+            said.decode(), keep_blank_values=True, errors="strict", max_num_fields=_NAMES
+        )
     except ValueError as error:
         raise _bad(f"the query cannot be read: {error}") from error
     found: dict[str, Any] = {}

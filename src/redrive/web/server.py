@@ -92,7 +92,7 @@ class Server:
         token = guard.who(request.headers, self._tokens, route.right)
         path = dict(request.path_params)
         _check(path, {"properties": route.params}, "the path")
-        query = query_of(request.url.query, route.query)
+        query = query_of(request.scope["query_string"], route.query)
         text = await read(request) if route.body is not None else ""
         body = body_of(text) if route.body is not None else {}
         _check(body, route.body or {}, "the body")

@@ -125,3 +125,14 @@ def test_plans_are_forgotten(web: Web, app: Redrive, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(plans, "MOST", 3)
     found = web.post("/api/v1/plans", {"verb": "reopen", "q": "state:dead,completed"}, status=400)
     assert "more than 3 jobs match" in found["detail"]
+
+
+def test_jobs_that_a_plan_leaves_out_take_room_too(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else plans that take nothing could fill the memory with the names of what they leave."""
+    older = planned(web, "reopen", "state:dead")
+    assert (older["eligible"], older["matched"]) == (0, 4)
+    monkeypatch.setattr(plans, "MOST", 5)
+    planned(web, "reopen", "state:dead")
+    carried_out(web, older, 404)

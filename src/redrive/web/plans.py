@@ -136,7 +136,7 @@ class Plans:
         """Forget what is too old, and the oldest of what is too much."""
         now, kept = time.monotonic(), 0
         for plan in reversed(list(self._plans.values())):
-            kept += len(plan.eligible) + 1
+            kept += len(plan.eligible) + len(plan.left) + 1
             if now - plan.made > LASTS or (kept > MOST and plan is not self._newest):
                 del self._plans[plan.id]
 

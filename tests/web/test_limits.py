@@ -65,6 +65,11 @@ def test_a_payload_that_is_too_deep_is_refused(web: Web, depth: int) -> None:
         assert answer.status_code == 400, answer.text
 
 
+@pytest.mark.parametrize("verb", ["retry", "resolve", "discard", "reopen"])
+def test_no_reason_holds_what_not_every_store_keeps(web: Web, verb: str) -> None:
+    web.post(f"/api/v1/jobs/{name(1)}/{verb}", {"reason": "a\0b"}, status=400)
+
+
 def test_the_answer_comes_before_the_end_of_a_body_without_end(web: Web) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         while True:

@@ -81,7 +81,8 @@ class Route:
 
 def _deed(verb: Literal["retry", "resolve", "discard", "reopen"], about: str) -> Route:
     needed = ["reason"] if verb == "discard" else []
-    reason = {**_REASON, "minLength": 1, "pattern": r"\S"} if verb == "discard" else _REASON
+    visible = {"minLength": 1, "pattern": r"^[^\u0000]*[^\s\u0000][^\u0000]*$"}
+    reason = {**_REASON, **visible} if verb == "discard" else _REASON
     return Route(
         method="POST",
         path=f"/api/v1/jobs/{{job}}/{verb}",

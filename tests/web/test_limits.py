@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from kit import make_failure, make_job
 from redrive import Redrive
 from redrive.web import reading
 from redrive.web.routes import ROUTES
@@ -179,6 +181,16 @@ def test_a_websocket_is_closed(web: Web) -> None:
 
     asyncio.run(go())
     assert said == [{"type": "websocket.close", "code": 1008}]
+
+
+def test_a_submit_that_finds_its_job_shows_no_secret_of_it(web: Web) -> None:
+    said = {"handler": "mail.send", "payload": {"to": "ada", "password": "hunter-22"}, "key": "k"}
+    failure = make_failure(message="hunter-22 was refused", title="Refused: hunter-22")
+    payload = json.dumps(said["payload"])
+    web.app.store.add([make_job(handler="mail.send", payload=payload, key="k", failure=failure)])
+    found = web.post("/api/v1/jobs", said)
+    assert (found["new"], found["error"]["message"]) == (False, "••• was refused")
+    assert "hunter-22" not in json.dumps(found)
 
 
 def test_a_token_is_not_kept_as_it_is(web: Web) -> None:

@@ -74,7 +74,7 @@ def submit(call: Call) -> Document:
     if job.is_new:
         act = Act(actor=call.actor, verb="submit", target=job.id, done=1)
         call.app.store.record(act)
-    return {**job_document(job), "new": job.is_new}
+    return {**job_document(masked(job)), "new": job.is_new}
 
 
 def _payload(call: Call, restore: Callable[[str], str]) -> str:

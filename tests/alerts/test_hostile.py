@@ -153,3 +153,14 @@ def test_an_answer_that_repeats_our_address_is_told_without_it(
     monkeypatch.setattr(slack, "take", lambda *_: (200, "taken at /services/T0/B0/secretpath"))
     channel = slack_channel(url_env="SLACK_URL", allow=slack.allow)
     assert channel.send(plain("title", "text", 0.0), ident="one") == "200 taken at •••"
+
+
+def test_an_error_is_told_without_the_secrets_of_its_payload(
+    app: Redrive, clock: ManualClock, kept: Kept
+) -> None:
+    """Errors are stored masked by us, but not by everybody whose jobs are brought in."""
+    failure = make_failure(message="hunter-22 was refused")
+    payload = '{"to": "ada", "password": "hunter-22"}'
+    app.store.add([dead("Refused", clock.now(), payload=payload, failure=failure)])
+    tick(app)
+    assert "Newest: ••• was refused" in kept.messages[0].text

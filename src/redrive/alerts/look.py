@@ -9,6 +9,7 @@ from redrive import runs
 from redrive._duration import words
 from redrive.alerts.rules import SPAN, Cause, Condition, Memory, Rules, World, grows
 from redrive.desk import Desk
+from redrive.documents import masked
 from redrive.job import Group, Job, State
 from redrive.looking import Mark
 from redrive.redact import inert
@@ -49,9 +50,9 @@ def look(app: Desk, memory: Memory, rules: Rules, *, born: float) -> World:
 
 
 def newest(store: Store, cause: Cause) -> Job | None:
-    """Give the dead job of a cause that died last."""
+    """Give the dead job of a cause that died last, its payload's secrets hidden in its error."""
     query = Query(group=cause.number, states=_DEAD, by_change=True, limit=1)
-    return next(iter(store.find(query).jobs), None)
+    return next(map(masked, store.find(query).jobs), None)
 
 
 def _is_open_cause(subject: str, state: str) -> bool:

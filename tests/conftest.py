@@ -1,8 +1,11 @@
 """What every test shares: the way to `kit`, and quiet, repeatable property tests."""
 
+import logging
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Test modules are no package (import mode importlib), so what they share needs a path of its own.
@@ -18,3 +21,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """Undo what commands that run in this process set up: later tests' logs would be others."""
+    logger = logging.getLogger("redrive")
+    level, handlers, propagates = logger.level, list(logger.handlers), logger.propagate
+    yield
+    logger.setLevel(level)
+    logger.handlers[:], logger.propagate = handlers, propagates

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from redrive import _log
 from redrive._clock import Clock, SystemClock
+from redrive._inert import inert
 from redrive.errors import UsageError
 from redrive.stores.base import Store
 
@@ -51,7 +52,7 @@ def open_store(
             read_only=read_only,
             allow_network=allow_network,
         )
-    log.info("store %s opened, durability %s", store.url, store.durability)
+    log.info("store %s opened, durability %s", inert(store.url), store.durability)
     return store
 
 

@@ -138,7 +138,7 @@ class Watch:
         except StoreError:
             raise
         except Exception:
-            log.exception("looking for what to tell failed; trying again")
+            log.exception("looking after alerts failed; trying again")
         self._next = began + _SHARE * (time.monotonic() - began)
 
     def leave(self) -> None:

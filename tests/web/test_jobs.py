@@ -29,7 +29,11 @@ def test_a_job_is_kept_and_its_key_stands_for_it(web: Web) -> None:
     [
         ({"handler": "no.such", "payload": {}}, 404, "known: mail.send"),
         ({"handler": "mail.send", "payload": {}}, 400, "to"),
-        ({"handler": "mail.send", "payload": {"to": "x", "wrong": 1}}, 400, "do not fit the handler: unknown 'wrong'"),
+        (
+            {"handler": "mail.send", "payload": {"to": "x", "wrong": 1}},
+            400,
+            "do not fit the handler: unknown 'wrong'",
+        ),
         ({"handler": "mail.send", "payload": []}, 400, "must be an object"),
         ({**MAIL, "delay": -1}, 400, "delay must be 0 to"),
         ({**MAIL, "max_attempts": 0}, 400, "max_attempts must be 1 to"),

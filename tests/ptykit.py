@@ -46,7 +46,9 @@ def on_terminal(
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 400, width, 0, 0))
     start = ["-m", "redrive"] if rich else ["-c", HIDE_RICH]
-    inherited = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS", "LINES"}}
+    inherited = {
+        k: v for k, v in os.environ.items() if k not in {"CI", "NO_COLOR", "COLUMNS", "LINES"}
+    }
     process = subprocess.Popen(
         [sys.executable, *start, *words],
         stdin=slave,

@@ -30,9 +30,10 @@ from redrive.alerts import Alerts
 class File:
     name, variables = "file", ()
     def send(self, message, *, ident):
-        line = f"{ident} {message.subject} {message.state}\\n".encode()
+        said = [f"{ident} {message.subject} {message.state}"]
+        said += [f"{ident} {one} new" for one in message.facts.get("subjects", ())]
         out = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        os.write(out, line)
+        os.write(out, "".join(f"{line}\\n" for line in said).encode())
         os.close(out)
         return "ok"
 

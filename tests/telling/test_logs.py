@@ -210,7 +210,7 @@ def test_two_processes_write_nothing_but_json(tmp_path: Path) -> None:
     with Redrive(url) as app, crew(tmp_path, url, *words) as team:
         app.handler("once", attempts=1)(_nothing)
         fill(app, "once", [{"number": 1, "deed": "not a number"}, {"number": 2}])
-        until(lambda: all_done(app), 60)
+        until(lambda: all_done(app) and team.log().count('"begins"') == 2, 60)
         team.terminate()
         assert team.end() == 0
         told = lines(team.log())

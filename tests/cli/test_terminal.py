@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -160,3 +161,10 @@ def test_above_a_hundred_the_number_must_be_typed(
     assert shown.code == code
     with empty.app() as app:
         assert app.get(name(1)).run == run
+
+
+def test_the_next_command_names_the_store_that_was_named(shop: Shop) -> None:
+    """C1: copied as it stands, it means the same store."""
+    text = on_terminal("groups", "--store", shop.url).text
+    assert re.search(r"^next: redrive group G\d+ --store redrive\.db$", text, re.MULTILINE), text
+    assert "--store" not in on_terminal("groups").text

@@ -101,7 +101,15 @@ class Face:
         if self.jsonl and view.page and view.page.get("cursor"):
             self.say(f"there are more: add --cursor {view.page['cursor']}")
         if then and not self.json and not self.quiet and sys.stderr.isatty():
-            self.say(f"next: {then}")
+            self.say(f"next: {then}{self._where(then)}")
+
+    def _where(self, then: str) -> str:
+        """Give the option that names the store, if it was named so: the next command needs it too."""
+        if self.store is None or " work " in then or "--store" in then:
+            return ""
+        from shlex import quote  # noqa: PLC0415 - few name it so
+
+        return f" --store {quote(self.store)}"
 
     def show_raw(self, view: View) -> None:
         """Put a view on standard output as it is, on a terminal too: to be kept in a file."""

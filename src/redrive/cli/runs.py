@@ -57,7 +57,7 @@ def runs(face: Face, limit: int) -> None:
                 counts.left,
                 When(run.created, now),
                 run.by,
-                run.name or run.reason,
+                run.name or None,
                 run.asked,
             ]
         )

@@ -288,3 +288,12 @@ def test_only_the_newest_runs_are_remembered(shop: Shop, monkeypatch: pytest.Mon
         shop.app.drive(one)
         shop.app.run_due()
     assert [run.id for run in shop.app.runs()] == ["R4", "R3"]
+
+
+def test_a_run_counts_nothing_that_another_let_go(shop: Shop) -> None:
+    first, *rest = shop.die(4)
+    shop.app.drive(first)
+    shop.app.drive(*rest)
+    shop.app.pause_run("R2")
+    assert shop.driver().tick() == [first]
+    assert counts_of(shop.app.run("R2")) == Counts(waiting=3)

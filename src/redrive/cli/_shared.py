@@ -45,9 +45,13 @@ def shared_facts(jobs: list[Job]) -> list[tuple[str, str, float]]:
 
 
 def _facts(job: Job) -> Iterator[tuple[str, str]]:
-    plain = {"handler": job.handler, "lane": job.lane, "release": job.release}
+    plain: dict[str, object] = {
+        "handler": job.handler,
+        "lane": job.lane,
+        "release": job.release,
+    }
     if job.failure:
-        plain |= {"status": job.failure.status, "code": job.failure.code}  # type: ignore[dict-item]
+        plain |= {"status": job.failure.status, "code": job.failure.code}
     yield from ((name, str(value)) for name, value in plain.items() if value is not None)
     yield from (("tag", tag) for tag in job.tags)
     yield from _leaves("payload", payload_of(job.payload), DEEP)

@@ -102,9 +102,15 @@ class SqlStore(SqlLists, SqlNotes):
                 latest=float("inf") if ignore_waits else tx.now(),
                 limit=limit,
             )
-            return _claim(tx, self._sound(tx, wanted, only), holder, lease_for)
+            return self._take(tx, wanted, only, holder, lease_for)
 
         return self._write(work, durable=self._claims_are_synced, landed=_claims_landed)
+
+    def _take(
+        self, tx: Tx, wanted: Wanted, only: Collection[str] | None, holder: str, lease_for: float
+    ) -> list[Claim]:
+        """Lease what is wanted; a dialect may do so in fewer steps."""
+        return _claim(tx, self._sound(tx, wanted, only), holder, lease_for)
 
     def _sound(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[tuple[int, Job]]:
         """Give number and job of what is due; jobs that cannot be read do not stop the others."""

@@ -26,6 +26,8 @@ class Chronicle:
         self._next = 0.0
         self._empty_at = self._said["taken"]
         """How many had been taken when the queue was last found empty."""
+        self._seen = self._empty_at
+        """How many had been taken at the last look."""
 
     def begin(self) -> None:
         """Say how many wait, before any is taken."""
@@ -41,13 +43,17 @@ class Chronicle:
             self._next = time.monotonic() + _SUM_EVERY
             self._sum_up(ever - self._said)
             self._said = ever
-        if ever["taken"] != self._empty_at and self._is_empty():
-            self._empty_at = ever["taken"]
+        taken, before = ever["taken"], self._seen
+        self._seen = taken
+        # Who still takes jobs need not ask, which costs the more the longer the queue is.
+        if before == taken != self._empty_at and self._is_empty():
+            self._empty_at = taken
             log.info("the queue is empty", extra={"event": "empty"})
 
     def leave(self) -> None:
         """Say the rest."""
         self._next = 0.0
+        self._seen = self._site.counters.ever()["taken"]
         self.tick()
 
     def _sum_up(self, done: Counter[str]) -> None:

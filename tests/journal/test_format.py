@@ -12,7 +12,8 @@ import pytest
 from journal.scenes import Film, picture
 from kit import make_failure, make_job
 from redrive.errors import StoreForeign, StoreReadOnly
-from redrive.stores.jsonl import JsonlStore
+from redrive.stores.index.entries import Put
+from redrive.stores.jsonl import JsonlStore, lines
 from redrive.testing import ManualClock
 
 CLOCK = ManualClock()
@@ -61,12 +62,43 @@ def test_a_payload_comes_back_as_exactly_the_text_it_was(tmp_path: Path, payload
     assert again.get("a").payload == payload  # type: ignore[union-attr]
 
 
+class Measured(float):
+    """A number that shows itself in its own way, as those of some libraries do."""
+
+    def __repr__(self) -> str:
+        return f"Measured({float(self)})"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"key": 'k"\\\n\x7f', "lane": "Zoë\u2028\x00"},
+        {"limit": 0, "key": ""},
+        {"limit": 10**30, "due": 0.1 + 0.2, "since": 1e300, "updated": -0.0},
+        {"due": 5, "created": Measured(1.5), "limit": 3.5},
+        {"due": 10**400},
+        {"handler": "\ud800"},
+        {"key": "\udfff"},
+        {"payload": '{"a":\n1}'},
+    ],
+)
+def test_a_plain_job_is_written_as_the_encoder_would(
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M9: its text is spelled out to save time, and nobody must see that."""
+    change = Put(make_job(**given))
+    body = lines.body_of(change)
+    monkeypatch.setattr(lines, "_plain_body", lambda _: None)
+    assert body == lines.body_of(change)
+
+
 def test_every_line_is_one_json_object(shot: Film) -> None:
     """T2: readable with any tool, and the payload in it is JSON, not a string."""
-    lines = [json.loads(line) for line in shot.data.split(b"\n")[:-1]]
-    assert lines[0]["redrive"] == "jsonl"
-    assert [line["seq"] for line in lines[1:]] == list(range(1, len(lines)))
-    first = next(line for line in lines if "job" in line)
+    found = [json.loads(line) for line in shot.data.split(b"\n")[:-1]]
+    assert found[0]["redrive"] == "jsonl"
+    assert [line["seq"] for line in found[1:]] == list(range(1, len(found)))
+    first = next(line for line in found if "job" in line)
     assert first["payload"]["price"] == 10.10
     assert "Zoë".encode() in shot.data, "readable with jq and by people, not escaped"
 

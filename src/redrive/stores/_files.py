@@ -6,13 +6,11 @@ when any other descriptor of it is closed, and would not survive a compaction's 
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
 import stat
 import time
-from collections.abc import Generator
 from pathlib import Path
 
 from redrive import _log
@@ -219,9 +217,10 @@ def is_still(descriptor: int, identity: tuple[int, int]) -> bool:
     own, which is not ours to write to, to lock or to close.
     """
     try:
-        return descriptor >= 0 and identity_of(descriptor) == identity
+        found = os.fstat(descriptor)
     except OSError:
         return False
+    return (found.st_dev, found.st_ino) == identity
 
 
 class FileLock:
@@ -233,16 +232,26 @@ class FileLock:
         self._descriptor = -1
         self._identity = (0, 0)
         self._pid = 0
+        self._name = b""
 
-    @contextlib.contextmanager
-    def held(self) -> Generator[None]:
-        """Hold the lock for a while; StoreBusy names who holds it too long."""
-        self._acquire()
-        try:
-            yield
-        finally:
-            if self._is_ours():
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+    def held(self) -> FileLock:
+        """Hold the lock for the length of a `with`; StoreBusy names who holds it too long."""
+        return self
+
+    def __enter__(self) -> None:
+        pid = os.getpid()
+        if self._pid != pid or not self._is_ours():
+            # A forked child shares the parent's lock: unlocking here would unlock there.
+            self._descriptor = open_private(self.place, os.O_RDWR | os.O_CREAT)
+            self._identity = identity_of(self._descriptor)
+            self._pid, self._name = pid, b"%-12d\n" % pid
+        if not self._try():
+            self._wait()
+        self._sign()
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_ours():
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Let go of the file. It stays on disk: deleting it could split the lock in two."""
@@ -261,25 +270,16 @@ class FileLock:
         self._descriptor = -1
         self._pid = 0
 
-    def _acquire(self) -> None:
-        pid = os.getpid()
-        if self._pid != pid or not self._is_ours():
-            # A forked child shares the parent's lock: unlocking here would unlock there.
-            self._descriptor = open_private(self.place, os.O_RDWR | os.O_CREAT)
-            self._identity = identity_of(self._descriptor)
-            self._pid = pid
-        if not self._try():
-            self._wait()
-        self._sign(b"%-12d\n" % pid)
-
-    def _sign(self, name: bytes) -> None:
+    def _sign(self) -> None:
         """Say who holds it, for people only: a full disk must not stop us here.
 
         Written only if it changes: a write would make the next sync of any file here dearer.
         """
-        with contextlib.suppress(OSError):
-            if os.pread(self._descriptor, len(name), 0) != name:
-                os.pwrite(self._descriptor, name, 0)
+        try:
+            if os.pread(self._descriptor, len(self._name), 0) != self._name:
+                os.pwrite(self._descriptor, self._name, 0)
+        except OSError:
+            pass
 
     def _is_ours(self) -> bool:
         return is_still(self._descriptor, self._identity)

@@ -50,7 +50,9 @@ class Engine:
                 check_same(stored, job)
                 return replace(stored, is_new=False)
         group = draft.group(job.failure)
-        lease = max([job.lease, *(attempt.ordinal for attempt in job.history)])
+        lease = job.lease
+        if job.history:
+            lease = max(lease, *(attempt.ordinal for attempt in job.history))
         if group != job.group or lease != job.lease or not job.is_new:
             job = replace(job, group=group, lease=lease, is_new=True)
         draft.put(job)

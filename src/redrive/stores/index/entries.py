@@ -134,7 +134,8 @@ class Index:
     def apply(self, change: Change, place: Job | int) -> None:
         """Make a change part of what is known; `place` is where the body of a job lies."""
         match change:
-            case Put(job):
+            case Put():
+                job = change.job
                 self._put(self._from_job(job, place), _lease_of(job))
             case Purged(ids):
                 self.remove(ids)

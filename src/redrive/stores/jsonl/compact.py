@@ -31,7 +31,8 @@ _CHUNK = 1 << 20
 
 def if_worthwhile(journal: Journal, clock: Clock) -> None:
     """Compact if most of the file is garbage; looks only when it has grown by a quarter."""
-    if journal.size < max(SMALLEST, journal.look_at) or journal.refusal is not None:
+    size = journal.reading.end
+    if size < SMALLEST or size < journal.look_at or journal.refusal is not None:
         return
     journal.look_at = journal.size * 5 // 4
     needed = sum(

@@ -45,6 +45,7 @@ class Journal:
 
     def __init__(self, place: Path, clock: Clock, *, read_only: bool) -> None:
         self.place = place
+        self._path = str(place)
         self.read_only = read_only
         self.index = Index()
         self.header = Header("", 0, 0)
@@ -102,7 +103,7 @@ class Journal:
             raise self.lost.with_traceback(None)
         try:
             length = None if self._stale else self._length()
-            if length == self.size:
+            if length == self.reading.end:
                 return
             if length is not None:
                 self._read_on()
@@ -124,16 +125,17 @@ class Journal:
     def _length(self) -> int | None:
         """Give how long the file at the path is; None unless it is still the one we read."""
         try:
-            found = os.lstat(self.place)
+            found = os.lstat(self._path)
         except FileNotFoundError:
             return None
-        if (found.st_dev, found.st_ino) != self._identity or found.st_size < self.size:
+        size = found.st_size
+        if (found.st_dev, found.st_ino) != self._identity or size < self.reading.end:
             return None
         if not _files.is_still(self.descriptor, self._identity):
             return None
         offset, start = self.reading.last
         same = start and os.pread(self.descriptor, len(start), offset) == start
-        return found.st_size if same else None
+        return size if same else None
 
     def _read_on(self) -> None:
         recovery.read_on(self.descriptor, self.reading, recovery.into(self.index, self.place))
@@ -307,12 +309,15 @@ class Journal:
             offset += len(raw)
 
     def _keep_warm(self, job: Job, place: int, length: int) -> None:
-        old, _ = self._warm.pop(job.id, _NOTHING)
-        self._warmth -= recovery.unpacked(old)[1]
+        if job.id in self._warm:
+            old, _ = self._warm.pop(job.id)
+            self._warmth -= recovery.unpacked(old)[1]
+        if job.state is not State.RUNNING:
+            return
         if self._warmth + length > _WARM_BYTES:
             # Jobs that another process ended stay here; what still runs is read again when needed.
             self._warm, self._warmth = {}, 0
-        if job.state is State.RUNNING and length <= _WARM_BYTES:
+        if length <= _WARM_BYTES:
             self._warm[job.id] = (place, job)
             self._warmth += length
 
@@ -323,36 +328,33 @@ class Journal:
         """
         if self.refusal is not None:
             return
-        before = self.reading
+        reading = self.reading
+        before = reading.end
         if self._unwritten:
             self._write()
         late = time.monotonic() - self._synced_at > SYNC_EVERY
-        if (durable or late) and self.reading.synced < self.reading.seq:
+        if (durable or late) and reading.synced < reading.seq:
             self._sync(before)
             self._mark()
 
     def _write(self) -> None:
-        data = b"".join(self._unwritten.values())
         offset, last = next(reversed(self._unwritten.items()))
+        data = last if len(self._unwritten) == 1 else b"".join(self._unwritten.values())
         try:
             _files.write_all(self.descriptor, data)
         except OSError as error:
             self._cut(self.size)
             raise _files.failed(error, self.place) from error
         self._unwritten.clear()
-        self.reading = Reading(
-            end=self.size + len(data),
-            seq=self._ahead,
-            synced=self.reading.synced,
-            last=(offset, last[:40]),
-            lines=self.reading.lines,
-        )
+        self.reading.end += len(data)
+        self.reading.seq = self._ahead
+        self.reading.last = (offset, last[:40])
 
-    def _sync(self, before: Reading) -> None:
+    def _sync(self, before: int) -> None:
         try:
             _files.sync_data(self.descriptor)
         except OSError as error:
-            self._cut(before.end)
+            self._cut(before)
             with contextlib.suppress(OSError):
                 recovery.doubts(self.place).touch(0o600)
             self._broken = self.refusal = StoreLost(

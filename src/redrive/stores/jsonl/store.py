@@ -133,41 +133,49 @@ class JsonlStore(EngineStore):
 
     def _commit(self, batch: list[Operation[Engine]]) -> None:
         """Do what waits; a store that is to be closed does everything else before."""
-        others = [one for one in batch if not isinstance(one.work, _Closing)]
+        kinds = {type(one.work) for one in batch}
         if self._closed:
-            for one in others:
-                one.error = self._was_closed()
-            return
-        if len(others) == len(batch):
+            for one in batch:
+                one.error = None if isinstance(one.work, _Closing) else self._was_closed()
+        elif _Closing in kinds:
+            self._finish(batch)
+        elif kinds == {_Look}:
+            self._look(batch)
+        else:
             self._do(batch)
-            return
+
+    def _finish(self, batch: list[Operation[Engine]]) -> None:
+        """Do the last operations, and let go of the file."""
+        others = [one for one in batch if not isinstance(one.work, _Closing)]
         try:
-            looks = all(isinstance(one.work, _Look) for one in others)
-            self._do(others if looks and not self._journal.needs_sync else batch)
+            if self._journal.needs_sync or any(type(one.work) is not _Look for one in others):
+                self._do(batch)
+            elif others:
+                self._look(others)
         finally:
             self._closed = True
             self._journal.close()
             self._lock.close()
 
+    def _look(self, batch: list[Operation[Engine]]) -> None:
+        """Do operations that change nothing."""
+        self._journal.refresh(locked=False)
+        self._evaluate(batch)
+
     def _do(self, batch: list[Operation[Engine]]) -> None:
         """Do operations together; one sync serves all."""
-        if not batch:
-            return
-        if all(isinstance(one.work, _Look) for one in batch):
-            self._journal.refresh(locked=False)
-            self._evaluate(batch)
-            return
+        journal = self._journal
         with self._lock.held():
-            self._journal.refresh(locked=True)
+            journal.refresh(locked=True)
             chores = [one for one in batch if isinstance(one.work, _Chore)]
             try:
                 self._evaluate([one for one in batch if one not in chores] if chores else batch)
                 durable = [one for one in batch if one.durable and one.error is None]
-                self._journal.flush(durable=bool(durable))
+                journal.flush(durable=bool(durable))
             except BaseException:
-                self._journal.distrust()
+                journal.distrust()
                 raise
-            compact.if_worthwhile(self._journal, self._clock)
+            compact.if_worthwhile(journal, self._clock)
             if chores:
                 self._evaluate(chores)
 
@@ -175,7 +183,7 @@ class JsonlStore(EngineStore):
         engine = Engine(self._journal.index, self._clock, self._journal.job)
         for one in batch:
             try:
-                one.run(engine)
+                one.result = one.work(engine)
             except Exception as error:  # noqa: BLE001 - it is that caller's alone
                 one.error = error
 

@@ -65,6 +65,7 @@ def of_text(type_name: str, message: str) -> Cause:
     return Cause(_digest(("text", normalise(text)), name, "", ()), _title(name, text, None))
 
 
+@lru_cache(maxsize=256)  # few causes make up nearly all failures
 def _digest(*parts: object) -> str:
     # ascii() keeps the parts apart and is the same on every Python.
     return f"{VERSION}:{hashlib.sha256(ascii(parts).encode()).hexdigest()[:16]}"
@@ -122,8 +123,7 @@ def _others(exc: BaseException) -> tuple[object, ...]:
         if error is None or id(error) in seen:
             continue
         seen.add(id(error))
-        place = _place_of(error)
-        if place and error is not exc:
+        if error is not exc and (place := _place_of(error)):
             found.add((_qualified_type(error), _identity(place)))
         if issubclass(type(error), BaseExceptionGroup):
             waiting += _SLOTS["exceptions"].__get__(error)[:_MOST_ERRORS]
@@ -165,15 +165,23 @@ def _line(place: TracebackType) -> int:
     return place.tb_lineno or place.tb_frame.f_code.co_firstlineno
 
 
+_GET: Final = dict[str, object].get
+
+
 def _identity(place: TracebackType) -> tuple[str, str, int]:
     """Name a line so that the name stays when the code above its function moves."""
     code = place.tb_frame.f_code
     # The package and the file, not the module's name: that is __main__ in a script and
     # something else in the worker. Not .get(): globals may be a user's own kind of dict.
-    package: object = dict[str, object].get(place.tb_frame.f_globals, "__package__")
-    file = code.co_filename.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
-    module = f"{package}.{file}" if package and type(package) is str else file
+    package = _GET(place.tb_frame.f_globals, "__package__")
+    module = _module_of(code.co_filename, package if type(package) is str else "")
     return (module, code.co_qualname, _line(place) - code.co_firstlineno)
+
+
+@lru_cache(maxsize=4096)
+def _module_of(file: str, package: str) -> str:
+    name = file.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
+    return f"{package}.{name}" if package else name
 
 
 _ID: Final = "[A-Za-z0-9_-]"

@@ -13,13 +13,14 @@ import json
 import re
 from functools import lru_cache
 from string import ascii_letters, digits
+from types import NoneType
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from redrive import _inert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from redrive._json import Json
 
@@ -46,6 +47,7 @@ _ABOUT_SECRET = re.compile(
     r"|field|prefix|scopes?|method|mode|jar|store|cost|price|per|max|min|present|missing|invalid"
     r"|alg|algorithm)$"
 )
+_FLAT: Final = (str, int, float, NoneType)
 _LONGEST_NAME: Final = 64
 _LONGEST_LEAD: Final = 80
 _SHORTEST_SECRET: Final = 4
@@ -111,7 +113,8 @@ def secrets_in(payload: Json) -> tuple[str, ...]:
 
     Text and numbers of at least four characters; shorter ones would blot out half a log.
     """
-    found = {text for text in _secrets(payload, under=False) if len(text) >= _SHORTEST_SECRET}
+    found: set[str] = set()
+    _collect(payload, False, found)
     return tuple(sorted(found, key=_by_length))
 
 
@@ -123,15 +126,20 @@ def secrets_of(text: str) -> tuple[str, ...]:
         return ()
 
 
-def _secrets(value: Json, *, under: bool) -> Iterator[str]:
+def _collect(value: Json, under: bool, found: set[str]) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from _secrets(item, under=under or is_secret_name(key))
+            hidden = under or is_secret_name(key)
+            if hidden or not isinstance(item, _FLAT):  # most hide nothing
+                _collect(item, hidden, found)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _secrets(item, under=under)
+            if under or not isinstance(item, _FLAT):
+                _collect(item, under, found)
     elif under and not (value is None or isinstance(value, bool)):
-        yield value if isinstance(value, str) else json.dumps(value)
+        text = value if isinstance(value, str) else json.dumps(value)
+        if len(text) >= _SHORTEST_SECRET:
+            found.add(text)
 
 
 def _by_length(text: str) -> tuple[int, str]:
@@ -156,7 +164,13 @@ def mask_text(text: str, secrets: Sequence[str] = ()) -> str:
 @lru_cache(maxsize=16)  # failures of one cause carry the same traceback
 def _mask_unknown(text: str) -> str:
     # Most text holds none of the fixed parts of a rule, and looking for those is cheap.
-    has = text.lower().__contains__
+    small = text.lower()
+    for fixed in _FIXED:
+        if fixed in small:
+            break
+    else:
+        return text
+    has = small.__contains__
     for hints, shape in _SHAPES:
         if any(map(has, hints)):
             text = shape.sub(rf"\g<head>{MASK}", text)
@@ -243,6 +257,7 @@ _ROOTS: Final = (
     *("pass", "pwd", "secret", "token", "key", "auth", "cookie", "cred", "dsn", "bearer", "jwt"),
     *("otp", "cv", "iban", "ssn", "sessi", "pin", "string", "card"),
 )
+_FIXED: Final = (*(hint for hints, _ in _SHAPES for hint in hints), *_ROOTS)
 _NAME_CHARACTERS: Final = f"{ascii_letters}{digits}_-."
 _SEPARATOR = re.compile(
     r"(?:=>|:=|:(?![:/])|=(?!=))[ \t]{0,8}"
@@ -292,6 +307,8 @@ def safe_text(value: object, limit: int = 2000) -> str:
         return value  # as nearly all of it is
     try:
         text = str(value)
+        if type(text) is str and len(text) <= limit and text.isascii() and "\0" not in text:
+            return text
         head, length = str.__getitem__(text, slice(0, limit)), str.__len__(text)
     except KeyboardInterrupt:
         raise

@@ -84,12 +84,15 @@ def _unread(exc: BaseException) -> Failure:
 
 
 def _code(clues: Clues, found: Finding, secrets: Sequence[str]) -> str | None:
-    codes = (code for code, _ in (*found.clues.codes, *clues.codes))
-    code = next(codes, None) if found.code is None else None
-    return error_text(code, secrets, limit=_WORD) if code else found.code or errno_name(found.clues)
+    codes = found.clues.codes or clues.codes
+    if codes and found.code is None:
+        return error_text(codes[0][0], secrets, limit=_WORD)
+    return found.code or errno_name(found.clues)
 
 
 def _request_id(clues: Clues, found: Finding, secrets: Sequence[str]) -> str | None:
+    if clues.is_plain and found.clues.is_plain:
+        return None
     ids = [each.headers.get(name) for each in (clues, found.clues) for name in _REQUEST_IDS]
     known = next(filter(None, (*ids, as_text(clues.held.get("request_id")))), None)
     return known and error_text(known, secrets, limit=_WORD)

@@ -20,8 +20,8 @@ T = TypeVar("T")
 _LONGEST_TEXT, _LARGEST_HEADER, _LARGEST_BODY, _MOST_HEADERS = 500, 8192, 65536, 200
 _LOWEST, _FAILED, _HIGHEST = 100, 400, 599
 _MOST_KNOWN: Final = 500
-_KNOWN: Final[dict[int, tuple[type, tuple[str, ...]]]] = {}
-"""The kin of classes seen before: few kinds of errors make up nearly all."""
+_KNOWN: Final[dict[int, tuple[type, tuple[str, ...], str]]] = {}
+"""The kin and the names of classes seen before: few kinds of errors make up nearly all."""
 _PLAIN: Final = {"args", "errno", "__cause__", "__context__", "__suppress_context__"}
 """Errors that hold no more than every error does are soon read."""
 _OWN_NUMBERS: Final = ("ssl.", "socket.", *tables.BAD_CERTIFICATES)
@@ -44,29 +44,36 @@ class Clues(NamedTuple):
     headers: Mapping[str, str] = {}
     """Of the answer that the error is about; names in lower case."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it holds no more than every error does."""
+        return self.held.keys() <= _PLAIN
+
 
 def gather(error: BaseException) -> Clues:
     """Read all that an error carries."""
-    kin, held = _kin(type(error)), _attributes(error)
+    kin, held = _known(type(error))[1], _attributes(error)
     for name in tables.CALLS.keys() & kin:
         for attribute, path in tables.CALLS[name].items():
             held[attribute] = guarded(reach(error, *path))
-    if held.keys() <= _PLAIN:
-        return Clues(error, kin, held)
+    plain = Clues(error, kin, held)
+    if plain.is_plain:
+        return plain
     bodies = (guarded(_body, found) for _, found in _found(held, tables.BODY_PLACES))
     held["body"] = next(filter(None, bodies), None)
     return Clues(error, kin, held, _status(held, kin), tuple(_codes(held)), _headers(held))
 
 
-def _kin(cls: type) -> tuple[str, ...]:
+def _known(cls: type) -> tuple[type, tuple[str, ...], str]:
+    """Give a class, its kin and its name as its users know it."""
     # By identity, for a class may refuse to be hashed; kept with it, or its identity could come again.
     known = _KNOWN.get(id(cls))
     if known is None:
         kin = tuple([f"{_module(base).partition('.')[0]}.{_NAME(base)}" for base in _BASES(cls)])
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
-        known = _KNOWN[id(cls)] = (cls, kin)
-    return known[1]
+        known = _KNOWN[id(cls)] = (cls, kin, _full_name(cls))
+    return known
 
 
 def guarded(work: Callable[..., T], *arguments: object) -> T | None:
@@ -132,6 +139,10 @@ _QUALIFIED_NAME: Final = type.__dict__["__qualname__"].__get__
 
 def name_of(cls: type) -> str:
     """Name a class as its users do: `openai.RateLimitError`, and built-in ones bare."""
+    return _known(cls)[2]
+
+
+def _full_name(cls: type) -> str:
     parts = [part for part in _module(cls).split(".") if part and part[0] != "_"]
     if parts == ["builtins"]:
         parts = []

@@ -30,6 +30,8 @@ def find_hint(clues: Clues, now: float) -> tuple[float, str] | None:
     if is_a(clues.error, RetryLater):
         after = guarded(_duration.seconds, reach(clues.error, "after"))
         return None if after is None or after > 10 * _YEAR else (after, RetryLater.__name__)
+    if clues.is_plain:
+        return None
     for seconds, source in _wishes(clues, now):
         if seconds is not None and math.isfinite(seconds):
             return min(max(0.0, seconds), LONGEST), source

@@ -25,6 +25,13 @@ _STATE: Final = 5
 """How long a SQLSTATE is; anything else under that name is none, and may be anything."""
 _CATEGORIES: Final = {category.value: category for category in Category}
 _MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
+_TELLING: Final = (*tables.MYSQL, *tables.REPLIERS, *(f"{package}." for package in tables.TEXTS))
+"""Whose errors say in their arguments what they mean."""
+_MOST_KNOWN: Final = 500
+_KNOWN: Final[
+    dict[tuple[int, str | None], tuple[type, tuple[Category, str, str | None, bool] | None]]
+] = {}
+"""What bare errors mean, by the identity of their class, kept with it, and their errno."""
 
 
 class Finding(NamedTuple):
@@ -51,10 +58,27 @@ class Judge:
         if not self._is_new(error) or self._depth > _DEEPEST:
             return None
         clues = self.seen[id(error)] = look.gather(error)
+        if not self._rules and _is_bare(clues):
+            return self._bare(clues)
+        return self._weighed(clues)
+
+    def _weighed(self, clues: Clues) -> Finding | None:
         self._depth += 1
         found = next(filter(None, self._said(clues)), None) or self._found(clues)
         self._depth -= 1
         return found
+
+    def _bare(self, clues: Clues) -> Finding | None:
+        """Judge an error by what was found for the last one like it: most errors are such."""
+        cls = type(clues.error)
+        key = id(cls), errno_name(clues)
+        known = _KNOWN.get(key)
+        if known is None:
+            found = self._weighed(clues)
+            if len(_KNOWN) >= _MOST_KNOWN:
+                _KNOWN.clear()
+            known = _KNOWN[key] = cls, None if found is None else found[1:]
+        return None if known[1] is None else Finding(clues, *known[1])
 
     def _is_new(self, error: BaseException) -> bool:
         return id(error) not in self.seen and len(self.seen) < _MOST_ERRORS
@@ -139,6 +163,18 @@ class Judge:
         return found._replace(
             why=f"caused by {name}" if why == name else f"caused by {name}: {why}"
         )
+
+
+def _is_bare(clues: Clues) -> bool:
+    """Tell whether nothing but its class and its errno can say what an error means."""
+    arguments: tuple[object, ...] | None = clues.held.get("args")
+    return (
+        clues.held.keys() <= {"args", "errno", "__suppress_context__"}
+        and type(arguments) is tuple
+        and not (arguments and is_a(arguments[0], BaseException))
+        and not is_a(clues.error, BaseExceptionGroup)
+        and not clues.kin[0].startswith(_TELLING)
+    )
 
 
 def _matches(rule: When, clues: Clues) -> bool:

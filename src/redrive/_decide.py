@@ -78,6 +78,8 @@ def limit_after(job: Job, outcome: Outcome, policy: Policy) -> int:
 
 def _failures(job: Job, category: Category, policy: Policy) -> int:
     """Count this life's failures of a category and those pooled with it, this one included."""
+    if not policy.alike:
+        return 1 + job.spent.get(category, 0)
     return 1 + sum(job.spent.get(one, 0) for one in policy.pooled(category))
 
 

@@ -185,6 +185,10 @@ class Policy:
     on: Sequence[When] = ()
     pause: Pause | None = None
     keep: Keep = field(default_factory=Keep)
+    _rules: dict[Category, Rule] = field(
+        default_factory=dict[Category, Rule], init=False, repr=False, compare=False
+    )
+    """The whole rules asked for so far: each failure asks for one."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attempts", _total(self.attempts, self.retries))
@@ -217,6 +221,12 @@ class Policy:
 
     def rule(self, category: Category) -> Rule:
         """Give the whole rule for a category: stated here, or from the general part, or the table."""
+        known = self._rules.get(category)
+        if known is None:
+            known = self._rules[category] = self._rule(category)
+        return known
+
+    def _rule(self, category: Category) -> Rule:
         stated, table = self.named(category), DEFAULTS[category]
         if stated is None and table.dead and not self.alike:
             return DEAD

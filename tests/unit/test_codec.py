@@ -7,8 +7,32 @@ import json
 import pytest
 
 from kit import make_failure
-from redrive.job import Attempt, Failure
-from redrive.stores._codec import attempt_from_dict, attempt_to_dict, attempt_to_json, encode
+from redrive.job import Attempt, Category, Failure
+from redrive.stores._codec import (
+    attempt_from_dict,
+    attempt_to_dict,
+    attempt_to_json,
+    encode,
+    failure_from_dict,
+    failure_to_dict,
+    failure_to_json,
+)
+
+WHOLE = Failure(
+    category=Category.RATE_LIMIT,
+    why='code "häuschen"\n',
+    type="openai.RateLimitError",
+    message="slow \\ down \u2028",
+    code="429",
+    status=429,
+    traceback='  File "x.py", line 1\n\tx\x1b\n',
+    hint=1.5,
+    hint_source="retry-after",
+    request_id="r-1",
+    final=True,
+    fingerprint="v1:0",
+    title="RateLimitError: slow down",
+)
 
 
 @pytest.mark.parametrize("worker", ["host:7", 'a "quoted"\\name\n', "häuschen \u2028", ""])
@@ -32,3 +56,31 @@ def test_an_attempt_is_written_alike_whichever_way(
     text = attempt_to_json(attempt)
     assert text == encode(attempt_to_dict(attempt))
     assert attempt_from_dict(json.loads(text)) == attempt
+
+
+@pytest.mark.parametrize("failure", [WHOLE, Failure(category=Category.UNKNOWN), make_failure()])
+def test_a_failure_is_written_alike_whichever_way(failure: Failure) -> None:
+    text = failure_to_json(failure)
+    assert text == encode(failure_to_dict(failure))
+    assert failure_from_dict(json.loads(text)) == failure
+
+
+@pytest.mark.parametrize("category", ["of tomorrow", None])
+def test_a_category_of_a_newer_version_reads_as_unknown(category: str | None) -> None:
+    assert failure_from_dict({"category": category}).category is Category.UNKNOWN
+    assert failure_from_dict({}).category is Category.UNKNOWN
+
+
+@pytest.mark.parametrize(("started", "duration"), [(float("nan"), 0.0), (0.0, float("inf"))])
+def test_a_time_that_json_cannot_say_is_never_written(started: float, duration: float) -> None:
+    attempt = Attempt(
+        ordinal=1,
+        number=1,
+        life=0,
+        started=started,
+        duration=duration,
+        worker="w",
+        outcome="done",
+    )
+    with pytest.raises(ValueError, match="cannot be kept"):
+        attempt_to_json(attempt)

@@ -10,6 +10,7 @@ import dataclasses
 import json
 from collections.abc import Callable
 from json.encoder import encode_basestring
+from math import isfinite
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -59,14 +60,18 @@ def job_from_dict(data: dict[str, Any], payload: str) -> Job:
 
 
 def attempt_to_json(attempt: Attempt) -> str:
-    """Write an attempt. Most end well; their text is spelled out, for the encoder takes far longer."""
-    if attempt.failure is not None or attempt.provider is not None:
-        return encode(attempt_to_dict(attempt))
+    """Write an attempt as `encode` would; its text is spelled out, for the encoder takes far longer."""
+    rest = "" if attempt.failure is None else f',"failure":{failure_to_json(attempt.failure)}'
+    if attempt.provider is not None:
+        rest += f',"provider":{encode(attempt.provider)}'
+    if not isfinite(attempt.started + attempt.duration):
+        msg = f"an attempt from {attempt.started} for {attempt.duration} seconds cannot be kept"
+        raise ValueError(msg)
     return (
         f'{{"ordinal":{attempt.ordinal},"number":{attempt.number},"life":{attempt.life},'
         f'"started":{attempt.started!r},"duration":{attempt.duration!r},'
         f'"worker":{encode_basestring(attempt.worker)},'
-        f'"outcome":{encode_basestring(attempt.outcome)}}}'
+        f'"outcome":{encode_basestring(attempt.outcome)}{rest}}}'
     )
 
 
@@ -98,15 +103,25 @@ def attempt_from_dict(data: dict[str, Any]) -> Attempt:
 def failure_from_dict(data: dict[str, Any]) -> Failure:
     """Build a failure; a category of a newer version reads as unknown."""
     known = {k: v for k, v in data.items() if k in _FAILURE_FIELDS}
-    known["category"] = (
-        Category(data["category"]) if data.get("category") in _CATEGORIES else Category.UNKNOWN
-    )
+    known["category"] = _CATEGORIES.get(data.get("category", ""), Category.UNKNOWN)
     return Failure(**known)
 
 
 def failure_to_dict(failure: Failure) -> dict[str, Any]:
     """Give a failure as a dict ready for JSON."""
     return _sparse(failure, set())
+
+
+def failure_to_json(failure: Failure) -> str:
+    """Write a failure as `encode` would, in half the time; nearly all of it is text."""
+    fields = [
+        name + (encode_basestring(value) if isinstance(value, str) else encode(value))
+        for name, default, value in zip(
+            _FAILURE_KEYS, _FAILURE_DEFAULTS, _failure_values(failure), strict=True
+        )
+        if value is not default and value != default
+    ]
+    return f"{{{','.join(fields)}}}"
 
 
 def act_to_dict(act: Act) -> dict[str, Any]:
@@ -170,10 +185,13 @@ _JOB_FIELDS = {name for name, _ in _DEFAULTS[Job]} - {"is_new"}
 _HEAD_FIELDS = [name for name, _ in _DEFAULTS[Job] if name not in _TRANSIENT]
 _HEAD_DEFAULTS = [default for name, default in _DEFAULTS[Job] if name not in _TRANSIENT]
 _head_values = attrgetter(*_HEAD_FIELDS)
+_failure_values = attrgetter(*(name for name, _ in _DEFAULTS[Failure]))
+_FAILURE_KEYS = [f'"{name}":' for name, _ in _DEFAULTS[Failure]]
+_FAILURE_DEFAULTS = [default for _, default in _DEFAULTS[Failure]]
 _REQUIRED = {name for name, default in _DEFAULTS[Job] if default is dataclasses.MISSING}
 _BLANK = Job(id="", handler="", lane="", payload="", created=0.0, due=0.0, since=0.0, updated=0.0)
 _ATTEMPT_FIELDS = {name for name, _ in _DEFAULTS[Attempt]}
 _FAILURE_FIELDS = {name for name, _ in _DEFAULTS[Failure]}
 _RESOLUTION_FIELDS = {name for name, _ in _DEFAULTS[Resolution]}
 _ACT_FIELDS = {name for name, _ in _DEFAULTS[Act]}
-_CATEGORIES = {category.value for category in Category}
+_CATEGORIES = {category.value: category for category in Category}

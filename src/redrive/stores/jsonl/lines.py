@@ -38,6 +38,14 @@ KINDS = frozenset({"job", "purge", "group", "act", "note", "mark"})
 _HEADER = re.compile(rb'\{"redrive":"jsonl","version":(\d+),"crc":"([0-9a-f]{8})",')
 _NEWER = re.compile(rb'\{"redrive":"jsonl","version":(\d+)\b')
 _LINE = re.compile(rb'\{"crc":"([0-9a-f]{8})","seq":(\d{1,18}),"end":([01]),"([a-z]+)":')
+_TEXT = rb'"([^"\\]*)"'
+_TIME = rb"\d+\.\d+"
+_PLAIN_HEAD = re.compile(
+    rb'\{"id":%b,"handler":%b,"lane":%b,"created":%b,"due":(%b),"since":%b,"updated":(%b)'
+    rb'(?:,"key":%b)?(?:,"limit":\d+)?\},"payload":'
+    % (_TEXT, _TEXT, _TEXT, _TIME, _TIME, _TIME, _TIME, _TEXT)
+)
+"""What `_plain_body` writes, unless it holds escapes or odd times."""
 START = b'{"crc":"'
 _COVERED = 16
 """Where the checked part of a line begins: behind the digits of its checksum."""
@@ -110,9 +118,12 @@ def line(seq: int, *, ends: bool, body: bytes) -> bytes:
 def parse(raw: bytes) -> Line | None:
     """Read the beginning of a line; None unless every byte of it is as it was written."""
     found = _LINE.match(raw)
-    if found is None or b"%08x" % crc32(raw[_COVERED:]) != found[1] or raw[-2:] != b"}\n":
+    if found is None:
         return None
-    return Line(int(found[2]), found[3] == b"1", found[4].decode(), found.end())
+    crc, seq, ends, kind = found.groups()
+    if b"%08x" % crc32(raw[_COVERED:]) != crc or raw[-2:] != b"}\n":
+        return None
+    return Line(int(seq), ends == b"1", kind.decode(), found.end())
 
 
 def body_of(change: Change) -> bytes:
@@ -138,8 +149,17 @@ def mark_body(synced: int) -> bytes:
 
 
 def head_of(raw: bytes, found: Line) -> dict[str, Any]:
-    """Read a job's head, not its history and payload."""
-    head: dict[str, Any] = _decode(raw[found.body :].decode())[0]
+    """Read what an index has to know of a job's head, not its history and payload."""
+    head: dict[str, Any]
+    plain = _PLAIN_HEAD.match(raw, found.body)
+    if plain is not None:
+        one, handler, lane, due, updated, key = plain.groups()
+        head = {"id": one.decode(), "handler": handler.decode(), "lane": lane.decode()}
+        head["due"], head["updated"] = float(due), float(updated)
+        if key is not None:
+            head["key"] = key.decode()
+        return head
+    head = _decode(raw[found.body :].decode())[0]
     return head
 
 

@@ -95,7 +95,11 @@ def _given_group(exc: BaseException) -> str:
 
 
 # Read from the slots themselves: a subclass may have put code of its own before them.
-_SLOTS: Final = {**BaseExceptionGroup.__dict__, **BaseException.__dict__}
+_TRACE: Final = BaseException.__dict__["__traceback__"].__get__
+_CAUSE: Final = BaseException.__dict__["__cause__"].__get__
+_CONTEXT: Final = BaseException.__dict__["__context__"].__get__
+_HIDDEN: Final = BaseException.__dict__["__suppress_context__"].__get__
+_MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 
 
 def _qualified_type(exc: BaseException) -> str:
@@ -126,9 +130,8 @@ def _others(exc: BaseException) -> tuple[object, ...]:
         if error is not exc and (place := _place_of(error)):
             found.add((_qualified_type(error), _identity(place)))
         if issubclass(type(error), BaseExceptionGroup):
-            waiting += _SLOTS["exceptions"].__get__(error)[:_MOST_ERRORS]
-        hidden = _SLOTS["__suppress_context__"].__get__(error)
-        waiting.append(_SLOTS["__cause__" if hidden else "__context__"].__get__(error))
+            waiting += _MEMBERS(error)[:_MOST_ERRORS]
+        waiting.append(_CAUSE(error) if _HIDDEN(error) else _CONTEXT(error))
     return tuple(sorted(found))
 
 
@@ -144,7 +147,7 @@ _LIBRARIES: Final = tuple(
 def _place_of(exc: BaseException) -> TracebackType | None:
     """Find the innermost line of the application that the error passed through."""
     innermost: TracebackType | None = None
-    trace: TracebackType | None = _SLOTS["__traceback__"].__get__(exc)
+    trace: TracebackType | None = _TRACE(exc)
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_name not in _COMPREHENSIONS and _is_app_file(code.co_filename):

@@ -47,6 +47,7 @@ _ABOUT_SECRET = re.compile(
     r"|field|prefix|scopes?|method|mode|jar|store|cost|price|per|max|min|present|missing|invalid"
     r"|alg|algorithm)$"
 )
+_decode = json.JSONDecoder().raw_decode
 _FLAT: Final = (str, int, float, NoneType)
 _LONGEST_NAME: Final = 64
 _LONGEST_LEAD: Final = 80
@@ -121,7 +122,8 @@ def secrets_in(payload: Json) -> tuple[str, ...]:
 def secrets_of(text: str) -> tuple[str, ...]:
     """Do the same for a payload as it is stored; what is not JSON has none that can be told."""
     try:
-        return secrets_in(json.loads(text))
+        value, end = _decode(text)  # as we write it; `loads` would look for white space around it
+        return secrets_in(value if end == len(text) else json.loads(text))
     except (ValueError, RecursionError):
         return ()
 

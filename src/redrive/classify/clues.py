@@ -7,6 +7,7 @@ by `guarded` only, and what they give is taken for what it is, never for what it
 
 from __future__ import annotations
 
+import builtins
 import errno
 import json
 import re
@@ -20,14 +21,26 @@ T = TypeVar("T")
 _LONGEST_TEXT, _LARGEST_HEADER, _LARGEST_BODY, _MOST_HEADERS = 500, 8192, 65536, 200
 _LOWEST, _FAILED, _HIGHEST = 100, 400, 599
 _MOST_KNOWN: Final = 500
-_KNOWN: Final[dict[int, tuple[type, tuple[str, ...], str]]] = {}
-"""The kin and the names of classes seen before: few kinds of errors make up nearly all."""
 _PLAIN: Final = {"args", "errno", "__cause__", "__context__", "__suppress_context__"}
 """Errors that hold no more than every error does are soon read."""
 _OWN_NUMBERS: Final = ("ssl.", "socket.", *tables.BAD_CERTIFICATES)
 _CODE: Final = re.compile(r"(?![0-9]+\Z)[A-Za-z0-9_.:/-]{2,100}|[0-9A-Z]{5}")
 _WEB: Final = re.compile(r"\.\w*(?:HTTP|Http|API|Api|Request|Response|Status|RPC|Rpc)\w*\Z")
 _ANSWERS: Final = {"headers", "response", "resp", "raw_response", "meta"}
+
+
+class _Class(NamedTuple):
+    """What is known of a class; with the class itself, or its identity could come again."""
+
+    cls: type
+    kin: tuple[str, ...]
+    name: str
+    telling: frozenset[str]
+    """What to read of an error that holds nothing but what its class does."""
+
+
+_KNOWN: Final[dict[int, _Class]] = {}
+"""The classes seen before, by identity, for a class may refuse to be hashed: they are few."""
 
 
 class Clues(NamedTuple):
@@ -52,7 +65,7 @@ class Clues(NamedTuple):
 
 def gather(error: BaseException) -> Clues:
     """Read all that an error carries."""
-    kin, held = _known(type(error))[1], _attributes(error)
+    kin, held = _known(type(error)).kin, _attributes(error)
     for name in tables.CALLS.keys() & kin:
         for attribute, path in tables.CALLS[name].items():
             held[attribute] = guarded(reach(error, *path))
@@ -64,15 +77,15 @@ def gather(error: BaseException) -> Clues:
     return Clues(error, kin, held, _status(held, kin), tuple(_codes(held)), _headers(held))
 
 
-def _known(cls: type) -> tuple[type, tuple[str, ...], str]:
-    """Give a class, its kin and its name as its users know it."""
-    # By identity, for a class may refuse to be hashed; kept with it, or its identity could come again.
+def _known(cls: type) -> _Class:
     known = _KNOWN.get(id(cls))
     if known is None:
         kin = tuple([f"{_module(base).partition('.')[0]}.{_NAME(base)}" for base in _BASES(cls)])
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
-        known = _KNOWN[id(cls)] = (cls, kin, _full_name(cls))
+        is_fixed = getattr(builtins, _NAME(cls), None) is cls and not _FLAGS(cls) & _CHANGEABLE
+        telling = tables.ATTRIBUTES.intersection(dir(cls)) if is_fixed else tables.ATTRIBUTES
+        known = _KNOWN[id(cls)] = _Class(cls, kin, _full_name(cls), telling)
     return known
 
 
@@ -135,11 +148,14 @@ _BASES: Final = type.__dict__["__mro__"].__get__
 _MODULE: Final = type.__dict__["__module__"].__get__
 _NAME: Final = type.__dict__["__name__"].__get__
 _QUALIFIED_NAME: Final = type.__dict__["__qualname__"].__get__
+_FLAGS: Final = type.__dict__["__flags__"].__get__
+_CHANGEABLE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
+_OWN: Final = BaseException.__dict__["__dict__"].__get__
 
 
 def name_of(cls: type) -> str:
     """Name a class as its users do: `openai.RateLimitError`, and built-in ones bare."""
-    return _known(cls)[2]
+    return _known(cls).name
 
 
 def _full_name(cls: type) -> str:
@@ -170,7 +186,7 @@ def inside(clues: Clues) -> Iterator[BaseException]:
 
 def _attributes(error: BaseException) -> dict[str, Any]:
     held: dict[str, Any] = {}
-    for name in tables.ATTRIBUTES:
+    for name in tables.ATTRIBUTES if _OWN(error) else _known(type(error)).telling:
         try:  # not by `guarded`: forty calls would cost as much as all the rest
             value = getattr(error, name, None)
         except KeyboardInterrupt:

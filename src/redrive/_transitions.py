@@ -68,9 +68,16 @@ def settled(
     limit: int | None = None,
 ) -> Job:
     """End a claim: the lease goes, the failure is counted, the verdict becomes the state."""
-    state, changes = _outcome(job, verdict, now)
+    changes = ended(job, verdict, now=now, limit=limit)
     if failure is not None:
         changes |= _counted(job, failure, group, now)
+    return job_of(job.__dict__ | changes)
+
+
+def ended(job: Job, verdict: Verdict, *, now: float, limit: int | None) -> dict[str, object]:
+    """Give what the end of a claim changes, but for a failure: alike for jobs that end alike."""
+    state, changes = _outcome(job, verdict, now)
+    _ensure(job, state)
     changes |= {
         "state": state,
         "holder": None,
@@ -79,7 +86,7 @@ def settled(
         "updated": now,
         "limit": limit or job.limit,
     }
-    return job_of(_ensure(job, state).__dict__ | changes)
+    return changes
 
 
 def _outcome(job: Job, verdict: Verdict, now: float) -> tuple[State, dict[str, object]]:

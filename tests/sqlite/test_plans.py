@@ -54,6 +54,10 @@ def test_a_claim_seeks_in_the_index_of_kinds_only(busy: SqliteStore) -> None:
     steps = plans(busy, lambda: claim(busy))
     assert steps
     searched = [step for step in steps if "PRIMARY KEY" not in step]
+    whole = "SEARCH jobs USING INDEX jobs_by_kind (state=? AND suspect=? AND lane=? AND handler=?"
+    reads = [step for step in searched if step == f"{whole} AND category=? AND at<?)"]
+    assert len(reads) == 1  # the jobs that are claimed, and no others
+    searched.remove(reads[0])
     assert all("COVERING INDEX jobs_by_kind (state=? AND suspect=?" in step for step in searched)
     assert not any(step.startswith("SCAN jobs") for step in steps)
 

@@ -28,7 +28,8 @@ _STATES = {state.value: state for state in State}
 _REASONS: dict[str | None, Reason | None] = {reason.value: reason for reason in Reason}
 _REASONS[None] = None
 _told: set[str] = set()
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading a column raises that holds what Redrive never writes."""
 _CATEGORIES = {category.value: category for category in Category}
 
 
@@ -139,7 +140,7 @@ def job_from_row(row: Row) -> tuple[int, Job]:
                 "holder": row[25],
                 "lease_end": row[26],
                 "boot": row[27],
-                "tags": () if row[28] is None else _texts(row[28]),
+                "tags": () if row[28] is None else texts(row[28]),
                 "release": row[29],
                 "group": row[30],
                 "run": row[31],
@@ -152,7 +153,7 @@ def job_from_row(row: Row) -> tuple[int, Job]:
                 "is_new": True,
             }
         )
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise _damaged(row) from error
     return row[0], job
 
@@ -177,7 +178,7 @@ def unreadable(values: Sequence[Any]) -> list[str]:
         try:
             if value is not None:
                 read(value)
-        except _UNREADABLE:
+        except UNREADABLE:
             names.append(name)
     return names
 
@@ -197,7 +198,8 @@ def _object(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _texts(text: str) -> tuple[str, ...]:
+def texts(text: str) -> tuple[str, ...]:
+    """Read a list of texts; one of UNREADABLE if it is none."""
     value = json.loads(text)
     if not isinstance(value, list):
         raise TypeError(text)
@@ -245,7 +247,7 @@ def attempt_from_json(text: str) -> Attempt:
     """Read it back."""
     try:
         return attempt_from_dict(json.loads(text))
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         msg = "an attempt cannot be read: it is not what Redrive wrote; see `redrive verify`"
         raise StoreDamaged(msg) from error
 
@@ -269,7 +271,7 @@ def act_from_row(row: Row) -> Act:
     number, at, actor, verb, target, reason, done, skipped, detail = row
     try:
         details = _object(detail) if detail else {}
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         msg = (
             f"act {number} cannot be read: its detail is not what Redrive wrote; "
             "`redrive verify` lists all such rows"
@@ -301,7 +303,7 @@ CHECKED: tuple[tuple[str, int, Callable[[str], object]], ...] = (
     ("reason", 9, _REASONS.__getitem__),
     ("spent", 18, _object),
     ("failure", 23, _failure),
-    ("tags", 28, _texts),
+    ("tags", 28, texts),
     ("resolution", 32, _resolution),
     ("origin", 35, _object),
 )

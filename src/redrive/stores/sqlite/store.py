@@ -6,23 +6,25 @@ the call returns; claims and settlements survive kill -9 and are synced with the
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
+from redrive import _ids
 from redrive._clock import Clock, SystemClock
-from redrive.job import Job
+from redrive.job import Claim, Job, Settlement
 from redrive.stores import _files
 from redrive.stores._codec import attempt_to_json
 from redrive.stores.base import Durability
 from redrive.stores.hearing import Ears
 from redrive.stores.report import Report
 from redrive.stores.sql.engine import SqlStore, Wanted
-from redrive.stores.sql.rows import job_to_row
+from redrive.stores.sql.rows import UNREADABLE, job_to_row
 from redrive.stores.sql.simple import is_simple, simple_row
 from redrive.stores.sql.tx import Row, Tx
-from redrive.stores.sqlite import audit, opening
+from redrive.stores.sqlite import audit, first, opening
 from redrive.stores.sqlite.file import Settings, SqliteFile
 from redrive.stores.sqlite.tx import SqliteTx
 
@@ -55,6 +57,7 @@ class SqliteStore(SqlStore):
         )
         self.url = f"sqlite:{place}"
         self._clock = clock
+        self._name = _ids.new_id()
         self._hints = None if read_only else _hints_of(place)
         self._file = SqliteFile(
             Settings(
@@ -114,8 +117,27 @@ class SqliteStore(SqlStore):
         return True
 
     def _due(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[Row]:
-        first = _first_of(tx, wanted, only) if only is not None else _first(tx, wanted)
-        return tx.all("by_numbers", (tx.array(number for _, number in first),))
+        if only is not None:
+            best = _first_of(tx, wanted, only)
+        else:
+            best = _first(tx, wanted, _kinds(tx, wanted))
+        return tx.all("by_numbers", (tx.array(number for _, number in best),))
+
+    def _take(
+        self, tx: Tx, wanted: Wanted, only: Collection[str] | None, holder: str, lease_for: float
+    ) -> list[Claim]:
+        rows = _as_submitted(tx, wanted) if only is None else None
+        with contextlib.suppress(*UNREADABLE):
+            if rows is not None and all(row[-1] is None for row in rows):
+                return first.lease(cast("SqliteTx", tx), rows, holder, lease_for, self._name)
+        return super()._take(tx, wanted, only, holder, lease_for)
+
+    def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
+        """End claims; see the contract."""
+        try:
+            return self._file.write(lambda tx: first.end(tx, results, self._name), durable=False)
+        except first.Fallen:
+            return super().settle(results)
 
     def now(self) -> float:
         """Give the wall time of this host."""
@@ -163,24 +185,43 @@ def _add_many(tx: SqliteTx, jobs: Sequence[Job]) -> bool:
     return True
 
 
-def _first(tx: Tx, wanted: Wanted) -> list[tuple[float, int]]:
+def _as_submitted(tx: Tx, wanted: Wanted) -> list[Row] | None:
+    """Give the jobs that are due first as if none had ever run; None if some have."""
+    kinds = _kinds(tx, wanted)
+    if wanted.suspects or any(category for _, _, _, category in kinds):
+        return None
+    if len(kinds) == 1:
+        ((_, *kind),) = kinds
+        return tx.all("submitted_of_kind", ("pending", 0, *kind, wanted.latest, wanted.limit))
+    best = _first(tx, wanted, kinds)
+    return tx.all("submitted_by_numbers", (tx.array(number for _, number in best),))
+
+
+_Kind = tuple[float, str, str, str]
+"""When the first of its jobs is due, then lane, handler and category."""
+
+
+def _kinds(tx: Tx, wanted: Wanted) -> list[_Kind]:
+    """Give the kinds of which something is due, the earliest first; one seek finds where each begins."""
+    return sorted(
+        (at, lane, handler, category)
+        for lane, handler, category, at in tx.all("kinds", ("pending", int(wanted.suspects)))
+        if at <= wanted.latest and wanted.allows(lane, handler)
+    )
+
+
+def _first(tx: Tx, wanted: Wanted, kinds: Iterable[_Kind]) -> list[tuple[float, int]]:
     """Give time and number of the jobs that are due first, over all kinds that are wanted.
 
-    One seek finds where each kind begins. Kinds are looked into by their first due time, and only
-    up to the time that could still be among the first.
+    Kinds are looked into by their first due time, and only up to the time that could still be among
+    the first.
     """
-    suspect = int(wanted.suspects)
-    kinds = [
-        (at, lane, handler, category)
-        for lane, handler, category, at in tx.all("kinds", ("pending", suspect))
-        if at <= wanted.latest and wanted.allows(lane, handler)
-    ]
     best: list[tuple[float, int]] = []
     latest = wanted.latest
-    for at, lane, handler, category in sorted(kinds):
+    for at, *kind in kinds:
         if at > latest:
             break
-        args = ("pending", suspect, lane, handler, category, latest, wanted.limit)
+        args = ("pending", int(wanted.suspects), *kind, latest, wanted.limit)
         best = sorted(best + tx.all("first_of_kind", args))[: wanted.limit]
         if len(best) == wanted.limit:
             latest = best[-1][0]

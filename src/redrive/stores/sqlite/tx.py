@@ -43,6 +43,10 @@ class SqliteTx(Tx):
         """Insert one row; False if there is one like it already."""
         return self._connection.execute(QUERIES[name], args).rowcount == 1
 
+    def changed(self, name: str, args: Args, number: int) -> bool:
+        """Change rows; False if it was not as many as that."""
+        return self._connection.execute(QUERIES[name], args).rowcount == number
+
     def made_all(self, name: str, rows: Sequence[Args]) -> bool:
         """Insert many; False if there is one like one of them already."""
         return self._connection.executemany(QUERIES[name], rows).rowcount == len(rows)

@@ -29,6 +29,26 @@ SELECT n, {columns}, payload, original FROM jobs JOIN payloads USING (n)
 SELECT n, {columns}, payload, original
 FROM (SELECT value AS n FROM json_each(?)) CROSS JOIN jobs USING (n) CROSS JOIN payloads USING (n)
 
+-- name: as_submitted
+-- What a job has of its own that waits for its first attempt; the last is null if it is one.
+n, id, lane, handler, key, created, due, max_attempts, ceiling, tags, release, payload,
+coalesce(
+    reason, finished, first_failed, spent, failure, cause, run, resolution, origin, original,
+    nullif(detail, ''), nullif(since, due),
+    nullif(attempts + lease + crashes + redrives + edits + folded, 0)
+)
+
+-- name: submitted_by_numbers
+-- These jobs so, in the order of the numbers given.
+SELECT {as_submitted}
+FROM (SELECT value AS n FROM json_each(?)) CROSS JOIN jobs USING (n) CROSS JOIN payloads USING (n)
+
+-- name: submitted_of_kind
+-- The first jobs of one kind up to a time, so; see `first_of_kind`.
+SELECT {as_submitted} FROM jobs CROSS JOIN payloads USING (n)
+WHERE state = +? AND suspect = ? AND lane = ? AND handler = ? AND category = ? AND at <= ?
+ORDER BY at LIMIT ?
+
 -- name: attempts
 -- The history of a job, oldest first.
 SELECT record FROM attempts WHERE n = ? ORDER BY ordinal
@@ -160,6 +180,16 @@ UPDATE jobs
 SET state = 'completed', category = ?, at = ?, reason = ?, detail = ?, ceiling = ?, finished = ?,
     updated = ?, folded = ?, holder = NULL, lease_end = NULL, boot = NULL
 WHERE n IN (SELECT value FROM json_each(?))
+
+-- name: complete_first
+-- End first attempts that went well, and alike, if their fence stands. Numbers are given anew once a
+-- job is purged, a holder's time of claiming is not: the two together are as good as the id. The plus
+-- is as in `pending_of`.
+UPDATE jobs
+SET state = 'completed', at = ?1, finished = ?1, updated = ?1, reason = ?2, detail = ?3, ceiling = ?4,
+    holder = NULL, lease_end = NULL, boot = NULL
+WHERE n IN (SELECT value FROM json_each(?5)) AND +state = 'running'
+    AND lease = ?6 AND holder = ?7 AND updated = ?8
 
 -- name: rewrite
 -- Write everything that a transition may change.

@@ -8,6 +8,7 @@ from typing import Any
 from payload import BYTES, PAYLOAD, TEXT
 
 from redrive import _ids
+from redrive._evolve import BLANK, evolve
 from redrive.job import Attempt, Claim, Completed, Job, Reason, Settlement
 
 __all__ = ["BYTES", "HANDLER", "PAYLOAD", "TEXT", "new_job", "settlement"]
@@ -16,20 +17,13 @@ HANDLER = "mail.send"
 
 
 def new_job(**given: Any) -> Job:
-    """Make a pending job that is due, or as `given`."""
+    """Make a pending job that is due, the way a submit does, or as `given`."""
     now = time.time()
-    fields: dict[str, Any] = {
-        "id": _ids.new_id(),
-        "handler": HANDLER,
-        "lane": HANDLER,
-        "payload": TEXT,
-        "created": now,
-        "due": now,
-        "since": now,
-        "updated": now,
-        "limit": 10,
-    }
-    return Job(**{**fields, **given})
+    job = evolve(
+        BLANK, id=_ids.new_id(), handler=HANDLER, lane=HANDLER, payload=TEXT,
+        created=now, due=now, since=now, updated=now, limit=10,
+    )  # fmt: skip
+    return evolve(job, **given) if given else job
 
 
 def settlement(claim: Claim) -> Settlement:

@@ -11,6 +11,9 @@ from redrive.job import Attempt, Job
 _new = object.__new__
 _set = object.__setattr__
 
+BLANK = Job(id="", handler="", lane="", payload="", created=0.0, due=0.0, since=0.0, updated=0.0)
+"""A job that nothing is known of yet: new ones evolve from it."""
+
 
 def evolve(job: Job, /, **changes: object) -> Job:
     """Give a copy of a job with these fields changed: `evolve(job, due=5.0)`."""

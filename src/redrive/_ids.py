@@ -13,6 +13,8 @@ import threading
 import time
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
+_SHIFTS = range(120, -1, -10)
 _RANDOM_BITS = 80
 
 
@@ -41,11 +43,7 @@ class _Maker:
 
 
 def _text(number: int) -> str:
-    out: list[str] = []
-    for _ in range(26):
-        out.append(_ALPHABET[number & 31])
-        number >>= 5
-    return "".join(reversed(out))
+    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 
 _maker = _Maker()

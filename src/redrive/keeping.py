@@ -21,6 +21,7 @@ from redrive import _ids, _json, _transitions
 from redrive._aio import Threads, hop
 from redrive._clock import Clock
 from redrive._collect import Collector
+from redrive._evolve import BLANK, evolve
 from redrive._log import log
 from redrive.errors import StoreError, StoreFull, UsageError
 from redrive.events import Bus, Event
@@ -148,7 +149,8 @@ class Keeper:
         """Make the record of a job without storing it."""
         now = self.settings.clock.now()
         due = min(now + options.delay, LATEST)
-        return Job(
+        return evolve(
+            BLANK,
             id=_ids.new_id(),
             handler=entry.name,
             lane=entry.lane,

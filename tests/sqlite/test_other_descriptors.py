@@ -45,7 +45,7 @@ def test_nothing_that_we_do_ourselves_gives_up_sqlites_locks(
     add_one(store, "a")
     store.counts()
     store.verify()
-    store._file._size = 1 << 40
+    store._file._watch._size = 1 << 40
     add_one(store, "b")
     second, reader = opener(), opener(read_only=True)
     second.counts()

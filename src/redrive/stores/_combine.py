@@ -7,7 +7,7 @@ A lone caller pays no hand-over; many callers share one fsync. No thread of our 
 
 from __future__ import annotations
 
-from _thread import allocate_lock, get_ident
+from _thread import LockType, allocate_lock, get_ident
 from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
@@ -20,21 +20,24 @@ R = TypeVar("R")
 class Operation(Generic[Tx]):
     """One thing to do inside a transaction, and later its result or error."""
 
-    __slots__ = ("done", "durable", "error", "leads", "result", "wake", "work")
+    __slots__ = ("durable", "error", "leads", "result", "wake", "work")
 
     def __init__(self, work: Callable[[Tx], object], *, durable: bool) -> None:
         self.work = work
         self.durable = durable
         self.result: object = None
         self.error: BaseException | None = None
-        self.done = False
         self.leads = False
-        self.wake = allocate_lock()
-        self.wake.acquire()
+        self.wake: LockType | None = None
 
     def run(self, tx: Tx) -> None:
         """Do the work and keep its result."""
         self.result = self.work(tx)
+
+    def queue(self) -> None:
+        """Get ready to sleep until another one has done it."""
+        self.wake = allocate_lock()
+        self.wake.acquire()
 
 
 class Combiner(Generic[Tx]):
@@ -60,13 +63,15 @@ class Combiner(Generic[Tx]):
         try:
             self._inside.add(me)
             with self._mutex:
-                self._waiting.append(mine)
-                mine.leads = not self._busy
-                self._busy = True
-            if not mine.leads:
-                self._wait(mine)
-            if mine.leads:
-                self._lead(mine)
+                if self._busy:
+                    mine.queue()
+                    self._waiting.append(mine)
+                else:  # then nobody waits
+                    self._busy = mine.leads = True
+            if mine.wake is None:
+                self._lead(mine, [mine])
+            else:
+                self._wait(mine, mine.wake)
         finally:
             self._inside.discard(me)
         if mine.error is not None:
@@ -80,38 +85,38 @@ class Combiner(Generic[Tx]):
             raise within_itself()
         return me
 
-    def _wait(self, mine: Operation[Tx]) -> None:
+    def _wait(self, mine: Operation[Tx], wake: LockType) -> None:
         """Sleep until it is done, or until we lead; a Ctrl-C must not leave the others waiting."""
         try:
-            mine.wake.acquire()
+            wake.acquire()
         except BaseException:
             with self._mutex:
-                leads = mine.leads
-                if not leads and mine in self._waiting:
+                if not mine.leads and mine in self._waiting:
                     self._waiting.remove(mine)
-            if leads:
-                self._lead(mine)
             raise
+        finally:
+            if mine.leads:
+                with self._mutex:
+                    batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                self._lead(mine, batch)
 
-    def _lead(self, mine: Operation[Tx]) -> None:
-        with self._mutex:
-            batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+    def _lead(self, mine: Operation[Tx], batch: list[Operation[Tx]]) -> None:
         try:
             self._commit(batch)
         except BaseException as error:  # noqa: BLE001 - handed to each caller, who raises it
             for one in batch:
                 one.error = error if one is mine else _for_others(error)
-        for one in batch:
-            one.done = True
         with self._mutex:
             following = self._waiting[0] if self._waiting else None
             self._busy = following is not None
             if following is not None:
                 following.leads = True
         for one in batch:
-            if one is not mine:  # ours may be released already, by whoever made us lead
+            if (
+                one is not mine and one.wake is not None
+            ):  # ours was released when we were made to lead
                 one.wake.release()
-        if following is not None:
+        if following is not None and following.wake is not None:
             following.wake.release()
 
 

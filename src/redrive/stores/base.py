@@ -352,8 +352,10 @@ class Store(ABC):
     def _hint_of(self, jobs: Iterable[Job]) -> None:
         """Hint if one of these jobs, which were just written, can be claimed now."""
         soon = self.now() + _NOW
-        if any(job.state is State.PENDING and job.due <= soon for job in jobs):
-            self._hint()
+        for job in jobs:
+            if job.state is State.PENDING and job.due <= soon:
+                self._hint()
+                return
 
 
 def cursor_of(updated: float, job_id: str, *, by_change: bool) -> str:

@@ -46,14 +46,15 @@ def is_simple(jobs: Sequence[Job]) -> bool:
 
     A single job may have a key: if it is taken nothing was written, and one can look at ease.
     """
-    alone = len(jobs) == 1
-    return (alone or len({job.id for job in jobs}) == len(jobs)) and all(
-        (job.key is None or alone)
-        and job.due == job.since
-        and job.created == job.updated
-        and _values_of(job) == _usual_values
-        for job in jobs
+    if len(jobs) == 1:
+        return _is_new(jobs[0])
+    return len({job.id for job in jobs}) == len(jobs) and all(
+        job.key is None and _is_new(job) for job in jobs
     )
+
+
+def _is_new(job: Job) -> bool:
+    return job.due == job.since and job.created == job.updated and _values_of(job) == _usual_values
 
 
 def simple_row(job: Job) -> Row:

@@ -24,6 +24,9 @@ from redrive.errors import (
 )
 from redrive.stores._files import failed
 
+KNOWN = (sqlite3.Error, OSError, OverflowError, UnicodeError)
+"""What a database raises that `translate` has words for."""
+
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _PROBE = 65_536
 """Bytes that must fit for a failed write not to be called a full disk."""
@@ -34,7 +37,7 @@ def translated(place: Path) -> Generator[None]:
     """Raise our errors in place of the database's."""
     try:
         yield
-    except (sqlite3.Error, OSError, OverflowError, UnicodeError) as error:
+    except KNOWN as error:
         raise translate(error, place) from error
 
 

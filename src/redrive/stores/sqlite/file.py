@@ -15,7 +15,6 @@ import contextlib
 import os
 import sqlite3
 import threading
-import time
 import weakref
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -27,16 +26,14 @@ from redrive.errors import StoreError, StoreLost, StoreReadOnly
 from redrive.stores._combine import Combiner, Operation, within_itself
 from redrive.stores._files import FileLock
 from redrive.stores.sqlite import doubt, opening
-from redrive.stores.sqlite.errors import translate, translated
+from redrive.stores.sqlite.errors import KNOWN, translate, translated
 from redrive.stores.sqlite.tx import SqliteTx
+from redrive.stores.sqlite.watch import Watch
 
 R = TypeVar("R")
 
 _CLOSING_PATIENCE = 2.0
 """Seconds to wait for the lock where nobody asked for closing: before a fork, at exit."""
-
-_TICK = 100_000_000
-"""Nanoseconds after which a directory that changes again has another time of change for certain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +54,10 @@ class SqliteFile:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.place = settings.place
-        self._path, self._directory = str(settings.place), str(settings.place.parent)
+        self._watch = Watch(settings.place)
         self._lock = FileLock(_lock_place(self.place), settings.patience)
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
-        self._identity: tuple[int, int] | None = None
-        self._log: tuple[int, int] | None = None
-        self._quiet_since: int | None = None
-        self._size = 0
         self._synchronous = -1
         self._failed = False
         self._closed = False
@@ -93,7 +86,7 @@ class SqliteFile:
         opening.recognise(self.place, self.settings.patience)
         with self._turn, self._lock.held():
             opening.create_file(self.place, create=self.settings.create)
-            self._check_place()
+            self._watch.check_place()
             self._open_writer()
 
     def write(self, work: Callable[[SqliteTx], R], *, durable: bool) -> R:
@@ -119,8 +112,9 @@ class SqliteFile:
     @contextlib.contextmanager
     def _snapshot(self) -> Generator[sqlite3.Connection]:
         self._check_open()
-        self._check_place()
-        self._check_log()
+        self._watch.check_place()
+        if self._writer is not None:
+            self._watch.check_log()
         reader, keep = self._reader, True
         if reader is None:
             reader, keep = opening.open_reader(self.place, self.settings.patience)
@@ -136,13 +130,12 @@ class SqliteFile:
 
     def migrate(self) -> list[str]:
         """Take the steps to this version that are missing."""
-        with self._exclusively() as writer:
-            return opening.migrate(writer, self.place, self.settings.clock.now())
+        now = self.settings.clock.now()
+        return self._exclusively(lambda writer: opening.migrate(writer, self.place, now))
 
     def synchronous(self) -> int:
         """Say how commits are synced that were promised to be."""
-        with self._exclusively() as writer:
-            return opening.synchronous(writer)
+        return self._exclusively(opening.synchronous)
 
     def close(self) -> None:
         """Let go of the file; twice is fine."""
@@ -157,19 +150,21 @@ class SqliteFile:
             self._lock.close()
 
     def _commit(self, batch: list[Operation[SqliteTx]]) -> None:
+        self._exclusively(lambda writer: self._run_all(writer, batch))
+
+    def _run_all(self, writer: sqlite3.Connection, batch: list[Operation[SqliteTx]]) -> None:
         """Run operations in one transaction; if one of them fails, each in its own.
 
         When the disk failed there is no second try: it may forget what it could not write, and say
         of the next sync that all is well.
         """
-        with self._exclusively() as writer:
-            try:
-                self._run(writer, batch)
-            except Exception:
-                if len(batch) == 1 or self._failed:
-                    raise
-                for one in batch:
-                    self._run_alone(writer, one)
+        try:
+            self._run(writer, batch)
+        except Exception:
+            if len(batch) == 1 or self._failed:
+                raise
+            for one in batch:
+                self._run_alone(writer, one)
 
     def _run_alone(self, writer: sqlite3.Connection, one: Operation[SqliteTx]) -> None:
         try:
@@ -179,8 +174,8 @@ class SqliteFile:
 
     def _run(self, writer: sqlite3.Connection, batch: list[Operation[SqliteTx]]) -> None:
         self._check_disk()
-        durable = any(one.durable for one in batch) and not self.settings.relaxed
-        wanted = opening.FULL if durable else opening.NORMAL
+        durable = batch[0].durable or any(one.durable for one in batch)
+        wanted = opening.FULL if durable and not self.settings.relaxed else opening.NORMAL
         if wanted != self._synchronous:
             writer.execute(f"PRAGMA synchronous = {wanted:d}")
             self._synchronous = wanted
@@ -188,8 +183,9 @@ class SqliteFile:
             writer.execute("BEGIN IMMEDIATE")
             (version,) = writer.execute("PRAGMA user_version").fetchone()
             opening.check_version(version, self.place)
+            tx = SqliteTx(writer, self.settings.clock)
             for one in batch:
-                one.run(SqliteTx(writer, self.settings.clock))
+                one.run(tx)
             writer.execute("COMMIT")
         except BaseException as error:
             self._roll_back(writer)
@@ -209,16 +205,19 @@ class SqliteFile:
             with contextlib.suppress(sqlite3.Error):
                 writer.close()
 
-    @contextlib.contextmanager
-    def _exclusively(self) -> Generator[sqlite3.Connection]:
-        """Give the writing connection to one thread of one process at a time."""
-        with self._turn, translated(self.place):
-            self._check_open()
-            self._check_disk()
-            with self._lock.held():
-                self._check_size(self._check_place())
-                self._check_log()
-                yield self._writer or self._open_writer()
+    def _exclusively(self, work: Callable[[sqlite3.Connection], R]) -> R:
+        """Have work done with the writing connection, by one thread of one process at a time."""
+        try:
+            with self._turn:
+                self._check_open()
+                self._check_disk()
+                with self._lock.held():
+                    self._watch.check_size(self._watch.check_place())
+                    if self._writer is not None:
+                        self._watch.check_log()
+                    return work(self._writer or self._open_writer())
+        except KNOWN as error:
+            raise translate(error, self.place) from error
 
     def _open_writer(self) -> sqlite3.Connection:
         doubt.clear(self.place)
@@ -228,7 +227,7 @@ class SqliteFile:
         except BaseException:
             writer.close()
             raise
-        self._log, self._quiet_since = _log_of(self._path), None
+        self._watch.follow_log()
         self._writer, self._synchronous = writer, opening.FULL
         return writer
 
@@ -243,57 +242,13 @@ class SqliteFile:
             msg = f"an earlier write to {self.place} failed; check the disk, then open it again"
             raise StoreLost(msg)
 
-    def _check_place(self) -> int:
-        """Refuse a file that is no longer the one that was opened; gives its size."""
-        try:
-            found = os.stat(self._path)  # noqa: PTH116 - a tenth of the cost, twice a commit
-        except FileNotFoundError:
-            raise _lost(self.place, "was removed") from None
-        if self._identity is None:
-            self._identity = found.st_dev, found.st_ino
-        if self._identity != (found.st_dev, found.st_ino):
-            raise _lost(self.place, "was replaced")
-        return found.st_size
-
-    def _check_size(self, size: int) -> None:
-        """Refuse a file that was cut; nobody else checkpoints now, so its size stands still."""
-        if size < self._size and _is_cut(self.place, size):
-            raise _lost(self.place, "was cut short")
-        self._size = size
-
-    def _check_log(self) -> None:
-        """Refuse to go on with a log that is no longer at its place: what it gets would be lost."""
-        if self._log_is_lost():
-            msg = (
-                f"the log of {self.place} was taken away: this program opened and closed the file "
-                "itself, which drops SQLite's locks on it, and another one then took over; open it "
-                "again, and copy a store from another process only"
-            )
-            raise StoreLost(msg)
-
-    def _log_is_lost(self) -> bool:
-        """Whether our log is no longer at its place.
-
-        Asking the log itself makes its next sync far dearer (its time must then be exact), so it is
-        asked only when something came to or went from its directory.
-        """
-        if self._writer is None:
-            return False
-        changed = os.stat(self._directory).st_mtime_ns  # noqa: PTH116
-        if changed == self._quiet_since:
-            return False
-        lost = _log_of(self._path) != self._log
-        settled = time.time_ns() - changed > _TICK
-        self._quiet_since = changed if settled and not lost else None
-        return lost
-
     def _close_connections(self) -> None:
         """Close both; the lock must be held, for the last one to close takes over the log.
 
         A log that is not ours must not be removed: the reader, which cannot, is closed last then.
         """
         connections = [self._reader, self._writer]
-        if self._log_is_lost():
+        if self._writer is not None and self._watch.log_is_lost():
             if self._reader is None:
                 with contextlib.suppress(sqlite3.Error, StoreError):
                     connections[0], _ = opening.open_reader(self.place, self.settings.patience)
@@ -339,41 +294,8 @@ def _lock_place(place: Path) -> Path:
     return place.with_name(place.name + ".lock")
 
 
-def _log_of(path: str) -> tuple[int, int] | None:
-    """Say which file SQLite's log is."""
-    try:
-        found = os.stat(path + "-wal")  # noqa: PTH116
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _is_cut(place: Path, size: int) -> bool:
-    """Whether a file that shrank is not as long as its header says (a VACUUM shrinks both)."""
-    header = os.pread(_descriptor_of(place), 32, 0)
-    pages, page = int.from_bytes(header[28:32], "big"), int.from_bytes(header[16:18], "big")
-    return size == 0 or size < pages * (65_536 if page == 1 else page)
-
-
-def _descriptor_of(place: Path) -> int:
-    """Give a descriptor that stays open: closing one gives up all locks SQLite has on the file."""
-    found = place.stat()
-    key = found.st_dev, found.st_ino
-    if key not in _kept_open:
-        _kept_open[key] = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-    return _kept_open[key]
-
-
-def _lost(place: Path, what: str) -> StoreLost:
-    return StoreLost(
-        f"{place} {what} while it was open; end all programs that use it, put the right file there "
-        "without the old -wal and -shm beside it, and start again"
-    )
-
-
 _open_files: weakref.WeakSet[SqliteFile] = weakref.WeakSet()
 _abandoned: list[sqlite3.Connection | None] = []
-_kept_open: dict[tuple[int, int], int] = {}
 _held_for_fork: list[SqliteFile] = []
 
 

@@ -26,8 +26,9 @@ FULL, NORMAL = 2, 1
 MIGRATIONS = load_migrations("sqlite")
 
 _STRICT_SINCE = (3, 37)
-_CHECKPOINT_PAGES = 1000
-"""Few, for a commit that makes the log longer costs twice one that writes over its old pages."""
+_CHECKPOINT_PAGES = 4000
+"""Many, for the commit that takes the log over waits for two more syncs; but 16 MiB, no more: a
+commit that makes the log longer costs twice one that writes over its old pages."""
 _CACHE_KIB = 16_384
 _LOG_BYTES = 64 * 1024 * 1024
 

@@ -240,7 +240,7 @@ class FileLock:
 
     def __enter__(self) -> None:
         pid = os.getpid()
-        if self._pid != pid or not self._is_ours():
+        if self._pid != pid or not is_still(self._descriptor, self._identity):
             # A forked child shares the parent's lock: unlocking here would unlock there.
             self._descriptor = open_private(self.place, os.O_RDWR | os.O_CREAT)
             self._identity = identity_of(self._descriptor)
@@ -250,12 +250,12 @@ class FileLock:
         self._sign()
 
     def __exit__(self, *_: object) -> None:
-        if self._is_ours():
+        if is_still(self._descriptor, self._identity):
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Let go of the file. It stays on disk: deleting it could split the lock in two."""
-        if self._pid == os.getpid() and self._is_ours():
+        if self._pid == os.getpid() and is_still(self._descriptor, self._identity):
             os.close(self._descriptor)
         self._descriptor = -1
 
@@ -265,7 +265,7 @@ class FileLock:
         Not unlocked, which would unlock the parent; but closed, or the lock of a parent that is
         killed would live on here.
         """
-        if self._pid != os.getpid() and self._is_ours():
+        if self._pid != os.getpid() and is_still(self._descriptor, self._identity):
             os.close(self._descriptor)
         self._descriptor = -1
         self._pid = 0
@@ -280,9 +280,6 @@ class FileLock:
                 os.pwrite(self._descriptor, self._name, 0)
         except OSError:
             pass
-
-    def _is_ours(self) -> bool:
-        return is_still(self._descriptor, self._identity)
 
     def _try(self) -> bool:
         try:

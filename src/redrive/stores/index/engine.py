@@ -49,7 +49,7 @@ class Engine:
             if stored is not None:
                 check_same(stored, job)
                 return replace(stored, is_new=False)
-        group = draft.group(job.failure)
+        group = draft.group(job.failure) if job.failure else None
         lease = job.lease
         if job.history:
             lease = max(lease, *(attempt.ordinal for attempt in job.history))

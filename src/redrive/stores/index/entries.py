@@ -136,7 +136,8 @@ class Index:
         match change:
             case Put():
                 job = change.job
-                self._put(self._from_job(job, place), _lease_of(job))
+                lease = _lease_of(job) if job.state is State.RUNNING else None
+                self._put(self._from_job(job, place), lease)
             case Purged(ids):
                 self.remove(ids)
             case Grouped(number, fingerprint, _):
@@ -275,7 +276,5 @@ def category_of(state: State, failure: Failure | None, *, failed: bool) -> Categ
     return failure.category
 
 
-def _lease_of(job: Job) -> Lease | None:
-    if job.state is not State.RUNNING:
-        return None
+def _lease_of(job: Job) -> Lease:
     return Lease(job.lease, job.holder, job.lease_end, job.boot)

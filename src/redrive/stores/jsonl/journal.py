@@ -297,7 +297,7 @@ class Journal:
             raise self.refusal.with_traceback(None)
         bodies = [lines.body_of(change) for change in changes]
         last = len(changes) - 1
-        offset = self.size + sum(map(len, self._unwritten.values()))
+        offset = self.reading.end + sum(map(len, self._unwritten.values()))
         for at, (change, body) in enumerate(zip(changes, bodies, strict=True)):
             self._ahead += 1
             raw = lines.line(self._ahead, ends=at == last, body=body)
@@ -346,9 +346,10 @@ class Journal:
             self._cut(self.size)
             raise _files.failed(error, self.place) from error
         self._unwritten.clear()
-        self.reading.end += len(data)
-        self.reading.seq = self._ahead
-        self.reading.last = (offset, last[:40])
+        reading = self.reading
+        reading.end += len(data)
+        reading.seq = self._ahead
+        reading.last = (offset, last[:40])
 
     def _sync(self, before: int) -> None:
         try:
@@ -375,9 +376,10 @@ class Journal:
             self._cut(self.size)
             return
         self._ahead += 1
-        self.reading.last = (self.size, raw[:40])
-        self.reading.end += len(raw)
-        self.reading.seq = self.reading.synced = self._ahead
+        reading = self.reading
+        reading.last = (reading.end, raw[:40])
+        reading.end += len(raw)
+        reading.seq = reading.synced = self._ahead
 
     def _cut(self, length: int) -> None:
         """Take back what was written in vain. If that fails too, the next reading mends it."""

@@ -169,9 +169,10 @@ class JsonlStore(EngineStore):
             journal.refresh(locked=True)
             chores = [one for one in batch if isinstance(one.work, _Chore)]
             try:
-                self._evaluate([one for one in batch if one not in chores] if chores else batch)
-                durable = [one for one in batch if one.durable and one.error is None]
-                journal.flush(durable=bool(durable))
+                durable = self._evaluate(
+                    [one for one in batch if one not in chores] if chores else batch
+                )
+                journal.flush(durable=durable)
             except BaseException:
                 journal.distrust()
                 raise
@@ -179,13 +180,17 @@ class JsonlStore(EngineStore):
             if chores:
                 self._evaluate(chores)
 
-    def _evaluate(self, batch: list[Operation[Engine]]) -> None:
+    def _evaluate(self, batch: list[Operation[Engine]]) -> bool:
+        """Do each on its own; gives whether what was done has to be synced."""
         engine = Engine(self._journal.index, self._clock, self._journal.job)
+        durable = False
         for one in batch:
             try:
                 one.result = one.work(engine)
+                durable = durable or one.durable
             except Exception as error:  # noqa: BLE001 - it is that caller's alone
                 one.error = error
+        return durable
 
     def compact(self) -> None:
         """Rewrite the file with what is still needed. It also happens by itself."""

@@ -185,10 +185,10 @@ class Policy:
     on: Sequence[When] = ()
     pause: Pause | None = None
     keep: Keep = field(default_factory=Keep)
+    # The whole rules asked for so far: each failure asks for one.
     _rules: dict[Category, Rule] = field(
         default_factory=dict[Category, Rule], init=False, repr=False, compare=False
     )
-    """The whole rules asked for so far: each failure asks for one."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attempts", _total(self.attempts, self.retries))

@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from redrive._clock import Clock
 from redrive.errors import StoreError, StoreLost, StoreReadOnly
@@ -30,6 +30,7 @@ from redrive.stores.sqlite.errors import KNOWN, translate, translated
 from redrive.stores.sqlite.tx import SqliteTx
 from redrive.stores.sqlite.watch import Watch
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 _CLOSING_PATIENCE = 2.0
@@ -86,7 +87,7 @@ class SqliteFile:
         opening.recognise(self.place, self.settings.patience)
         with self._turn, self._lock.held():
             opening.create_file(self.place, create=self.settings.create)
-            self._watch.check_place()
+            self._watch.check()
             self._open_writer()
 
     def write(self, work: Callable[[SqliteTx], R], *, durable: bool) -> R:
@@ -94,7 +95,6 @@ class SqliteFile:
         if self.settings.read_only:
             msg = f"{self.place} was opened for reading only; open it for writing to change it"
             raise StoreReadOnly(msg)
-        self._check_open()
         return self._combiner.run(work, durable=durable)
 
     def read(self, work: Callable[[SqliteTx], R]) -> R:
@@ -112,7 +112,7 @@ class SqliteFile:
     @contextlib.contextmanager
     def _snapshot(self) -> Generator[sqlite3.Connection]:
         self._check_open()
-        self._watch.check_place()
+        self._watch.check()
         if self._writer is not None:
             self._watch.check_log()
         reader, keep = self._reader, True
@@ -130,8 +130,7 @@ class SqliteFile:
 
     def migrate(self) -> list[str]:
         """Take the steps to this version that are missing."""
-        now = self.settings.clock.now()
-        return self._exclusively(lambda writer: opening.migrate(writer, self.place, now))
+        return self._exclusively(opening.migrate, self.place, self.settings.clock.now())
 
     def synchronous(self) -> int:
         """Say how commits are synced that were promised to be."""
@@ -150,7 +149,7 @@ class SqliteFile:
             self._lock.close()
 
     def _commit(self, batch: list[Operation[SqliteTx]]) -> None:
-        self._exclusively(lambda writer: self._run_all(writer, batch))
+        self._exclusively(self._run_all, batch)
 
     def _run_all(self, writer: sqlite3.Connection, batch: list[Operation[SqliteTx]]) -> None:
         """Run operations in one transaction; if one of them fails, each in its own.
@@ -168,12 +167,12 @@ class SqliteFile:
 
     def _run_alone(self, writer: sqlite3.Connection, one: Operation[SqliteTx]) -> None:
         try:
+            self._check_disk()
             self._run(writer, [one])
         except Exception as error:  # noqa: BLE001 - it belongs to whoever asked for this one
             one.error = translate(error, self.place)
 
     def _run(self, writer: sqlite3.Connection, batch: list[Operation[SqliteTx]]) -> None:
-        self._check_disk()
         durable = batch[0].durable or any(one.durable for one in batch)
         wanted = opening.FULL if durable and not self.settings.relaxed else opening.NORMAL
         if wanted != self._synchronous:
@@ -185,7 +184,7 @@ class SqliteFile:
             opening.check_version(version, self.place)
             tx = SqliteTx(writer, self.settings.clock)
             for one in batch:
-                one.run(tx)
+                one.result = one.work(tx)
             writer.execute("COMMIT")
         except BaseException as error:
             self._roll_back(writer)
@@ -205,17 +204,22 @@ class SqliteFile:
             with contextlib.suppress(sqlite3.Error):
                 writer.close()
 
-    def _exclusively(self, work: Callable[[sqlite3.Connection], R]) -> R:
+    def _exclusively(
+        self,
+        work: Callable[Concatenate[sqlite3.Connection, P], R],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
         """Have work done with the writing connection, by one thread of one process at a time."""
         try:
             with self._turn:
                 self._check_open()
                 self._check_disk()
                 with self._lock.held():
-                    self._watch.check_size(self._watch.check_place())
+                    self._watch.check(stands=True)
                     if self._writer is not None:
                         self._watch.check_log()
-                    return work(self._writer or self._open_writer())
+                    return work(self._writer or self._open_writer(), *args, **kwargs)
         except KNOWN as error:
             raise translate(error, self.place) from error
 

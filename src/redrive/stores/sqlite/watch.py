@@ -27,8 +27,11 @@ class Watch:
         self._log: tuple[int, int] | None = None
         self._quiet_since: int | None = None
 
-    def check_place(self) -> int:
-        """Refuse a file that is no longer the one that was opened; gives its size."""
+    def check(self, *, stands: bool = False) -> None:
+        """Refuse a file that is no longer the one that was opened.
+
+        Or one that was cut, if its size `stands`: under the lock, while nobody checkpoints.
+        """
         try:
             found = os.stat(self._path)  # noqa: PTH116 - a tenth of the cost, at every commit
         except FileNotFoundError:
@@ -37,13 +40,10 @@ class Watch:
             self._identity = found.st_dev, found.st_ino
         if self._identity != (found.st_dev, found.st_ino):
             raise _lost(self._place, "was replaced")
-        return found.st_size
-
-    def check_size(self, size: int) -> None:
-        """Refuse a file that was cut. Under the lock only: while nobody checkpoints, a size stands."""
-        if size < self._size and _is_cut(self._place, size):
-            raise _lost(self._place, "was cut short")
-        self._size = size
+        if stands:
+            if found.st_size < self._size and _is_cut(self._place, found.st_size):
+                raise _lost(self._place, "was cut short")
+            self._size = found.st_size
 
     def follow_log(self) -> None:
         """Take the log that is there now for ours."""

@@ -38,7 +38,7 @@ def spring() -> None:
 
 def set_traps() -> None:
     """Have both kinds of locks looked after: that of a file, and those of a transaction's rows."""
-    acquire, commit = FileLock._acquire, Database._commit  # noqa: SLF001
+    acquire, commit = FileLock.__enter__, Database._commit  # noqa: SLF001
 
     def acquired(self: FileLock) -> None:
         acquire(self)
@@ -53,7 +53,7 @@ def set_traps() -> None:
 
         return commit(self, begin, trapped)
 
-    FileLock._acquire = acquired  # type: ignore[method-assign]  # noqa: SLF001
+    FileLock.__enter__ = acquired  # type: ignore[method-assign]
     Database._commit = committed  # type: ignore[method-assign,assignment]  # noqa: SLF001
 
 

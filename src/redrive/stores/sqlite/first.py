@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from redrive._evolve import job_of
+from redrive._evolve import BLANK, job_of
 from redrive._transitions import claimed, ended
 from redrive.job import Claim, Completed, Job, Settlement
 from redrive.stores._codec import attempt_to_json
@@ -20,7 +20,6 @@ from redrive.stores.sql.settle import settle
 from redrive.stores.sql.tx import Row
 from redrive.stores.sqlite.tx import SqliteTx
 
-_BLANK = Job(id="", handler="", lane="", payload="", created=0.0, due=0.0, since=0.0, updated=0.0)
 _ROW, _FILE = "_row", "_file"
 """What a job carries beside its fields: its number, and whose number that is."""
 
@@ -44,7 +43,7 @@ def lease(
     now = tx.now()
     boot, seconds = tx.lease_clock()
     end = seconds + lease_for
-    alike = claimed(_BLANK, holder=holder, now=now, lease_end=end, boot=boot).__dict__
+    alike = claimed(BLANK, holder=holder, now=now, lease_end=end, boot=boot).__dict__
     claims = list(map(Claim, _jobs(rows, {**alike, _ROW: 0, _FILE: name})))
     tx.run("claim", (holder, end, boot, now, tx.array([row[0] for row in rows])))
     return claims
@@ -95,6 +94,8 @@ class _GoodEnds:
         self._now = now
         self._alike: dict[Row, tuple[dict[str, object], list[int]]] = {}
         self._attempts: list[Row] = []
+        self._how: Row = ()
+        """How the last one ended; its `_changes` and the `_numbers` of those alike go with it."""
 
     def take(self, result: Settlement) -> Job | None:
         """Give the job as it ends; None if this is something else."""
@@ -108,19 +109,21 @@ class _GoodEnds:
             or job.failure is not None
         ):
             return None
-        limit, number = result.limit or job.limit, fields[_ROW]
-        reason, fence = verdict.reason._value_, (job.lease, job.holder, job.updated)
-        how = reason, verdict.detail, limit, fence
-        if how not in self._alike:
-            self._alike[how] = ended(job, verdict, now=self._now, limit=limit), []
-        changes, numbers = self._alike[how]
-        numbers.append(number)
+        limit = result.limit or job.limit
+        reason, detail = verdict.reason._value_, verdict.detail
+        how = (reason, detail, limit, job.lease, job.holder, job.updated)
+        if how != self._how:
+            if how not in self._alike:
+                self._alike[how] = ended(job, verdict, now=self._now, limit=limit), []
+            self._how, (self._changes, self._numbers) = how, self._alike[how]
+        number = fields[_ROW]
+        self._numbers.append(number)
         self._attempts.append((number, attempt.ordinal, attempt_to_json(attempt)))
-        return job_of(fields | changes)
+        return job_of(fields | self._changes)
 
     def write(self, tx: SqliteTx) -> None:
         """Write them; Fallen if a fence does not stand."""
-        for (reason, detail, limit, fence), (_, numbers) in self._alike.items():
+        for (reason, detail, limit, *fence), (_, numbers) in self._alike.items():
             args = (self._now, reason, detail, limit, tx.array(numbers), *fence)
             if not tx.changed("complete_first", args, len(numbers)):
                 raise Fallen

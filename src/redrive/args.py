@@ -78,8 +78,11 @@ class Arguments:
         return _json.dumps(payload, max_bytes=limit)
 
     def _encoded(self, parameter: str, value: object, name: str) -> object:
+        hint = self.hints.get(parameter, Any)
+        if type(value) in _PLAIN:
+            return value  # so does `encode`, whatever the annotation; most arguments are plain
         try:
-            return encode(value, self.hints.get(parameter, Any), f"$.{name}")
+            return encode(value, hint, f"$.{name}")
         except RecursionError:
             msg = f"$.{name}: is circular or nested too deeply to be kept"
             raise BadPayload(msg, field=f"$.{name}") from None

@@ -1,4 +1,4 @@
-"""Jobs with some fields changed, and jobs and attempts from their values, all fast.
+"""Jobs with some fields changed, and jobs, attempts and ends from their values, all fast.
 
 `dataclasses.replace` and the constructor of a frozen class set every field by a call; that was half
 the time of claiming and settling a job. So a job keeps its fields in a dict, which is copied whole.
@@ -6,7 +6,7 @@ the time of claiming and settling a job. So a job keeps its fields in a dict, wh
 
 from __future__ import annotations
 
-from redrive.job import Attempt, Job
+from redrive.job import Attempt, Job, Settlement
 
 _new = object.__new__
 _set = object.__setattr__
@@ -25,6 +25,13 @@ def evolve(job: Job, /, **changes: object) -> Job:
 def job_of(fields: dict[str, object]) -> Job:
     """Make a job of the values of all its fields; the dict belongs to it from now on."""
     new = _new(Job)
+    _set(new, "__dict__", fields)
+    return new
+
+
+def settlement_of(fields: dict[str, object]) -> Settlement:
+    """Make the end of a claim of the values of all its fields; the same holds for the dict."""
+    new = _new(Settlement)
     _set(new, "__dict__", fields)
     return new
 

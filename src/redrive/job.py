@@ -328,8 +328,8 @@ class Release:
 Verdict = Retry | Dead | Completed | Release
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+@dataclass(frozen=True)
+class Settlement:  # without slots: see `_evolve`
     """One claim's end: the verdict, and the record of the attempt (none when released)."""
 
     claim: Claim

@@ -34,7 +34,8 @@ def sweeper(holder: str) -> str:
 
 def is_last(claim: Claim, entry: Entry) -> bool:
     """Whether this may be the job's last attempt."""
-    return claim.job.attempts >= min(claim.job.limit, entry.policy.ceiling)
+    job = claim.job
+    return job.attempts >= job.limit or job.attempts >= entry.policy.ceiling
 
 
 def note(store: Store, holder: str, claims: Iterable[Claim]) -> None:

@@ -87,11 +87,8 @@ def current() -> Current:
     return found
 
 
-def enter(context: Current) -> contextvars.Token[Current | None]:
-    """Make a job the current one; give the token to `leave`."""
-    return _current.set(context)
+enter = _current.set
+"""Make a job the current one; give the token to `leave`."""
 
-
-def leave(token: contextvars.Token[Current | None]) -> None:
-    """Go back to what was current before."""
-    _current.reset(token)
+leave = _current.reset
+"""Go back to what was current before."""

@@ -15,13 +15,14 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from redrive import _ids
 from redrive._log import log
 from redrive.errors import StoreError
-from redrive.job import Completed, Dead, Job, Retry, Settlement
+from redrive.job import Attempt, Completed, Dead, Job, Retry, Settlement
 from redrive.stores.base import Store
 
 EVERY = 10.0
@@ -65,16 +66,26 @@ class Counters:
 
     def count(self, job: Job, settlement: Settlement) -> None:
         """Count a settlement that is true; a claim that was given back is none."""
-        if settlement.attempt is None:
-            return
+        self.count_all([job], [settlement])
+
+    def count_all(self, jobs: Sequence[Job | None], settlements: Sequence[Settlement]) -> None:
+        """Do the same for many; None stands for a job whose settlement was refused."""
         self._mind_fork()
-        keys = _keys(job, settlement)
         with self._lock:
-            for key in keys:
-                self._new[key] += 1.0
-            if settlement.attempt.outcome != "crashed":  # nobody saw when that ended
-                self._new["seconds", job.lane] += max(0.0, settlement.attempt.duration)
-            self._ever[type(settlement.verdict)] += 1
+            new, ever = self._new, self._ever
+            for job, settlement in zip(jobs, settlements, strict=True):
+                attempt = settlement.attempt
+                if job is None or attempt is None:
+                    continue
+                lane, outcome, took = job.lane, attempt.outcome, attempt.duration
+                new["attempts", lane, outcome] += 1.0
+                if outcome != "crashed":  # nobody saw when that ended
+                    new["bucket", lane, LE[bisect_left(BUCKETS, took)]] += 1.0
+                    new["seconds", lane] += max(0.0, took)
+                ever[type(settlement.verdict)] += 1
+                if outcome != "done" or lane == _ALERT or job.run is not None:
+                    for key in _rarer(job, settlement, attempt):
+                        new[key] += 1.0
 
     def ever(self) -> Counter[str]:
         """Say for the log how many were taken, succeeded, failed and died since the process began."""
@@ -139,22 +150,17 @@ def total(store: Store) -> Counts:
     return _read(store)[1]
 
 
-def _keys(job: Job, settlement: Settlement) -> list[Key]:
-    attempt, before, verdict = settlement.attempt, settlement.claim.job, settlement.verdict
-    assert attempt is not None  # noqa: S101 - the caller looked
-    lane = job.lane
-    keys: list[Key] = [("attempts", lane, attempt.outcome)]
-    if attempt.outcome != "crashed":
-        keys.append(("bucket", lane, LE[bisect_left(BUCKETS, attempt.duration)]))
+def _rarer(job: Job, settlement: Settlement, attempt: Attempt) -> Iterator[Key]:
+    """Say what else is counted: failures, and what is part of a run or tells of an alert."""
+    before, verdict, lane = settlement.claim.job, settlement.verdict, job.lane
     if attempt.failure is not None and before.first_failed is None:
-        keys.append(("captured", lane))
+        yield "captured", lane
     if isinstance(verdict, Dead):
-        keys.append(("dead", lane, str(job.reason)))
+        yield "dead", lane, str(job.reason)
     if before.run is not None and before.run > 0 and isinstance(verdict, Completed | Dead):
-        keys.append(("run_jobs", "failed" if isinstance(verdict, Dead) else "succeeded"))
+        yield "run_jobs", "failed" if isinstance(verdict, Dead) else "succeeded"
     if lane == _ALERT:
-        keys.append(("alerts", _channel(job), "failed" if attempt.failure else "sent"))
-    return keys
+        yield "alerts", _channel(job), "failed" if attempt.failure else "sent"
 
 
 def _channel(job: Job) -> str:

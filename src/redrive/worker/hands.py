@@ -10,7 +10,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from redrive._log import log
@@ -61,6 +61,7 @@ class Hands:
         """The jobs whose handlers never came back."""
         self.loop: Loop | None = None
         self._site = site
+        self._store = lambda: site.store
         self._leases = leases
         self._tell = tell
         self._slots = Slots(concurrency, self._perform)
@@ -88,10 +89,11 @@ class Hands:
     def put(self, tasks: list[Task]) -> None:
         """Hand out tasks; what may be the last attempt waits until there is a free slot for it."""
         mine: list[Task] = []
+        leaked, is_last = self.leaked, begun.is_last
         for task in tasks:
-            if task.claim.job.id in self.leaked:
+            if leaked and task.claim.job.id in leaked:
                 self.give_back(task, delay=self._site.lease_for)
-            elif begun.is_last(task.claim, task.entry):
+            elif is_last(task.claim, task.entry):
                 self._lasts.append(task)
             else:
                 mine.append(task)
@@ -113,15 +115,17 @@ class Hands:
             if not self.is_apart(task):
                 self._is_begun.wait(_HAND_OVER)
 
-    def forget(self, task: Task) -> None:
-        """Be told that a task is settled."""
-        self._noted.discard(task)
+    def forget(self, tasks: Iterable[Task]) -> None:
+        """Be told that tasks are settled."""
+        self._noted.difference_update(tasks)
 
     def _hand_out(self, mine: list[Task]) -> None:
         self._out.update(mine)
         on_loop = [task for task in mine if task.entry.is_async and not self.is_apart(task)]
+        if on_loop:
+            mine = [task for task in mine if not task.entry.is_async or self.is_apart(task)]
         self._on_loop(on_loop)
-        self._slots.put(task for task in mine if not (task.entry.is_async and task in on_loop))
+        self._slots.put(mine)
 
     def is_apart(self, task: Task) -> bool:
         """Whether it runs in a child."""
@@ -132,7 +136,7 @@ class Hands:
         if self.closing or not self._leases.is_safe(task):
             self.give_back(task)
             return True
-        if self.is_apart(task):
+        if self.program is not None and self.is_apart(task):
             return self._perform_apart(task)
         execution = self._begin(task)
         try:
@@ -158,8 +162,7 @@ class Hands:
         self._finish(task, execution.outcome, execution.started, execution.duration)
 
     def _begin(self, task: Task) -> Execution:
-        site = self._site
-        execution = Execution(task.entry, task.claim.job, site.clock, lambda: site.store)
+        execution = Execution(task.entry, task.claim.job, self._site.clock, self._store)
         task.context = execution.context
         task.began = time.monotonic()
         if not self._is_begun.is_set():  # few ask, and setting takes a lock

@@ -8,6 +8,7 @@ A second thread sees to that: the first may hang in the store.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from redrive._clock import Clock
@@ -32,17 +33,16 @@ _SAFE = 0.75
 class Task:
     """One claim on its way: from the store to whoever runs it, and back."""
 
-    __slots__ = ("began", "child", "claim", "context", "entry", "lost", "until")
+    until = 0.0
+    """The boot clock's second up to which the lease is ours for certain."""
+    began = 0.0
+    lost = False
+    context: Current | None = None
+    child: Child | None = None
 
     def __init__(self, claim: Claim, entry: Entry) -> None:
         self.claim = claim
         self.entry = entry
-        self.until = 0.0
-        """The boot clock's second up to which the lease is ours for certain."""
-        self.began = 0.0
-        self.lost = False
-        self.context: Current | None = None
-        self.child: Child | None = None
 
     def lose(self) -> None:
         """Tell whoever runs it that the lease is gone."""
@@ -83,19 +83,33 @@ class Leases:
         return len(self._held)
 
     def hold(self, task: Task, since: float) -> None:
-        """Keep a lease that was asked for at that second of the boot clock.
+        """Keep a lease that was asked for at that second of the boot clock."""
+        self.hold_all([task], since)
+
+    def hold_all(self, tasks: Iterable[Task], since: float) -> None:
+        """Do the same for many.
 
         Who has an older one of the same job, and did not know that it was lost, learns it now.
         """
-        task.until = since + self._lease_for * _SAFE
-        if (older := self._held.get(task.claim.job.id)) is not None:
-            older.lose()
-        self._held[task.claim.job.id] = task
+        until, held = since + self._lease_for * _SAFE, self._held
+        for task in tasks:
+            task.until = until
+            job_id = task.claim.job.id
+            if (older := held.get(job_id)) is not None:
+                older.lose()
+            held[job_id] = task
 
     def drop(self, task: Task) -> None:
         """Let a lease be; it was settled, or is left to whoever finds it."""
-        if self._held.get(task.claim.job.id) is task:
-            del self._held[task.claim.job.id]
+        self.drop_all([task])
+
+    def drop_all(self, tasks: Iterable[Task]) -> None:
+        """Do the same for many."""
+        held = self._held
+        for task in tasks:
+            job_id = task.claim.job.id
+            if held.get(job_id) is task:
+                del held[job_id]
 
     def now(self) -> float:
         """Give the second of the clock that leases are measured with."""

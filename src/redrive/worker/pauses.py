@@ -78,6 +78,15 @@ class Pauses:
         log.info("job %s failed while lane %s is paused; nothing is spent", job.id, job.lane)
         return Interrupted()
 
+    def is_no_news(self, settlement: Settlement) -> bool:
+        """Whether it tells nothing new: a success where nothing failed and nothing is paused."""
+        lane = settlement.claim.job.lane
+        return (
+            type(settlement.verdict) is Completed
+            and lane not in self._streaks
+            and lane not in self._known
+        )
+
     def seen(self, settlement: Settlement) -> None:
         """Count what became of a job, once it is true."""
         job, attempt = settlement.claim.job, settlement.attempt

@@ -12,7 +12,7 @@ import heapq
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Self
 
 from redrive.job import Retry, Settlement
@@ -71,10 +71,11 @@ class Rest:
         self._next_look = time.monotonic() + self._poll
         self._trouble = 0.0
 
-    def expect(self, settlement: Settlement) -> None:
-        """Remember when a job that waits falls due."""
-        if isinstance(settlement.verdict, Retry) and len(self._dues) < _KNOWN:
-            heapq.heappush(self._dues, time.monotonic() + settlement.verdict.delay)
+    def expect(self, settlements: Iterable[Settlement]) -> None:
+        """Remember when jobs that wait fall due."""
+        for settlement in settlements:
+            if isinstance(settlement.verdict, Retry) and len(self._dues) < _KNOWN:
+                heapq.heappush(self._dues, time.monotonic() + settlement.verdict.delay)
 
     def until(self, timeout: float, *, unless: Callable[[], object]) -> None:
         """Wait until woken, or until it is time for another look; not at all if `unless` holds."""

@@ -20,7 +20,7 @@ from typing import Any, Self, cast
 
 from redrive import _decide, fingerprint, redact
 from redrive._clock import Clock
-from redrive._evolve import attempt_of
+from redrive._evolve import attempt_of, settlement_of
 from redrive._log import log
 from redrive.classify import classify
 from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, Skip
@@ -52,6 +52,7 @@ _SAID: Mapping[type[object], str] = {
     AlreadyDone: "already_done",
 }
 """How each good end is recorded."""
+_DONE, _INTERRUPTED = Done(), Interrupted()
 
 
 class Execution(AbstractContextManager["Execution"]):
@@ -60,6 +61,14 @@ class Execution(AbstractContextManager["Execution"]):
     with Execution(entry, job, clock) as execution:
         execution.value = entry.function(**execution.arguments)
     """
+
+    value: Any = None
+    outcome: Outcome = _INTERRUPTED
+    error: BaseException | None = None
+    timed_out = False
+    cancelled = False
+    """Whether somebody stopped it from outside, which says nothing about the job."""
+    duration = 0.0
 
     def __init__(
         self,
@@ -73,16 +82,9 @@ class Execution(AbstractContextManager["Execution"]):
         self.entry = entry
         self.job = job
         self.clock = clock
-        self.value: Any = None
-        self.outcome: Outcome = Interrupted()
-        self.error: BaseException | None = None
-        self.timed_out = False
-        self.cancelled = False
-        """Whether somebody stopped it from outside, which says nothing about the job."""
-        self.started = clock.now()
-        self.duration = 0.0
+        self.started = started = clock.now()
         limit = entry.timeout
-        deadline = None if limit is None else self.started + limit
+        deadline = None if limit is None else started + limit
         self.context = context.Current(entry.name, job, deadline, hurried, store, entry.policy.on)
 
     @property
@@ -103,9 +105,12 @@ class Execution(AbstractContextManager["Execution"]):
     ) -> bool:
         self.duration = time.perf_counter() - self._began
         context.leave(self._token)
+        if error is None and not self.cancelled:
+            self.outcome = self._good_end()
+            return True
         self.error = error
         stopped = self.cancelled or _is(error, KeyboardInterrupt)
-        self.outcome = Interrupted() if stopped else self._outcome_of(error)
+        self.outcome = _INTERRUPTED if stopped else self._outcome_of(error)
         # Who stopped it means the program, not the job: that goes on up, the claim is given back.
         return not stopped
 
@@ -116,8 +121,14 @@ class Execution(AbstractContextManager["Execution"]):
         if captured and isinstance(self.outcome, Failed):
             self.outcome = replace(self.outcome, captured=True)
 
+    def _good_end(self) -> Outcome:
+        provider = self.context.provider
+        return _DONE if provider is None else Done(provider)
+
     def _outcome_of(self, error: BaseException | None) -> Outcome:
         """Judge how it ended; an error that cannot be judged is a failure too, never a lost job."""
+        if error is None:
+            return self._good_end()
         try:
             return self._judged(error)
         except KeyboardInterrupt:
@@ -129,10 +140,8 @@ class Execution(AbstractContextManager["Execution"]):
             failure = told(Category.UNKNOWN, kind, f"could not be judged: {ours}")
             return Failed(failure, provider=self.context.provider)
 
-    def _judged(self, error: BaseException | None) -> Outcome:
+    def _judged(self, error: BaseException) -> Outcome:
         provider = self.context.provider
-        if error is None:
-            return Done(provider)
         if _is(error, Skip):
             reason = redact.error_text(error, redact.secrets_of(self.job.payload), limit=500)
             return Skipped(reason, provider)
@@ -238,15 +247,22 @@ def conclude(
     """Decide, ask `already_done` before a death, and give what the store shall settle."""
     job = claim.job
     policy = Policy(attempts=max(1, job.limit)) if entry is None else entry.policy
-    unseen = isinstance(outcome, Failed) and outcome.failure.category is Category.CRASH
     verdict = _decide.decide(job, outcome, policy, now, rand)
-    if (unseen or isinstance(verdict, Dead)) and entry is not None and _was_done(entry, job):
-        outcome = AlreadyDone()
-        verdict = _decide.decide(job, outcome, policy, now, rand)
+    if isinstance(outcome, Failed) and entry is not None:
+        unseen = outcome.failure.category is Category.CRASH
+        if (unseen or isinstance(verdict, Dead)) and _was_done(entry, job):
+            outcome = AlreadyDone()
+            verdict = _decide.decide(job, outcome, policy, now, rand)
     if isinstance(outcome, Interrupted):
         return Settlement(claim, verdict)
-    attempt = record_of(job, outcome, started=started, duration=duration, worker=worker)
-    return Settlement(claim, verdict, attempt, _decide.limit_after(job, outcome, policy))
+    return settlement_of(
+        {
+            "claim": claim,
+            "verdict": verdict,
+            "attempt": record_of(job, outcome, started=started, duration=duration, worker=worker),
+            "limit": _decide.limit_after(job, outcome, policy),
+        }
+    )
 
 
 def given_back(claim: Claim, delay: float | None = None) -> Settlement:
@@ -258,17 +274,17 @@ def record_of(
     job: Job, outcome: Outcome, *, started: float, duration: float, worker: str
 ) -> Attempt:
     """Write down one execution that ended."""
-    failure = outcome.failure if isinstance(outcome, Failed) else None
-    said = _SAID.get(type(outcome), "failed")
-    if failure is not None and failure.category is Category.CRASH:
-        said = "crashed"
+    said, failure = _SAID.get(type(outcome), "failed"), None
+    if isinstance(outcome, Failed):
+        failure = outcome.failure
+        said = "crashed" if failure.category is Category.CRASH else "failed"
     return attempt_of(
         {
             "ordinal": job.lease,
             "number": job.attempts,
             "life": job.redrives,
             "started": started,
-            "duration": round(duration, 6),
+            "duration": int(duration * 1e6 + 0.5) / 1e6,  # round() takes six times as long
             "worker": worker,
             "outcome": said,
             "failure": failure,

@@ -14,7 +14,7 @@ from redrive._clock import Clock
 from redrive._log import log
 from redrive.errors import StoreError
 from redrive.events import Bus, Event, Kind
-from redrive.job import Claim, Completed, Dead, Job, Outcome, Retry, Settlement, State
+from redrive.job import Claim, Completed, Dead, Failed, Job, Outcome, Retry, Settlement, State
 from redrive.stores.base import Store
 from redrive.strategy import Rand
 from redrive.worker import begun, counters
@@ -130,9 +130,9 @@ class Site:
             lease_for=self.lease_for,
             **which,
         )
-        tasks = [Task(claim, self.registry.need(claim.job.handler)) for claim in claims]
-        for task in tasks:
-            leases.hold(task, since)
+        need = self.registry.need
+        tasks = [Task(claim, need(claim.job.handler)) for claim in claims]
+        leases.hold_all(tasks, since)
         if self.bus.has_listeners:
             for claim in claims:
                 self.bus.emit(Event("claimed", claim.job))
@@ -142,9 +142,11 @@ class Site:
         self, claim: Claim, outcome: Outcome, entry: Entry, started: float, duration: float
     ) -> Settlement:
         """Decide what becomes of a job that ran here."""
+        if isinstance(outcome, Failed):
+            outcome = self.pauses.excused(entry, claim.job, outcome)
         return conclude(
             claim,
-            self.pauses.excused(entry, claim.job, outcome),
+            outcome,
             entry,
             started=started,
             duration=duration,
@@ -180,8 +182,12 @@ class Site:
             for one in settlements:
                 self._settle_alone(one)
             return
+        self.counters.count_all(jobs, settlements)
+        is_heard = self.bus.has_listeners
         for job, settlement in zip(jobs, settlements, strict=True):
-            self._told(job, settlement)
+            # Of most successes nobody wants to know more than their number.
+            if is_heard or job is None or not self.pauses.is_no_news(settlement):
+                self._told(job, settlement, is_counted=True)
 
     def _settle_alone(self, settlement: Settlement) -> None:
         try:
@@ -192,10 +198,12 @@ class Site:
             job_id = settlement.claim.job.id
             log.exception("job %s could not be settled; it stays for the next sweep", job_id)
 
-    def _told(self, job: Job | None, settlement: Settlement) -> None:
+    def _told(self, job: Job | None, settlement: Settlement, *, is_counted: bool = False) -> None:
         """Tell everybody of a verdict. A refused one is only written to the log."""
         if job is not None:
-            self.tell(job, settlement)
+            if not is_counted:
+                self.counters.count(job, settlement)
+            self._say(job, settlement)
             try:
                 self.pauses.seen(settlement)
             except StoreError as error:  # what is settled is settled
@@ -253,6 +261,10 @@ class Site:
     def tell(self, job: Job, settlement: Settlement) -> None:
         """Count and log what became of a job, and tell the listeners, once it is true."""
         self.counters.count(job, settlement)
+        self._say(job, settlement)
+
+    def _say(self, job: Job, settlement: Settlement) -> None:
+        """Log what became of a job, and tell the listeners."""
         failure = settlement.attempt.failure if settlement.attempt else None
         kind = _KINDS.get(job.state, "failed" if failure else "released")
         if kind == "died":

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable
-from queue import Empty, SimpleQueue
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 
 from redrive._log import log
 from redrive.worker.leases import Task
@@ -21,20 +22,34 @@ class Slots:
     def __init__(self, size: int, perform: Callable[[Task], bool]) -> None:
         self.size = size
         self._perform = perform
-        self._line: SimpleQueue[Task | None] = SimpleQueue()
+        self._line: deque[Task | None] = deque()
+        self._idle: deque[None] = deque()
+        """One for each thread that sleeps, or is about to; whoever takes it rings the bell once."""
+        self._bell: SimpleQueue[None] = SimpleQueue()
         self._threads = 0
 
     @property
     def waiting(self) -> int:
         """How many tasks no thread has taken yet."""
-        return self._line.qsize()
+        return len(self._line)
 
-    def put(self, tasks: Iterable[Task]) -> None:
-        """Hand in tasks."""
-        for task in tasks:
-            self._line.put(task)
-            if self._threads < self.size:
+    def put(self, tasks: Sequence[Task]) -> None:
+        """Hand in tasks; as many threads are woken, or started, as have something to do."""
+        self._line.extend(tasks)
+        for _ in tasks:
+            if not self._wake():
+                if self._threads >= self.size:
+                    break
                 self._add_thread()
+
+    def _wake(self) -> bool:
+        """Wake one thread that sleeps; False if none does."""
+        try:
+            self._idle.pop()
+        except IndexError:
+            return False
+        self._bell.put(None)
+        return True
 
     def refill(self) -> None:
         """Start a thread for what waits, where one could not be started before."""
@@ -56,19 +71,35 @@ class Slots:
             self._threads += 1
 
     def _work(self) -> None:
-        while (task := self._line.get()) is not None:
+        while (task := self._next()) is not None:
             if not self._perform(task):
                 return
+
+    def _next(self) -> Task | None:
+        """Take the first task in the line; sleep while there is none.
+
+        Who finds the line empty says so and looks again before it sleeps: a task that came in
+        between woke nobody.
+        """
+        while True:
+            try:
+                return self._line.popleft()
+            except IndexError:
+                self._idle.append(None)
+            if self._line:
+                self._wake()  # ourselves, most likely
+            self._bell.get()
 
     def take_back(self) -> list[Task]:
         """Give the tasks that no thread has taken."""
         tasks: list[Task] = []
-        with contextlib.suppress(Empty):  # a thread may take the last one under our eyes
-            while (task := self._line.get_nowait()) is not None:
+        with contextlib.suppress(IndexError):  # a thread may take the last one under our eyes
+            while (task := self._line.popleft()) is not None:
                 tasks.append(task)
         return tasks
 
     def close(self) -> None:
         """Let idle threads end."""
-        for _ in range(self._threads):
-            self._line.put(None)
+        self._line.extend([None] * self._threads)
+        while self._wake():
+            pass

@@ -270,10 +270,8 @@ class Worker:
             except StoreError:
                 ended.extendleft(reversed(batch))
                 raise
-            for settlement in settlements:
-                self._rest.expect(settlement)
-            for task, _ in batch:
-                self._forget(task)
+            self._rest.expect(settlements)
+            self._forget([task for task, _ in batch])
             self._pace.count(len(batch))
 
     def _settle_last(self) -> None:
@@ -292,11 +290,11 @@ class Worker:
         if not self._hands.ended:
             begun.leave(self.site.store, self.site.holder)
 
-    def _forget(self, task: Task) -> None:
-        self._leases.drop(task)
-        self._hands.forget(task)
-        self._busy -= 1
-        if task is self._suspect:
+    def _forget(self, tasks: list[Task]) -> None:
+        self._leases.drop_all(tasks)
+        self._hands.forget(tasks)
+        self._busy -= len(tasks)
+        if self._suspect in tasks:
             self._suspect, self._suspect_runs = None, False
             self._more_suspects = True
 

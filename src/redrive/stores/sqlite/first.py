@@ -10,6 +10,7 @@ still said by `_transitions` alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from redrive._evolve import BLANK, job_of
 from redrive._transitions import claimed, ended
@@ -24,6 +25,19 @@ _ROW, _FILE = "_row", "_file"
 """What a job carries beside its fields: its number, and whose number that is."""
 
 
+_OF_ONE_KIND = 11
+"""How many columns `as_submitted` has; lane and handler may follow."""
+
+
+class Due(NamedTuple):
+    """What is due, as if it waited for its first attempt: rows of `as_submitted`."""
+
+    rows: list[Row]
+    lane: str = ""
+    """Of all of them, where lane and handler are not in the rows."""
+    handler: str = ""
+
+
 class Fallen(Exception):
     """A fence does not stand; nothing is written, and the general way finds out whose.
 
@@ -31,22 +45,41 @@ class Fallen(Exception):
     """
 
 
-def lease(
-    tx: SqliteTx, rows: Sequence[Row], holder: str, lease_for: float, name: str
-) -> list[Claim]:
-    """Claim jobs that wait for their first attempt: rows of `as_submitted`.
+def lease(tx: SqliteTx, due: Due, holder: str, lease_for: float, name: str) -> list[Claim]:
+    """Claim jobs that wait for their first attempt.
 
-    One of UNREADABLE, and nothing is written, if one of them cannot be read.
+    One of UNREADABLE, and nothing is written, if one of them is something else.
     """
-    if not rows:
+    if not due.rows:
         return []
     now = tx.now()
     boot, seconds = tx.lease_clock()
     end = seconds + lease_for
-    alike = claimed(BLANK, holder=holder, now=now, lease_end=end, boot=boot).__dict__
-    claims = list(map(Claim, _jobs(rows, {**alike, _ROW: 0, _FILE: name})))
-    tx.run("claim", (holder, end, boot, now, tx.array([row[0] for row in rows])))
+    blank = claimed(BLANK, holder=holder, now=now, lease_end=end, boot=boot)
+    alike: dict[str, object] = {
+        **blank.__dict__,
+        "lane": due.lane,
+        "handler": due.handler,
+        _ROW: 0,
+        _FILE: name,
+    }
+    claims = list(map(Claim, _jobs(due.rows, alike)))
+    numbers = [row[0] for row in due.rows]
+    which = _range(numbers)
+    if which:
+        tx.run("claim_range", (holder, end, boot, now, *which))
+    else:
+        tx.run("claim", (holder, end, boot, now, tx.array(numbers)))
     return claims
+
+
+def _range(numbers: list[int]) -> tuple[int, ...]:
+    """Give the first and the last of numbers that follow one another, else nothing.
+
+    SQLite goes through a range in one sweep; for others it makes a table of them first.
+    """
+    start, stop = numbers[0], numbers[0] + len(numbers)
+    return (start, stop - 1) if numbers == list(range(start, stop)) else ()
 
 
 def _jobs(rows: Iterable[Row], alike: dict[str, object]) -> Iterable[Job]:
@@ -56,17 +89,20 @@ def _jobs(rows: Iterable[Row], alike: dict[str, object]) -> Iterable[Job]:
         fields = copy()
         fields[_ROW] = row[0]
         fields["id"] = row[1]
-        fields["lane"] = row[2]
-        fields["handler"] = row[3]
-        fields["key"] = row[4]
-        fields["created"] = row[5]
-        fields["due"] = fields["since"] = row[6]
-        fields["max_attempts"] = row[7]
-        fields["limit"] = row[8]
-        if row[9] is not None:
-            fields["tags"] = texts(row[9])
-        fields["release"] = row[10]
-        fields["payload"] = row[11]
+        fields["key"] = row[2]
+        fields["created"] = row[3]
+        fields["due"] = fields["since"] = row[4]
+        fields["max_attempts"] = row[5]
+        fields["limit"] = row[6]
+        if row[7] is not None:
+            fields["tags"] = texts(row[7])
+        fields["release"] = row[8]
+        fields["payload"] = row[9]
+        if row[10] is not None:
+            msg = "something happened to it before"
+            raise ValueError(msg)
+        if len(row) > _OF_ONE_KIND:
+            fields["lane"], fields["handler"] = row[11:]
         yield job_of(fields)
 
 
@@ -124,7 +160,10 @@ class _GoodEnds:
     def write(self, tx: SqliteTx) -> None:
         """Write them; Fallen if a fence does not stand."""
         for (reason, detail, limit, *fence), (_, numbers) in self._alike.items():
-            args = (self._now, reason, detail, limit, tx.array(numbers), *fence)
-            if not tx.changed("complete_first", args, len(numbers)):
+            numbers.sort()
+            which = _range(numbers)
+            name = "complete_range" if which else "complete_some"
+            args = (self._now, reason, detail, limit, *fence, *(which or [tx.array(numbers)]))
+            if not tx.changed(name, args, len(numbers)):
                 raise Fallen
         tx.many("insert_attempt", self._attempts)

@@ -126,10 +126,10 @@ class SqliteStore(SqlStore):
     def _take(
         self, tx: Tx, wanted: Wanted, only: Collection[str] | None, holder: str, lease_for: float
     ) -> list[Claim]:
-        rows = _as_submitted(tx, wanted) if only is None else None
+        due = _as_submitted(tx, wanted) if only is None else None
         with contextlib.suppress(*UNREADABLE):
-            if rows is not None and all(row[-1] is None for row in rows):
-                return first.lease(cast("SqliteTx", tx), rows, holder, lease_for, self._name)
+            if due is not None:
+                return first.lease(cast("SqliteTx", tx), due, holder, lease_for, self._name)
         return super()._take(tx, wanted, only, holder, lease_for)
 
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
@@ -185,16 +185,18 @@ def _add_many(tx: SqliteTx, jobs: Sequence[Job]) -> bool:
     return True
 
 
-def _as_submitted(tx: Tx, wanted: Wanted) -> list[Row] | None:
-    """Give the jobs that are due first as if none had ever run; None if some have."""
+def _as_submitted(tx: Tx, wanted: Wanted) -> first.Due | None:
+    """Give the jobs that are due first as if none had ever run; None if some have for certain."""
     kinds = _kinds(tx, wanted)
     if wanted.suspects or any(category for _, _, _, category in kinds):
         return None
     if len(kinds) == 1:
-        ((_, *kind),) = kinds
-        return tx.all("submitted_of_kind", ("pending", 0, *kind, wanted.latest, wanted.limit))
+        ((_, lane, handler, category),) = kinds
+        args = ("pending", 0, lane, handler, category, wanted.latest, wanted.limit)
+        return first.Due(tx.all("submitted_of_kind", args), lane, handler)
     best = _first(tx, wanted, kinds)
-    return tx.all("submitted_by_numbers", (tx.array(number for _, number in best),))
+    numbers = tx.array(number for _, number in best)
+    return first.Due(tx.all("submitted_by_numbers", (numbers,)))
 
 
 _Kind = tuple[float, str, str, str]

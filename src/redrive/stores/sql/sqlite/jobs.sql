@@ -30,8 +30,9 @@ SELECT n, {columns}, payload, original
 FROM (SELECT value AS n FROM json_each(?)) CROSS JOIN jobs USING (n) CROSS JOIN payloads USING (n)
 
 -- name: as_submitted
--- What a job has of its own that waits for its first attempt; the last is null if it is one.
-n, id, lane, handler, key, created, due, max_attempts, ceiling, tags, release, payload,
+-- What a job has of its own, beside its kind, that waits for its first attempt; the last is null if
+-- it is one.
+n, id, key, created, due, max_attempts, ceiling, tags, release, payload,
 coalesce(
     reason, finished, first_failed, spent, failure, cause, run, resolution, origin, original,
     nullif(detail, ''), nullif(since, due),
@@ -39,8 +40,8 @@ coalesce(
 )
 
 -- name: submitted_by_numbers
--- These jobs so, in the order of the numbers given.
-SELECT {as_submitted}
+-- These jobs so, with lane and handler, in the order of the numbers given.
+SELECT {as_submitted}, lane, handler
 FROM (SELECT value AS n FROM json_each(?)) CROSS JOIN jobs USING (n) CROSS JOIN payloads USING (n)
 
 -- name: submitted_of_kind
@@ -137,12 +138,19 @@ ORDER BY at LIMIT ?
 SELECT at, n, lane, handler FROM jobs
 WHERE id IN (SELECT value FROM json_each(?)) AND +state = 'pending' AND +suspect = ? AND at <= ?
 
--- name: claim
--- Lease pending jobs.
+-- name: claiming
+-- What a claim changes; include elsewhere.
 UPDATE jobs
 SET state = 'running', suspect = 0, attempts = attempts + 1, lease = lease + 1, holder = ?,
     lease_end = ?, boot = ?, updated = ?
-WHERE n IN (SELECT value FROM json_each(?))
+
+-- name: claim
+-- Lease pending jobs.
+{claiming} WHERE n IN (SELECT value FROM json_each(?))
+
+-- name: claim_range
+-- The same for jobs whose numbers follow one another, as they mostly do.
+{claiming} WHERE n BETWEEN ? AND ?
 
 -- name: held
 -- The fences of those of these jobs that are running; the plus is as in `pending_of`.
@@ -181,15 +189,22 @@ SET state = 'completed', category = ?, at = ?, reason = ?, detail = ?, ceiling =
     updated = ?, folded = ?, holder = NULL, lease_end = NULL, boot = NULL
 WHERE n IN (SELECT value FROM json_each(?))
 
--- name: complete_first
--- End first attempts that went well, and alike, if their fence stands. Numbers are given anew once a
--- job is purged, a holder's time of claiming is not: the two together are as good as the id. The plus
--- is as in `pending_of`.
+-- name: completing
+-- How first attempts end that went well, and alike, if their fence stands; include elsewhere. Numbers
+-- are given anew once a job is purged, a holder's time of claiming is not: the two together are as
+-- good as the id. The plus is as in `pending_of`.
 UPDATE jobs
 SET state = 'completed', at = ?1, finished = ?1, updated = ?1, reason = ?2, detail = ?3, ceiling = ?4,
     holder = NULL, lease_end = NULL, boot = NULL
-WHERE n IN (SELECT value FROM json_each(?5)) AND +state = 'running'
-    AND lease = ?6 AND holder = ?7 AND updated = ?8
+WHERE +state = 'running' AND lease = ?5 AND holder = ?6 AND updated = ?7
+
+-- name: complete_some
+-- End those of these numbers.
+{completing} AND n IN (SELECT value FROM json_each(?8))
+
+-- name: complete_range
+-- End those whose numbers follow one another.
+{completing} AND n BETWEEN ?8 AND ?9
 
 -- name: rewrite
 -- Write everything that a transition may change.

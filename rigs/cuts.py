@@ -5,7 +5,7 @@
     python rigs/cuts.py --control  builds that guess what became of a commit: must be found out
 
 Four threads submit, claim, settle, sweep and count through a proxy, which cuts a connection that
-sends COMMIT (or submits): before the server gets it, while it works on it, or after it answered. One
+sends COMMIT, or a statement that commits by itself: before the server gets it, while it works on it, or after it answered. One
 cut in ten is followed by a time without any server, longer than the clients' patience: then an error
 must say that the outcome is not known, and the caller repeats what may be repeated.
 """
@@ -32,7 +32,8 @@ from redrive.job import Claim, Completed, Reason, Retry, Verdict
 from redrive.stores.base import Store
 from redrive.stores.postgres import PostgresStore
 
-COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
+WORDS = (b"Q\x00\x00\x00\x0bCOMMIT\x00", b"claim_jobs", b"finish_jobs", b"add_job")
+"""Messages whose answer says that something was committed."""
 PATIENCE = 0.5
 LEASE = 1.0
 THREADS = 4
@@ -69,7 +70,7 @@ def suffer(url: str, cuts: int, broken: str, line: Line) -> None:
 def cut(proxy: Proxy, number: int) -> None:
     """Cut one connection, somewhere near the commit of what it does; each way in its turn."""
     before, end = proxy.cuts, time.monotonic() + 10
-    proxy.arm(b"add_job" if number % 8 == 7 else COMMIT, tuple(Cut)[number % 3])
+    proxy.arm(WORDS[number % len(WORDS)], tuple(Cut)[number % 3])
     while proxy.cuts == before and time.monotonic() < end:
         time.sleep(0.001)
     if number % 10 == 9:

@@ -19,7 +19,7 @@ import psycopg
 
 from redrive.stores.postgres import PostgresStore
 
-_TABLES = ("jobs", "payloads", "attempts", "causes", "acts", "notes")
+_TABLES = ("jobs", "ready", "leases", "payloads", "attempts", "causes", "acts", "notes")
 _COUNTED = {"jobs": "n", "causes": "number", "acts": "number"}
 
 _numbers = itertools.count(1)

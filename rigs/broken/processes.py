@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,21 +28,57 @@ from redrive.stores.sql import engine, settle
 from redrive.stores.sql.rows import readable
 from redrive.stores.sql.tx import Migration, Row, Tx
 from redrive.stores.sqlite import SqliteStore
+from redrive.stores.sqlite.tx import QUERIES
 
 Held = dict[str, tuple[int, int, str]]
+
+_TAKING = re.compile(r"DELETE (FROM \S+ WHERE ctid = ANY\(places\)) RETURNING n")
+"""How a claim takes its jobs out of the line."""
 
 STALE = "mend the sabotage"
 """Said where there is nothing to be broken any more: then nothing was found out."""
 
 
 def no_fence() -> None:
-    """Settle without comparing the lease number."""
+    """Settle without comparing the lease number, or the time of the claim that stands for it."""
     _compare(lambda _ours, _lease: True, lambda ours, holder: ours == holder)
+    _misspell("l.lease = old_lease", "l.since = old_since")
+    _misspell_sqlite("lease = ?6", "updated = ?8")
 
 
 def no_holder() -> None:
     """Settle without comparing the holder."""
     _compare(lambda ours, lease: ours == lease, lambda _ours, _holder: True)
+    _misspell("l.holder = old_holder", "l.since = old_since")
+    _misspell_sqlite("holder = ?7", "updated = ?8")
+
+
+def _misspell(*conditions: str) -> None:
+    """Leave conditions out of what a schema of PostgreSQL is made of."""
+
+    def misspelt(schema: str) -> Queries:
+        queries = queries_for(schema)
+        steps = [
+            Migration(one.version, one.name, _without(one.script, conditions))
+            for one in queries.migrations
+        ]
+        assert steps != queries.migrations, f"no function asks for {conditions}: {STALE}"
+        return replace(queries, migrations=steps)
+
+    _put(database, "queries_for", misspelt)
+
+
+def _misspell_sqlite(*conditions: str) -> None:
+    """Leave conditions out of the statement by which SQLite ends a first attempt."""
+    text = QUERIES["complete_first"]
+    QUERIES["complete_first"] = _without(text, conditions)
+    assert QUERIES["complete_first"] != text, f"it does not ask for {conditions}: {STALE}"
+
+
+def _without(text: str, conditions: Iterable[str]) -> str:
+    for condition in conditions:
+        text = text.replace(condition, "true")
+    return text
 
 
 def _compare(
@@ -139,23 +176,23 @@ def _as_settled(result: Settlement, now: float) -> Job:
 
 
 def no_lock() -> None:
-    """Claim without locks: of rows in PostgreSQL, of the journal for JSON Lines."""
+    """Claim without taking what was claimed out of the line, or without the journal's lock."""
 
     @contextlib.contextmanager
     def held(_: object) -> Iterator[None]:
         yield
 
-    def unlocked(schema: str) -> Queries:
+    def left_in_line(schema: str) -> Queries:
         queries = queries_for(schema)
         steps = [
-            Migration(one.version, one.name, one.script.replace("FOR UPDATE SKIP LOCKED", ""))
+            Migration(one.version, one.name, _TAKING.sub(r"SELECT n \1", one.script))
             for one in queries.migrations
         ]
-        assert steps != queries.migrations, f"claims lock nothing any more: {STALE}"
+        assert steps != queries.migrations, f"claims take nothing any more: {STALE}"
         return replace(queries, migrations=steps)
 
     _put(_files.FileLock, "held", held)
-    _put(database, "queries_for", unlocked)
+    _put(database, "queries_for", left_in_line)
 
 
 def unsynced() -> None:
@@ -166,6 +203,7 @@ def unsynced() -> None:
 def blind() -> None:
     """Repeat a commit that went unanswered, without a look at what became of it."""
     _put(database.Database, "_came_true", lambda *_: False)
+    _put(database.Database, "_recalled", lambda *_: None)
 
 
 def trusting() -> None:

@@ -10,7 +10,7 @@ from contract.verbs import DEAD, add, add_one, claim, claim_one, get, history, m
 from kit import make_act, make_attempt, make_failure, make_job
 from postgres.proxy import Cut, Proxy, proxied
 from redrive.errors import KeyConflict, Refused, StoreLost
-from redrive.job import Release, Retry, Settlement, State
+from redrive.job import Completed, Reason, Release, Retry, Settlement, State
 from redrive.stores.base import PurgeRule
 from redrive.stores.postgres import PostgresStore
 
@@ -55,7 +55,7 @@ def test_a_claim_is_held_or_made_again_never_both(
     store: PostgresStore, proxy: Proxy, cut: Cut
 ) -> None:
     add(store, *(make_job(f"j{n}") for n in range(5)))
-    proxy.arm(COMMIT, cut)
+    proxy.arm(b"claim_jobs", cut)
     taken = claim(store, limit=3)
     assert (len(taken), proxy.cuts) == (3, 1)
     assert [each.job.lease for each in taken] == [1, 1, 1]
@@ -104,9 +104,25 @@ def test_a_settlement_that_came_too_late_anyway_is_refused(
     add_one(store, "a")
     late = claim_one(store, holder="gone")
     store.seize(by="s", lease_for=60, holder="gone")
-    proxy.arm(COMMIT, Cut.AFTER)
+    proxy.arm(b"finish_jobs", Cut.AFTER)
     assert settle(store, late) is None
     assert proxy.cuts == 1
+
+
+@cuts
+def test_a_good_end_counts_once(store: PostgresStore, proxy: Proxy, cut: Cut) -> None:
+    add(store, *(make_job(f"j{n}") for n in range(3)))
+    lost, *taken = claim(store)
+    store.seize(by="s", lease_for=60, holder=lost.job.holder or "", limit=1)
+    results = [
+        Settlement(each, Completed(Reason.DONE), make_attempt(each.job)) for each in (lost, *taken)
+    ]
+    proxy.arm(b"finish_jobs", cut)
+    answers = store.settle(results)
+    assert proxy.cuts == 1
+    assert [answer and answer.state for answer in answers] == [None, *["completed"] * 2]
+    assert [len(history(store, each.job.id)) for each in taken] == [1, 1]
+    assert store.settle(results) == [None] * 3, "the fence is down"
 
 
 @cuts
@@ -199,7 +215,7 @@ def test_when_nobody_can_be_asked_it_is_said_that_the_outcome_is_not_known(
 ) -> None:
     store = opener(proxy.url(schema), patience=0.5)
     add_one(store, "a")
-    proxy.arm(COMMIT, Cut.AFTER)
+    proxy.arm(b"claim_jobs", Cut.AFTER)
     proxy.refuse()
     with pytest.raises(StoreLost, match="not known"):
         claim(store)
@@ -211,11 +227,10 @@ def test_a_statement_that_breaks_before_the_commit_is_repeated(
     store: PostgresStore, proxy: Proxy
 ) -> None:
     add_one(store, "a")
-    for word in (b"BEGIN", b"due_jobs", b"UPDATE"):
+    for word in (b"BEGIN", b"leases", b"UPDATE"):
+        taken = claim_one(store)
         proxy.arm(word, Cut.AFTER)
-        while not (taken := claim(store)):  # until the server sees that the client is gone
-            pass
-        settle(store, taken[0], Release())
+        assert settle(store, taken, Release()) is not None
     assert proxy.cuts == 3
     job = get(store, "a")
     assert (job.lease, job.attempts, job.state) == (3, 0, State.PENDING)
@@ -225,9 +240,9 @@ def test_without_a_look_a_settlement_that_counted_would_be_called_too_late(
     store: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The negative control: repeating alone is not enough."""
-    monkeypatch.setattr(store._database, "_came_true", lambda *_: False)
+    monkeypatch.setattr(store._database, "_recalled", lambda *_: None)
     add_one(store, "a")
     taken = claim_one(store)
-    proxy.arm(COMMIT, Cut.AFTER)
+    proxy.arm(b"finish_jobs", Cut.AFTER)
     assert settle(store, taken) is None
     assert get(store, "a").state is State.COMPLETED

@@ -58,7 +58,7 @@ def test_claims_look_past_what_others_hold(opener: Opener, other: psycopg.Connec
     add(store, *(make_job(f"j{n:04d}", created=1.0 + n) for n in range(600)))
     schema = store._database.address.schema
     with other.transaction():
-        other.execute(f"SELECT FROM \"{schema}\".jobs WHERE id < 'j0590' FOR UPDATE")
+        other.execute(f'SELECT FROM "{schema}".ready WHERE at < 591 FOR UPDATE')
         taken = claim(store, limit=5)
         assert [each.job.id for each in taken] == [f"j{n:04d}" for n in range(590, 595)]
         assert len(claim(store, limit=50, only=["j0001", "j0599"])) == 1
@@ -208,7 +208,7 @@ def test_a_lock_that_is_never_given_back_is_an_error_in_the_end(
     add_one(store, "a")
     schema = store._database.address.schema
     with other.transaction():
-        other.execute(f'SELECT FROM "{schema}".jobs FOR UPDATE')
+        other.execute(f'SELECT FROM "{schema}".ready FOR UPDATE')
         with pytest.raises(StoreBusy, match="repeat"):
             move(store, "discard", "a")
         assert claim(store) == []

@@ -24,10 +24,13 @@ from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.errors import is_passing, translate
 
 BREAKS = {
-    "holder": "UPDATE {s}.jobs SET holder = NULL WHERE id = 'running'",
+    "neither waits nor runs": "DELETE FROM {s}.leases",
+    "too much": "INSERT INTO {s}.leases SELECT n, 1, 1, 1, 'w' FROM {s}.ready",
+    "record would not": "UPDATE {s}.ready SET category = 'timeout'",
     "finished": "UPDATE {s}.jobs SET finished = NULL WHERE id = 'dead'",
     "wrong time": "UPDATE {s}.jobs SET at = at + 1 WHERE id = 'pending'",
-    "wrong jobs": "UPDATE {s}.jobs SET suspect = 1 WHERE id = 'dead'",
+    "where its record": "INSERT INTO {s}.ready SELECT n, at, 0, lane, handler, category FROM {s}.jobs"
+    " WHERE id = 'dead'",
     "no payload": "DELETE FROM {s}.payloads USING {s}.jobs j WHERE payloads.n = j.n AND id = 'dead'",
     "group": "UPDATE {s}.jobs SET cause = 99 WHERE id = 'dead'",
     "payload is not": "INSERT INTO {s}.payloads VALUES (9999, '{{}}')",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from psycopg.errors import UniqueViolation
+
 from redrive.job import Job
 from redrive.stores._codec import attempt_to_json
 from redrive.stores.postgres.tx import PostgresTx
@@ -12,14 +14,16 @@ from redrive.stores.sql.simple import simple_row
 
 
 def add_simple(tx: PostgresTx, jobs: Sequence[Job], version: int) -> bool:
-    """Write jobs that were just submitted; False if not all were new, whatever became of the rest.
+    """Write jobs that were just submitted, all or, if not all are new, none: then gives False.
 
     `version` is the schema's last that we know; a newer one takes nothing from us.
     """
-    if len(jobs) == 1:
-        return tx.one("add_one", (version, *simple_row(jobs[0]))) == (True,)
-    rows = [simple_row(job) for job in jobs]
-    cursor = tx.batch("add_new", rows, version)
+    try:
+        if len(jobs) == 1:
+            return tx.one("add_one", (version, *simple_row(jobs[0]))) == (True,)
+        cursor = tx.batch("add_new", [simple_row(job) for job in jobs], version)
+    except UniqueViolation:
+        return False
     return cursor is not None and cursor.rowcount == len(jobs)
 
 

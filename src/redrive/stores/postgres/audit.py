@@ -11,12 +11,13 @@ _LONG_AGO = 3600.0
 _TELL = "export the jobs and import them into a new store; please report it"
 
 _RULES = {
-    "odd_lease": "is running without a holder, or has one without running",
+    "odd_place": "is pending, but neither waits nor runs; or does one of them too much",
     "odd_end": "is finished without a time, or has one without being finished",
     "odd_sort": "is filed under a wrong time or among the wrong jobs",
     "no_payload": "has no payload",
     "no_cause": "belongs to a group that does not exist",
     "stray_payload": "is gone, but its payload is not",
+    "stray_place": "waits or runs where its record would not have it",
     "stray_attempt": "is gone, but its attempts are not",
 }
 """Queries that find nothing in a sound store, and what is wrong with a job they find."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import psycopg
+from psycopg.errors import ObjectNotInPrerequisiteState
 
 from redrive._clock import Clock
 from redrive.errors import StoreError, StoreForeign, StoreLost
@@ -26,6 +27,8 @@ from redrive.stores.postgres.tx import Connection, PostgresTx, queries_for
 R = TypeVar("R")
 
 _LONGEST_PAUSE = 1.0
+_SECOND_LOOKS = (0.0, 0.05)
+"""Seconds before each look for what a statement did whose answer was lost: it may just begin."""
 _TIME_IS_FRESH = 5.0
 """Seconds for which a reading of the server's clock is carried on by our own."""
 
@@ -92,6 +95,17 @@ class Database:
         """Run statements that are each their own transaction; they may run twice."""
         return self._persist(lambda: self._lent(work), patience=patience)
 
+    def once(self, work: Callable[[PostgresTx], R], recall: Callable[[PostgresTx], R | None]) -> R:
+        """Run a statement that is its own transaction and must not take effect twice.
+
+        When its answer is lost, `recall` finds out what it was; None if nothing was done.
+        """
+        return self._persist(lambda: self._answered(work, recall))
+
+    def stands_in(self) -> float | None:
+        """Give the time of the clock that stands in for the server's, in tests; else None."""
+        return None if self._clock is None else self._clock.now()
+
     def send(self, name: str) -> None:
         """Have a statement run without waiting for it."""
         self.pool.send(self.queries.texts[name])
@@ -132,15 +146,43 @@ class Database:
         try:
             return self.write(lambda tx: landed(tx, answer), synced=False)
         except StoreError as error:
-            msg = (
-                f"the connection to {self.address.url} broke while a change was being committed; "
-                "whether it was made is not known: look before you repeat it"
-            )
-            raise StoreLost(msg) from error
+            raise self._unknown() from error
 
     def _lent(self, work: Callable[[PostgresTx], R]) -> _Outcome[R]:
         with self.pool.connection() as connection:
             return _Outcome(work(PostgresTx(connection, self.queries, clock=self._clock)))
+
+    def _answered(
+        self, work: Callable[[PostgresTx], R], recall: Callable[[PostgresTx], R | None]
+    ) -> _Outcome[R]:
+        with self.pool.connection() as connection:
+            try:
+                return _Outcome(work(PostgresTx(connection, self.queries, clock=self._clock)))
+            except ObjectNotInPrerequisiteState:
+                self.read(lambda _: None)  # says which version, and what to do
+                raise
+            except psycopg.Error as error:
+                if not connection.closed:
+                    raise
+                lost = error
+        for pause in _SECOND_LOOKS:
+            time.sleep(pause)
+            found = self._recalled(recall)
+            if found is not None:
+                return _Outcome(found)
+        raise lost
+
+    def _recalled(self, recall: Callable[[PostgresTx], R | None]) -> R | None:
+        try:
+            return self.write(recall, synced=False)
+        except StoreError as error:
+            raise self._unknown() from error
+
+    def _unknown(self) -> StoreLost:
+        return StoreLost(
+            f"the connection to {self.address.url} broke while a change was being committed; "
+            "whether it was made is not known: look before you repeat it"
+        )
 
     def _commit(self, begin: str, work: Callable[[PostgresTx], R]) -> _Outcome[R]:
         with self.pool.connection() as connection:

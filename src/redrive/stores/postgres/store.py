@@ -14,15 +14,17 @@ import contextlib
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import compress
 from typing import TypeVar, cast
 
 import psycopg
 
 from redrive._clock import Clock, SystemClock
 from redrive.errors import RedriveError, StoreReadOnly
-from redrive.job import Job
+from redrive.job import Claim, Job, Settlement, State
+from redrive.stores.base import Count
 from redrive.stores.hearing import Ears
-from redrive.stores.postgres import adding, audit, opening, view
+from redrive.stores.postgres import adding, audit, claiming, opening, view
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.ears import HINT_HOLDS, PostgresEars
@@ -31,6 +33,7 @@ from redrive.stores.postgres.joining import connection_of
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.report import Report
 from redrive.stores.sql.engine import SqlStore, Wanted
+from redrive.stores.sql.rows import category_from
 from redrive.stores.sql.simple import is_simple
 from redrive.stores.sql.tx import Row, Tx
 
@@ -38,9 +41,6 @@ R = TypeVar("R")
 
 PATIENCE = 15.0
 """Seconds for which a server that is away, or locks that others hold, are waited for."""
-
-_SPARE, _WIDER, _WIDEST = 30, 8, 100_000
-"""How many more jobs than asked for come into question, and how that grows when all are taken."""
 
 
 class PostgresStore(SqlStore):
@@ -131,9 +131,62 @@ class PostgresStore(SqlStore):
     def _insert(self, tx: Tx, jobs: Sequence[Job]) -> bool:
         return adding.add_whole(cast("PostgresTx", tx), jobs)
 
+    def claim(
+        self,
+        handlers: Collection[str],
+        *,
+        limit: int,
+        holder: str,
+        lease_for: float,
+        lanes: Collection[str] | None = None,
+        only: Collection[str] | None = None,
+        suspects: bool = False,
+        ignore_waits: bool = False,
+        past_pauses: bool = False,
+    ) -> list[Claim]:
+        """Lease due jobs, earliest due first; see the contract."""
+        self._check_writable()
+        if limit < 1 or not handlers:
+            return []
+        which = claiming.which(
+            handlers,
+            lanes,
+            only,
+            suspects=suspects,
+            ignore_waits=ignore_waits,
+            past_pauses=past_pauses,
+        )
+        return claiming.claim(self._database, limit, which, (holder, lease_for))
+
+    def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
+        """End claims; see the contract."""
+        self._check_writable()
+        place = self._database.address.url
+        plain = [claiming.is_plain(result, place) for result in results]
+        if not any(plain) or len({result.claim.job.id for result in results}) < len(results):
+            return super().settle(results)
+        good = iter(claiming.finish(self._database, list(compress(results, plain))))
+        if all(plain):
+            return list(good)
+        others = [result for result, is_plain in zip(results, plain, strict=True) if not is_plain]
+        rest = iter(super().settle(others))
+        return [next(good if is_plain else rest) for is_plain in plain]
+
+    def counts(self) -> list[Count]:
+        """Count all jobs by state, lane and category."""
+        return [
+            Count(
+                State(state),
+                lane,
+                category_from(category),
+                jobs,
+                at if state != "running" else None,
+            )
+            for state, lane, category, jobs, at in self._read(lambda tx: tx.all("counts"))
+        ]
+
     def _due(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[Row]:
-        numbers = _first(tx, wanted) if only is None else _first_of(tx, wanted, only)
-        return tx.all("by_numbers", (numbers,)) if numbers else []
+        raise NotImplementedError  # claims are a function of the schema here
 
     def listen(self) -> Ears | None:
         """Give ears for this store; see the contract."""
@@ -173,27 +226,3 @@ class PostgresStore(SqlStore):
     def close(self) -> None:
         """Let go of the connections; twice is fine."""
         self._database.pool.close()
-
-
-def _first(tx: Tx, wanted: Wanted) -> list[int]:
-    """Lock the jobs that are due first; where others hold all that came into question, look wider."""
-    window = 2 * wanted.limit + _SPARE
-    while True:
-        args = (int(wanted.suspects), wanted.latest, *_kinds(wanted), window, wanted.limit)
-        candidates, numbers = tx.one("due", args) or (0, [])
-        if len(numbers) == wanted.limit or candidates < window or window > _WIDEST:
-            return list(numbers)
-        window *= _WIDER
-
-
-def _first_of(tx: Tx, wanted: Wanted, only: Collection[str]) -> list[int]:
-    """Lock those of some jobs that are due first."""
-    suspect = int(wanted.suspects)
-    args = (tx.array(only), suspect, wanted.latest, *_kinds(wanted), wanted.limit)
-    return [number for (number,) in tx.all("due_of", args)]
-
-
-def _kinds(wanted: Wanted) -> tuple[list[str], list[str], bool, list[str]]:
-    """Give the handlers, the lanes left out, whether all other lanes will do, and those that will."""
-    every = wanted.lanes is None
-    return list(wanted.handlers), list(wanted.paused), every, list(wanted.lanes or ())

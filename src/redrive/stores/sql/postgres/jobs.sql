@@ -9,8 +9,8 @@ finished, first_failed, attempts, spent, crashes, redrives, max_attempts, ceilin
 holder, lease_end, boot, tags, release, cause, run, resolution, edits, folded, origin
 
 -- name: whole
--- Everything about a job but its history; the beginning of every query that reads jobs.
-SELECT n, {columns}, payload, original FROM {schema}.jobs JOIN {schema}.payloads USING (n)
+-- Everything about a job but its history; the beginning of most queries that read jobs.
+SELECT n, {columns}, payload, original FROM {schema}.whole
 
 -- name: by_id
 -- One job.
@@ -21,21 +21,12 @@ SELECT n, {columns}, payload, original FROM {schema}.jobs JOIN {schema}.payloads
 {whole} WHERE id = ANY(%b::text[])
 
 -- name: to_change
--- The same for jobs that are about to be changed: locked in one order, so that nobody waits in a
--- circle, and as they are once the lock is ours. Both tables are locked, or the payload would be as
--- it was before the wait.
-{by_ids} ORDER BY id FOR UPDATE
+-- The same for jobs that are about to be changed, locked; see the function.
+SELECT n, {columns}, payload, original FROM {schema}.to_change(%b::text[])
 
 -- name: by_keys
 -- The jobs that these idempotency keys stand for.
 {whole} WHERE key = ANY(%b::text[])
-
--- name: by_numbers
--- These jobs, by number, in the order of the numbers given.
-SELECT n, {columns}, payload, original
-FROM unnest(%b::int8[]) WITH ORDINALITY AS wanted (n, place)
-JOIN {schema}.jobs USING (n) JOIN {schema}.payloads USING (n)
-ORDER BY place
 
 -- name: attempts
 -- The history of a job, oldest first.
@@ -50,28 +41,28 @@ SELECT {schema}.add_job(
 
 -- name: add_new
 -- The same for many; counts those that were written.
-WITH given AS (
-    SELECT * FROM unnest(
+WITH given AS MATERIALIZED (
+    SELECT nextval('{schema}.jobs_n_seq') AS n, g.* FROM unnest(
         %b::text[], %b::text[], %b::text[], %b::text[], %b::float8[], %b::float8[], %b::int8[],
         %b::int8[], %b::text[], %b::text[], %b::text[]
     ) AS g (id, lane, handler, key, created, due, max_attempts, ceiling, tags, release, payload)
     WHERE NOT EXISTS (SELECT FROM {schema}.redrive_migrations WHERE version > %s)
 ), made AS (
     INSERT INTO {schema}.jobs (
-        id, lane, handler, key, created, updated, due, since, at, max_attempts, ceiling, tags,
+        n, id, lane, handler, key, created, updated, due, since, at, max_attempts, ceiling, tags,
         release
     )
-    SELECT id, lane, handler, key, created, created, due, due, due, max_attempts, ceiling, tags,
+    SELECT n, id, lane, handler, key, created, created, due, due, due, max_attempts, ceiling, tags,
         release
     FROM given
-    ON CONFLICT DO NOTHING
-    RETURNING n, id
+), waiting AS (
+    INSERT INTO {schema}.ready (n, at, suspect, lane, handler, category)
+    SELECT n, due, 0, lane, handler, '' FROM given
 )
-INSERT INTO {schema}.payloads (n, payload)
-SELECT made.n, given.payload FROM made JOIN given ON given.id = made.id
+INSERT INTO {schema}.payloads (n, payload) SELECT n, payload FROM given
 
 -- name: add_whole
--- New jobs with everything about them; gives the ids of those that were written.
+-- New jobs with everything about them; gives the ids of those that were written. None is running.
 WITH given AS (
     SELECT * FROM unnest(
         %b::text[], %b::text[], %b::int2[], %b::text[], %b::text[], %b::text[], %b::float8[],
@@ -82,13 +73,24 @@ WITH given AS (
         %b::text[], %b::text[]
     ) AS g ({columns}, payload, original)
 ), made AS (
-    INSERT INTO {schema}.jobs ({columns})
-    SELECT {columns} FROM given
+    INSERT INTO {schema}.jobs (
+        id, state, lane, handler, category, at, key, reason, detail, created, due, since, updated,
+        finished, first_failed, attempts, spent, crashes, redrives, max_attempts, ceiling, failure,
+        lease, tags, release, cause, run, resolution, edits, folded, origin
+    )
+    SELECT id, state, lane, handler, category, at, key, reason, detail, created, due, since, updated,
+        finished, first_failed, attempts, spent, crashes, redrives, max_attempts, ceiling, failure,
+        lease, tags, release, cause, run, resolution, edits, folded, origin
+    FROM given
     ON CONFLICT DO NOTHING
     RETURNING n, id
+), waiting AS (
+    INSERT INTO {schema}.ready (n, at, suspect, lane, handler, category)
+    SELECT made.n, at, suspect, lane, handler, category FROM made JOIN given USING (id)
+    WHERE state = 'pending'
 ), paid AS (
     INSERT INTO {schema}.payloads (n, payload, original)
-    SELECT made.n, given.payload, given.original FROM made JOIN given ON given.id = made.id
+    SELECT made.n, given.payload, given.original FROM made JOIN given USING (id)
 )
 SELECT id FROM made
 
@@ -105,119 +107,146 @@ INSERT INTO {schema}.attempts (n, ordinal, record)
 SELECT * FROM unnest(%b::int8[], %b::int8[], %b::text[])
 
 -- name: kinds
--- The lanes, handlers and categories of one state with their earliest time: one seek each, however
--- many jobs there are, because each step jumps over the rest of its kind.
+-- The lanes, handlers and categories of one state, in which jobs have ended, with their earliest time:
+-- one seek each, however many jobs there are, because each step jumps over the rest of its kind.
 WITH RECURSIVE asked (state, suspect) AS (
     SELECT %s::text COLLATE "C", %s::smallint
 ), kind AS (
     (
-        SELECT jobs.state, jobs.suspect, lane, handler, category, at
-        FROM asked JOIN {schema}.jobs USING (state, suspect)
+        SELECT jobs.state, lane, handler, category, at
+        FROM asked JOIN {schema}.jobs USING (state)
+        WHERE jobs.state <> 'pending'
         ORDER BY lane, handler, category, at LIMIT 1
     )
     UNION ALL
     SELECT following.*
     FROM kind CROSS JOIN LATERAL (
-        SELECT state, suspect, lane, handler, category, at FROM {schema}.jobs AS j
-        WHERE j.state = kind.state AND j.suspect = kind.suspect
+        SELECT state, lane, handler, category, at FROM {schema}.jobs AS j
+        WHERE j.state = kind.state AND j.state <> 'pending'
             AND (j.lane, j.handler, j.category) > (kind.lane, kind.handler, kind.category)
         ORDER BY lane, handler, category, at LIMIT 1
     ) AS following
 )
 SELECT lane, handler, category, at FROM kind
 
--- name: due
--- Lock the pending jobs that are due first: how many came into question, and the numbers of those.
-SELECT candidates, numbers FROM {schema}.due_jobs(
-    %s::smallint, %s::float8, %b::text[], %b::text[], %s::bool, %b::text[], %s::int, %s::int
+-- name: claim
+-- Lease the pending jobs that are due first, of all or of some; see the function.
+SELECT n, {columns}, payload, original FROM {schema}.claim_jobs(
+    %s::int, %s::smallint, %b::text[], %b::text[], %b::text[], %s::bool, %s::bool, %s::int, %s::text,
+    %s::float8, %s::text, %s::float8
 )
 
--- name: due_of
--- The same among some jobs only.
-SELECT n FROM {schema}.jobs
-WHERE id = ANY(%b::text[]) AND state || '' = 'pending' AND suspect + 0 = %s AND at + 0 <= %s
-    AND handler = ANY(%b::text[]) AND lane <> ALL(%b::text[])
-    AND (%s::bool OR lane = ANY(%b::text[]))
-ORDER BY at, n LIMIT %s
-FOR UPDATE SKIP LOCKED
+-- name: claimed_by
+-- What a call of that claimed, if it did: its transaction is waited for.
+SELECT n, {columns}, payload, original
+FROM {schema}.whole WHERE n IN (SELECT n FROM {schema}.leases WHERE claim = %s)
+ORDER BY at, n
 
--- name: claim
--- Lease pending jobs.
-UPDATE {schema}.jobs
-SET state = 'running', suspect = 0, attempts = attempts + 1, lease = lease + 1, holder = %s,
-    lease_end = %s, boot = %s, updated = %s
-WHERE n = ANY (%b::int8[])
+-- name: alone_claim
+-- Wait for such a call to end.
+SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))
+
+-- name: finish
+-- End claims that went well, and alike: the numbers of those whose fence stood, and when. See the
+-- function.
+SELECT * FROM {schema}.finish_jobs(
+    %s::int, %b::int8[], %b::text[], %s::int8, %s::text, %s::float8, %s::text, %s::text, %s::text,
+    %s::int8, %s::float8
+)
+
+-- name: recorded
+-- Which of these jobs keep exactly these records.
+SELECT n FROM unnest(%b::int8[], %b::text[]) AS given (n, record)
+JOIN {schema}.attempts USING (n, record) WHERE ordinal = %s
+
+-- name: unclaim
+-- Undo claims: the jobs wait as before.
+WITH gone AS (DELETE FROM {schema}.leases WHERE n = ANY(%b::int8[]) RETURNING n)
+INSERT INTO {schema}.ready (n, at, suspect, lane, handler, category)
+SELECT n, at, (crashes > 0)::int, lane, handler, category FROM gone JOIN {schema}.jobs USING (n)
 
 -- name: held
--- The fences of those of these jobs that are running, locked until they are written; `|| ''` as above.
-SELECT id, n, lease, holder FROM {schema}.jobs
-WHERE id = ANY(%b::text[]) AND state || '' = 'running'
-ORDER BY id FOR UPDATE
+-- The fences of those of these jobs that are running, locked until they are written.
+SELECT id, n, l.lease, l.holder FROM {schema}.jobs AS j JOIN {schema}.leases AS l USING (n)
+WHERE id = ANY(%b::text[])
+ORDER BY n FOR UPDATE OF l
 
 -- name: renew
 -- Lengthen leases.
-UPDATE {schema}.jobs
+UPDATE {schema}.leases
 SET lease_end = new.lease_end, boot = new.boot
 FROM unnest(%b::float8[], %b::text[], %b::int8[]) AS new (lease_end, boot, n)
-WHERE jobs.n = new.n
+WHERE leases.n = new.n
 
 -- name: ended
--- Running jobs whose lease is over: measured by another clock, or past its end.
-{whole}
-WHERE state = 'running' AND suspect = 0
-    AND (boot IS DISTINCT FROM %s::text OR lease_end IS NULL OR lease_end <= %s)
-LIMIT %s
-FOR UPDATE SKIP LOCKED
+-- Running jobs whose lease is over, locked; see the function.
+SELECT n, {columns}, payload, original
+FROM {schema}.lost_jobs(NULL, %s::text, %s::float8, NULL, %s::int)
 
 -- name: ended_of
 -- The same for some handlers.
-{whole}
-WHERE state = 'running' AND suspect = 0
-    AND (boot IS DISTINCT FROM %s::text OR lease_end IS NULL OR lease_end <= %s)
-    AND handler = ANY(%b::text[])
-LIMIT %s
-FOR UPDATE SKIP LOCKED
+SELECT n, {columns}, payload, original
+FROM {schema}.lost_jobs(NULL, %s::text, %s::float8, %b::text[], %s::int)
 
 -- name: held_by
 -- The running jobs of one holder.
-{whole} WHERE state = 'running' AND suspect = 0 AND holder = %s LIMIT %s FOR UPDATE SKIP LOCKED
+SELECT n, {columns}, payload, original
+FROM {schema}.lost_jobs(%s::text, NULL, 0, NULL, %s::int)
 
 -- name: seize
 -- Take running jobs over.
-UPDATE {schema}.jobs
+UPDATE {schema}.leases
 SET lease = new.lease, holder = new.holder, lease_end = new.lease_end, boot = new.boot
 FROM unnest(%b::int8[], %b::text[], %b::float8[], %b::text[], %b::int8[])
     AS new (lease, holder, lease_end, boot, n)
-WHERE jobs.n = new.n
+WHERE leases.n = new.n
 
 -- name: complete
 -- End claims that went well, and alike.
-UPDATE {schema}.jobs
-SET state = 'completed', category = %s, at = %s, reason = %s, detail = %s, ceiling = %s,
-    finished = %s, updated = %s, folded = %s, holder = NULL, lease_end = NULL, boot = NULL
-WHERE n = ANY (%b::int8[])
+WITH how (category, at, reason, detail, ceiling, finished, updated, folded) AS (
+    SELECT %s::text, %s::float8, %s::text, %s::text, %s::int8, %s::float8, %s::float8, %s::int4
+), gone AS (
+    DELETE FROM {schema}.leases WHERE n = ANY (%b::int8[]) RETURNING n, lease
+)
+UPDATE {schema}.jobs AS j
+SET state = 'completed', category = how.category, at = how.at, reason = how.reason,
+    detail = how.detail, ceiling = how.ceiling, finished = how.finished, updated = how.updated,
+    folded = how.folded, attempts = j.attempts + 1, lease = gone.lease
+FROM gone CROSS JOIN how
+WHERE j.n = gone.n
 
 -- name: rewrite
--- Write everything that a transition may change.
-UPDATE {schema}.jobs
-SET state = new.state, suspect = new.suspect, category = new.category, at = new.at,
-    reason = new.reason, detail = new.detail, due = new.due, since = new.since,
-    updated = new.updated, finished = new.finished, first_failed = new.first_failed,
-    attempts = new.attempts, spent = new.spent, crashes = new.crashes, redrives = new.redrives,
-    ceiling = new.ceiling, failure = new.failure, lease = new.lease, holder = new.holder,
-    lease_end = new.lease_end, boot = new.boot, cause = new.cause, run = new.run,
-    resolution = new.resolution, edits = new.edits, folded = new.folded
-FROM unnest(
-    %b::text[], %b::int2[], %b::text[], %b::float8[], %b::text[], %b::text[], %b::float8[],
-    %b::float8[], %b::float8[], %b::float8[], %b::float8[], %b::int4[], %b::text[], %b::int4[],
-    %b::int4[], %b::int8[], %b::text[], %b::int8[], %b::text[], %b::float8[], %b::text[],
-    %b::int8[], %b::int8[], %b::text[], %b::int4[], %b::int4[], %b::int8[]
-) AS new (
-    state, suspect, category, at, reason, detail, due, since, updated, finished, first_failed,
-    attempts, spent, crashes, redrives, ceiling, failure, lease, holder, lease_end, boot, cause,
-    run, resolution, edits, folded, n
+-- Write everything that a transition may change, and where the jobs stand after it.
+WITH new AS MATERIALIZED (
+    SELECT * FROM unnest(
+        %b::text[], %b::int2[], %b::text[], %b::float8[], %b::text[], %b::text[], %b::float8[],
+        %b::float8[], %b::float8[], %b::float8[], %b::float8[], %b::int4[], %b::text[], %b::int4[],
+        %b::int4[], %b::int8[], %b::text[], %b::int8[], %b::text[], %b::float8[], %b::text[],
+        %b::int8[], %b::int8[], %b::text[], %b::int4[], %b::int4[], %b::int8[]
+    ) AS new (
+        state, suspect, category, at, reason, detail, due, since, updated, finished, first_failed,
+        attempts, spent, crashes, redrives, ceiling, failure, lease, holder, lease_end, boot, cause,
+        run, resolution, edits, folded, n
+    )
+), ended AS (
+    DELETE FROM {schema}.leases USING new WHERE leases.n = new.n
+), started AS (
+    DELETE FROM {schema}.ready AS r USING new JOIN {schema}.jobs AS j USING (n)
+    WHERE r.suspect = (j.crashes > 0)::int AND r.lane = j.lane AND r.handler = j.handler
+        AND r.category = j.category AND r.at = j.at AND r.n = j.n
+), written AS (
+    UPDATE {schema}.jobs
+    SET state = new.state, category = new.category, at = new.at, reason = new.reason,
+        detail = new.detail, due = new.due, since = new.since, updated = new.updated,
+        finished = new.finished, first_failed = new.first_failed, attempts = new.attempts,
+        spent = new.spent, crashes = new.crashes, redrives = new.redrives, ceiling = new.ceiling,
+        failure = new.failure, lease = new.lease, cause = new.cause, run = new.run,
+        resolution = new.resolution, edits = new.edits, folded = new.folded
+    FROM new WHERE jobs.n = new.n
+    RETURNING jobs.n, jobs.state, jobs.at, suspect, jobs.lane, jobs.handler, jobs.category
 )
-WHERE jobs.n = new.n
+INSERT INTO {schema}.ready (n, at, suspect, lane, handler, category)
+SELECT n, at, suspect, lane, handler, category FROM written WHERE state = 'pending'
 
 -- name: enlist
 -- Make jobs part of a run, or of none.
@@ -246,7 +275,7 @@ WHERE a.n = gone.n AND a.ordinal = gone.ordinal
 -- name: over
 -- Jobs of one kind that finished before a time, locked; what somebody else works on can wait.
 SELECT n FROM {schema}.jobs
-WHERE state = %s AND suspect = 0 AND lane = %s AND handler = %s AND category = %s AND at < %s
+WHERE state = %s AND state <> 'pending' AND lane = %s AND handler = %s AND category = %s AND at < %s
     AND finished IS NOT NULL
 ORDER BY at LIMIT %s
 FOR UPDATE SKIP LOCKED

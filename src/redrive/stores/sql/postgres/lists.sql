@@ -1,17 +1,51 @@
--- name: count_kind
--- How many jobs of one kind there are.
-SELECT count(*) FROM {schema}.jobs
-WHERE state = %s AND suspect = %s AND lane = %s AND handler = %s AND category = %s
+-- name: counts
+-- How many jobs of each state, lane and category there are, and the earliest time of each. What has
+-- ended is counted kind by kind, along the index: each step jumps over the rest of its kind.
+WITH RECURSIVE kind AS (
+    (
+        SELECT state, lane, handler, category FROM {schema}.jobs WHERE state <> 'pending'
+        ORDER BY state, lane, handler, category LIMIT 1
+    )
+    UNION ALL
+    SELECT following.*
+    FROM kind CROSS JOIN LATERAL (
+        SELECT j.state, j.lane, j.handler, j.category FROM {schema}.jobs AS j
+        WHERE j.state <> 'pending' AND (j.state, j.lane, j.handler, j.category)
+            > (kind.state, kind.lane, kind.handler, kind.category)
+        ORDER BY j.state, j.lane, j.handler, j.category LIMIT 1
+    ) AS following
+), tally AS (
+    SELECT kind.state, kind.lane, kind.category, counted.*
+    FROM kind CROSS JOIN LATERAL (
+        SELECT count(*) AS jobs, min(at) AS at FROM {schema}.jobs AS j
+        WHERE j.state <> 'pending' AND j.state = kind.state AND j.lane = kind.lane
+            AND j.handler = kind.handler AND j.category = kind.category
+    ) AS counted
+)
+SELECT 'pending', lane, category, count(*), min(at) FROM {schema}.ready GROUP BY lane, category
+UNION ALL
+SELECT 'running', lane, category, count(*), min(at)
+FROM {schema}.leases AS l CROSS JOIN LATERAL (
+    SELECT lane, category, at FROM {schema}.jobs AS j WHERE j.n = l.n LIMIT 1
+) AS job
+GROUP BY lane, category
+UNION ALL
+SELECT state, lane, category, sum(jobs)::int8, min(at) FROM tally GROUP BY state, lane, category
 
 -- name: few
--- How many jobs are in these states, counted no further than a limit.
-SELECT count(*) FROM (
-    SELECT 1 FROM {schema}.jobs WHERE state = ANY(%b::text[]) LIMIT %s
+-- How many jobs are in these states, counted no further than a limit in each.
+SELECT count(*)
+FROM (SELECT %b::text[] AS states, %s::int AS most) AS asked CROSS JOIN LATERAL (
+    (SELECT FROM {schema}.ready WHERE 'pending' = ANY(states) LIMIT most)
+    UNION ALL
+    (SELECT FROM {schema}.leases WHERE 'running' = ANY(states) LIMIT most)
+    UNION ALL
+    (SELECT FROM {schema}.jobs WHERE state = ANY(states) AND state <> 'pending' LIMIT most)
 ) AS several
 
 -- name: list
 -- The beginning of a list; the planner sees by itself which index is best.
-SELECT n, {columns}, payload, original FROM {schema}.jobs JOIN {schema}.payloads USING (n)
+{whole}
 
 -- name: list_by_id
 -- The same in the order of ids, where most jobs will do.
@@ -20,21 +54,24 @@ SELECT n, {columns}, payload, original FROM {schema}.jobs JOIN {schema}.payloads
 -- name: list_by_kind
 -- The same for few jobs of some states: fetched and sorted. The planner would rather go along the ids
 -- until it has a page, which is long if all of them are old; it cannot, where the id is an expression.
-SELECT n, id || '' AS id, {columns_after_id}, payload, original
-FROM {schema}.jobs JOIN {schema}.payloads USING (n)
+SELECT n, id || '' AS id, {columns_after_id}, payload, original FROM {schema}.whole
 
 -- name: list_dead_by_change
--- The same for dead jobs as they changed.
-{list}
+-- The same for dead jobs as they changed; they have no lease, so their own row says all.
+SELECT n, id, state, 0::smallint, lane, handler, category, at, key, reason, detail, created, due, since,
+    updated, finished, first_failed, attempts, spent, crashes, redrives, max_attempts, ceiling, failure,
+    lease, NULL::text, NULL::float8, NULL::text, tags, release, cause, run, resolution, edits, folded,
+    origin, payload, original
+FROM {schema}.jobs JOIN {schema}.payloads USING (n)
 
 -- name: list_dead_by_cause
 -- The same for dead jobs of one cause.
-{list}
+{list_dead_by_change}
 
 -- name: tally
 -- The beginning of a count by cause.
 SELECT cause, handler, category, count(*), min(coalesce(first_failed, updated)), max(updated)
-FROM {schema}.jobs JOIN {schema}.payloads USING (n)
+FROM {schema}.whole
 
 -- name: tally_dead
 -- The same for dead jobs, along one index.
@@ -51,15 +88,20 @@ SELECT number, fingerprint, title FROM {schema}.causes WHERE number = ANY(%b::in
 
 -- name: run_states
 -- How many jobs are tagged so, by state.
-SELECT state, count(*) FROM {schema}.jobs WHERE run = %s GROUP BY state
+SELECT CASE WHEN l.lease IS NULL THEN state ELSE 'running' END, count(*)
+FROM {schema}.jobs LEFT JOIN {schema}.leases AS l USING (n)
+WHERE run = %s GROUP BY 1
 
 -- name: run_oldest
 -- The oldest of them in one state.
-SELECT id FROM {schema}.jobs WHERE run = %s AND state = %s ORDER BY id LIMIT %s
+SELECT id FROM {schema}.jobs AS j WHERE run = %s AND state = %s
+    AND NOT EXISTS (SELECT FROM {schema}.leases AS l WHERE l.n = j.n)
+ORDER BY id LIMIT %s
 
 -- name: run_failing
 -- How many of them failed in this life and wait for their next try.
-SELECT count(*) FROM {schema}.jobs WHERE run = %s AND state = 'pending' AND spent IS NOT NULL
+SELECT count(*) FROM {schema}.jobs AS j WHERE run = %s AND state = 'pending' AND spent IS NOT NULL
+    AND NOT EXISTS (SELECT FROM {schema}.leases AS l WHERE l.n = j.n)
 
 -- name: run_causes
 -- What the dead ones died of.
@@ -120,8 +162,16 @@ true
 state = 'dead'
 
 -- name: states
--- In one of these states.
-state = ANY(%b::text[])
+-- In one of these states, where the jobs of each are few.
+n IN (
+    SELECT few.n FROM (SELECT %b::text[] AS states) AS asked CROSS JOIN LATERAL (
+        SELECT n FROM {schema}.ready WHERE 'pending' = ANY(asked.states)
+        UNION ALL
+        SELECT n FROM {schema}.leases WHERE 'running' = ANY(asked.states)
+        UNION ALL
+        SELECT n FROM {schema}.jobs WHERE state = ANY(asked.states) AND state <> 'pending'
+    ) AS few
+)
 
 -- name: among_states
 -- The same, where something else says more.

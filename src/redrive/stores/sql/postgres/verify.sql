@@ -15,20 +15,35 @@ WHERE c.relnamespace = to_regnamespace('{schema}') AND c.relkind = 'r'
 SELECT extract(epoch FROM clock_timestamp() - min(xact_start))::float8 FROM pg_stat_activity
 WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
 
--- name: odd_lease
--- Jobs whose state and lease contradict each other.
-SELECT id FROM {schema}.jobs WHERE (state = 'running') <> (holder IS NOT NULL) LIMIT 20
+-- name: odd_place
+-- Jobs that are pending and neither wait nor run, or do both, or do either and are not pending.
+SELECT id FROM {schema}.jobs AS j
+WHERE (state = 'pending')::int <> (
+        SELECT count(*) FROM {schema}.ready AS r
+        WHERE r.suspect = (j.crashes > 0)::int AND r.lane = j.lane AND r.handler = j.handler
+            AND r.category = j.category AND r.at = j.at AND r.n = j.n
+    ) + (SELECT count(*) FROM {schema}.leases AS l WHERE l.n = j.n)
+LIMIT 20
+
+-- name: stray_place
+-- What waits or runs without a job, or is not where its job would have it.
+SELECT r.n FROM {schema}.ready AS r LEFT JOIN {schema}.jobs AS j USING (n)
+WHERE j.id IS NULL OR j.state <> 'pending'
+    OR (r.suspect, r.lane, r.handler, r.category, r.at)
+        <> ((j.crashes > 0)::int, j.lane, j.handler, j.category, j.at)
+UNION ALL
+SELECT l.n FROM {schema}.leases AS l LEFT JOIN {schema}.jobs AS j USING (n)
+WHERE j.id IS NULL OR j.state <> 'pending'
+LIMIT 20
 
 -- name: odd_end
 -- Jobs whose state and finished time contradict each other.
-SELECT id FROM {schema}.jobs
-WHERE (state IN ('pending', 'running')) <> (finished IS NULL) LIMIT 20
+SELECT id FROM {schema}.jobs WHERE (state = 'pending') <> (finished IS NULL) LIMIT 20
 
 -- name: odd_sort
 -- Jobs whose sorting columns do not follow from the others.
 SELECT id FROM {schema}.jobs
-WHERE at <> CASE WHEN state IN ('pending', 'running') THEN due ELSE coalesce(finished, updated) END
-    OR suspect <> (state = 'pending' AND crashes > 0)::int
+WHERE at <> CASE WHEN state = 'pending' THEN due ELSE coalesce(finished, updated) END
 LIMIT 20
 
 -- name: no_payload

@@ -36,9 +36,11 @@ BEGIN
     WHERE id = OLD.job_id AND state = 'dead';
     IF NOT FOUND THEN
         RAISE NOTICE 'job % is % and stays as it is; only a dead letter is driven again', OLD.job_id,
-            coalesce((SELECT state FROM {schema}.jobs WHERE id = OLD.job_id), 'gone');
+            coalesce((SELECT state FROM {schema}.whole WHERE id = OLD.job_id), 'gone');
         RETURN NULL;
     END IF;
+    INSERT INTO {schema}.ready (n, at, suspect, lane, handler, category)
+    SELECT n, at, 0, lane, handler, category FROM {schema}.jobs WHERE id = OLD.job_id;
     INSERT INTO {schema}.acts (at, actor, verb, target, reason, done, skipped)
     VALUES (moment, current_user, 'retry', OLD.job_id, 'UPDATE ' || TG_TABLE_NAME, 1, 0);
     PERFORM pg_notify({channel}, '');
@@ -49,7 +51,7 @@ $$;
 
 CREATE OR REPLACE VIEW {schema}.{view} AS
 SELECT j.id AS job_id,
-    p.payload::json ->> 'article_id' AS article_id,
+    j.payload::json ->> 'article_id' AS article_id,
     CASE j.state
         WHEN 'dead' THEN 'dead_letter'
         WHEN 'resolved' THEN 'completed'
@@ -70,7 +72,7 @@ SELECT j.id AS job_id,
         )
     END AS started_at,
     to_timestamp(j.finished) AS completed_at
-FROM {schema}.jobs AS j JOIN {schema}.payloads AS p USING (n)
+FROM {schema}.whole AS j
 WHERE j.handler = {handler};
 
 DROP TRIGGER IF EXISTS change_queue ON {schema}.{view};

@@ -1,0 +1,173 @@
+"""Claiming jobs, and ending those that went well: each in one statement that is its own transaction.
+
+These two are what a worker does all day, so each is one function of the schema and one round trip. If
+the connection breaks before the answer is there, nobody knows whether the statement took effect. A
+claim has a name for that, by which it is asked after; and an end leaves the record of its attempt.
+
+A claimed job carries the number of its row, so that its end need not look for it. With the time of
+the claim the fence stays one even where a restored backup gives the number to another job.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterator, Sequence
+
+from redrive._evolve import BLANK, job_of
+from redrive._transitions import KEEP_FIRST, KEEP_LAST, claimed, ended
+from redrive.job import Claim, Completed, Job, Settlement
+from redrive.stores._codec import attempt_to_json
+from redrive.stores.postgres.database import Database
+from redrive.stores.postgres.tx import PostgresTx
+from redrive.stores.sql.rows import readable
+from redrive.stores.sql.tx import Row
+
+_ROW, _PLACE = "_row", "_file"
+"""What a job carries beside its fields: its number, and in whose tables."""
+_KEPT = KEEP_FIRST + KEEP_LAST
+_FIRST = (None, None, 1, None, 0, 0), (None, None, None, 0, 0, None, None)
+"""From `finished` to `redrives`, and from `cause` to `origin` and to `original`: a first attempt's."""
+
+
+def claim(database: Database, limit: int, which: Row, lease: Row) -> list[Claim]:
+    """Lease up to so many jobs; what cannot be read waits on, and stops no other."""
+    sound: list[Claim] = []
+    odd: list[int] = []
+    while room := limit - len(sound):
+        rows = _claimed(database, room, which, lease)
+        jobs = list(_jobs(rows, database.address.url))
+        sound += map(Claim, jobs)
+        if len(jobs) == len(rows):
+            break
+        odd += {row[0] for row in rows} - {job.__dict__[_ROW] for job in jobs}
+    if odd:
+        database.write(lambda tx: tx.run("unclaim", (odd,)), synced=True)
+    return sound
+
+
+def _claimed(database: Database, room: int, which: Row, lease: Row) -> list[Row]:
+    name = secrets.token_hex(8)
+    args = (database.queries.version, *which, room, *lease, name, database.stands_in())
+
+    def recall(tx: PostgresTx) -> list[Row] | None:
+        tx.run("alone_claim", (name,))
+        return tx.all("claimed_by", (name,)) or None
+
+    return database.once(lambda tx: tx.all("claim", args), recall)
+
+
+def which(
+    handlers: Collection[str],
+    lanes: Collection[str] | None,
+    only: Collection[str] | None,
+    *,
+    suspects: bool,
+    ignore_waits: bool,
+    past_pauses: bool,
+) -> Row:
+    """Give the statement's words for what may be claimed."""
+    return (
+        int(suspects),
+        list(handlers),
+        None if lanes is None else list(lanes),
+        None if only is None else list(only),
+        ignore_waits,
+        past_pauses,
+    )
+
+
+def _jobs(rows: Sequence[Row], place: str) -> Iterator[Job]:
+    """Give those jobs that can be read; first attempts, which most are, by a shorter way."""
+    if not rows:
+        return
+    alike = _alike(rows[0], place)
+    for row in rows:
+        if (row[15:21], row[30:36] + row[37:]) == _FIRST and row[23] is row[28] is row[9] is None:
+            yield _first(row, alike.copy())
+            continue
+        for number, job in readable([row]):
+            job.__dict__.update({_ROW: number, _PLACE: place})
+            yield job
+
+
+def _alike(row: Row, place: str) -> dict[str, object]:
+    """Give what first attempts of one claim have in common."""
+    lease = {"holder": row[25], "now": row[14], "lease_end": row[26], "boot": row[27]}
+    return {**claimed(BLANK, **lease).__dict__, _ROW: 0, _PLACE: place}
+
+
+def _first(row: Row, fields: dict[str, object]) -> Job:
+    fields[_ROW], fields["id"] = row[:2]
+    fields["lane"], fields["handler"] = row[4:6]
+    fields["key"] = row[8]
+    fields["detail"], fields["created"], fields["due"], fields["since"] = row[10:14]
+    fields["max_attempts"], fields["limit"] = row[21:23]
+    fields["lease"] = row[24]
+    fields["release"] = row[29]
+    fields["payload"] = row[36]
+    return job_of(fields)
+
+
+def is_plain(result: Settlement, place: str) -> bool:
+    """Whether it is a good end of a job that was claimed here, with room for its record."""
+    attempt, job = result.attempt, result.claim.job
+    return (
+        attempt is not None
+        and attempt.failure is None
+        and type(result.verdict) is Completed
+        and attempt.ordinal == job.lease <= _KEPT
+        and job.__dict__.get(_PLACE) == place
+    )
+
+
+def finish(database: Database, results: Sequence[Settlement]) -> list[Job | None]:
+    """End claims that went well, each given once; None for those whose fence has fallen."""
+    alike: dict[Row, list[Settlement]] = {}
+    for result in results:
+        alike.setdefault(_how(result), []).append(result)
+    took: dict[int, float] = {}
+    for how, some in alike.items():
+        took |= _finish(database, how, some)
+    return [_ended(result, took.get(result.claim.job.__dict__[_ROW])) for result in results]
+
+
+def _how(result: Settlement) -> Row:
+    """Give what an end writes, but for the record, and its fence; most of a batch have it in common."""
+    job, verdict = result.claim.job, result.verdict
+    assert isinstance(verdict, Completed)  # noqa: S101 - see `is_plain`
+    return (
+        job.lease,
+        job.holder,
+        job.updated,
+        job.failure.category._value_ if job.failure else "",
+        verdict.reason._value_,
+        verdict.detail,
+        result.limit or job.limit,
+    )
+
+
+def _finish(database: Database, how: Row, results: list[Settlement]) -> dict[int, float]:
+    """End those whose fence stands; gives when, by number."""
+    numbers = [result.claim.job.__dict__[_ROW] for result in results]
+    records = [attempt_to_json(result.attempt) for result in results if result.attempt]
+    args = (database.queries.version, numbers, records, *how, database.stands_in())
+
+    def finish(tx: PostgresTx) -> dict[int, float]:
+        return dict(tx.all("finish", args))
+
+    def again(tx: PostgresTx) -> dict[int, float]:
+        """Do it once more, then look: what is refused, but has left its record, was done before."""
+        took = finish(tx)
+        done = tx.all("recorded", (numbers, records, how[0]))
+        return dict.fromkeys((number for (number,) in done), tx.now()) | took
+
+    return database.once(finish, again)
+
+
+def _ended(result: Settlement, moment: float | None) -> Job | None:
+    """Give the job as it is then."""
+    if moment is None:
+        return None
+    job = result.claim.job
+    changes = ended(job, result.verdict, now=moment, limit=result.limit)
+    return job_of(job.__dict__ | changes)

@@ -105,6 +105,15 @@ def test_good_ends_and_others_in_one_batch(store: SqliteStore) -> None:
     assert [len(history(store, one)) for one in "abcd"] == [1, 1, 0, 1]
 
 
+def test_every_attempt_of_a_large_batch_is_kept(store: SqliteStore) -> None:
+    add(store, *(make_job(f"{n:03d}") for n in range(83)))
+    claims = claim(store)
+    ends = [make_settlement(one, DONE) for one in claims if one.job.id != "040"]
+    assert None not in store.settle(ends[::-1])
+    assert [history(store, one.claim.job.id) for one in ends] == [(one.attempt,) for one in ends]
+    assert (get(store, "040").state, history(store, "040")) == (State.RUNNING, ())
+
+
 def test_of_two_ends_of_one_claim_the_first_counts(store: SqliteStore) -> None:
     add(store, make_job("a"), make_job("b"))
     a, b = claim(store)

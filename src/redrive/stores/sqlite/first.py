@@ -29,6 +29,10 @@ _OF_ONE_KIND = 11
 """How many columns `as_submitted` has; lane and handler may follow."""
 
 
+_AT_ONCE = 75
+"""How many values `insert_attempts` takes: three a row."""
+
+
 class Due(NamedTuple):
     """What is due, as if it waited for its first attempt: rows of `as_submitted`."""
 
@@ -129,7 +133,8 @@ class _GoodEnds:
         self._name = name
         self._now = now
         self._alike: dict[Row, tuple[dict[str, object], list[int]]] = {}
-        self._attempts: list[Row] = []
+        self._attempts: list[int | str] = []
+        """The columns of one row after those of the other."""
         self._how: Row = ()
         """How the last one ended; its `_changes` and the `_numbers` of those alike go with it."""
 
@@ -154,7 +159,7 @@ class _GoodEnds:
             self._how, (self._changes, self._numbers) = how, self._alike[how]
         number = fields[_ROW]
         self._numbers.append(number)
-        self._attempts.append((number, attempt.ordinal, attempt_to_json(attempt)))
+        self._attempts += number, attempt.ordinal, attempt_to_json(attempt)
         return job_of(fields | self._changes)
 
     def write(self, tx: SqliteTx) -> None:
@@ -166,4 +171,7 @@ class _GoodEnds:
             args = (self._now, reason, detail, limit, *fence, *(which or [tx.array(numbers)]))
             if not tx.changed(name, args, len(numbers)):
                 raise Fallen
-        tx.many("insert_attempt", self._attempts)
+        rows, whole = self._attempts, len(self._attempts) // _AT_ONCE * _AT_ONCE
+        for place in range(0, whole, _AT_ONCE):
+            tx.run("insert_attempts", rows[place : place + _AT_ONCE])
+        tx.many("insert_attempt", [rows[one : one + 3] for one in range(whole, len(rows), 3)])

@@ -93,6 +93,15 @@ INSERT INTO payloads (n, payload, original) VALUES (?, ?, ?)
 -- One ended execution.
 INSERT INTO attempts (n, ordinal, record) VALUES (?, ?, ?)
 
+-- name: insert_attempts
+-- Twenty-five of them: to begin a statement takes as long as to write a row.
+INSERT INTO attempts (n, ordinal, record) VALUES
+    (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?),
+    (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?),
+    (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?),
+    (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?),
+    (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?)
+
 -- name: kinds
 -- The lanes, handlers and categories of one state with their earliest time: three seeks each,
 -- however many jobs there are, because each step jumps over the rest of its kind. The plus before a

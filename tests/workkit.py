@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from redrive import Policy, Redrive, State, constant
@@ -17,9 +18,18 @@ def url_of(kind: str, directory: Path) -> str:
     """Give the address of a fresh store."""
     return {
         "memory": "memory:",
+        "beside": "memory:",
         "jsonl": f"jsonl:{directory / 'jobs.jsonl'}",
         "sqlite": str(directory / "jobs.db"),
     }[kind]
+
+
+@contextmanager
+def app_on(kind: str, directory: Path) -> Iterator[Redrive]:
+    """Give an app on a fresh store; of the kind "beside" it is settled like a server."""
+    with Redrive(url_of(kind, directory), policy=QUICK, lease=LEASE) as app:
+        app.store.is_server = kind == "beside"
+        yield app
 
 
 def until(condition: Callable[[], object], seconds: float = 20.0) -> None:

@@ -13,13 +13,13 @@ import pytest
 from crewkit import app_of, crew, fill
 from redrive import Redrive, StoreBusy, current
 from redrive.worker import begun, hands
-from workkit import LEASE, QUICK, Log, all_done, number, until, url_of
+from workkit import LEASE, Log, all_done, app_on, number, until, url_of
 
 
-@pytest.fixture(params=["memory", "jsonl", "sqlite"])
+@pytest.fixture(params=["memory", "beside", "jsonl", "sqlite"])
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Redrive]:
     """An app on each store of one host."""
-    with Redrive(url_of(request.param, tmp_path), policy=QUICK, lease=LEASE) as made:
+    with app_on(request.param, tmp_path) as made:
         yield made
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from redrive import Event, GiveUp, Policy, Redrive, RetryLater, Skip, constant, current
-from workkit import LEASE, QUICK, Log, all_done, number, until, url_of
+from workkit import LEASE, Log, all_done, app_on, number, until
 
 
-@pytest.fixture(params=["memory", "jsonl", "sqlite"])
+@pytest.fixture(params=["memory", "beside", "jsonl", "sqlite"])
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Redrive]:
     """An app on each store of one host."""
-    with Redrive(url_of(request.param, tmp_path), policy=QUICK, lease=LEASE) as made:
+    with app_on(request.param, tmp_path) as made:
         yield made
 
 

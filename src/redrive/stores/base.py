@@ -168,6 +168,8 @@ class Store(ABC):
     url: str
     """How to open it again, without secrets."""
     durability: Durability
+    is_server = False
+    """Whether somebody else does the work while whoever asks waits."""
 
     @abstractmethod
     def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:

@@ -35,7 +35,8 @@ class Pace:
         ahead = self.ahead
         if waiting > ahead // 2:
             return 0
-        return min(self._batch, self._concurrency + ahead - busy)
+        room = min(self._batch, self._concurrency + ahead - busy)
+        return 0 if room < self._batch // 2 and waiting > self._concurrency else room
 
     def count(self, ended: int) -> None:
         """Take note of jobs that ended."""
@@ -46,5 +47,5 @@ class Pace:
             return
         rate = self._counted / passed if passed < _STALE else 0.0
         # Twice the batch: when half of it is begun there is room for a whole one.
-        self._ahead = min(2 * self._batch, int(rate * _AHEAD))
+        self._ahead = min(4 * self._batch, int(rate * _AHEAD))
         self._counted, self._since = 0, now

@@ -177,11 +177,19 @@ class Site:
             jobs = self.store.settle(settlements)
         except StoreError:
             raise
-        except Exception:
-            log.exception("settling a batch failed; settling one by one")
-            for one in settlements:
-                self._settle_alone(one)
+        except Exception as error:  # noqa: BLE001 - told with the first of them
+            self.settle_each(settlements, error)
             return
+        self.told_all(jobs, settlements)
+
+    def settle_each(self, settlements: Sequence[Settlement], fault: Exception) -> None:
+        """Make verdicts true one by one, after an error that may be the fault of only one."""
+        log.error("settling a batch failed; settling one by one", exc_info=fault)
+        for one in settlements:
+            self._settle_alone(one)
+
+    def told_all(self, jobs: Sequence[Job | None], settlements: Sequence[Settlement]) -> None:
+        """Tell everybody of many verdicts, with what the store answered."""
         self.counters.count_all(jobs, settlements)
         is_heard = self.bus.has_listeners
         for job, settlement in zip(jobs, settlements, strict=True):

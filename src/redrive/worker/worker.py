@@ -12,18 +12,22 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Self, Unpack
 
 from redrive import _ids
 from redrive._log import log
 from redrive.errors import StoreError
 from redrive.events import Teller
+from redrive.job import Settlement
 from redrive.policy import Policy
 from redrive.worker import begun, chronicle, presence, runs
+from redrive.worker.duties import Aside, Duty
 from redrive.worker.hands import Hands
 from redrive.worker.leases import Task
 from redrive.worker.pace import Pace
 from redrive.worker.rest import Rest
+from redrive.worker.settler import Batch, Settler
 from redrive.worker.site import Site, Watcher, Which
 
 _LINGER = 0.005
@@ -64,51 +68,6 @@ class Plan:
     """Whether somebody starts another process when this one asks for it."""
 
 
-class Duty:
-    """Something to be done every so often."""
-
-    def __init__(self, every: float, work: Callable[[], object]) -> None:
-        self._every = every
-        self._work = work
-        self._next = 0.0
-
-    def tick(self, now: float) -> None:
-        """Do it if it is time."""
-        if now >= self._next:
-            self._next = now + self._every
-            self._work()
-
-    def join(self, timeout: float) -> None:
-        """Wait for it to be done; here it always is."""
-
-
-class Aside(Duty):
-    """A duty that may take long, or calls code of the user's: it has a thread of its own."""
-
-    _thread: threading.Thread | None = None
-
-    def tick(self, now: float) -> None:
-        """Start it if it is time and it is not being done."""
-        if now < self._next or (self._thread is not None and self._thread.is_alive()):
-            return
-        self._next = now + self._every
-        self._thread = threading.Thread(target=self._do, name="redrive-duty", daemon=True)
-        self._thread.start()
-
-    def _do(self) -> None:
-        try:
-            self._work()
-        except StoreError as error:
-            log.warning("the store cannot be used now, trying again: %s", error)
-        except BaseException:
-            log.exception("a duty of the worker failed; trying again")
-
-    def join(self, timeout: float) -> None:
-        """Wait for it to be done."""
-        if self._thread is not None:
-            self._thread.join(timeout)
-
-
 class Worker:
     """Runs jobs until it is stopped: in a thread of its own inside `with`, or by `run()`."""
 
@@ -140,6 +99,7 @@ class Worker:
         self._hands = Hands(
             site, self._leases, concurrency=plan.concurrency, program=program, tell=self._result
         )
+        self._settler = Settler(site.store, self._rest.wake) if site.store.is_server else None
         self._busy = 0
         self._suspect: Task | None = None
         self._suspect_runs = False
@@ -225,6 +185,8 @@ class Worker:
                 duty.join(self._spare)
             self._try(self._leave)
         self._hands.close()
+        if self._settler is not None:
+            self._settler.close()
         if isinstance(self.site.bus, Teller):
             self.site.bus.close(_LAST_NEWS)
 
@@ -247,7 +209,7 @@ class Worker:
         self._hands.begin_lasts()
         self._claim()
         self._do_duties()
-        self._rest.until(self._patience(), unless=self._hands.ended.__len__)
+        self._rest.until(self._patience(), unless=self._may_settle)
 
     def _result(self) -> None:
         """Be told by whoever ran a task that its result waits."""
@@ -260,26 +222,59 @@ class Worker:
         longest = _PAUSES / 4 if self.site.pauses.is_releasing else self.plan.poll
         return min(longest, 0.05) if self._hands.has_limits else longest
 
+    def _may_settle(self) -> bool:
+        """Whether there is something to settle, or to learn of what was."""
+        if self._settler is not None and self._settler.is_busy:
+            return self._settler.is_ready
+        return bool(self._hands.ended)
+
     def _settle(self) -> None:
-        ended = self._hands.ended
-        while ended:
-            batch = [ended.popleft() for _ in range(min(len(ended), self.plan.batch))]
-            settlements = [settlement for _, settlement in batch if settlement is not None]
+        if self._settler is not None:
+            self._settle_beside(self._settler)
+            return
+        while self._hands.ended:
+            batch = self._ended()
+            settlements = _verdicts(batch)
             try:
                 self.site.settle_all(settlements)
             except StoreError:
-                ended.extendleft(reversed(batch))
+                self._hands.ended.extendleft(reversed(batch))
                 raise
-            self._rest.expect(settlements)
-            self._forget([task for task, _ in batch])
-            self._pace.count(len(batch))
+            self._forget(batch, settlements)
+
+    def _settle_beside(self, settler: Settler, wait: float = 0.0) -> None:
+        """Learn what became of one batch, and have the next one settled."""
+        if (ended := settler.taken(wait)) is not None:
+            batch, answer = ended
+            settlements = _verdicts(batch)
+            if isinstance(answer, StoreError):
+                self._hands.ended.extendleft(reversed(batch))
+                raise answer
+            if isinstance(answer, Exception):
+                self.site.settle_each(settlements, answer)
+            else:
+                self.site.told_all(answer, settlements)
+            self._forget(batch, settlements)
+        if self._hands.ended and not settler.is_busy:
+            settler.begin(self._ended(4))  # of one claim no more than a part may have ended
+
+    def _ended(self, batches: int = 1) -> Batch:
+        ended = self._hands.ended
+        return [ended.popleft() for _ in range(min(len(ended), batches * self.plan.batch))]
 
     def _settle_last(self) -> None:
         """Settle what ended at the last moment, also if the store has to be asked again."""
         until = time.monotonic() + self._spare
         self._try(self._settle)
-        while self._hands.ended and time.monotonic() < until:
-            self._try(self._settle)
+        while self._is_unsettled and (left := until - time.monotonic()) > 0:
+            if self._settler is None:
+                self._try(self._settle)
+            else:
+                self._try(partial(self._settle_beside, self._settler, left))
+
+    @property
+    def _is_unsettled(self) -> bool:
+        return bool(self._hands.ended) or (self._settler is not None and self._settler.is_busy)
 
     def _leave(self) -> None:
         presence.leave(self.site)
@@ -287,13 +282,17 @@ class Worker:
         self._chronicle.leave()
         if self._watcher:
             self._watcher.leave()
-        if not self._hands.ended:
+        if not self._is_unsettled:
             begun.leave(self.site.store, self.site.holder)
 
-    def _forget(self, tasks: list[Task]) -> None:
+    def _forget(self, batch: Batch, settlements: list[Settlement]) -> None:
+        """Let go of what is settled."""
+        tasks = [task for task, _ in batch]
+        self._rest.expect(settlements)
         self._leases.drop_all(tasks)
         self._hands.forget(tasks)
         self._busy -= len(tasks)
+        self._pace.count(len(tasks))
         if self._suspect in tasks:
             self._suspect, self._suspect_runs = None, False
             self._more_suspects = True
@@ -389,4 +388,8 @@ class Worker:
         self._settle()
         self._hands.give_up_late()
         if self._busy:
-            self._rest.until(0.05, unless=self._hands.ended.__len__)
+            self._rest.until(0.05, unless=self._may_settle)
+
+
+def _verdicts(batch: Batch) -> list[Settlement]:
+    return [settlement for _, settlement in batch if settlement is not None]

@@ -50,6 +50,7 @@ class PostgresStore(SqlStore):
     never does.
     """
 
+    is_server = True
     _claims_are_synced = True
 
     def __init__(

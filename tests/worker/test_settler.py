@@ -1,0 +1,106 @@
+"""Settling beside the steering thread: nothing is settled twice, lost, or left behind (J4, M7)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from redrive import Redrive, StoreBusy
+from redrive.job import Job, Settlement
+from workkit import Log, all_done, app_on, number, until
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[Redrive]:
+    with app_on("beside", tmp_path) as made:
+        yield made
+
+
+class Slow:
+    """Stands in the way of a store's settle."""
+
+    def __init__(self, app: Redrive, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.errors: list[Exception] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.threads = set[str]()
+        self.sizes: list[int] = []
+        self._settle = app.store.settle
+        monkeypatch.setattr(app.store, "settle", self)
+
+    def __call__(self, results: Sequence[Settlement]) -> list[Job | None]:
+        self.threads.add(threading.current_thread().name)
+        assert self.gate.wait(20)
+        if self.errors and len(results) > 1:
+            raise self.errors.pop()
+        self.sizes.append(len(results))
+        return self._settle(results)
+
+
+@pytest.fixture
+def slow(app: Redrive, monkeypatch: pytest.MonkeyPatch) -> Slow:
+    return Slow(app, monkeypatch)
+
+
+def fill(app: Redrive, jobs: int) -> Log:
+    log = Log()
+
+    @app.handler("n")
+    def n(number: int) -> None:
+        log.note(number)
+
+    for one in range(jobs):
+        n.submit(one)
+    return log
+
+
+def test_while_one_batch_is_settled_the_next_is_claimed_and_run(app: Redrive, slow: Slow) -> None:
+    log = fill(app, 2000)
+    with app.worker(concurrency=4, batch=10):
+        until(lambda: number(app, "completed") > 100)  # by now it claims ahead
+        slow.gate.clear()
+        settled = number(app, "completed")
+        until(lambda: len(log.seen) > settled + 25)
+        assert number(app, "completed") < settled + 25
+        slow.gate.set()
+        until(lambda: all_done(app))
+    assert slow.threads == {"redrive-settler"}
+    assert sorted(map(str, log.seen)) == sorted(map(str, range(2000)))
+
+
+def test_what_the_store_could_not_take_is_settled_later(app: Redrive, slow: Slow) -> None:
+    log = fill(app, 30)
+    slow.errors = [StoreBusy("later") for _ in range(3)]
+    with app.worker(concurrency=4, batch=10):
+        until(lambda: all_done(app))
+    assert (len(log.seen), slow.errors) == (30, []), "none ran twice"
+
+
+def test_an_error_of_ours_makes_each_of_a_batch_go_alone(app: Redrive, slow: Slow) -> None:
+    log = fill(app, 30)
+    slow.errors = [ValueError("one of them")]
+    with app.worker(concurrency=4, batch=10):
+        until(lambda: all_done(app))
+    assert (len(log.seen), number(app, "completed")) == (30, 30)
+    assert slow.sizes.count(1) >= 2
+
+
+def test_a_worker_that_stops_waits_for_what_is_being_settled(app: Redrive, slow: Slow) -> None:
+    log = fill(app, 20)
+    slow.gate.clear()
+    threading.Timer(0.5, slow.gate.set).start()
+    with app.worker(concurrency=4, batch=10, grace=10):
+        until(lambda: len(log.seen) >= 10)
+    assert number(app, "running") == 0
+    assert number(app, "completed") == len(log.seen)
+
+
+def test_its_thread_ends_with_the_worker(app: Redrive, slow: Slow) -> None:
+    fill(app, 5)
+    with app.worker(concurrency=4):
+        until(lambda: all_done(app))
+    until(lambda: "redrive-settler" not in {one.name for one in threading.enumerate()})
+    assert slow.threads == {"redrive-settler"}

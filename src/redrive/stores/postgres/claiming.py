@@ -150,9 +150,10 @@ def _finish(database: Database, how: Row, results: list[Settlement]) -> dict[int
     """End those whose fence stands; gives when, by number."""
     numbers = [result.claim.job.__dict__[_ROW] for result in results]
     records = [attempt_to_json(result.attempt) for result in results if result.attempt]
-    args = (database.queries.version, numbers, records, *how, database.stands_in())
 
     def finish(tx: PostgresTx) -> dict[int, float]:
+        lists = tx.packed("finish", (numbers, records))
+        args = (database.queries.version, *lists, *how, database.stands_in())
         return dict(tx.all("finish", args))
 
     def again(tx: PostgresTx) -> dict[int, float]:

@@ -17,6 +17,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from redrive._clock import Clock
+from redrive.stores.postgres.arrays import Array, know_arrays, packed
 from redrive.stores.sql.tx import Args, Migration, Row, Tx, load_migrations, load_queries
 
 Connection = psycopg.Connection[Any]
@@ -89,11 +90,16 @@ class PostgresTx(Tx):
 
     def batch(self, name: str, rows: Iterable[Args], *more: object) -> psycopg.Cursor[Row] | None:
         """Run a statement over `unnest`; gives its cursor, or none where there are no rows."""
-        kinds = self._queries.lists[name]
-        columns = [_as_list(kind, column) for kind, column in zip(kinds, zip(*rows, strict=True))]  # noqa: B905 - without rows there are no columns
+        columns = list(zip(*rows, strict=True))
         if not columns:
             return None
-        return self._execute(self._queries.texts[name], [*columns, *more])
+        return self._execute(self._queries.texts[name], [*self.packed(name, columns), *more])
+
+    def packed(self, name: str, columns: Iterable[Sequence[Any]]) -> list[Array]:
+        """Pack the lists that a statement takes."""
+        know_arrays(self._cursor)
+        kinds = self._queries.lists[name]
+        return [packed(kind, column) for kind, column in zip(kinds, columns)]  # noqa: B905 - the rest may be of the caller's
 
     def script(self, text: str) -> None:
         """Run the statements of a migration."""
@@ -144,12 +150,3 @@ class PostgresTx(Tx):
 
     def _execute(self, text: bytes, args: Args) -> psycopg.Cursor[Row]:
         return self._cursor.execute(text, args, prepare=False, binary=True)
-
-
-def _as_list(kind: bytes, column: Sequence[Any]) -> list[Any]:
-    """Make a list of one type, as binary form asks for; `unnest` fills up a short one with nulls."""
-    if all(value is None for value in column):
-        return []
-    if kind == b"float8":  # a time may be a whole number
-        return [None if value is None else float(value) for value in column]
-    return list(column)

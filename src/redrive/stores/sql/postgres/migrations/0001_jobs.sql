@@ -207,7 +207,7 @@ CREATE FUNCTION {schema}.claim_jobs(
     known integer, wanted_suspect smallint, handlers text[], lanes text[], ids text[],
     hurried boolean, past_pauses boolean, enough integer, new_holder text, lease_for float8,
     new_claim text, stands_in float8
-) RETURNS SETOF {schema}.whole LANGUAGE plpgsql SET lock_timeout = '4s' SET enable_seqscan = off SET jit = off AS $$
+) RETURNS SETOF {schema}.whole LANGUAGE plpgsql SET lock_timeout = '4s' SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     moment float8 := coalesce(stands_in, extract(epoch FROM clock_timestamp()));
@@ -343,17 +343,20 @@ CREATE FUNCTION {schema}.finish_jobs(
     old_since float8, new_category text, new_reason text, new_detail text, new_ceiling bigint,
     stands_in float8
 ) RETURNS TABLE (number bigint, moment float8) LANGUAGE plpgsql
-SET lock_timeout = '4s' SET enable_seqscan = off SET jit = off AS $$
+SET lock_timeout = '4s' SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     PERFORM {schema}.check_version(known), set_config('synchronous_commit', 'off', true);
     moment := coalesce(stands_in, extract(epoch FROM clock_timestamp()));
     RETURN QUERY
     WITH gone AS (
-        DELETE FROM {schema}.leases AS l USING unnest(numbers, records) AS given (n, record)
-        WHERE l.n = given.n AND l.lease = old_lease AND l.holder = old_holder AND l.since = old_since
-        RETURNING l.n, given.record
+        DELETE FROM {schema}.leases AS l
+        WHERE l.n = ANY(numbers) AND l.lease = old_lease AND l.holder = old_holder
+            AND l.since = old_since
+        RETURNING l.n
     ), kept AS (
-        INSERT INTO {schema}.attempts (n, ordinal, record) SELECT n, old_lease, record FROM gone
+        INSERT INTO {schema}.attempts (n, ordinal, record)
+        SELECT n, old_lease, record
+        FROM unnest(numbers, records) AS given (n, record) JOIN gone USING (n)
     )
     UPDATE {schema}.jobs AS j
     SET state = 'completed', category = new_category, reason = new_reason, detail = new_detail,

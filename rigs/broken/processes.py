@@ -43,14 +43,14 @@ def no_fence() -> None:
     """Settle without comparing the lease number, or the time of the claim that stands for it."""
     _compare(lambda _ours, _lease: True, lambda ours, holder: ours == holder)
     _misspell("l.lease = old_lease", "l.since = old_since")
-    _misspell_sqlite("lease = ?6", "updated = ?8")
+    _misspell_sqlite("lease = ?5", "updated = ?7")
 
 
 def no_holder() -> None:
     """Settle without comparing the holder."""
     _compare(lambda ours, lease: ours == lease, lambda _ours, _holder: True)
     _misspell("l.holder = old_holder", "l.since = old_since")
-    _misspell_sqlite("holder = ?7", "updated = ?8")
+    _misspell_sqlite("holder = ?6", "updated = ?7")
 
 
 def _misspell(*conditions: str) -> None:
@@ -69,10 +69,11 @@ def _misspell(*conditions: str) -> None:
 
 
 def _misspell_sqlite(*conditions: str) -> None:
-    """Leave conditions out of the statement by which SQLite ends a first attempt."""
-    text = QUERIES["complete_first"]
-    QUERIES["complete_first"] = _without(text, conditions)
-    assert QUERIES["complete_first"] != text, f"it does not ask for {conditions}: {STALE}"
+    """Leave conditions out of the statements by which SQLite ends first attempts."""
+    for name in ("complete_some", "complete_range"):
+        text = QUERIES[name]
+        QUERIES[name] = _without(text, conditions)
+        assert QUERIES[name] != text, f"{name} does not ask for {conditions}: {STALE}"
 
 
 def _without(text: str, conditions: Iterable[str]) -> str:

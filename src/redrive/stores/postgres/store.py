@@ -32,10 +32,10 @@ from redrive.stores.postgres.errors import translate
 from redrive.stores.postgres.joining import connection_of
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.report import Report
-from redrive.stores.sql.engine import SqlStore, Wanted
+from redrive.stores.sql.engine import SqlStore
 from redrive.stores.sql.rows import category_from
 from redrive.stores.sql.simple import is_simple
-from redrive.stores.sql.tx import Row, Tx
+from redrive.stores.sql.tx import Tx
 
 R = TypeVar("R")
 
@@ -185,9 +185,6 @@ class PostgresStore(SqlStore):
             )
             for state, lane, category, jobs, at in self._read(lambda tx: tx.all("counts"))
         ]
-
-    def _due(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[Row]:
-        raise NotImplementedError  # claims are a function of the schema here
 
     def listen(self) -> Ears | None:
         """Give ears for this store; see the contract."""

@@ -9,50 +9,25 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from redrive._transitions import Verb, amended, claimed, moved, seized
+from redrive._transitions import Verb, amended, moved, seized
 from redrive.errors import JobNotFound, Refused, StoreDamaged, UsageError
 from redrive.job import TERMINAL, Act, Claim, Job, Settlement, State
 from redrive.stores._keys import check_same
-from redrive.stores.base import PAUSE, Moved, PurgeRule
+from redrive.stores.base import Moved, PurgeRule
 from redrive.stores.sql.lists import SqlLists
-from redrive.stores.sql.notes import SqlNotes, act_landed, live_notes, record_act
+from redrive.stores.sql.notes import SqlNotes, act_landed, record_act
 from redrive.stores.sql.rows import changes_to_row, job_from_row, readable
 from redrive.stores.sql.settle import groups_of, held_by_id, settle, settlements_landed
 from redrive.stores.sql.tx import Row, Tx
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which pending jobs a claim may take."""
-
-    handlers: frozenset[str]
-    lanes: frozenset[str] | None
-    paused: frozenset[str]
-    suspects: bool
-    latest: float
-    """The last due time that counts."""
-    limit: int
-
-    def allows(self, lane: str, handler: str) -> bool:
-        """Whether jobs of this lane and handler come into question."""
-        return (
-            handler in self.handlers
-            and lane not in self.paused
-            and (self.lanes is None or lane in self.lanes)
-        )
-
-
 class SqlStore(SqlLists, SqlNotes):
-    """A store over a database; a dialect adds how to open it, and how to find what is due."""
+    """A store over a database; a dialect adds how to open it, and how to claim what is due."""
 
     _claims_are_synced = False
     """Whether claims and seizures, too, are on disk before they are answered."""
-
-    @abstractmethod
-    def _due(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[Row]:
-        """Give the whole rows of the jobs to be claimed, earliest due first, locked."""
 
     @abstractmethod
     def _insert(self, tx: Tx, jobs: Sequence[Job]) -> bool:
@@ -74,53 +49,6 @@ class SqlStore(SqlLists, SqlNotes):
             answers, fresh = _sorted_out(tx, jobs)
             if self._insert(tx, fresh):
                 return answers
-
-    def claim(
-        self,
-        handlers: Collection[str],
-        *,
-        limit: int,
-        holder: str,
-        lease_for: float,
-        lanes: Collection[str] | None = None,
-        only: Collection[str] | None = None,
-        suspects: bool = False,
-        ignore_waits: bool = False,
-        past_pauses: bool = False,
-    ) -> list[Claim]:
-        """Lease due jobs, earliest due first; see the contract."""
-        if limit < 1 or not handlers:
-            return []
-
-        def work(tx: Tx) -> list[Claim]:
-            paused = [] if ignore_waits or past_pauses else live_notes(tx, PAUSE)
-            wanted = Wanted(
-                handlers=frozenset(handlers),
-                lanes=None if lanes is None else frozenset(lanes),
-                paused=frozenset(note.name.removeprefix(PAUSE) for note in paused),
-                suspects=suspects,
-                latest=float("inf") if ignore_waits else tx.now(),
-                limit=limit,
-            )
-            return self._take(tx, wanted, only, holder, lease_for)
-
-        return self._write(work, durable=self._claims_are_synced, landed=_claims_landed)
-
-    def _take(
-        self, tx: Tx, wanted: Wanted, only: Collection[str] | None, holder: str, lease_for: float
-    ) -> list[Claim]:
-        """Lease what is wanted; a dialect may do so in fewer steps."""
-        return _claim(tx, self._sound(tx, wanted, only), holder, lease_for)
-
-    def _sound(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[tuple[int, Job]]:
-        """Give number and job of what is due; jobs that cannot be read do not stop the others."""
-        limit = wanted.limit
-        while True:
-            rows = self._due(tx, wanted, only)
-            jobs = readable(rows)
-            if len(jobs) >= limit or len(rows) < wanted.limit:
-                return jobs[:limit]
-            wanted = replace(wanted, limit=limit + len(rows) - len(jobs))
 
     def renew(self, claims: Sequence[Claim], *, lease_for: float) -> list[bool]:
         """Lengthen leases from now; see the contract."""
@@ -233,19 +161,6 @@ def _as_new(groups: dict[str, int], job: Job) -> Job:
 
 def _without_history(job: Job) -> Job:
     return replace(job, history=()) if job.history else job
-
-
-def _claim(tx: Tx, jobs: list[tuple[int, Job]], holder: str, lease_for: float) -> list[Claim]:
-    now = tx.now()
-    boot, seconds = tx.lease_clock()
-    claims: list[Claim] = []
-    lease_end = seconds + lease_for
-    for _, job in jobs:
-        claims.append(Claim(claimed(job, holder=holder, now=now, lease_end=lease_end, boot=boot)))
-    if jobs:
-        numbers = tx.array(number for number, _ in jobs)
-        tx.run("claim", (holder, lease_end, boot, now, numbers))
-    return claims
 
 
 def _renew(tx: Tx, claims: Sequence[Claim], lease_for: float) -> list[bool]:

@@ -6,9 +6,8 @@ the call returns; claims and settlements survive kill -9 and are synced with the
 
 from __future__ import annotations
 
-import contextlib
 import weakref
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
@@ -17,14 +16,16 @@ from redrive._clock import Clock, SystemClock
 from redrive.job import Claim, Job, Settlement
 from redrive.stores import _files
 from redrive.stores._codec import attempt_to_json
-from redrive.stores.base import Durability
+from redrive.stores.base import PAUSE, Durability
 from redrive.stores.hearing import Ears
 from redrive.stores.report import Report
-from redrive.stores.sql.engine import SqlStore, Wanted
-from redrive.stores.sql.rows import UNREADABLE, job_to_row
+from redrive.stores.sql.engine import SqlStore
+from redrive.stores.sql.notes import live_notes
+from redrive.stores.sql.rows import job_to_row
 from redrive.stores.sql.simple import is_simple, simple_row
-from redrive.stores.sql.tx import Row, Tx
-from redrive.stores.sqlite import audit, first, opening
+from redrive.stores.sql.tx import Tx
+from redrive.stores.sqlite import audit, claiming, first, opening
+from redrive.stores.sqlite.claiming import Wanted
 from redrive.stores.sqlite.file import Settings, SqliteFile
 from redrive.stores.sqlite.tx import SqliteTx
 
@@ -116,21 +117,37 @@ class SqliteStore(SqlStore):
         )
         return True
 
-    def _due(self, tx: Tx, wanted: Wanted, only: Collection[str] | None) -> list[Row]:
-        if only is not None:
-            best = _first_of(tx, wanted, only)
-        else:
-            best = _first(tx, wanted, _kinds(tx, wanted))
-        return tx.all("by_numbers", (tx.array(number for _, number in best),))
-
-    def _take(
-        self, tx: Tx, wanted: Wanted, only: Collection[str] | None, holder: str, lease_for: float
+    def claim(
+        self,
+        handlers: Collection[str],
+        *,
+        limit: int,
+        holder: str,
+        lease_for: float,
+        lanes: Collection[str] | None = None,
+        only: Collection[str] | None = None,
+        suspects: bool = False,
+        ignore_waits: bool = False,
+        past_pauses: bool = False,
     ) -> list[Claim]:
-        due = _as_submitted(tx, wanted) if only is None else None
-        with contextlib.suppress(*UNREADABLE):
-            if due is not None:
-                return first.lease(cast("SqliteTx", tx), due, holder, lease_for, self._name)
-        return super()._take(tx, wanted, only, holder, lease_for)
+        """Lease due jobs, earliest due first; see the contract."""
+        if limit < 1 or not handlers:
+            return []
+
+        def work(tx: SqliteTx) -> list[Claim]:
+            paused = [] if ignore_waits or past_pauses else live_notes(tx, PAUSE)
+            wanted = Wanted(
+                handlers=frozenset(handlers),
+                lanes=None if lanes is None else frozenset(lanes),
+                paused=frozenset(note.name.removeprefix(PAUSE) for note in paused),
+                only=only,
+                suspects=suspects,
+                latest=float("inf") if ignore_waits else tx.now(),
+                limit=limit,
+            )
+            return claiming.claim(tx, wanted, holder, lease_for, self._name)
+
+        return self._file.write(work, durable=False)
 
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
         """End claims; see the contract."""
@@ -183,58 +200,6 @@ def _add_many(tx: SqliteTx, jobs: Sequence[Job]) -> bool:
         return False
     tx.many("insert_payload", [(row[0], row[-1], None) for row in rows])
     return True
-
-
-def _as_submitted(tx: Tx, wanted: Wanted) -> first.Due | None:
-    """Give the jobs that are due first as if none had ever run; None if some have for certain."""
-    kinds = _kinds(tx, wanted)
-    if wanted.suspects or any(category for _, _, _, category in kinds):
-        return None
-    if len(kinds) == 1:
-        ((_, lane, handler, category),) = kinds
-        args = ("pending", 0, lane, handler, category, wanted.latest, wanted.limit)
-        return first.Due(tx.all("submitted_of_kind", args), lane, handler)
-    best = _first(tx, wanted, kinds)
-    numbers = tx.array(number for _, number in best)
-    return first.Due(tx.all("submitted_by_numbers", (numbers,)))
-
-
-_Kind = tuple[float, str, str, str]
-"""When the first of its jobs is due, then lane, handler and category."""
-
-
-def _kinds(tx: Tx, wanted: Wanted) -> list[_Kind]:
-    """Give the kinds of which something is due, the earliest first; one seek finds where each begins."""
-    return sorted(
-        (at, lane, handler, category)
-        for lane, handler, category, at in tx.all("kinds", ("pending", int(wanted.suspects)))
-        if at <= wanted.latest and wanted.allows(lane, handler)
-    )
-
-
-def _first(tx: Tx, wanted: Wanted, kinds: Iterable[_Kind]) -> list[tuple[float, int]]:
-    """Give time and number of the jobs that are due first, over all kinds that are wanted.
-
-    Kinds are looked into by their first due time, and only up to the time that could still be among
-    the first.
-    """
-    best: list[tuple[float, int]] = []
-    latest = wanted.latest
-    for at, *kind in kinds:
-        if at > latest:
-            break
-        args = ("pending", int(wanted.suspects), *kind, latest, wanted.limit)
-        best = sorted(best + tx.all("first_of_kind", args))[: wanted.limit]
-        if len(best) == wanted.limit:
-            latest = best[-1][0]
-    return best
-
-
-def _first_of(tx: Tx, wanted: Wanted, only: Collection[str]) -> list[tuple[float, int]]:
-    """Give time and number of those of some jobs that are due first."""
-    rows = tx.all("pending_of", (tx.array(only), int(wanted.suspects), wanted.latest))
-    due = [(at, n) for at, n, lane, handler in rows if wanted.allows(lane, handler)]
-    return sorted(due)[: wanted.limit]
 
 
 def _hints_of(place: Path) -> Hints:

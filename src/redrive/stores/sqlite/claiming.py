@@ -1,0 +1,130 @@
+"""Claiming in SQLite: which of the pending jobs are due first, over all kinds that are wanted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from redrive._transitions import claimed
+from redrive.job import Claim, Job
+from redrive.stores.sql.rows import UNREADABLE, readable
+from redrive.stores.sql.tx import Row
+from redrive.stores.sqlite import first
+from redrive.stores.sqlite.tx import SqliteTx
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which pending jobs a claim may take."""
+
+    handlers: frozenset[str]
+    lanes: frozenset[str] | None
+    paused: frozenset[str]
+    only: Collection[str] | None
+    suspects: bool
+    latest: float
+    """The last due time that counts."""
+    limit: int
+
+    def allows(self, lane: str, handler: str) -> bool:
+        """Whether jobs of this lane and handler come into question."""
+        return (
+            handler in self.handlers
+            and lane not in self.paused
+            and (self.lanes is None or lane in self.lanes)
+        )
+
+
+def claim(tx: SqliteTx, wanted: Wanted, holder: str, lease_for: float, name: str) -> list[Claim]:
+    """Lease what is wanted, by the short way if nothing of it ever ran; `name` is the file's."""
+    due = _as_submitted(tx, wanted) if wanted.only is None else None
+    with contextlib.suppress(*UNREADABLE):
+        if due is not None:
+            return first.lease(tx, due, holder, lease_for, name)
+    return _leased(tx, _sound(tx, wanted), holder, lease_for)
+
+
+def _leased(
+    tx: SqliteTx, jobs: list[tuple[int, Job]], holder: str, lease_for: float
+) -> list[Claim]:
+    now = tx.now()
+    boot, seconds = tx.lease_clock()
+    end = seconds + lease_for
+    if jobs:
+        tx.run("claim", (holder, end, boot, now, tx.array(number for number, _ in jobs)))
+    return [
+        Claim(claimed(job, holder=holder, now=now, lease_end=end, boot=boot)) for _, job in jobs
+    ]
+
+
+def _sound(tx: SqliteTx, wanted: Wanted) -> list[tuple[int, Job]]:
+    """Give number and job of what is due; jobs that cannot be read do not stop the others."""
+    limit = wanted.limit
+    while True:
+        rows = _due(tx, wanted)
+        jobs = readable(rows)
+        if len(jobs) >= limit or len(rows) < wanted.limit:
+            return jobs[:limit]
+        wanted = replace(wanted, limit=limit + len(rows) - len(jobs))
+
+
+def _due(tx: SqliteTx, wanted: Wanted) -> list[Row]:
+    """Give the whole rows of the jobs to be claimed, earliest due first."""
+    if wanted.only is not None:
+        best = _first_of(tx, wanted, wanted.only)
+    else:
+        best = _first(tx, wanted, _kinds(tx, wanted))
+    return tx.all("by_numbers", (tx.array(number for _, number in best),))
+
+
+def _as_submitted(tx: SqliteTx, wanted: Wanted) -> first.Due | None:
+    """Give the jobs that are due first as if none had ever run; None if some have for certain."""
+    kinds = _kinds(tx, wanted)
+    if wanted.suspects or any(category for _, _, _, category in kinds):
+        return None
+    if len(kinds) == 1:
+        ((_, lane, handler, category),) = kinds
+        args = ("pending", 0, lane, handler, category, wanted.latest, wanted.limit)
+        return first.Due(tx.all("submitted_of_kind", args), lane, handler)
+    best = _first(tx, wanted, kinds)
+    numbers = tx.array(number for _, number in best)
+    return first.Due(tx.all("submitted_by_numbers", (numbers,)))
+
+
+_Kind = tuple[float, str, str, str]
+"""When the first of its jobs is due, then lane, handler and category."""
+
+
+def _kinds(tx: SqliteTx, wanted: Wanted) -> list[_Kind]:
+    """Give the kinds of which something is due, the earliest first; one seek finds where each begins."""
+    return sorted(
+        (at, lane, handler, category)
+        for lane, handler, category, at in tx.all("kinds", ("pending", int(wanted.suspects)))
+        if at <= wanted.latest and wanted.allows(lane, handler)
+    )
+
+
+def _first(tx: SqliteTx, wanted: Wanted, kinds: Iterable[_Kind]) -> list[tuple[float, int]]:
+    """Give time and number of the jobs that are due first, over all kinds that are wanted.
+
+    Kinds are looked into by their first due time, and only up to the time that could still be among
+    the first.
+    """
+    best: list[tuple[float, int]] = []
+    latest = wanted.latest
+    for at, *kind in kinds:
+        if at > latest:
+            break
+        args = ("pending", int(wanted.suspects), *kind, latest, wanted.limit)
+        best = sorted(best + tx.all("first_of_kind", args))[: wanted.limit]
+        if len(best) == wanted.limit:
+            latest = best[-1][0]
+    return best
+
+
+def _first_of(tx: SqliteTx, wanted: Wanted, only: Collection[str]) -> list[tuple[float, int]]:
+    """Give time and number of those of some jobs that are due first."""
+    rows = tx.all("pending_of", (tx.array(only), int(wanted.suspects), wanted.latest))
+    due = [(at, n) for at, n, lane, handler in rows if wanted.allows(lane, handler)]
+    return sorted(due)[: wanted.limit]

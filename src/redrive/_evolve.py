@@ -1,4 +1,4 @@
-"""Jobs with some fields changed, and jobs, attempts and ends from their values, all fast.
+"""Jobs and failures with some fields changed, and records from their values, all fast.
 
 `dataclasses.replace` and the constructor of a frozen class set every field by a call; that was half
 the time of claiming and settling a job. So a job keeps its fields in a dict, which is copied whole.
@@ -6,7 +6,7 @@ the time of claiming and settling a job. So a job keeps its fields in a dict, wh
 
 from __future__ import annotations
 
-from redrive.job import Attempt, Job, Settlement
+from redrive.job import Attempt, Category, Failure, Job, Settlement
 
 _new = object.__new__
 _set = object.__setattr__
@@ -33,6 +33,17 @@ def settlement_of(fields: dict[str, object]) -> Settlement:
     """Make the end of a claim of the values of all its fields; the same holds for the dict."""
     new = _new(Settlement)
     _set(new, "__dict__", fields)
+    return new
+
+
+UNSAID = Failure(category=Category.UNKNOWN)
+"""A failure that nothing is known of yet."""
+
+
+def altered(failure: Failure, /, **changes: object) -> Failure:
+    """Give a copy of a failure with these fields changed."""
+    new = _new(Failure)
+    _set(new, "__dict__", {**failure.__dict__, **changes})
     return new
 
 

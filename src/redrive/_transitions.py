@@ -6,10 +6,9 @@ Both engines of the stores write what these functions give, so a transition exis
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal, assert_never
 
-from redrive._evolve import evolve, job_of
+from redrive._evolve import altered, evolve, job_of
 from redrive.errors import Refused
 from redrive.job import (
     TRANSITIONS,
@@ -111,7 +110,7 @@ def _counted(job: Job, failure: Failure, group: int | None, now: float) -> dict[
         "spent": {**job.spent, failure.category.value: job.spent.get(failure.category, 0) + 1},
         "crashes": job.crashes + (failure.category is Category.CRASH),
         "first_failed": now if job.first_failed is None else job.first_failed,
-        "failure": replace(failure, traceback=""),
+        "failure": altered(failure, traceback=""),
         "group": group,
     }
 

@@ -76,8 +76,8 @@ class Category(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+@dataclass(frozen=True, kw_only=True)
+class Failure:  # without slots: see `_evolve`
     """What a failed attempt means: its category, why we think so, and what to show people.
 
     All text is masked and bounded before it gets here.

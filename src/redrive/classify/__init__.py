@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from redrive._evolve import UNSAID, altered
 from redrive.classify.clues import Clues, as_text, errno_name, guarded, name_of
 from redrive.classify.hints import find_hint
 from redrive.classify.judge import Finding, Judge
@@ -52,7 +53,8 @@ def _failure(
     if hint is None and found.clues is not clues:
         hint = guarded(find_hint, clues, now)
     cause = cause_of(exc, message, detail=code or str(status or ""))
-    return Failure(
+    return altered(
+        UNSAID,
         category=found.category,
         why=error_text(found.why, secrets, limit=_LINE),
         type=name[:_LINE],

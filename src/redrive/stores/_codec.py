@@ -14,7 +14,7 @@ from math import isfinite
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from redrive._evolve import evolve
+from redrive._evolve import UNSAID, altered, evolve
 from redrive.job import Act, Attempt, Category, Failure, Job, Reason, Resolution, State
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ def failure_from_dict(data: dict[str, Any]) -> Failure:
     """Build a failure; a category of a newer version reads as unknown."""
     known = {k: v for k, v in data.items() if k in _FAILURE_FIELDS}
     known["category"] = _CATEGORIES.get(data.get("category", ""), Category.UNKNOWN)
-    return Failure(**known)
+    return altered(UNSAID, **known)
 
 
 def failure_to_dict(failure: Failure) -> dict[str, Any]:

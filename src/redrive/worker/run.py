@@ -20,7 +20,7 @@ from typing import Any, Self, cast
 
 from redrive import _decide, fingerprint, redact
 from redrive._clock import Clock
-from redrive._evolve import attempt_of, settlement_of
+from redrive._evolve import altered, attempt_of, settlement_of
 from redrive._log import log
 from redrive.classify import classify
 from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, Skip
@@ -200,7 +200,7 @@ def failure_of(
 
 
 def _as(failure: Failure, category: Category, why: str) -> Failure:
-    return replace(failure, category=category, why=why)
+    return altered(failure, category=category, why=why)
 
 
 def worker_name() -> str:

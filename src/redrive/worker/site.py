@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
@@ -287,7 +288,7 @@ class Site:
                 _indented(failure.traceback if failure else ""),
                 extra=_fields("dead_letter", job) | {"reason": job.reason},
             )
-        elif kind == "failed":
+        elif kind == "failed" and log.isEnabledFor(logging.INFO):
             log.info(
                 "job %s (%s) failed: %s; next try in %s",
                 job.id,

@@ -17,7 +17,7 @@ from redrive.stores._codec import (
     attempt_from_dict,
     encode,
     failure_from_dict,
-    failure_to_dict,
+    failure_to_json,
     resolution_from_dict,
     resolution_to_dict,
 )
@@ -240,7 +240,7 @@ def category_from(text: str) -> Category | None:
 
 def failure_json(failure: Failure | None) -> str | None:
     """Write a failure as JSON."""
-    return None if failure is None else encode(failure_to_dict(failure))
+    return None if failure is None else failure_to_json(failure)
 
 
 def attempt_from_json(text: str) -> Attempt:

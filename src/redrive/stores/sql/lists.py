@@ -15,6 +15,10 @@ from redrive.stores.sql.tx import Row, SqlBase, Tx
 _NO_CAUSE = "the record of this cause is gone; see `redrive verify`"
 
 
+_IN_ORDER = [(state, 0) for state in State if state is not State.RUNNING] + [(State.PENDING, 1)]
+"""The states whose jobs lie in the index of kinds; what crashed before lies apart."""
+
+
 class SqlLists(SqlBase):
     """The reading verbs about jobs."""
 
@@ -76,13 +80,19 @@ def _find(tx: Tx, query: Query) -> Page:
 
 def _counts(tx: Tx) -> list[Count]:
     found: dict[tuple[State, str, Category | None], tuple[int, float]] = {}
-    for state, suspect in [(state, 0) for state in State] + [(State.PENDING, 1)]:
+
+    def take(state: State, lane: str, category: str, jobs: int, at: float) -> None:
+        name = (state, lane, category_from(category))
+        before, first = found.get(name, (0, at))
+        found[name] = (before + jobs, min(first, at))
+
+    for state, suspect in _IN_ORDER:
         for lane, handler, category, at in tx.all("kinds", (state.value, suspect)):
             args = (state.value, suspect, lane, handler, category)
             (jobs,) = tx.one("count_kind", args) or (0,)
-            name = (state, lane, category_from(category))
-            before = found.get(name, (0, at))
-            found[name] = (before[0] + jobs, min(before[1], at))
+            take(state, lane, category, jobs, at)
+    for lane, category, jobs in tx.all("count_running"):
+        take(State.RUNNING, lane, category, jobs, 0.0)
     return [
         Count(*name, jobs=jobs, oldest=None if name[0] is State.RUNNING else oldest)
         for name, (jobs, oldest) in found.items()

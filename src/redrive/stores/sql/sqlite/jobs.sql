@@ -47,7 +47,8 @@ FROM (SELECT value AS n FROM json_each(?)) CROSS JOIN jobs USING (n) CROSS JOIN 
 -- name: submitted_of_kind
 -- The first jobs of one kind up to a time, so; see `first_of_kind`.
 SELECT {as_submitted} FROM jobs CROSS JOIN payloads USING (n)
-WHERE state = +? AND suspect = ? AND lane = ? AND handler = ? AND category = ? AND at <= ?
+WHERE state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ?
+    AND category = ? AND at <= ?
 ORDER BY at LIMIT ?
 
 -- name: attempts
@@ -109,26 +110,27 @@ INSERT INTO attempts (n, ordinal, record) VALUES
 -- one happens to be the state of a partial index.
 WITH RECURSIVE kind (n) AS (
     SELECT (
-        SELECT n FROM jobs WHERE state = +? AND suspect = ?
+        SELECT n FROM jobs WHERE state = +? AND state <> 'running' AND suspect = ?
         ORDER BY lane, handler, category, at LIMIT 1
     )
     UNION ALL
     SELECT coalesce(
         (
             SELECT j.n FROM jobs j
-            WHERE j.state = k.state AND j.suspect = k.suspect
+            WHERE j.state = k.state AND j.state <> 'running' AND j.suspect = k.suspect
                 AND j.lane = k.lane AND j.handler = k.handler AND j.category > k.category
             ORDER BY j.category, j.at LIMIT 1
         ),
         (
             SELECT j.n FROM jobs j
-            WHERE j.state = k.state AND j.suspect = k.suspect
+            WHERE j.state = k.state AND j.state <> 'running' AND j.suspect = k.suspect
                 AND j.lane = k.lane AND j.handler > k.handler
             ORDER BY j.handler, j.category, j.at LIMIT 1
         ),
         (
             SELECT j.n FROM jobs j
-            WHERE j.state = k.state AND j.suspect = k.suspect AND j.lane > k.lane
+            WHERE j.state = k.state AND j.state <> 'running' AND j.suspect = k.suspect
+                AND j.lane > k.lane
             ORDER BY j.lane, j.handler, j.category, j.at LIMIT 1
         )
     )
@@ -139,7 +141,8 @@ SELECT lane, handler, category, at FROM kind JOIN jobs USING (n)
 -- name: first_of_kind
 -- The first jobs of one kind up to a time.
 SELECT at, n FROM jobs
-WHERE state = +? AND suspect = ? AND lane = ? AND handler = ? AND category = ? AND at <= ?
+WHERE state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ?
+    AND category = ? AND at <= ?
 ORDER BY at LIMIT ?
 
 -- name: pending_of
@@ -173,19 +176,19 @@ UPDATE jobs SET lease_end = ?, boot = ? WHERE n = ?
 -- name: ended
 -- Running jobs whose lease is over: of another boot, or past its end.
 {whole}
-WHERE state = 'running' AND suspect = 0 AND (boot IS NOT ? OR lease_end IS NULL OR lease_end <= ?)
+WHERE state = 'running' AND (boot IS NOT ? OR lease_end IS NULL OR lease_end <= ?)
 LIMIT ?
 
 -- name: ended_of
 -- The same for some handlers.
 {whole}
-WHERE state = 'running' AND suspect = 0 AND (boot IS NOT ? OR lease_end IS NULL OR lease_end <= ?)
+WHERE state = 'running' AND (boot IS NOT ? OR lease_end IS NULL OR lease_end <= ?)
     AND handler IN (SELECT value FROM json_each(?))
 LIMIT ?
 
 -- name: held_by
 -- The running jobs of one holder.
-{whole} WHERE state = 'running' AND suspect = 0 AND holder = ? LIMIT ?
+{whole} WHERE state = 'running' AND holder = ? LIMIT ?
 
 -- name: seize
 -- Take one running job over.
@@ -247,7 +250,8 @@ DELETE FROM attempts WHERE n = ? AND ordinal = ?
 -- name: over
 -- Jobs of one kind that finished before a time.
 SELECT n FROM jobs
-WHERE state = +? AND suspect = 0 AND lane = ? AND handler = ? AND category = ? AND at < ?
+WHERE state = +? AND state <> 'running' AND suspect = 0 AND lane = ? AND handler = ?
+    AND category = ? AND at < ?
     AND finished IS NOT NULL
 ORDER BY at LIMIT ?
 

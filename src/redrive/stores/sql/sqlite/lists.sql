@@ -1,13 +1,25 @@
 -- name: count_kind
 -- How many jobs of one kind there are.
 SELECT count(*) FROM jobs
-WHERE state = +? AND suspect = ? AND lane = ? AND handler = ? AND category = ?
+WHERE state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ?
+    AND category = ?
+
+-- name: count_running
+-- How many jobs run, by lane and category.
+SELECT lane, category, count(*) FROM jobs WHERE state = 'running' GROUP BY lane, category
 
 -- name: few
 -- How many jobs are in these states, counted no further than a limit.
 SELECT count(*) FROM (
-    SELECT 1 FROM jobs WHERE state IN (SELECT value FROM json_each(?)) LIMIT ?
+    {in_states} LIMIT ?
 )
+
+-- name: in_states
+-- The numbers of the jobs in some states; include elsewhere.
+WITH asked AS (SELECT value FROM json_each(?))
+SELECT n FROM jobs WHERE state IN (SELECT value FROM asked) AND state <> 'running'
+UNION ALL
+SELECT n FROM jobs WHERE state = 'running' AND 'running' IN (SELECT value FROM asked)
 
 -- name: list
 -- The beginning of a list; SQLite sees by itself which index is best.
@@ -19,9 +31,8 @@ SELECT n, {columns}, payload, original
 FROM jobs INDEXED BY jobs_by_id CROSS JOIN payloads USING (n)
 
 -- name: list_by_kind
--- The same for few jobs of some states.
-SELECT n, {columns}, payload, original
-FROM jobs INDEXED BY jobs_by_kind CROSS JOIN payloads USING (n)
+-- The same for few jobs of some states, by number.
+SELECT n, {columns}, payload, original FROM jobs NOT INDEXED CROSS JOIN payloads USING (n)
 
 -- name: list_dead_by_change
 -- The same for dead jobs as they changed.
@@ -123,8 +134,8 @@ ORDER BY updated DESC, id DESC LIMIT ?
 state = 'dead'
 
 -- name: states
--- In one of these states.
-state IN (SELECT value FROM json_each(?))
+-- In one of these states, where the jobs of each are few.
+n IN ({in_states})
 
 -- name: among_states
 -- The same, checked job by job: the plus keeps SQLite from starting with it.

@@ -87,14 +87,16 @@ def plan_of(monkeypatch: pytest.MonkeyPatch, use: Callable[[], Any]) -> list[str
     return found
 
 
-def touched(other: psycopg.Connection[Any], schema: str, call: str) -> dict[str, tuple[int, int]]:
+def touched(
+    other: psycopg.Connection[Any], schema: str, call: str, *, times: int = 7
+) -> dict[str, tuple[int, int]]:
     """How often a function goes through a whole table, and how many rows it reads by index.
 
     It is called so often that its plans are those for all arguments, as in a worker's session.
     """
     with other.transaction(force_rollback=True):
         other.execute("SET LOCAL enable_seqscan = off")
-        for _ in range(7):
+        for _ in range(times):
             other.execute(f'SELECT FROM "{schema}".{call}'.encode())
         before = _scans(other, schema)
         other.execute(f'SELECT FROM "{schema}".{call}'.encode())
@@ -131,6 +133,19 @@ def test_a_claim_reads_little_more_than_it_takes(
     assert {name for name, (whole, _) in found.items() if whole} <= {"leases"}, found
     assert 0 < found["ready"][1] < 100, found
     assert found["jobs"][1] < 50, found
+
+
+def test_a_good_end_reads_little_more_than_it_writes(
+    busy: PostgresStore, other: psycopg.Connection[Any]
+) -> None:
+    schema = busy._database.address.schema
+    (lease,) = (each for each in claim(busy, holder="w") if each.job.id == "x")
+    job = lease.job
+    end = f"ARRAY[{job.__dict__['_row']}]::int8[], ARRAY['{{}}'], {job.lease}, 'w', {job.updated!r}"
+    found = touched(other, schema, f"finish_jobs(9, {end}, '', 'done', '', 5, 1)", times=0)
+    assert not [name for name, (whole, _) in found.items() if whole], found
+    assert 0 < found["jobs"][1] < 5, found
+    assert 0 < found["leases"][1] < 5, found
 
 
 def test_a_sweep_reads_running_jobs_only(

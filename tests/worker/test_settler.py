@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from redrive import Redrive, StoreBusy
-from redrive.job import Job, Settlement
+from redrive.job import Claim, Job, Settlement
 from workkit import Log, all_done, app_on, number, until
 
 
@@ -24,18 +26,28 @@ class Slow:
 
     def __init__(self, app: Redrive, monkeypatch: pytest.MonkeyPatch) -> None:
         self.errors: list[Exception] = []
+        """Raised for batches."""
+        self.alone: list[Exception] = []
+        """Raised for single ones."""
         self.gate = threading.Event()
         self.gate.set()
         self.threads = set[str]()
         self.sizes: list[int] = []
+        self.seconds = 0.0
+        self.is_inside = False
         self._settle = app.store.settle
         monkeypatch.setattr(app.store, "settle", self)
 
     def __call__(self, results: Sequence[Settlement]) -> list[Job | None]:
         self.threads.add(threading.current_thread().name)
         assert self.gate.wait(20)
+        self.is_inside = True
+        time.sleep(self.seconds)
+        self.is_inside = False
         if self.errors and len(results) > 1:
             raise self.errors.pop()
+        if self.alone and len(results) == 1:
+            raise self.alone.pop()
         self.sizes.append(len(results))
         return self._settle(results)
 
@@ -57,18 +69,24 @@ def fill(app: Redrive, jobs: int) -> Log:
     return log
 
 
-def test_while_one_batch_is_settled_the_next_is_claimed_and_run(app: Redrive, slow: Slow) -> None:
-    log = fill(app, 2000)
+def test_while_one_batch_is_settled_the_next_is_claimed(
+    app: Redrive, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = fill(app, 400)
+    claim, beside = app.store.claim, list[int]()
+
+    def noted(*args: Any, **options: Any) -> list[Claim]:
+        claims = claim(*args, **options)
+        beside.append(len(claims) if slow.is_inside else 0)
+        return claims
+
+    monkeypatch.setattr(app.store, "claim", noted)
+    slow.seconds = 0.02
     with app.worker(concurrency=4, batch=10):
-        until(lambda: number(app, "completed") > 100)  # by now it claims ahead
-        slow.gate.clear()
-        settled = number(app, "completed")
-        until(lambda: len(log.seen) > settled + 25)
-        assert number(app, "completed") < settled + 25
-        slow.gate.set()
-        until(lambda: all_done(app))
+        until(lambda: all_done(app), 60)
     assert slow.threads == {"redrive-settler"}
-    assert sorted(map(str, log.seen)) == sorted(map(str, range(2000)))
+    assert any(beside)
+    assert sorted(map(str, log.seen)) == sorted(map(str, range(400)))
 
 
 def test_what_the_store_could_not_take_is_settled_later(app: Redrive, slow: Slow) -> None:
@@ -86,6 +104,27 @@ def test_an_error_of_ours_makes_each_of_a_batch_go_alone(app: Redrive, slow: Slo
         until(lambda: all_done(app))
     assert (len(log.seen), number(app, "completed")) == (30, 30)
     assert slow.sizes.count(1) >= 2
+
+
+def test_an_error_of_ours_and_then_one_of_the_store_loses_nothing(app: Redrive, slow: Slow) -> None:
+    log = fill(app, 30)
+    slow.alone = [StoreBusy("later")]
+    slow.errors = [ValueError("one of them")]
+    with app.worker(concurrency=4, batch=10):
+        until(lambda: all_done(app))
+    assert (len(log.seen), number(app, "completed"), slow.alone) == (30, 30, [])
+
+
+@pytest.mark.parametrize("grace", [0, 1])
+def test_what_has_ended_is_settled_whatever_the_grace(
+    app: Redrive, slow: Slow, grace: float
+) -> None:
+    log = fill(app, 4)
+    slow.seconds = 0.3
+    with app.worker(concurrency=4, grace=grace):
+        until(lambda: len(log.seen) == 4)
+    assert number(app, "running") == 0
+    assert number(app, "completed") == 4
 
 
 def test_a_worker_that_stops_waits_for_what_is_being_settled(app: Redrive, slow: Slow) -> None:

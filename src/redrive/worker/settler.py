@@ -19,6 +19,11 @@ Batch = list[tuple[Task, Settlement | None]]
 Answer = list[Job | None] | Exception
 
 
+def verdicts(batch: Batch) -> list[Settlement]:
+    """Give what there is to settle in a batch."""
+    return [settlement for _, settlement in batch if settlement is not None]
+
+
 class Settler:
     """Has one batch settled at a time; `tell` is called when the answer is there."""
 
@@ -41,11 +46,15 @@ class Settler:
         """Whether the answer is there."""
         return self._answer is not None
 
+    def start(self) -> None:
+        """Start its thread, unless it runs; an error if the system has no more."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._work, name="redrive-settler", daemon=True)
+            thread.start()
+            self._thread = thread
+
     def begin(self, batch: Batch) -> None:
         """Have a batch settled, while none is."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="redrive-settler", daemon=True)
-            self._thread.start()
         self._batch = batch
         self._is_there.clear()
         self._line.put(batch)
@@ -62,9 +71,8 @@ class Settler:
 
     def _work(self) -> None:
         while (batch := self._line.get()) is not None:
-            settlements = [settlement for _, settlement in batch if settlement is not None]
             try:
-                self._answer = self._store.settle(settlements)
+                self._answer = self._store.settle(verdicts(batch))
             except Exception as error:  # noqa: BLE001 - raised where it is taken
                 self._answer = error
             self._is_there.set()

@@ -27,7 +27,7 @@ from redrive.worker.hands import Hands
 from redrive.worker.leases import Task
 from redrive.worker.pace import Pace
 from redrive.worker.rest import Rest
-from redrive.worker.settler import Batch, Settler
+from redrive.worker.settler import Answer, Batch, Settler, verdicts
 from redrive.worker.site import Site, Watcher, Which
 
 _LINGER = 0.005
@@ -42,6 +42,8 @@ _PAUSES = 0.2
 """Seconds between two looks at pauses."""
 _SPARE = 2.0
 """Seconds of the grace, at most, in which what did not end is given back."""
+_LAST_WORD = 1.0
+"""Seconds, at least, in which what has ended is settled at the end, whatever the grace."""
 _ALONE = 10.0
 """Seconds for which nothing else is begun beside a job that crashed before."""
 _WATCH = 5.0
@@ -234,7 +236,7 @@ class Worker:
             return
         while self._hands.ended:
             batch = self._ended()
-            settlements = _verdicts(batch)
+            settlements = verdicts(batch)
             try:
                 self.site.settle_all(settlements)
             except StoreError:
@@ -246,17 +248,25 @@ class Worker:
         """Learn what became of one batch, and have the next one settled."""
         if (ended := settler.taken(wait)) is not None:
             batch, answer = ended
-            settlements = _verdicts(batch)
-            if isinstance(answer, StoreError):
+            settlements = verdicts(batch)
+            try:
+                self._heed(answer, settlements)
+            except StoreError:
                 self._hands.ended.extendleft(reversed(batch))
-                raise answer
-            if isinstance(answer, Exception):
-                self.site.settle_each(settlements, answer)
-            else:
-                self.site.told_all(answer, settlements)
+                raise
             self._forget(batch, settlements)
         if self._hands.ended and not settler.is_busy:
+            settler.start()
             settler.begin(self._ended(4))  # of one claim no more than a part may have ended
+
+    def _heed(self, answer: Answer, settlements: list[Settlement]) -> None:
+        """Tell what was answered, or try one by one what could not be done at once."""
+        if isinstance(answer, StoreError):
+            raise answer
+        if isinstance(answer, Exception):
+            self.site.settle_each(settlements, answer)
+        else:
+            self.site.told_all(answer, settlements)
 
     def _ended(self, batches: int = 1) -> Batch:
         ended = self._hands.ended
@@ -264,7 +274,7 @@ class Worker:
 
     def _settle_last(self) -> None:
         """Settle what ended at the last moment, also if the store has to be asked again."""
-        until = time.monotonic() + self._spare
+        until = time.monotonic() + max(self._spare, _LAST_WORD)
         self._try(self._settle)
         while self._is_unsettled and (left := until - time.monotonic()) > 0:
             if self._settler is None:
@@ -389,7 +399,3 @@ class Worker:
         self._hands.give_up_late()
         if self._busy:
             self._rest.until(0.05, unless=self._may_settle)
-
-
-def _verdicts(batch: Batch) -> list[Settlement]:
-    return [settlement for _, settlement in batch if settlement is not None]

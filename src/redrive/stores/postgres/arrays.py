@@ -46,8 +46,11 @@ def know_arrays(cursor: psycopg.Cursor[Any]) -> None:
     cursor.adapters.register_dumper(Array, _ArrayDumper)
 
 
-def packed(kind: bytes, values: Sequence[Any]) -> Array:
-    """Pack values of one type; OverflowError or UnicodeError if one does not fit."""
+def packed(kind: bytes, values: Sequence[Any], encoding: str) -> Array:
+    """Pack values of one type, text as the connection spells it.
+
+    OverflowError or UnicodeError if one does not fit.
+    """
     number, letter = _KINDS[kind]
     has_null = None in values
     head = _HEAD.pack(1, has_null, number, len(values), 1)
@@ -58,7 +61,7 @@ def packed(kind: bytes, values: Sequence[Any]) -> Array:
         if value is None:
             parts.append(_NULL)
             continue
-        data = _packed_number(letter, value) if letter else value.encode()
+        data = _packed_number(letter, value) if letter else value.encode(encoding)
         parts += (_LENGTH.pack(len(data)), data)
     return Array(b"".join(parts))
 

@@ -10,11 +10,13 @@ the claim the fence stays one even where a restored backup gives the number to a
 
 from __future__ import annotations
 
+import contextlib
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from redrive._evolve import BLANK, job_of
 from redrive._transitions import KEEP_FIRST, KEEP_LAST, claimed, ended
+from redrive.errors import StoreError
 from redrive.job import Claim, Completed, Job, Settlement
 from redrive.stores._codec import attempt_to_json
 from redrive.stores.postgres.database import Database
@@ -41,19 +43,25 @@ def claim(database: Database, limit: int, which: Row, lease: Row) -> list[Claim]
             break
         odd += {row[0] for row in rows} - {job.__dict__[_ROW] for job in jobs}
     if odd:
-        database.write(lambda tx: tx.run("unclaim", (odd,)), synced=True)
+        with contextlib.suppress(StoreError):  # then they wait until their lease is over
+            database.write(lambda tx: tx.run("unclaim", (odd,)), synced=True)
     return sound
 
 
 def _claimed(database: Database, room: int, which: Row, lease: Row) -> list[Row]:
-    name = secrets.token_hex(8)
-    args = (database.queries.version, *which, room, *lease, name, database.stands_in())
+    name = ""
+
+    def claim(tx: PostgresTx) -> list[Row]:
+        nonlocal name
+        name = secrets.token_hex(8)  # of this try alone: an older one may yet reach the server
+        args = (database.queries.version, *which, room, *lease, name, database.stands_in())
+        return tx.all("claim", args)
 
     def recall(tx: PostgresTx) -> list[Row] | None:
         tx.run("alone_claim", (name,))
         return tx.all("claimed_by", (name,)) or None
 
-    return database.once(lambda tx: tx.all("claim", args), recall)
+    return database.once(claim, recall)
 
 
 def which(
@@ -120,19 +128,19 @@ def is_plain(result: Settlement, place: str) -> bool:
     )
 
 
-def finish(database: Database, results: Sequence[Settlement]) -> list[Job | None]:
-    """End claims that went well, each given once; None for those whose fence has fallen."""
-    alike: dict[Row, list[Settlement]] = {}
+Alike = dict[Row, list[Settlement]]
+"""Good ends by what they write and their fence, which most of a batch have in common."""
+
+
+def alike(results: Iterable[Settlement]) -> Alike:
+    """Sort good ends by what they have in common."""
+    found: Alike = {}
     for result in results:
-        alike.setdefault(_how(result), []).append(result)
-    took: dict[int, float] = {}
-    for how, some in alike.items():
-        took |= _finish(database, how, some)
-    return [_ended(result, took.get(result.claim.job.__dict__[_ROW])) for result in results]
+        found.setdefault(_how(result), []).append(result)
+    return found
 
 
 def _how(result: Settlement) -> Row:
-    """Give what an end writes, but for the record, and its fence; most of a batch have it in common."""
     job, verdict = result.claim.job, result.verdict
     assert isinstance(verdict, Completed)  # noqa: S101 - see `is_plain`
     return (
@@ -146,29 +154,45 @@ def _how(result: Settlement) -> Row:
     )
 
 
-def _finish(database: Database, how: Row, results: list[Settlement]) -> dict[int, float]:
-    """End those whose fence stands; gives when, by number."""
-    numbers = [result.claim.job.__dict__[_ROW] for result in results]
-    records = [attempt_to_json(result.attempt) for result in results if result.attempt]
+def finish(database: Database, ends: Alike) -> dict[str, Job]:
+    """End claims that went well, of one kind; gives those whose fence stood, by id."""
 
-    def finish(tx: PostgresTx) -> dict[int, float]:
-        lists = tx.packed("finish", (numbers, records))
-        args = (database.queries.version, *lists, *how, database.stands_in())
-        return dict(tx.all("finish", args))
-
-    def again(tx: PostgresTx) -> dict[int, float]:
+    def again(tx: PostgresTx) -> dict[str, Job]:
         """Do it once more, then look: what is refused, but has left its record, was done before."""
-        took = finish(tx)
-        done = tx.all("recorded", (numbers, records, how[0]))
-        return dict.fromkeys((number for (number,) in done), tx.now()) | took
+        took = finish_within(tx, database, ends)
+        for how, results in ends.items():
+            numbers, records = _columns(results)
+            lists = tx.packed("recorded", (numbers, records, [how[0]] * len(results)))
+            done = tx.all("recorded", lists)
+            took = _ended(results, dict.fromkeys((n for (n,) in done), tx.now())) | took
+        return took
 
-    return database.once(finish, again)
+    return database.once(lambda tx: finish_within(tx, database, ends), again)
 
 
-def _ended(result: Settlement, moment: float | None) -> Job | None:
-    """Give the job as it is then."""
-    if moment is None:
-        return None
-    job = result.claim.job
-    changes = ended(job, result.verdict, now=moment, limit=result.limit)
-    return job_of(job.__dict__ | changes)
+def finish_within(tx: PostgresTx, database: Database, ends: Alike) -> dict[str, Job]:
+    """Do the same for several kinds, as a part of a transaction."""
+    took: dict[str, Job] = {}
+    for how, results in ends.items():
+        lists = tx.packed("finish", _columns(results))
+        args = (database.queries.version, *lists, *how, database.stands_in())
+        took |= _ended(results, dict(tx.all("finish", args)))
+    return took
+
+
+def _columns(results: list[Settlement]) -> tuple[list[int], list[str]]:
+    """Give the numbers of jobs, and the records of their attempts."""
+    numbers = [result.claim.job.__dict__[_ROW] for result in results]
+    return numbers, [attempt_to_json(one.attempt) for one in results if one.attempt]
+
+
+def _ended(results: list[Settlement], when: dict[int, float]) -> dict[str, Job]:
+    """Give the jobs that ended, as they are then."""
+    took: dict[str, Job] = {}
+    for result in results:
+        job = result.claim.job
+        moment = when.get(job.__dict__[_ROW])
+        if moment is not None:
+            changes = ended(job, result.verdict, now=moment, limit=result.limit)
+            took[job.id] = job_of(job.__dict__ | changes)
+    return took

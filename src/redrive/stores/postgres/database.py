@@ -70,7 +70,9 @@ class Database:
         self.pool = Pool(self._connect, address.url, patience)
 
     def _connect(self) -> Connection:
-        return psycopg.connect(self.address.conninfo, autocommit=True, prepare_threshold=None)
+        return psycopg.connect(
+            self.address.conninfo, autocommit=True, prepare_threshold=None, client_encoding="utf8"
+        )
 
     def write(
         self,
@@ -155,16 +157,17 @@ class Database:
     def _answered(
         self, work: Callable[[PostgresTx], R], recall: Callable[[PostgresTx], R | None]
     ) -> _Outcome[R]:
+        lost: psycopg.Error
         with self.pool.connection() as connection:
             try:
                 return _Outcome(work(PostgresTx(connection, self.queries, clock=self._clock)))
-            except ObjectNotInPrerequisiteState:
-                self.read(lambda _: None)  # says which version, and what to do
-                raise
             except psycopg.Error as error:
-                if not connection.closed:
+                if not connection.closed and not isinstance(error, ObjectNotInPrerequisiteState):
                     raise
                 lost = error
+        if isinstance(lost, ObjectNotInPrerequisiteState):
+            self.read(lambda _: None)  # says which version, and what to do
+            raise lost
         for pause in _SECOND_LOOKS:
             time.sleep(pause)
             found = self._recalled(recall)

@@ -14,7 +14,6 @@ import contextlib
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import compress
 from typing import TypeVar, cast
 
 import psycopg
@@ -34,6 +33,7 @@ from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.report import Report
 from redrive.stores.sql.engine import SqlStore
 from redrive.stores.sql.rows import category_from
+from redrive.stores.sql.settle import settle, settlements_landed
 from redrive.stores.sql.simple import is_simple
 from redrive.stores.sql.tx import Tx
 
@@ -163,15 +163,32 @@ class PostgresStore(SqlStore):
         """End claims; see the contract."""
         self._check_writable()
         place = self._database.address.url
-        plain = [claiming.is_plain(result, place) for result in results]
-        if not any(plain) or len({result.claim.job.id for result in results}) < len(results):
+        good = claiming.alike(one for one in results if claiming.is_plain(one, place))
+        ids = {result.claim.job.id for result in results}
+        if not good or len(ids) < len(results):
             return super().settle(results)
-        good = iter(claiming.finish(self._database, list(compress(results, plain))))
-        if all(plain):
-            return list(good)
-        others = [result for result, is_plain in zip(results, plain, strict=True) if not is_plain]
-        rest = iter(super().settle(others))
-        return [next(good if is_plain else rest) for is_plain in plain]
+        if len(good) == 1 and len(next(iter(good.values()))) == len(results):
+            took = claiming.finish(self._database, good)
+            return [took.get(result.claim.job.id) for result in results]
+        others = [one for one in results if not claiming.is_plain(one, place)]
+        return self._write(
+            lambda tx: self._settle_mixed(cast("PostgresTx", tx), results, good, others),
+            durable=False,
+            landed=lambda tx, answers: settlements_landed(tx, results, answers),
+        )
+
+    def _settle_mixed(
+        self,
+        tx: PostgresTx,
+        results: Sequence[Settlement],
+        good: claiming.Alike,
+        others: Sequence[Settlement],
+    ) -> list[Job | None]:
+        """End claims of several kinds in one transaction, the good ones by the shorter way."""
+        rest = zip(others, settle(tx, others), strict=True) if others else ()
+        took: dict[str, Job | None] = {result.claim.job.id: answer for result, answer in rest}
+        took |= claiming.finish_within(tx, self._database, good)
+        return [took.get(result.claim.job.id) for result in results]
 
     def counts(self) -> list[Count]:
         """Count all jobs by state, lane and category."""

@@ -98,8 +98,10 @@ class PostgresTx(Tx):
     def packed(self, name: str, columns: Iterable[Sequence[Any]]) -> list[Array]:
         """Pack the lists that a statement takes."""
         know_arrays(self._cursor)
+        spelling = self._cursor.connection.info.encoding
+        spelling = "utf-8" if spelling == "ascii" else spelling  # a database that does not care
         kinds = self._queries.lists[name]
-        return [packed(kind, column) for kind, column in zip(kinds, columns)]  # noqa: B905 - the rest may be of the caller's
+        return [packed(kind, column, spelling) for kind, column in zip(kinds, columns)]  # noqa: B905 - the rest may be of the caller's
 
     def script(self, text: str) -> None:
         """Run the statements of a migration."""

@@ -6,12 +6,12 @@ the call returns; claims and settlements survive kill -9 and are synced with the
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
-from redrive import _ids
 from redrive._clock import Clock, SystemClock
 from redrive.job import Claim, Job, Settlement
 from redrive.stores import _files
@@ -58,7 +58,7 @@ class SqliteStore(SqlStore):
         )
         self.url = f"sqlite:{place}"
         self._clock = clock
-        self._name = _ids.new_id()
+        self._name = os.urandom(8).hex()
         self._hints = None if read_only else _hints_of(place)
         self._file = SqliteFile(
             Settings(

@@ -156,8 +156,8 @@ SELECT * FROM {schema}.finish_jobs(
 
 -- name: recorded
 -- Which of these jobs keep exactly these records.
-SELECT n FROM unnest(%b::int8[], %b::text[]) AS given (n, record)
-JOIN {schema}.attempts USING (n, record) WHERE ordinal = %s
+SELECT n FROM unnest(%b::int8[], %b::text[], %b::int8[]) AS given (n, record, ordinal)
+JOIN {schema}.attempts USING (n, record, ordinal)
 
 -- name: unclaim
 -- Undo claims: the jobs wait as before.
@@ -196,7 +196,7 @@ FROM {schema}.lost_jobs(%s::text, NULL, 0, NULL, %s::int)
 -- name: seize
 -- Take running jobs over.
 UPDATE {schema}.leases
-SET lease = new.lease, holder = new.holder, lease_end = new.lease_end, boot = new.boot
+SET lease = new.lease, holder = new.holder, lease_end = new.lease_end, boot = new.boot, claim = NULL
 FROM unnest(%b::int8[], %b::text[], %b::float8[], %b::text[], %b::int8[])
     AS new (lease, holder, lease_end, boot, n)
 WHERE leases.n = new.n
@@ -229,7 +229,7 @@ WITH new AS MATERIALIZED (
         run, resolution, edits, folded, n
     )
 ), ended AS (
-    DELETE FROM {schema}.leases USING new WHERE leases.n = new.n
+    DELETE FROM {schema}.leases USING new WHERE leases.n = new.n RETURNING leases.n, leases.lease
 ), started AS (
     DELETE FROM {schema}.ready AS r USING new JOIN {schema}.jobs AS j USING (n)
     WHERE r.suspect = (j.crashes > 0)::int AND r.lane = j.lane AND r.handler = j.handler
@@ -240,9 +240,9 @@ WITH new AS MATERIALIZED (
         detail = new.detail, due = new.due, since = new.since, updated = new.updated,
         finished = new.finished, first_failed = new.first_failed, attempts = new.attempts,
         spent = new.spent, crashes = new.crashes, redrives = new.redrives, ceiling = new.ceiling,
-        failure = new.failure, lease = new.lease, cause = new.cause, run = new.run,
-        resolution = new.resolution, edits = new.edits, folded = new.folded
-    FROM new WHERE jobs.n = new.n
+        failure = new.failure, lease = greatest(new.lease, ended.lease), cause = new.cause,
+        run = new.run, resolution = new.resolution, edits = new.edits, folded = new.folded
+    FROM new LEFT JOIN ended USING (n) WHERE jobs.n = new.n
     RETURNING jobs.n, jobs.state, jobs.at, suspect, jobs.lane, jobs.handler, jobs.category
 )
 INSERT INTO {schema}.ready (n, at, suspect, lane, handler, category)

@@ -216,7 +216,7 @@ DECLARE
     kind_lanes text[];
     kind_handlers text[];
     kind_categories text[];
-    most integer := 2 * enough + 30;
+    most bigint := 2::bigint * enough + 30;
     candidates bigint;
     places tid[];
     numbers bigint[];
@@ -302,13 +302,15 @@ BEGIN
         DELETE FROM {schema}.ready WHERE ctid = ANY(places) RETURNING n
     ), leased AS (
         INSERT INTO {schema}.leases (n, lease, since, lease_end, holder, claim)
-        SELECT n, lease + 1, moment, moment + lease_for, new_holder, new_claim
-        FROM taken JOIN {schema}.jobs USING (n)
+        SELECT n, job.lease + 1, moment, moment + lease_for, new_holder, new_claim
+        FROM taken CROSS JOIN LATERAL (
+            SELECT lease FROM {schema}.jobs AS j WHERE j.n = taken.n LIMIT 1
+        ) AS job
         RETURNING n
     )
     SELECT array_agg(n) FROM leased INTO numbers;
     RETURN QUERY
-    SELECT whole.* FROM unnest(numbers) AS given (n) JOIN {schema}.whole USING (n) ORDER BY at, n;
+    SELECT * FROM {schema}.whole WHERE n = ANY(numbers) ORDER BY at, n;
 END
 $$;
 
@@ -332,37 +334,52 @@ BEGIN
             AND r.category = asked.category AND r.at = asked.at AND r.n = asked.n
         FOR UPDATE
     ) AS locked INTO waiting;
+    -- One of them may have been claimed since the first step. If somebody is about to end it already, he
+    -- waits for us, and we must not for him: then all of this is begun anew.
+    IF (
+        SELECT count(*) FROM {schema}.leases AS l JOIN {schema}.jobs AS j USING (n) WHERE j.id = ANY(ids)
+    ) > (
+        SELECT count(*) FROM (
+            SELECT FROM {schema}.leases AS l JOIN {schema}.jobs AS j USING (n) WHERE j.id = ANY(ids)
+            FOR UPDATE OF l SKIP LOCKED
+        ) AS locked
+    ) THEN
+        RAISE EXCEPTION 'a job was claimed meanwhile' USING ERRCODE = 'serialization_failure';
+    END IF;
     RETURN QUERY SELECT * FROM {schema}.whole WHERE id = ANY(ids) ORDER BY id;
 END
 $$;
 
 -- Ends claims that went well, and alike: those whose fence (lease number, holder and time of the claim)
--- still stands. Gives their numbers, and the time. The server may answer the commit before it is on disk.
+-- still stands. Gives their numbers, and the time. The server may answer the commit before it is on
+-- disk. Nothing is joined here: with one plan for all sizes, joins of lists go wrong.
 CREATE FUNCTION {schema}.finish_jobs(
     known integer, numbers bigint[], records text[], old_lease bigint, old_holder text,
     old_since float8, new_category text, new_reason text, new_detail text, new_ceiling bigint,
     stands_in float8
 ) RETURNS TABLE (number bigint, moment float8) LANGUAGE plpgsql
 SET lock_timeout = '4s' SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    standing bigint[];
 BEGIN
     PERFORM {schema}.check_version(known), set_config('synchronous_commit', 'off', true);
     moment := coalesce(stands_in, extract(epoch FROM clock_timestamp()));
-    RETURN QUERY
     WITH gone AS (
         DELETE FROM {schema}.leases AS l
         WHERE l.n = ANY(numbers) AND l.lease = old_lease AND l.holder = old_holder
             AND l.since = old_since
         RETURNING l.n
-    ), kept AS (
-        INSERT INTO {schema}.attempts (n, ordinal, record)
-        SELECT n, old_lease, record
-        FROM unnest(numbers, records) AS given (n, record) JOIN gone USING (n)
     )
+    SELECT array_agg(n) FROM gone INTO standing;
+    INSERT INTO {schema}.attempts (n, ordinal, record)
+    SELECT given.n, old_lease, given.record FROM unnest(numbers, records) AS given (n, record)
+    WHERE cardinality(standing) = cardinality(numbers) OR given.n = ANY(standing);
+    RETURN QUERY
     UPDATE {schema}.jobs AS j
     SET state = 'completed', category = new_category, reason = new_reason, detail = new_detail,
         ceiling = new_ceiling, at = moment, finished = moment, updated = moment,
         attempts = j.attempts + 1, lease = old_lease
-    FROM gone WHERE j.n = gone.n
+    WHERE j.n = ANY(standing)
     RETURNING j.n, moment;
 END
 $$;

@@ -226,9 +226,8 @@ class Worker:
 
     def _may_settle(self) -> bool:
         """Whether there is something to settle, or to learn of what was."""
-        if self._settler is not None and self._settler.is_busy:
-            return self._settler.is_ready
-        return bool(self._hands.ended)
+        settler = self._settler
+        return settler.is_ready if settler and settler.is_busy else bool(self._hands.ended)
 
     def _settle(self) -> None:
         if self._settler is not None:

@@ -172,8 +172,8 @@ END
 $$;
 
 -- Adds a job that was just submitted; false once a newer Redrive has changed the schema, an error if its
--- id or key is taken. A function because a session keeps
--- its plan, behind a pooler too: to plan the statement anew each time is half the cost of a submit.
+-- id or key is taken. A function because a session keeps its plan, behind a pooler too: to plan the
+-- statement anew each time is half the cost of a submit.
 CREATE FUNCTION {schema}.add_job(
     known integer, id text, lane text, handler text, key text, created float8, due float8,
     max_attempts bigint, ceiling bigint, tags text, release text, payload text
@@ -207,7 +207,9 @@ CREATE FUNCTION {schema}.claim_jobs(
     known integer, wanted_suspect smallint, handlers text[], lanes text[], ids text[],
     hurried boolean, past_pauses boolean, enough integer, new_holder text, lease_for float8,
     new_claim text, stands_in float8
-) RETURNS SETOF {schema}.whole LANGUAGE plpgsql SET lock_timeout = '4s' SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS SETOF {schema}.whole LANGUAGE plpgsql
+SET lock_timeout = '4s' SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
 #variable_conflict use_column
 DECLARE
     moment float8 := coalesce(stands_in, extract(epoch FROM clock_timestamp()));
@@ -358,7 +360,8 @@ CREATE FUNCTION {schema}.finish_jobs(
     old_since float8, new_category text, new_reason text, new_detail text, new_ceiling bigint,
     stands_in float8
 ) RETURNS TABLE (number bigint, moment float8) LANGUAGE plpgsql
-SET lock_timeout = '4s' SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET lock_timeout = '4s' SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
 DECLARE
     standing bigint[];
 BEGIN

@@ -53,7 +53,7 @@ def rig(kind: str, rounds: int, broken: str) -> tuple[str, Ledger]:
 
 def rewound(crew: Crew, ledger: Ledger, url: str, name: str, broken: str) -> int:
     """Go back once; how many lease numbers were given again."""
-    crew.join(crew.start(partial(submit, url, name)))
+    crew.join(crew.start(partial(submit, url, name, broken)))
     go_back = remembered(url)
     first = crew.start(partial(work, url, broken, f"a{name}"))
     crew.until_ready(first)
@@ -67,8 +67,9 @@ def rewound(crew: Crew, ledger: Ledger, url: str, name: str, broken: str) -> int
     return sum(len({lease for lease, *_ in many}) < len(many) for many in claims)
 
 
-def submit(url: str, name: str, line: Line) -> None:
-    """Submit the jobs of one round."""
+def submit(url: str, name: str, broken: str, line: Line) -> None:
+    """Submit the jobs of one round; the first one makes the tables, broken as the rest."""
+    processes.sabotage(broken)
     with contextlib.closing(open_store(url)) as store:
         for number in range(JOBS):
             job = make_job(f"{name}-{number}", handler="work", payload='{"number":1}')

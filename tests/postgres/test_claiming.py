@@ -78,6 +78,18 @@ def _closed(job: Any, row: Any) -> tuple[Any, ...]:
     return changes_to_row(moved(job, "discard", actor="me", reason="", now=5.0), row[0])
 
 
+def test_a_number_that_was_given_anew_is_fenced_by_the_time_of_the_claim(
+    store: PostgresStore, other: psycopg.Connection[Any]
+) -> None:
+    """As after a backup was restored: the same row, lease number and holder, another claim."""
+    add_one(store, "a")
+    late = claim_one(store)
+    schema = store._database.address.schema
+    other.execute(f'UPDATE "{schema}".leases SET since = since + 1'.encode())
+    assert settle(store, late) is None
+    assert get(store, "a").state is State.RUNNING
+
+
 def test_a_seized_job_is_no_answer_to_the_claim_before(
     store: PostgresStore, other: psycopg.Connection[Any]
 ) -> None:

@@ -25,7 +25,7 @@ class Slow:
     """Stands in the way of a store's settle."""
 
     def __init__(self, app: Redrive, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.errors: list[Exception] = []
+        self.errors: list[BaseException] = []
         """Raised for batches."""
         self.alone: list[Exception] = []
         """Raised for single ones."""
@@ -99,7 +99,7 @@ def test_what_the_store_could_not_take_is_settled_later(app: Redrive, slow: Slow
 
 def test_an_error_of_ours_makes_each_of_a_batch_go_alone(app: Redrive, slow: Slow) -> None:
     log = fill(app, 30)
-    slow.errors = [ValueError("one of them")]
+    slow.errors = [ValueError("one of them"), SystemExit()]
     with app.worker(concurrency=4, batch=10):
         until(lambda: all_done(app))
     assert (len(log.seen), number(app, "completed")) == (30, 30)

@@ -36,6 +36,7 @@ class Pace:
         if waiting > ahead // 2:
             return 0
         room = min(self._batch, self._concurrency + ahead - busy)
+        # A small claim costs the store nearly as much as a large one, and can wait while others do.
         return 0 if room < self._batch // 2 and waiting > self._concurrency else room
 
     def count(self, ended: int) -> None:
@@ -46,6 +47,6 @@ class Pace:
         if passed < _WINDOW:
             return
         rate = self._counted / passed if passed < _STALE else 0.0
-        # Twice the batch: when half of it is begun there is room for a whole one.
+        # One batch may be being settled, one run, one wait: so there is room to claim a whole one.
         self._ahead = min(4 * self._batch, int(rate * _AHEAD))
         self._counted, self._since = 0, now

@@ -16,7 +16,7 @@ from redrive.stores.base import Store
 from redrive.worker.leases import Task
 
 Batch = list[tuple[Task, Settlement | None]]
-Answer = list[Job | None] | Exception
+Answer = list[Job | None] | BaseException
 
 
 def verdicts(batch: Batch) -> list[Settlement]:
@@ -73,7 +73,7 @@ class Settler:
         while (batch := self._line.get()) is not None:
             try:
                 self._answer = self._store.settle(verdicts(batch))
-            except Exception as error:  # noqa: BLE001 - raised where it is taken
+            except BaseException as error:  # noqa: BLE001 - told where it is taken: this thread goes on
                 self._answer = error
             self._is_there.set()
             self._tell()

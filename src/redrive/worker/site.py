@@ -183,7 +183,7 @@ class Site:
             return
         self.told_all(jobs, settlements)
 
-    def settle_each(self, settlements: Sequence[Settlement], fault: Exception) -> None:
+    def settle_each(self, settlements: Sequence[Settlement], fault: BaseException) -> None:
         """Make verdicts true one by one, after an error that may be the fault of only one."""
         log.error("settling a batch failed; settling one by one", exc_info=fault)
         for one in settlements:

@@ -262,7 +262,7 @@ class Worker:
         """Tell what was answered, or try one by one what could not be done at once."""
         if isinstance(answer, StoreError):
             raise answer
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             self.site.settle_each(settlements, answer)
         else:
             self.site.told_all(answer, settlements)

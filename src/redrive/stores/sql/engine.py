@@ -27,7 +27,7 @@ class SqlStore(SqlLists, SqlNotes):
     """A store over a database; a dialect adds how to open it, and how to claim what is due."""
 
     _claims_are_synced = False
-    """Whether claims and seizures, too, are on disk before they are answered."""
+    """Whether seizures, too, are on disk before they are answered, as claims are then."""
 
     @abstractmethod
     def _insert(self, tx: Tx, jobs: Sequence[Job]) -> bool:

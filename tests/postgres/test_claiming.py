@@ -78,14 +78,15 @@ def _closed(job: Any, row: Any) -> tuple[Any, ...]:
     return changes_to_row(moved(job, "discard", actor="me", reason="", now=5.0), row[0])
 
 
-def test_a_number_that_was_given_anew_is_fenced_by_the_time_of_the_claim(
-    store: PostgresStore, other: psycopg.Connection[Any]
+@pytest.mark.parametrize("change", ["since = since + 1", "holder = 'w2'", "lease = lease + 1"])
+def test_each_part_of_the_fence_of_a_good_end_counts_alone(
+    store: PostgresStore, other: psycopg.Connection[Any], change: str
 ) -> None:
-    """As after a backup was restored: the same row, lease number and holder, another claim."""
+    """After a restored backup the row, its lease number and its holder may be the same again."""
     add_one(store, "a")
     late = claim_one(store)
     schema = store._database.address.schema
-    other.execute(f'UPDATE "{schema}".leases SET since = since + 1'.encode())
+    other.execute(f'UPDATE "{schema}".leases SET {change}'.encode())
     assert settle(store, late) is None
     assert get(store, "a").state is State.RUNNING
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from contract.verbs import (
     DONE,
     add,
@@ -145,6 +147,18 @@ def test_a_number_that_is_given_anew_is_not_the_old_job(
     assert settle(store, late) is None
     assert (get(store, "new").state, history(store, "new")) == (State.RUNNING, ())
     assert settle(store, now) is not None
+
+
+@pytest.mark.parametrize("change", ["holder = 'w2'", "lease = lease + 1"])
+def test_lease_number_and_holder_each_count_alone(store: SqliteStore, change: str) -> None:
+    """Elsewhere the time of the claim gives a late one away too; here it is the same."""
+    add(store, make_job("a"), make_job("b"))
+    late = claim(store)
+    writer = store._file._writer
+    assert writer is not None
+    writer.execute(f"UPDATE jobs SET {change}")
+    assert store.settle([make_settlement(each, DONE) for each in late]) == [None, None]
+    assert {get(store, name).state for name in ("a", "b")} == {State.RUNNING}
 
 
 def test_a_claim_may_be_ended_through_another_store_object(opener: Opener) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
+import pgkit
 from contract.verbs import add_one, bring_to, claim
 from kit import make_job
 from redrive.job import State
@@ -95,7 +96,6 @@ def touched(
     It is called so often that its plans are those for all arguments, as in a worker's session.
     """
     with other.transaction(force_rollback=True):
-        other.execute("SET LOCAL enable_seqscan = off")
         for _ in range(times):
             other.execute(f'SELECT FROM "{schema}".{call}'.encode())
         before = _scans(other, schema)
@@ -135,9 +135,40 @@ def test_a_claim_reads_little_more_than_it_takes(
     assert found["jobs"][1] < 50, found
 
 
-def test_a_good_end_reads_little_more_than_it_writes(
-    busy: PostgresStore, other: psycopg.Connection[Any]
+@pytest.fixture
+def misjudged(store: PostgresStore, other: psycopg.Connection[Any]) -> PostgresStore:
+    """A store whose statistics were taken before a large submit ended, and say: there is nothing."""
+    schema = store._database.address.schema
+    add_one(store, "x")
+    bring_to(store, State.RUNNING, "running")
+    jobs = [make_job(f"p{n}", due=2e9 + n) for n in range(MANY)]
+    jobs += [make_job(f"y{n}", handler="x", due=2e9 + n) for n in range(MANY)]
+    with pgkit.connect() as third:
+        for table in ("ready", "jobs", "payloads", "leases"):
+            third.execute(f'ALTER TABLE "{schema}".{table} SET (autovacuum_enabled = off)')
+        with other.transaction():
+            store.add(jobs, within=other)
+            third.execute(f'ANALYZE "{schema}".ready, "{schema}".jobs, "{schema}".payloads')
+    return store
+
+
+@pytest.mark.parametrize("ids", ["NULL", f"ARRAY{[f'p{n}' for n in range(20)]}"])
+def test_a_claim_does_so_whatever_the_statistics_say(
+    misjudged: PostgresStore, other: psycopg.Connection[Any], ids: str
 ) -> None:
+    schema = misjudged._database.address.schema
+    found = touched(other, schema, CLAIM.format(ids=ids))
+    assert {name for name, (whole, _) in found.items() if whole} <= {"leases"}, found
+    assert 0 < found["ready"][1] < 100, found
+    assert found["jobs"][1] < 50, found
+    assert found["payloads"][1] < 50, found
+
+
+@pytest.mark.parametrize("known", ["busy", "misjudged"])
+def test_a_good_end_reads_little_more_than_it_writes(
+    known: str, other: psycopg.Connection[Any], request: pytest.FixtureRequest
+) -> None:
+    busy = request.getfixturevalue(known)
     schema = busy._database.address.schema
     (lease,) = (each for each in claim(busy, holder="w") if each.job.id == "x")
     job = lease.job
@@ -148,18 +179,22 @@ def test_a_good_end_reads_little_more_than_it_writes(
     assert 0 < found["leases"][1] < 5, found
 
 
+@pytest.mark.parametrize("known", ["busy", "misjudged"])
 def test_a_sweep_reads_running_jobs_only(
-    busy: PostgresStore, other: psycopg.Connection[Any]
+    known: str, other: psycopg.Connection[Any], request: pytest.FixtureRequest
 ) -> None:
+    busy = request.getfixturevalue(known)
     schema = busy._database.address.schema
     found = touched(other, schema, "lost_jobs(NULL, 'boot', 1, ARRAY['mail'], 100)")
     assert {name for name, (whole, _) in found.items() if whole} <= {"leases"}, found
     assert 0 < found["jobs"][1] < 10, found
 
 
+@pytest.mark.parametrize("known", ["busy", "misjudged"])
 def test_what_is_about_to_change_is_looked_up_by_id(
-    busy: PostgresStore, other: psycopg.Connection[Any]
+    known: str, other: psycopg.Connection[Any], request: pytest.FixtureRequest
 ) -> None:
+    busy = request.getfixturevalue(known)
     schema = busy._database.address.schema
     found = touched(other, schema, "to_change(ARRAY['p7', 'dead'])")
     assert {name for name, (whole, _) in found.items() if whole} <= {"leases"}, found

@@ -198,6 +198,10 @@ BEGIN
 END
 $$;
 
+-- The functions that follow look jobs up by their numbers, one by one, and leave the planner no other
+-- way. Statistics taken amid a large submit say that there is next to nothing, and then to read all of
+-- it looks cheap, until they are taken again.
+
 -- Leases the jobs that are due first and gives them as they are then; with ids only those jobs. Of one
 -- kind the first are locked, past those that others hold. Of several kinds the first few of each come
 -- into question, and of all these the earliest are locked one by one until there are enough; where
@@ -208,7 +212,8 @@ CREATE FUNCTION {schema}.claim_jobs(
     hurried boolean, past_pauses boolean, enough integer, new_holder text, lease_for float8,
     new_claim text, stands_in float8
 ) RETURNS SETOF {schema}.whole LANGUAGE plpgsql
-SET lock_timeout = '4s' SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan
+SET lock_timeout = '4s' SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -312,23 +317,27 @@ BEGIN
     )
     SELECT array_agg(n) FROM leased INTO numbers;
     RETURN QUERY
-    SELECT * FROM {schema}.whole WHERE n = ANY(numbers) ORDER BY at, n;
+    SELECT job.* FROM unnest(numbers) AS number CROSS JOIN LATERAL (
+        SELECT * FROM {schema}.whole WHERE n = number LIMIT 1
+    ) AS job
+    ORDER BY job.at, job.n;
 END
 $$;
 
 -- Gives jobs that are about to be changed, locked, so that nobody else claims, ends or moves them: first
 -- what runs, then the jobs, then what waits, each in one order, so that nobody waits in a circle. What
 -- is given was read after all that waiting.
-CREATE FUNCTION {schema}.to_change(ids text[]) RETURNS SETOF {schema}.whole LANGUAGE plpgsql AS $$
+CREATE FUNCTION {schema}.to_change(ids text[]) RETURNS SETOF {schema}.whole LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
+    numbers bigint[] := array(SELECT n FROM {schema}.jobs WHERE id = ANY(ids));
     waiting bigint;
 BEGIN
-    PERFORM FROM {schema}.leases WHERE n IN (SELECT n FROM {schema}.jobs WHERE id = ANY(ids))
-    ORDER BY n FOR UPDATE;
-    PERFORM FROM {schema}.jobs WHERE id = ANY(ids) ORDER BY id FOR UPDATE;
+    PERFORM FROM {schema}.leases WHERE n = ANY(numbers) ORDER BY n FOR UPDATE;
+    PERFORM FROM {schema}.jobs WHERE n = ANY(numbers) ORDER BY n FOR UPDATE;
     WITH asked AS MATERIALIZED (
         SELECT n, at, (crashes > 0)::int AS suspect, lane, handler, category FROM {schema}.jobs
-        WHERE id = ANY(ids) AND state = 'pending' ORDER BY id
+        WHERE n = ANY(numbers) AND state = 'pending' ORDER BY n
     )
     SELECT count(*) FROM asked CROSS JOIN LATERAL (
         SELECT FROM {schema}.ready AS r
@@ -338,17 +347,18 @@ BEGIN
     ) AS locked INTO waiting;
     -- One of them may have been claimed since the first step. If somebody is about to end it already, he
     -- waits for us, and we must not for him: then all of this is begun anew.
-    IF (
-        SELECT count(*) FROM {schema}.leases AS l JOIN {schema}.jobs AS j USING (n) WHERE j.id = ANY(ids)
-    ) > (
+    IF (SELECT count(*) FROM {schema}.leases WHERE n = ANY(numbers)) > (
         SELECT count(*) FROM (
-            SELECT FROM {schema}.leases AS l JOIN {schema}.jobs AS j USING (n) WHERE j.id = ANY(ids)
-            FOR UPDATE OF l SKIP LOCKED
+            SELECT FROM {schema}.leases WHERE n = ANY(numbers) FOR UPDATE SKIP LOCKED
         ) AS locked
     ) THEN
         RAISE EXCEPTION 'a job was claimed meanwhile' USING ERRCODE = 'serialization_failure';
     END IF;
-    RETURN QUERY SELECT * FROM {schema}.whole WHERE id = ANY(ids) ORDER BY id;
+    RETURN QUERY
+    SELECT job.* FROM unnest(numbers) AS number CROSS JOIN LATERAL (
+        SELECT * FROM {schema}.whole WHERE n = number LIMIT 1
+    ) AS job
+    ORDER BY job.id;
 END
 $$;
 
@@ -360,7 +370,8 @@ CREATE FUNCTION {schema}.finish_jobs(
     old_since float8, new_category text, new_reason text, new_detail text, new_ceiling bigint,
     stands_in float8
 ) RETURNS TABLE (number bigint, moment float8) LANGUAGE plpgsql
-SET lock_timeout = '4s' SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan
+SET lock_timeout = '4s' SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 DECLARE
     standing bigint[];
@@ -391,20 +402,27 @@ $$;
 -- holder, locked; those that somebody else holds are left out.
 CREATE FUNCTION {schema}.lost_jobs(
     lost_holder text, this_boot text, moment float8, handlers text[], most integer
-) RETURNS SETOF {schema}.whole LANGUAGE plpgsql AS $$
+) RETURNS SETOF {schema}.whole LANGUAGE plpgsql
+AS $$
 DECLARE
     numbers bigint[] := array(
-        SELECT l.n FROM {schema}.leases AS l JOIN {schema}.jobs AS j USING (n)
+        SELECT l.n FROM {schema}.leases AS l
         WHERE CASE
                 WHEN lost_holder IS NOT NULL THEN l.holder = lost_holder
                 ELSE l.boot IS DISTINCT FROM this_boot OR l.lease_end IS NULL OR l.lease_end <= moment
             END
-            AND (handlers IS NULL OR j.handler = ANY(handlers))
+            AND (
+                handlers IS NULL
+                OR (SELECT handler FROM {schema}.jobs AS j WHERE j.n = l.n) = ANY(handlers)
+            )
         LIMIT most
-        FOR UPDATE OF l SKIP LOCKED
+        FOR UPDATE SKIP LOCKED
     );
 BEGIN
-    RETURN QUERY SELECT * FROM {schema}.whole WHERE n = ANY(numbers);
+    RETURN QUERY
+    SELECT job.* FROM unnest(numbers) AS number CROSS JOIN LATERAL (
+        SELECT * FROM {schema}.whole WHERE n = number LIMIT 1
+    ) AS job;
 END
 $$;
 

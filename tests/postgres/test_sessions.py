@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -146,12 +147,7 @@ def test_a_hint_within_a_transaction_comes_with_its_commit(
 def test_a_hint_that_cannot_be_given_costs_no_submit(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = {**store._database.queries.texts, "notify": b"SELECT 1 / 0"}
-    monkeypatch.setattr(
-        store._database,
-        "queries",
-        type(store._database.queries)(
-            texts, store._database.queries.lists, store._database.queries.migrations
-        ),
-    )
+    queries = store._database.queries
+    texts = {**queries.texts, "notify": b"SELECT 1 / 0"}
+    monkeypatch.setattr(store._database, "queries", dataclasses.replace(queries, texts=texts))
     assert add_one(store, "a").is_new

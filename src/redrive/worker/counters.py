@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import threading
 import time
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -71,21 +72,40 @@ class Counters:
     def count_all(self, jobs: Sequence[Job | None], settlements: Sequence[Settlement]) -> None:
         """Do the same for many; None stands for a job whose settlement was refused."""
         self._mind_fork()
+        kinds: dict[tuple[str, str, type], list[float]] = {}
+        rarer: list[Key] = []
+        for job, settlement in zip(jobs, settlements, strict=True):
+            attempt = settlement.attempt
+            if job is None or attempt is None:
+                continue
+            lane, outcome = job.lane, attempt.outcome
+            kind = lane, outcome, type(settlement.verdict)
+            try:
+                kinds[kind].append(attempt.duration)
+            except KeyError:
+                kinds[kind] = [attempt.duration]
+            if outcome != "done" or lane == _ALERT or job.run is not None:
+                rarer += _rarer(job, settlement, attempt)
         with self._lock:
-            new, ever = self._new, self._ever
-            for job, settlement in zip(jobs, settlements, strict=True):
-                attempt = settlement.attempt
-                if job is None or attempt is None:
-                    continue
-                lane, outcome, took = job.lane, attempt.outcome, attempt.duration
-                new["attempts", lane, outcome] += 1.0
-                if outcome != "crashed":  # nobody saw when that ended
-                    new["bucket", lane, LE[bisect_left(BUCKETS, took)]] += 1.0
-                    new["seconds", lane] += max(0.0, took)
-                ever[type(settlement.verdict)] += 1
-                if outcome != "done" or lane == _ALERT or job.run is not None:
-                    for key in _rarer(job, settlement, attempt):
-                        new[key] += 1.0
+            for (lane, outcome, verdict), durations in kinds.items():
+                self._count_alike(lane, outcome, durations)
+                self._ever[verdict] += len(durations)
+            for key in rarer:
+                self._new[key] += 1.0
+
+    def _count_alike(self, lane: str, outcome: str, durations: list[float]) -> None:
+        new = self._new
+        new["attempts", lane, outcome] += len(durations)
+        if outcome == "crashed":  # nobody saw when that ended
+            return
+        new["seconds", lane] += sum(took for took in durations if took > 0.0)
+        durations.sort()
+        below = 0
+        for le, bound in zip(LE, (*BUCKETS, math.inf), strict=True):
+            upto = bisect_right(durations, bound)
+            if upto > below:
+                new["bucket", lane, le] += upto - below
+            below = upto
 
     def ever(self) -> Counter[str]:
         """Say for the log how many were taken, succeeded, failed and died since the process began."""

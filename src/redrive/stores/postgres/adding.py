@@ -20,7 +20,7 @@ def add_simple(tx: PostgresTx, jobs: Sequence[Job], version: int) -> bool:
     """
     try:
         if len(jobs) == 1:
-            return tx.one("add_one", (version, *simple_row(jobs[0]))) == (True,)
+            return tx.is_true("add_one", (version, *simple_row(jobs[0])))
         cursor = tx.batch("add_new", [simple_row(job) for job in jobs], version)
     except UniqueViolation:
         return False

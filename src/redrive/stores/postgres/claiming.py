@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 
 from redrive._evolve import BLANK, job_of
 from redrive._transitions import KEEP_FIRST, KEEP_LAST, claimed, ended
@@ -27,6 +28,8 @@ from redrive.stores.sql.tx import Row
 _ROW, _PLACE = "_row", "_file"
 """What a job carries beside its fields: its number, and in whose tables."""
 _KEPT = KEEP_FIRST + KEEP_LAST
+_AT_ONCE = 50
+"""How many kinds of ends one statement takes."""
 _FIRST = (None, None, 1, None, 0, 0), (None, None, None, 0, 0, None, None)
 """From `finished` to `redrives`, and from `cause` to `origin` and to `original`: a first attempt's."""
 
@@ -140,6 +143,11 @@ def alike(results: Iterable[Settlement]) -> Alike:
     return found
 
 
+def are_few(ends: Alike) -> bool:
+    """Whether one statement can end them all."""
+    return len(ends) <= _AT_ONCE
+
+
 def _how(result: Settlement) -> Row:
     job, verdict = result.claim.job, result.verdict
     assert isinstance(verdict, Completed)  # noqa: S101 - see `is_plain`
@@ -155,7 +163,7 @@ def _how(result: Settlement) -> Row:
 
 
 def finish(database: Database, ends: Alike) -> dict[str, Job]:
-    """End claims that went well, of one kind; gives those whose fence stood, by id."""
+    """End claims that went well, of few kinds; gives those whose fence stood, by id."""
 
     def again(tx: PostgresTx) -> dict[str, Job]:
         """Do it once more, then look: what is refused, but has left its record, was done before."""
@@ -171,13 +179,16 @@ def finish(database: Database, ends: Alike) -> dict[str, Job]:
 
 
 def finish_within(tx: PostgresTx, database: Database, ends: Alike) -> dict[str, Job]:
-    """Do the same for several kinds, as a part of a transaction."""
-    took: dict[str, Job] = {}
-    for how, results in ends.items():
-        lists = tx.packed("finish", _columns(results))
-        args = (database.queries.version, *lists, *how, database.stands_in())
-        took |= _ended(results, dict(tx.all("finish", args)))
-    return took
+    """Do the same as a part of a transaction."""
+    version, stands_in = database.queries.version, database.stands_in()
+    calls = [
+        (version, *tx.packed("finish", _columns(results)), *how, stands_in)
+        for how, results in ends.items()
+    ]
+    when: dict[int, float] = {}
+    for first in range(0, len(calls), _AT_ONCE):
+        when.update(tx.each("finish", calls[first : first + _AT_ONCE]))
+    return _ended(chain.from_iterable(ends.values()), when)
 
 
 def _columns(results: list[Settlement]) -> tuple[list[int], list[str]]:
@@ -186,7 +197,7 @@ def _columns(results: list[Settlement]) -> tuple[list[int], list[str]]:
     return numbers, [attempt_to_json(one.attempt) for one in results if one.attempt]
 
 
-def _ended(results: list[Settlement], when: dict[int, float]) -> dict[str, Job]:
+def _ended(results: Iterable[Settlement], when: dict[int, float]) -> dict[str, Job]:
     """Give the jobs that ended, as they are then."""
     took: dict[str, Job] = {}
     for result in results:

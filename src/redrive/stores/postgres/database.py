@@ -22,7 +22,7 @@ from redrive.errors import StoreError, StoreForeign, StoreLost
 from redrive.stores.postgres.address import Address
 from redrive.stores.postgres.errors import is_passing, translate
 from redrive.stores.postgres.pool import Pool
-from redrive.stores.postgres.tx import Connection, PostgresTx, queries_for
+from redrive.stores.postgres.tx import Connection, Line, PostgresTx, queries_for
 
 R = TypeVar("R")
 
@@ -70,7 +70,7 @@ class Database:
         self.pool = Pool(self._connect, address.url, patience)
 
     def _connect(self) -> Connection:
-        return psycopg.connect(
+        return Line.connect(
             self.address.conninfo, autocommit=True, prepare_threshold=None, client_encoding="utf8"
         )
 

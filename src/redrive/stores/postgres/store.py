@@ -167,10 +167,10 @@ class PostgresStore(SqlStore):
         ids = {result.claim.job.id for result in results}
         if not good or len(ids) < len(results):
             return super().settle(results)
-        if len(good) == 1 and len(next(iter(good.values()))) == len(results):
+        others = [one for one in results if not claiming.is_plain(one, place)]
+        if not others and claiming.are_few(good):
             took = claiming.finish(self._database, good)
             return [took.get(result.claim.job.id) for result in results]
-        others = [one for one in results if not claiming.is_plain(one, place)]
         return self._write(
             lambda tx: self._settle_mixed(cast("PostgresTx", tx), results, good, others),
             durable=False,

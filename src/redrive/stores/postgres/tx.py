@@ -7,13 +7,16 @@ would be state of a session, and a pooler gives each transaction another one.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import psycopg
+from psycopg import generators
+from psycopg.pq import ExecStatus
 from psycopg.rows import tuple_row
 
 from redrive._clock import Clock
@@ -22,6 +25,7 @@ from redrive.stores.sql.tx import Args, Migration, Row, Tx, load_migrations, loa
 
 Connection = psycopg.Connection[Any]
 
+_ASKED = ("add_one",)
 _LIST = re.compile(rb"%b::(\w+)\[\]")
 
 
@@ -32,6 +36,8 @@ class Queries:
     texts: dict[str, bytes]
     lists: dict[str, list[bytes]]
     """The types of the lists that each takes, in order."""
+    asked: dict[str, bytes]
+    """Those for `is_true`, as the server wants them."""
     migrations: list[Migration]
 
     @property
@@ -50,7 +56,30 @@ def queries_for(schema: str) -> Queries:
         Migration(step.version, step.name, step.script.replace("{schema}", name))
         for step in load_migrations("postgres")
     ]
-    return Queries(texts, {key: _LIST.findall(text) for key, text in texts.items()}, steps)
+    lists = {key: _LIST.findall(text) for key, text in texts.items()}
+    return Queries(texts, lists, {key: _numbered(texts[key]) for key in _ASKED}, steps)
+
+
+def _numbered(text: bytes) -> bytes:
+    """Number the parameters of a statement."""
+    numbers = itertools.count(1)
+    return re.sub(rb"%s", lambda _: b"$%d" % next(numbers), text)
+
+
+class Line(psycopg.Connection[Any]):
+    """A connection of ours, with one cursor for all its statements: making one is a tenth of a submit."""
+
+    @cached_property
+    def ours(self) -> psycopg.Cursor[Row]:
+        """That cursor; whoever has borrowed the connection has it alone."""
+        return _cursor(self)
+
+
+def _cursor(connection: Connection) -> psycopg.Cursor[Row]:
+    # Not made by the connection, which may be the caller's and make others.
+    cursor = psycopg.Cursor(connection, row_factory=tuple_row)
+    know_arrays(cursor)
+    return cursor
 
 
 class PostgresTx(Tx):
@@ -66,8 +95,7 @@ class PostgresTx(Tx):
         now: float | None = None,
         clock: Clock | None = None,
     ) -> None:
-        # Made here and not by the connection, which may be the caller's and make others.
-        self._cursor = psycopg.Cursor(connection, row_factory=tuple_row)
+        self._cursor = connection.ours if isinstance(connection, Line) else _cursor(connection)
         self._queries = queries
         self._now = now
         self._clock = clock
@@ -80,9 +108,29 @@ class PostgresTx(Tx):
         """Give the first row of a query, if there is one."""
         return self._execute(self._queries.texts[name], args).fetchone()
 
+    def each(self, name: str, calls: Sequence[Args]) -> list[Row]:
+        """Give the rows of a query for each of some arguments, asked for in one statement."""
+        text = b" UNION ALL ".join([self._queries.texts[name]] * len(calls))
+        return self._execute(text, [arg for args in calls for arg in args]).fetchall()
+
     def run(self, name: str, args: Args = ()) -> None:
         """Run a statement that changes something."""
         self._execute(self._queries.texts[name], args)
+
+    def is_true(self, name: str, args: Args) -> bool:
+        """Give the answer to a question, asked without the driver's ways: a tenth of a submit.
+
+        The statement says of what type each argument is. Text goes in binary form, or it would end at
+        a character NUL; so that is refused.
+        """
+        connection, spelling = self._cursor.connection, self._spelling
+        values = [None if arg is None else str(arg).encode(spelling) for arg in args]
+        forms = [int(isinstance(arg, str)) for arg in args]
+        connection.pgconn.send_query_params(self._queries.asked[name], values, param_formats=forms)
+        (result,) = connection.wait(generators.execute(connection.pgconn))
+        if result.status != ExecStatus.TUPLES_OK:
+            raise psycopg.errors.error_from_result(result, spelling)
+        return bool(result.get_value(0, 0) == b"t")
 
     def many(self, name: str, rows: Iterable[Args]) -> None:
         """Run a statement for every row, at once."""
@@ -97,11 +145,14 @@ class PostgresTx(Tx):
 
     def packed(self, name: str, columns: Iterable[Sequence[Any]]) -> list[Array]:
         """Pack the lists that a statement takes."""
-        know_arrays(self._cursor)
-        spelling = self._cursor.connection.info.encoding
-        spelling = "utf-8" if spelling == "ascii" else spelling  # a database that does not care
-        kinds = self._queries.lists[name]
+        kinds, spelling = self._queries.lists[name], self._spelling
         return [packed(kind, column, spelling) for kind, column in zip(kinds, columns)]  # noqa: B905 - the rest may be of the caller's
+
+    @property
+    def _spelling(self) -> str:
+        """How text is spelt on this connection."""
+        encoding = self._cursor.connection.info.encoding
+        return "utf-8" if encoding == "ascii" else encoding  # a database that does not care
 
     def script(self, text: str) -> None:
         """Run the statements of a migration."""

@@ -35,7 +35,7 @@ SELECT record FROM {schema}.attempts WHERE n = %s ORDER BY ordinal
 -- name: add_one
 -- A new job as most are, nothing but defaults beside what is given; see the function.
 SELECT {schema}.add_job(
-    %s, %s::text, %s::text, %s::text, %s::text, %s::float8, %s::float8, %s::int8, %s::int8,
+    %s::int, %s::text, %s::text, %s::text, %s::text, %s::float8, %s::float8, %s::int8, %s::int8,
     %s::text, %s::text, %s::text
 )
 

@@ -178,22 +178,20 @@ CREATE FUNCTION {schema}.add_job(
     known integer, id text, lane text, handler text, key text, created float8, due float8,
     max_attempts bigint, ceiling bigint, tags text, release text, payload text
 ) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    number bigint;
 BEGIN
     IF EXISTS (SELECT FROM {schema}.redrive_migrations WHERE version > known) THEN
         RETURN false;
     END IF;
-    WITH made AS (
-        INSERT INTO {schema}.jobs (
-            id, lane, handler, key, created, updated, due, since, at, max_attempts, ceiling, tags,
-            release
-        )
-        VALUES ($2, $3, $4, $5, $6, $6, $7, $7, $7, $8, $9, $10, $11)
-        RETURNING n
-    ), waiting AS (
-        INSERT INTO {schema}.ready (n, at, suspect, lane, handler, category)
-        SELECT n, $7, 0, $3, $4, '' FROM made
+    INSERT INTO {schema}.jobs (
+        id, lane, handler, key, created, updated, due, since, at, max_attempts, ceiling, tags, release
     )
-    INSERT INTO {schema}.payloads (n, payload) SELECT n, $12 FROM made;
+    VALUES ($2, $3, $4, $5, $6, $6, $7, $7, $7, $8, $9, $10, $11)
+    RETURNING n INTO number;
+    INSERT INTO {schema}.ready (n, at, suspect, lane, handler, category)
+    VALUES (number, $7, 0, $3, $4, '');
+    INSERT INTO {schema}.payloads (n, payload) VALUES (number, $12);
     RETURN true;
 END
 $$;

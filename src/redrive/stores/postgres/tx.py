@@ -61,7 +61,7 @@ def queries_for(schema: str) -> Queries:
 
 
 def _numbered(text: bytes) -> bytes:
-    """Number the parameters of a statement."""
+    """Give a statement with its parameters numbered."""
     numbers = itertools.count(1)
     return re.sub(rb"%s", lambda _: b"$%d" % next(numbers), text)
 

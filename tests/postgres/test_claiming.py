@@ -1,4 +1,4 @@
-"""What a claim and an end on PostgreSQL promise beyond the contract (F27, T4, T5)."""
+"""What a claim on PostgreSQL promises beyond the contract (F27, T4, T5)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from contract.verbs import add, add_one, claim, claim_one, get, history, move, settle
-from kit import make_attempt, make_failure, make_job
-from redrive.job import Completed, Reason, Retry, Settlement, State
-from redrive.stores.postgres import PostgresStore, claiming
+from contract.verbs import add, add_one, claim, claim_one, get, move, settle
+from kit import make_job
+from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.arrays import packed
 
 Opener = Callable[..., PostgresStore]
@@ -33,30 +32,6 @@ def test_text_is_kept_whatever_a_connection_speaks(opener: Opener, encoding: str
         assert (job.lane, job.payload) == ("Größe", '{"a":"Größe"}')
 
 
-def test_good_and_bad_ends_of_a_batch_are_one_transaction(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add(store, *(make_job(f"j{n}") for n in range(6)))
-    taken = [*claim(store, limit=2), *claim(store, limit=2), *claim(store, limit=2)]
-    results = [
-        Settlement(each, Completed(Reason.DONE), make_attempt(each.job)) for each in taken[:5]
-    ]
-    failure = make_failure()
-    results.append(Settlement(taken[5], Retry(0.0), make_attempt(taken[5].job, failure)))
-
-    def fails(*_: object) -> dict[str, Any]:
-        raise ValueError("after the first part")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(claiming, "finish_within", fails)
-        with pytest.raises(ValueError, match="after"):
-            store.settle(results)
-    assert all(get(store, each.job.id).state is State.RUNNING for each in taken)
-    answers = store.settle(results)
-    assert [answer and answer.state for answer in answers] == [*["completed"] * 5, "pending"]
-    assert [len(history(store, each.job.id)) for each in taken] == [1] * 6
-
-
 def test_a_lease_number_never_goes_back_when_a_running_job_is_closed(
     store: PostgresStore, other: psycopg.Connection[Any]
 ) -> None:
@@ -76,19 +51,6 @@ def _closed(job: Any, row: Any) -> tuple[Any, ...]:
     from redrive.stores.sql.rows import changes_to_row  # noqa: PLC0415
 
     return changes_to_row(moved(job, "discard", actor="me", reason="", now=5.0), row[0])
-
-
-@pytest.mark.parametrize("change", ["since = since + 1", "holder = 'w2'", "lease = lease + 1"])
-def test_each_part_of_the_fence_of_a_good_end_counts_alone(
-    store: PostgresStore, other: psycopg.Connection[Any], change: str
-) -> None:
-    """After a restored backup the row, its lease number and its holder may be the same again."""
-    add_one(store, "a")
-    late = claim_one(store)
-    schema = store._database.address.schema
-    other.execute(f'UPDATE "{schema}".leases SET {change}'.encode())
-    assert settle(store, late) is None
-    assert get(store, "a").state is State.RUNNING
 
 
 def test_a_seized_job_is_no_answer_to_the_claim_before(

@@ -87,12 +87,14 @@ def test_a_settlement_counts_once(
         Settlement(each, verdict, make_attempt(each.job, failure) if failure else None)
         for each in taken
     ]
-    proxy.arm(COMMIT, cut)
+    proxy.arm(b"fail_jobs" if failure else COMMIT, cut)
     answers = store.settle(results)
     assert proxy.cuts == 1
     assert all(answer is not None and answer.holder is None for answer in answers)
-    for name in ("a", "b"):
+    for name, answer in zip(("a", "b"), answers, strict=True):
         job = get(store, name)
+        assert answer is not None
+        assert (answer.state, answer.group) == (job.state, job.group)
         assert len(history(store, name)) == (failure is not None)
         assert job.spent == ({"transient": 1} if failure else {})
     assert store.settle(results) == [None, None], "the fence is down"
@@ -133,14 +135,14 @@ def test_a_settled_job_that_went_on_already_is_still_found_to_be_settled(
     add_one(store, "a")
     (taken,) = claim(store)
     direct = opener()
-    came_true = store._database._came_true
+    recalled = store._database._recalled
 
-    def later(*args: object) -> bool:
+    def later(*args: object) -> object:
         claim(direct, holder="w2")
-        return came_true(*args)  # type: ignore[arg-type]
+        return recalled(*args)  # type: ignore[arg-type]
 
-    store._database._came_true = later  # type: ignore[method-assign]
-    proxy.arm(COMMIT, cut)
+    store._database._recalled = later  # type: ignore[method-assign,assignment]
+    proxy.arm(b"fail_jobs", cut)
     assert settle(store, taken, Retry(0.0), make_failure()) is not None
     assert len(history(direct, "a")) == 1
 

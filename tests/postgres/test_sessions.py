@@ -17,6 +17,7 @@ from redrive.job import State
 from redrive.stores.base import PurgeRule, Query
 from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.pool import Pool
+from redrive.stores.postgres.tx import Line
 
 Opener = Callable[..., PostgresStore]
 
@@ -54,10 +55,10 @@ def test_every_verb_works_on_a_connection_that_forgets_everything(
     again = pgkit.fresh_name()
     put_back = Pool._put_back
 
-    def discard(pool: Pool, connection: psycopg.Connection[Any]) -> None:
+    def discard(pool: Pool, line: Line) -> None:
         with contextlib.suppress(psycopg.Error):
-            connection.execute("DISCARD ALL")
-        put_back(pool, connection)
+            line.execute("DISCARD ALL")
+        put_back(pool, line)
 
     monkeypatch.setattr(Pool, "_put_back", discard)
     try:
@@ -70,31 +71,31 @@ def test_every_verb_works_with_another_session_for_each_transaction(
     opener: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F30."""
-    connection = Pool.connection
+    line = Pool.line
 
     @contextlib.contextmanager
     def another(pool: Pool) -> Generator[Any]:
         pool.forget()
-        with connection(pool) as one:
+        with line(pool) as one:
             yield one
 
-    monkeypatch.setattr(Pool, "connection", another)
+    monkeypatch.setattr(Pool, "line", another)
     use_every_verb(opener())
 
 
 def test_a_session_is_given_back_as_it_was(opener: Opener) -> None:
     store = opener()
     use_every_verb(store)
-    for connection in store._database.pool._idle:
-        changed = connection.execute(
+    for line in store._database.pool._idle:
+        changed = line.execute(
             "SELECT name, setting FROM pg_settings WHERE source = 'session' "
             "AND name NOT IN ('client_encoding', 'application_name')"
         ).fetchall()
         assert changed == []
-        assert connection.execute("SELECT * FROM pg_prepared_statements").fetchall() == []
-        assert connection.execute("SELECT * FROM pg_listening_channels()").fetchall() == []
+        assert line.execute("SELECT * FROM pg_prepared_statements").fetchall() == []
+        assert line.execute("SELECT * FROM pg_listening_channels()").fetchall() == []
         locks = "SELECT * FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
-        assert connection.execute(locks).fetchall() == []
+        assert line.execute(locks).fetchall() == []
 
 
 @pytest.fixture

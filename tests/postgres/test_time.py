@@ -78,7 +78,7 @@ def test_time_stands_still_in_a_transaction(opener: Opener) -> None:
 
     assert store._database.write(work, synced=False)
     with psycopg.connect(pgkit.url_of()) as connection:
-        tx = database.PostgresTx(connection, store._database.queries)
+        tx = database.PostgresTx(database.line_on(connection), store._database.queries)
         assert tx.now() == pytest.approx(server_time(), abs=1.0)
         assert tx.now() == tx.now()
 

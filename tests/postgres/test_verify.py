@@ -105,21 +105,30 @@ def test_each_error_of_the_server_has_a_name_of_ours(
 
 
 def test_a_full_disk_stops_one_call_and_not_the_next(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, other: psycopg.Connection[Any]
 ) -> None:
     """F11: what was done in the transaction is undone, and it works again by itself."""
     add_one(store, "a")
     taken = claim_one(store)
-    with monkeypatch.context() as patch:
-        patch.setattr("redrive.stores.sql.settle._Settling.write", _no_space)
-        with pytest.raises(StoreFull, match="free space"):
-            settle(store, taken, DEAD, make_failure(cause="new"))
+    schema = store._database.address.schema
+    other.execute(NO_SPACE.replace("{s}", f'"{schema}"').encode())
+    with pytest.raises(StoreFull, match="free space"):
+        settle(store, taken, DEAD, make_failure(cause="new"))
     assert get(store, "a").state is State.RUNNING
+    other.execute(f'DROP TRIGGER full_disk ON "{schema}".ready'.encode())
+    other.execute(f'DROP TRIGGER full_disk ON "{schema}".jobs'.encode())
     assert settle(store, taken, DEAD, make_failure(cause="new")) is not None
 
 
-def _no_space(*_: object) -> None:
-    raise pg.DiskFull("could not extend file: No space left on device")
+NO_SPACE = """
+CREATE FUNCTION {s}.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
+END
+$$;
+CREATE TRIGGER full_disk BEFORE INSERT ON {s}.ready FOR EACH ROW EXECUTE FUNCTION {s}.full_disk();
+CREATE TRIGGER full_disk BEFORE UPDATE ON {s}.jobs FOR EACH ROW EXECUTE FUNCTION {s}.full_disk()
+"""
 
 
 @pytest.mark.parametrize("fields", [{"lane": "a\0b"}, {"payload": '"\ud800"'}, {"run": 2**70}])

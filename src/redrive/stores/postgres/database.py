@@ -22,7 +22,7 @@ from redrive.errors import StoreError, StoreForeign, StoreLost
 from redrive.stores.postgres.address import Address
 from redrive.stores.postgres.errors import is_passing, translate
 from redrive.stores.postgres.pool import Pool
-from redrive.stores.postgres.tx import Connection, Line, PostgresTx, queries_for
+from redrive.stores.postgres.tx import Line, PostgresTx, line_on, queries_for
 
 R = TypeVar("R")
 
@@ -69,9 +69,14 @@ class Database:
         self._seen: tuple[float, float] | None = None
         self.pool = Pool(self._connect, address.url, patience)
 
-    def _connect(self) -> Connection:
-        return Line.connect(
-            self.address.conninfo, autocommit=True, prepare_threshold=None, client_encoding="utf8"
+    def _connect(self) -> Line:
+        return line_on(
+            psycopg.connect(
+                self.address.conninfo,
+                autocommit=True,
+                prepare_threshold=None,
+                client_encoding="utf8",
+            )
         )
 
     def write(
@@ -151,18 +156,20 @@ class Database:
             raise self._unknown() from error
 
     def _lent(self, work: Callable[[PostgresTx], R]) -> _Outcome[R]:
-        with self.pool.connection() as connection:
-            return _Outcome(work(PostgresTx(connection, self.queries, clock=self._clock)))
+        with self.pool.line() as line:
+            return _Outcome(work(PostgresTx(line, self.queries, clock=self._clock)))
 
     def _answered(
         self, work: Callable[[PostgresTx], R], recall: Callable[[PostgresTx], R | None]
     ) -> _Outcome[R]:
         lost: psycopg.Error
-        with self.pool.connection() as connection:
+        with self.pool.line() as line:
             try:
-                return _Outcome(work(PostgresTx(connection, self.queries, clock=self._clock)))
+                return _Outcome(work(PostgresTx(line, self.queries, clock=self._clock)))
             except psycopg.Error as error:
-                if not connection.closed and not isinstance(error, ObjectNotInPrerequisiteState):
+                if not line.connection.closed and not isinstance(
+                    error, ObjectNotInPrerequisiteState
+                ):
                     raise
                 lost = error
         if isinstance(lost, ObjectNotInPrerequisiteState):
@@ -188,28 +195,28 @@ class Database:
         )
 
     def _commit(self, begin: str, work: Callable[[PostgresTx], R]) -> _Outcome[R]:
-        with self.pool.connection() as connection:
+        with self.pool.line() as line:
             try:
-                answer = work(self._begun(connection, begin))
+                answer = work(self._begun(line, begin))
             except BaseException:
-                _roll_back(connection)
+                _roll_back(line)
                 raise
             try:
-                connection.execute(b"COMMIT", prepare=False)
+                line.execute(b"COMMIT", prepare=False)
             except psycopg.Error as error:
-                if connection.closed:
+                if line.connection.closed:
                     return _Outcome(answer, unsure=error)
                 raise
             return _Outcome(answer)
 
-    def _begun(self, connection: Connection, begin: str) -> PostgresTx:
-        cursor = connection.execute(self.queries.texts[begin], prepare=False)
-        cursor.nextset()
-        now, version, *_ = cursor.fetchone() or (0.0, None)
+    def _begun(self, line: Line, begin: str) -> PostgresTx:
+        line.execute(self.queries.texts[begin], prepare=False, binary=False)
+        line.nextset()
+        now, version, *_ = line.fetchone() or (0.0, None)
         self._seen = now, time.monotonic()
         if begin != "begin_migration":
             self.check_version(version)
-        return PostgresTx(connection, self.queries, now=now, clock=self._clock)
+        return PostgresTx(line, self.queries, now=now, clock=self._clock)
 
     def check_version(self, version: int | None) -> None:
         """Refuse to work on what another version of us has made of the tables meanwhile."""
@@ -230,7 +237,7 @@ class Database:
         raise StoreForeign(msg)
 
 
-def _roll_back(connection: Connection) -> None:
+def _roll_back(line: Line) -> None:
     """Undo the transaction; a connection that cannot is closed when it is given back."""
     with contextlib.suppress(psycopg.Error):
-        connection.execute(b"ROLLBACK", prepare=False)
+        line.execute(b"ROLLBACK", prepare=False)

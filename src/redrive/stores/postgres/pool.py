@@ -1,4 +1,7 @@
-"""A few connections to one server, handed to one thread at a time and never across a fork."""
+"""A few connections to one server, handed to one thread at a time and never across a fork.
+
+Each is lent as a line: the cursor on it, which keeps what the driver learnt about our values.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from psycopg import generators
 from psycopg.pq import TransactionStatus
 
 from redrive.errors import StoreBusy, StoreError
-from redrive.stores.postgres.tx import Connection
+from redrive.stores.postgres.tx import Connection, Line
 
 SIZE = 8
 """How many connections one store opens at most."""
@@ -22,11 +25,11 @@ SIZE = 8
 class Pool:
     """Connections are made when they are needed, and kept for the next who asks."""
 
-    def __init__(self, connect: Callable[[], Connection], place: str, patience: float) -> None:
+    def __init__(self, connect: Callable[[], Line], place: str, patience: float) -> None:
         self._connect = connect
         self._place = place
         self._patience = patience
-        self._idle: list[Connection] = []
+        self._idle: list[Line] = []
         self._unanswered: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._closed = False
         self._begin_threads()
@@ -38,33 +41,34 @@ class Pool:
 
     def send(self, statement: bytes) -> None:
         """Have a statement run that nobody waits for; who uses the connection next reads the answer."""
-        with self.connection() as connection:
+        with self.line() as line:
+            connection = line.connection
             connection.pgconn.send_query(statement)
             connection.pgconn.flush()
             self._unanswered.add(connection)
 
     @contextlib.contextmanager
-    def connection(self) -> Generator[Connection]:
-        """Lend a connection; one that comes back broken or in a transaction is not lent again."""
+    def line(self) -> Generator[Line]:
+        """Lend a line; one that comes back broken or in a transaction is not lent again."""
         if not self._free.acquire(timeout=self._patience):
             msg = f"all {SIZE} connections to {self._place} were in use for {self._patience:g} s"
             raise StoreBusy(msg)
         try:
-            connection = self._taken()
+            line = self._taken()
             try:
-                yield connection
+                yield line
             finally:
-                self._put_back(connection)
+                self._put_back(line)
         finally:
             self._free.release()
 
-    def _taken(self) -> Connection:
+    def _taken(self) -> Line:
         with self._lock:
             if self._closed:
                 msg = f"{self._place} was closed; open it again"
                 raise StoreError(msg)
-            connection = self._idle.pop() if self._idle else None
-        return connection if connection and self._answered(connection) else self._connect()
+            line = self._idle.pop() if self._idle else None
+        return line if line and self._answered(line.connection) else self._connect()
 
     def _answered(self, connection: Connection) -> bool:
         """Read what is left of an answer; False, and all are let go of, if the connection is lost."""
@@ -79,13 +83,14 @@ class Pool:
                 raise
         return not connection.closed
 
-    def _put_back(self, connection: Connection) -> None:
+    def _put_back(self, line: Line) -> None:
+        connection = line.connection
         status = connection.info.transaction_status
         sent = status is TransactionStatus.ACTIVE and connection in self._unanswered
         if status is TransactionStatus.IDLE or sent:
             with self._lock:
                 if not self._closed:
-                    self._idle.append(connection)
+                    self._idle.append(line)
                     return
         elif connection.closed:
             self.forget()  # the others are most likely as dead: the server went away
@@ -95,9 +100,9 @@ class Pool:
         """Close what nobody uses now."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for connection in idle:
+        for line in idle:
             with contextlib.suppress(psycopg.Error):
-                connection.close()
+                line.connection.close()
 
     def close(self) -> None:
         """Lend no more; connections in use are closed when they come back. Twice is fine."""
@@ -112,7 +117,7 @@ class Pool:
 
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
-_of_parents: list[Connection] = []
+_of_parents: list[Line] = []
 
 
 def _after_fork_in_child() -> None:

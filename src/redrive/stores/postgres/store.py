@@ -23,13 +23,13 @@ from redrive.errors import RedriveError, StoreReadOnly
 from redrive.job import Claim, Job, Settlement, State
 from redrive.stores.base import Count
 from redrive.stores.hearing import Ears
-from redrive.stores.postgres import adding, audit, claiming, opening, view
+from redrive.stores.postgres import adding, audit, claiming, ending, opening, view
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.ears import HINT_HOLDS, PostgresEars
 from redrive.stores.postgres.errors import translate
 from redrive.stores.postgres.joining import connection_of
-from redrive.stores.postgres.tx import PostgresTx
+from redrive.stores.postgres.tx import PostgresTx, line_on
 from redrive.stores.report import Report
 from redrive.stores.sql.engine import SqlStore
 from redrive.stores.sql.rows import category_from
@@ -113,7 +113,7 @@ class PostgresStore(SqlStore):
     def _add_within(self, within: object, jobs: Sequence[Job]) -> list[Job]:
         """Add in the caller's transaction, under a savepoint: what fails here leaves it as it was."""
         connection = connection_of(within)
-        tx = PostgresTx(connection, self._database.queries)
+        tx = PostgresTx(line_on(connection), self._database.queries)
         try:
             tx.now()  # begins the transaction if nothing was done in it yet, or ours would be the whole
             with connection.transaction():
@@ -162,17 +162,15 @@ class PostgresStore(SqlStore):
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
         """End claims; see the contract."""
         self._check_writable()
-        place = self._database.address.url
-        good = claiming.alike(one for one in results if claiming.is_plain(one, place))
+        ends, others = ending.sorted_out(results, self._database.address.url)
         ids = {result.claim.job.id for result in results}
-        if not good or len(ids) < len(results):
+        if not ends or len(ids) < len(results):
             return super().settle(results)
-        others = [one for one in results if not claiming.is_plain(one, place)]
-        if not others and claiming.are_few(good):
-            took = claiming.finish(self._database, good)
+        if not others and ending.are_few(ends):
+            took = ending.end(self._database, ends)
             return [took.get(result.claim.job.id) for result in results]
         return self._write(
-            lambda tx: self._settle_mixed(cast("PostgresTx", tx), results, good, others),
+            lambda tx: self._settle_mixed(cast("PostgresTx", tx), results, ends, others),
             durable=False,
             landed=lambda tx, answers: settlements_landed(tx, results, answers),
         )
@@ -181,13 +179,13 @@ class PostgresStore(SqlStore):
         self,
         tx: PostgresTx,
         results: Sequence[Settlement],
-        good: claiming.Alike,
+        ends: ending.Ends,
         others: Sequence[Settlement],
     ) -> list[Job | None]:
-        """End claims of several kinds in one transaction, the good ones by the shorter way."""
+        """End claims in one transaction, the usual ones by the shorter way."""
         rest = zip(others, settle(tx, others), strict=True) if others else ()
         took: dict[str, Job | None] = {result.claim.job.id: answer for result, answer in rest}
-        took |= claiming.finish_within(tx, self._database, good)
+        took |= ending.end_within(tx, self._database, ends)
         return [took.get(result.claim.job.id) for result in results]
 
     def counts(self) -> list[Count]:

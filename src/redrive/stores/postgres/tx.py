@@ -11,7 +11,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import psycopg
@@ -66,17 +66,12 @@ def _numbered(text: bytes) -> bytes:
     return re.sub(rb"%s", lambda _: b"$%d" % next(numbers), text)
 
 
-class Line(psycopg.Connection[Any]):
-    """A connection of ours, with one cursor for all its statements: making one is a tenth of a submit."""
-
-    @cached_property
-    def ours(self) -> psycopg.Cursor[Row]:
-        """That cursor; whoever has borrowed the connection has it alone."""
-        return _cursor(self)
+Line = psycopg.Cursor[Row]
+"""A connection, by the one cursor that we use on it: making a cursor is a tenth of a submit."""
 
 
-def _cursor(connection: Connection) -> psycopg.Cursor[Row]:
-    # Not made by the connection, which may be the caller's and make others.
+def line_on(connection: Connection) -> Line:
+    """Give our cursor on a connection, which may be the caller's and make others by itself."""
     cursor = psycopg.Cursor(connection, row_factory=tuple_row)
     know_arrays(cursor)
     return cursor
@@ -89,13 +84,13 @@ class PostgresTx(Tx):
 
     def __init__(
         self,
-        connection: Connection,
+        line: Line,
         queries: Queries,
         *,
         now: float | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._cursor = connection.ours if isinstance(connection, Line) else _cursor(connection)
+        self._cursor = line
         self._queries = queries
         self._now = now
         self._clock = clock
@@ -108,10 +103,10 @@ class PostgresTx(Tx):
         """Give the first row of a query, if there is one."""
         return self._execute(self._queries.texts[name], args).fetchone()
 
-    def each(self, name: str, calls: Sequence[Args]) -> list[Row]:
-        """Give the rows of a query for each of some arguments, asked for in one statement."""
-        text = b" UNION ALL ".join([self._queries.texts[name]] * len(calls))
-        return self._execute(text, [arg for args in calls for arg in args]).fetchall()
+    def each(self, calls: Sequence[tuple[str, Args]]) -> list[Row]:
+        """Give the rows of several queries, asked for in one statement."""
+        text = b" UNION ALL ".join(self._queries.texts[name] for name, _ in calls)
+        return self._execute(text, [arg for _, args in calls for arg in args]).fetchall()
 
     def run(self, name: str, args: Args = ()) -> None:
         """Run a statement that changes something."""
@@ -127,10 +122,11 @@ class PostgresTx(Tx):
         values = [None if arg is None else str(arg).encode(spelling) for arg in args]
         forms = [int(isinstance(arg, str)) for arg in args]
         connection.pgconn.send_query_params(self._queries.asked[name], values, param_formats=forms)
-        (result,) = connection.wait(generators.execute(connection.pgconn))
-        if result.status != ExecStatus.TUPLES_OK:
-            raise psycopg.errors.error_from_result(result, spelling)
-        return bool(result.get_value(0, 0) == b"t")
+        results = connection.wait(generators.execute(connection.pgconn))
+        for result in results:  # more than one where the server ends the session
+            if result.status != ExecStatus.TUPLES_OK:
+                raise psycopg.errors.error_from_result(result, spelling)
+        return bool(results[0].get_value(0, 0) == b"t")
 
     def many(self, name: str, rows: Iterable[Args]) -> None:
         """Run a statement for every row, at once."""

@@ -53,7 +53,7 @@ def job_to_row(job: Job) -> Row:
         job.finished,
         job.first_failed,
         job.attempts,
-        _json(job.spent),
+        json_of(job.spent),
         job.crashes,
         job.redrives,
         job.max_attempts,
@@ -63,7 +63,7 @@ def job_to_row(job: Job) -> Row:
         job.holder,
         job.lease_end,
         job.boot,
-        _json(job.tags),
+        json_of(job.tags),
         job.release,
         job.group,
         job.run,
@@ -89,7 +89,7 @@ def changes_to_row(job: Job, number: int) -> Row:
         job.finished,
         job.first_failed,
         job.attempts,
-        _json(job.spent),
+        json_of(job.spent),
         job.crashes,
         job.redrives,
         job.limit,
@@ -262,7 +262,7 @@ def act_to_row(act: Act) -> Row:
         act.reason,
         act.done,
         act.skipped,
-        _json(act.detail),
+        json_of(act.detail),
     )
 
 
@@ -290,7 +290,8 @@ def act_from_row(row: Row) -> Act:
     )
 
 
-def _json(value: object) -> str | None:
+def json_of(value: object) -> str | None:
+    """Give a value as JSON; none for nothing, which most jobs have."""
     return encode(value) if value else None
 
 

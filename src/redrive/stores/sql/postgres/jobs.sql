@@ -147,11 +147,19 @@ ORDER BY at, n
 SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))
 
 -- name: finish
--- End claims that went well, and alike: the numbers of those whose fence stood, and when. See the
--- function.
-SELECT * FROM {schema}.finish_jobs(
-    %s::int, %b::int8[], %b::text[], %s::int8, %s::text, %s::float8, %s::text, %s::text, %s::text,
-    %s::int8, %s::float8
+-- End claims that went well, and alike: the numbers of those whose fence stood, when, and of what
+-- cause (none). See the function.
+SELECT number, moment, NULL::int8 FROM {schema}.finish_jobs(
+    %s::int, %s::int8, %s::text, %s::float8, %s::text, %s::text, %s::text, %s::int8, %s::float8,
+    %b::int8[], %b::text[]
+)
+
+-- name: fail
+-- The same for claims that failed: those of one fence. See the function.
+SELECT number, moment, cause FROM {schema}.fail_jobs(
+    %s::int, %s::int8, %s::text, %s::float8, %s::float8, %b::int8[], %b::text[], %b::float8[],
+    %b::text[], %b::text[], %b::text[], %b::text[], %b::int4[], %b::int8[], %b::text[], %b::text[],
+    %b::text[]
 )
 
 -- name: recorded

@@ -364,9 +364,9 @@ $$;
 -- still stands. Gives their numbers, and the time. The server may answer the commit before it is on
 -- disk. Nothing is joined here: with one plan for all sizes, joins of lists go wrong.
 CREATE FUNCTION {schema}.finish_jobs(
-    known integer, numbers bigint[], records text[], old_lease bigint, old_holder text,
-    old_since float8, new_category text, new_reason text, new_detail text, new_ceiling bigint,
-    stands_in float8
+    known integer, old_lease bigint, old_holder text, old_since float8, new_category text,
+    new_reason text, new_detail text, new_ceiling bigint, stands_in float8, numbers bigint[],
+    records text[]
 ) RETURNS TABLE (number bigint, moment float8) LANGUAGE plpgsql
 SET lock_timeout = '4s' SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off
@@ -393,6 +393,73 @@ BEGIN
         attempts = j.attempts + 1, lease = old_lease
     WHERE j.n = ANY(standing)
     RETURNING j.n, moment;
+END
+$$;
+
+-- Ends claims that failed, of one fence: the jobs wait again, so many seconds, or are dead where there is
+-- no delay. Gives also the numbers of their causes; one that was never seen is made.
+CREATE FUNCTION {schema}.fail_jobs(
+    known integer, old_lease bigint, old_holder text, old_since float8, stands_in float8,
+    numbers bigint[], records text[], delays float8[], reasons text[], details text[],
+    categories text[], spents text[], all_crashes integer[], ceilings bigint[], failures text[],
+    fingerprints text[], titles text[]
+) RETURNS TABLE (number bigint, moment float8, cause bigint) LANGUAGE plpgsql
+SET lock_timeout = '4s' SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    standing bigint[];
+BEGIN
+    PERFORM {schema}.check_version(known), set_config('synchronous_commit', 'off', true);
+    moment := coalesce(stands_in, extract(epoch FROM clock_timestamp()));
+    INSERT INTO {schema}.causes (fingerprint, title)
+    SELECT DISTINCT ON (given.fingerprint) given.fingerprint, given.title
+    FROM unnest(fingerprints, titles) AS given (fingerprint, title)
+    WHERE given.fingerprint <> ''
+        AND NOT EXISTS (SELECT FROM {schema}.causes AS c WHERE c.fingerprint = given.fingerprint)
+    ORDER BY given.fingerprint
+    ON CONFLICT DO NOTHING;
+    WITH gone AS (
+        DELETE FROM {schema}.leases AS l
+        WHERE l.n = ANY(numbers) AND l.lease = old_lease AND l.holder = old_holder
+            AND l.since = old_since
+        RETURNING l.n
+    )
+    SELECT array_agg(n) FROM gone INTO standing;
+    INSERT INTO {schema}.attempts (n, ordinal, record)
+    SELECT given.n, old_lease, given.record FROM unnest(numbers, records) AS given (n, record)
+    WHERE given.n = ANY(standing);
+    RETURN QUERY
+    WITH new AS MATERIALIZED (
+        SELECT given.*, (
+                SELECT c.number FROM {schema}.causes AS c WHERE c.fingerprint = given.fingerprint
+            ) AS cause
+        FROM unnest(
+            numbers, delays, reasons, details, categories, spents, all_crashes, ceilings, failures,
+            fingerprints
+        ) AS given (
+            n, delay, reason, detail, category, spent, crashes, ceiling, failure, fingerprint
+        )
+        WHERE given.n = ANY(standing)
+    ), written AS (
+        UPDATE {schema}.jobs AS j
+        SET state = CASE WHEN new.delay IS NULL THEN 'dead' ELSE 'pending' END,
+            at = moment + coalesce(new.delay, 0), due = coalesce(moment + new.delay, j.due),
+            finished = CASE WHEN new.delay IS NULL THEN moment END, updated = moment,
+            first_failed = coalesce(j.first_failed, moment), reason = new.reason,
+            detail = new.detail, category = new.category, spent = new.spent,
+            crashes = new.crashes, ceiling = new.ceiling, failure = new.failure,
+            cause = new.cause, attempts = j.attempts + 1, lease = old_lease
+        FROM new WHERE j.n = new.n
+        RETURNING j.n, j.state, j.at, j.crashes, j.lane, j.handler, j.category, j.cause
+    ), waiting AS (
+        INSERT INTO {schema}.ready (n, at, suspect, lane, handler, category)
+        SELECT n, at, (crashes > 0)::int, lane, handler, category FROM written
+        WHERE state = 'pending'
+    )
+    SELECT n, moment, cause FROM written;
 END
 $$;
 

@@ -1,0 +1,202 @@
+"""What the end of a claim on PostgreSQL promises beyond the contract (F11, F27, T4, T5)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from contract.verbs import DEAD, add, add_one, claim, claim_one, get, history, settle
+from kit import make_attempt, make_failure, make_job
+from redrive.errors import UsageError
+from redrive.job import (
+    Claim,
+    Completed,
+    Failure,
+    Reason,
+    Release,
+    Retry,
+    Settlement,
+    State,
+    Verdict,
+)
+from redrive.stores.base import Query
+from redrive.stores.postgres import PostgresStore, ending
+
+DONE = Completed(Reason.DONE)
+Opener = Callable[..., PostgresStore]
+
+
+def end_of(taken: Claim, verdict: Verdict, failure: Failure | None = None) -> Settlement:
+    return Settlement(taken, verdict, make_attempt(taken.job, failure))
+
+
+@pytest.fixture
+def taken(store: PostgresStore) -> list[Claim]:
+    """Six jobs of three claims."""
+    add(store, *(make_job(f"j{n}") for n in range(6)))
+    return [each for _ in range(3) for each in claim(store, limit=2)]
+
+
+@pytest.fixture
+def mixed(taken: list[Claim]) -> list[Settlement]:
+    """Good and bad ends of them."""
+    bad = make_failure()
+    return [
+        *(end_of(each, DONE) for each in taken[:4]),
+        end_of(taken[4], Retry(5.0), bad),
+        end_of(taken[5], DEAD, bad),
+    ]
+
+
+ENDS = [*["completed"] * 4, "pending", "dead"]
+
+
+def test_ends_of_all_kinds_are_one_statement(
+    store: PostgresStore, mixed: list[Settlement], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+    execute = ending.PostgresTx._execute
+
+    def count(tx: ending.PostgresTx, text: bytes, args: Any) -> Any:
+        asked.append(text)
+        return execute(tx, text, args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ending.PostgresTx, "_execute", count)
+        answers = store.settle(mixed)
+    assert len(asked) == 1
+    assert [answer and answer.state for answer in answers] == ENDS
+    stored = {job.id: job for job in store.find(Query(limit=100)).jobs}
+    assert answers == [stored[one.claim.job.id] for one in mixed]
+    assert store.verify().ok
+
+
+def test_when_one_end_cannot_be_written_none_is(
+    store: PostgresStore, other: psycopg.Connection[Any], mixed: list[Settlement]
+) -> None:
+    schema = store._database.address.schema
+    other.execute(
+        f'ALTER TABLE "{schema}".jobs ADD CONSTRAINT c CHECK (state <> $$dead$$)'.encode()
+    )
+    with pytest.raises(UsageError, match="nothing was stored"):
+        store.settle(mixed)
+    assert {get(store, one.claim.job.id).state for one in mixed} == {State.RUNNING}
+    assert not any(history(store, one.claim.job.id) for one in mixed)
+    other.execute(f'ALTER TABLE "{schema}".jobs DROP CONSTRAINT c'.encode())
+    answers = store.settle(mixed)
+    assert [answer and answer.state for answer in answers] == ENDS
+
+
+def test_what_is_given_back_is_in_the_same_transaction(
+    store: PostgresStore, taken: list[Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = [*(end_of(each, DONE) for each in taken[:5]), Settlement(taken[5], Release())]
+
+    def fails(*_: object) -> dict[str, Any]:
+        raise ValueError("after the first part")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ending, "end_within", fails)
+        with pytest.raises(ValueError, match="after"):
+            store.settle(results)
+    assert all(get(store, each.job.id).state is State.RUNNING for each in taken)
+    answers = store.settle(results)
+    assert [answer and answer.state for answer in answers] == [*["completed"] * 5, "pending"]
+
+
+@pytest.mark.parametrize("verdict", [DONE, Retry(0.0), DEAD])
+@pytest.mark.parametrize("change", ["since = since + 1", "holder = 'w2'", "lease = lease + 1"])
+def test_each_part_of_the_fence_counts_alone(
+    store: PostgresStore, other: psycopg.Connection[Any], change: str, verdict: Verdict
+) -> None:
+    """After a restored backup the row, its lease number and its holder may be the same again."""
+    add_one(store, "a")
+    late = claim_one(store)
+    schema = store._database.address.schema
+    other.execute(f'UPDATE "{schema}".leases SET {change}'.encode())
+    failure = None if verdict == DONE else make_failure()
+    assert settle(store, late, verdict, failure) is None
+    assert get(store, "a").state is State.RUNNING
+    assert not history(store, "a")
+
+
+def test_of_ends_alike_only_those_count_whose_fence_stands(store: PostgresStore) -> None:
+    add(store, *(make_job(f"j{n}") for n in range(4)))
+    held = claim(store)
+    store.seize(by="s", lease_for=60, holder=held[0].job.holder or "", limit=2)
+    answers = store.settle([end_of(each, Retry(1.0), make_failure()) for each in held])
+    kept = [each.job.id for each, answer in zip(held, answers, strict=True) if answer]
+    assert len(kept) == 2
+    for each in held:
+        job = get(store, each.job.id)
+        assert (job.state is State.PENDING, len(job.history)) == (job.id in kept, job.id in kept)
+    assert store.verify().ok
+
+
+def test_a_bad_end_is_timed_by_the_server(store: PostgresStore, taken: list[Claim]) -> None:
+    before = store.now()
+    (retried, dead) = store.settle(
+        [end_of(taken[0], Retry(30.0), make_failure()), end_of(taken[1], DEAD, make_failure())]
+    )
+    assert retried is not None
+    assert dead is not None
+    assert before - 1 < retried.updated < before + 5
+    assert retried.due == retried.updated + 30.0
+    assert (retried.first_failed, retried.finished) == (retried.updated, None)
+    assert (dead.finished, dead.due) == (dead.updated, taken[1].job.due)
+    assert claim(store, limit=10) == [], "it waits"
+
+
+def test_causes_are_made_once_and_found_again(
+    store: PostgresStore, opener: Opener, taken: list[Claim]
+) -> None:
+    """Two that fail for the same two reasons at one moment, each in the other order."""
+    bad, worse = make_failure(), make_failure(fingerprint="worse", title="worse")
+    ready = threading.Barrier(2)
+
+    def fail(store: PostgresStore, results: list[Settlement]) -> None:
+        ready.wait(10)
+        found.extend(store.settle(results))
+
+    found: list[Any] = []
+    halves = (
+        [end_of(taken[0], DEAD, bad), end_of(taken[1], DEAD, worse)],
+        [end_of(taken[2], DEAD, worse), end_of(taken[3], DEAD, bad)],
+    )
+    threads = [
+        threading.Thread(target=fail, args=(each, half))
+        for each, half in zip((store, opener()), halves, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    groups = {(job.group, job.failure.fingerprint) for job in found}
+    assert len(found) == 4
+    assert len(groups) == 2
+    (again,) = store.settle([end_of(taken[4], DEAD, bad)])
+    assert again is not None
+    assert (again.group, bad.fingerprint) in groups
+
+
+def test_a_failure_without_a_fingerprint_has_no_group(
+    store: PostgresStore, taken: list[Claim]
+) -> None:
+    (job,) = store.settle([end_of(taken[0], DEAD, make_failure(fingerprint=""))])
+    assert job is not None
+    assert job.group is None
+
+
+def test_more_kinds_than_one_statement_takes(store: PostgresStore) -> None:
+    count = 2 * ending._AT_ONCE + 3
+    add(store, *(make_job(f"j{n:03}") for n in range(count)))
+    held = claim(store, limit=count)
+    answers = store.settle(
+        [end_of(each, Completed(Reason.DONE, f"d{n}")) for n, each in enumerate(held)]
+    )
+    assert [answer and answer.detail for answer in answers] == [f"d{n}" for n in range(count)]
+    assert all(len(history(store, each.job.id)) == 1 for each in held[:5])

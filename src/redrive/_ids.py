@@ -11,10 +11,11 @@ import os
 import secrets
 import threading
 import time
+from functools import lru_cache
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
-_SHIFTS = range(120, -1, -10)
+_SHIFTS = range(110, -1, -10)
 _RANDOM_BITS = 80
 
 
@@ -43,6 +44,12 @@ class _Maker:
 
 
 def _text(number: int) -> str:
+    return _head(number >> 10) + _PAIRS[number & 1023]
+
+
+@lru_cache(maxsize=1)
+def _head(number: int) -> str:
+    """Give all but the last two characters; ids of one bulk have them in common."""
     return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 

@@ -39,7 +39,7 @@ def test_a_submit_is_repeated_and_makes_one_job(
     proxy.arm(b"add_job", cut)
     (one,) = store.add([make_job("a", key="k")])
     assert (one.id, one.is_new, proxy.cuts) == ("a", True, 1)
-    proxy.arm(b"redrive_migrations", cut)
+    proxy.arm(b"add_jobs", cut)
     store.add([make_job(f"b{n}") for n in range(50)])
     proxy.arm(COMMIT, cut)
     whole = [make_job(f"c{n}", key=f"k{n}", attempts=1) for n in range(5)]

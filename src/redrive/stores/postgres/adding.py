@@ -21,10 +21,10 @@ def add_simple(tx: PostgresTx, jobs: Sequence[Job], version: int) -> bool:
     try:
         if len(jobs) == 1:
             return tx.is_true("add_one", (version, *simple_row(jobs[0])))
-        cursor = tx.batch("add_new", [simple_row(job) for job in jobs], version)
+        columns = zip(*map(simple_row, jobs), strict=True)
+        return tx.one("add_many", (version, *tx.packed("add_many", columns))) == (True,)
     except UniqueViolation:
         return False
-    return cursor is not None and cursor.rowcount == len(jobs)
 
 
 def add_whole(tx: PostgresTx, jobs: Sequence[Job]) -> bool:

@@ -54,16 +54,18 @@ def packed(kind: bytes, values: Sequence[Any], encoding: str) -> Array:
     number, letter = _KINDS[kind]
     has_null = None in values
     head = _HEAD.pack(1, has_null, number, len(values), 1)
+    if values and values.count(values[0]) == len(values):  # a lane, a handler; or nothing
+        return Array(head + _packed_value(letter, values[0], encoding) * len(values))
     if letter and not has_null:
         return Array(head + _packed_numbers(letter, values))
-    parts = [head]
-    for value in values:
-        if value is None:
-            parts.append(_NULL)
-            continue
-        data = _packed_number(letter, value) if letter else value.encode(encoding)
-        parts += (_LENGTH.pack(len(data)), data)
-    return Array(b"".join(parts))
+    return Array(head + b"".join([_packed_value(letter, value, encoding) for value in values]))
+
+
+def _packed_value(letter: str, value: Any, encoding: str) -> bytes:
+    if value is None:
+        return _NULL
+    data = _packed_number(letter, value) if letter else value.encode(encoding)
+    return _LENGTH.pack(len(data)) + data
 
 
 def _packed_numbers(letter: str, values: Sequence[Any]) -> bytes:

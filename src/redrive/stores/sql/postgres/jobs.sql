@@ -39,27 +39,12 @@ SELECT {schema}.add_job(
     %s::text, %s::text, %s::text
 )
 
--- name: add_new
--- The same for many; counts those that were written.
-WITH given AS MATERIALIZED (
-    SELECT nextval('{schema}.jobs_n_seq') AS n, g.* FROM unnest(
-        %b::text[], %b::text[], %b::text[], %b::text[], %b::float8[], %b::float8[], %b::int8[],
-        %b::int8[], %b::text[], %b::text[], %b::text[]
-    ) AS g (id, lane, handler, key, created, due, max_attempts, ceiling, tags, release, payload)
-    WHERE NOT EXISTS (SELECT FROM {schema}.redrive_migrations WHERE version > %s)
-), made AS (
-    INSERT INTO {schema}.jobs (
-        n, id, lane, handler, key, created, updated, due, since, at, max_attempts, ceiling, tags,
-        release
-    )
-    SELECT n, id, lane, handler, key, created, created, due, due, due, max_attempts, ceiling, tags,
-        release
-    FROM given
-), waiting AS (
-    INSERT INTO {schema}.ready (n, at, suspect, lane, handler, category)
-    SELECT n, due, 0, lane, handler, '' FROM given
+-- name: add_many
+-- The same for many.
+SELECT {schema}.add_jobs(
+    %s::int, %b::text[], %b::text[], %b::text[], %b::text[], %b::float8[], %b::float8[], %b::int8[],
+    %b::int8[], %b::text[], %b::text[], %b::text[]
 )
-INSERT INTO {schema}.payloads (n, payload) SELECT n, payload FROM given
 
 -- name: add_whole
 -- New jobs with everything about them; gives the ids of those that were written. None is running.

@@ -196,6 +196,38 @@ BEGIN
 END
 $$;
 
+-- The same for many, all or none.
+CREATE FUNCTION {schema}.add_jobs(
+    known integer, ids text[], lanes text[], handlers text[], keys text[], createds float8[],
+    dues float8[], all_max_attempts bigint[], ceilings bigint[], all_tags text[], releases text[],
+    all_payloads text[]
+) RETURNS boolean LANGUAGE plpgsql SET jit = off AS $$
+DECLARE
+    numbers bigint[];
+BEGIN
+    IF EXISTS (SELECT FROM {schema}.redrive_migrations WHERE version > known) THEN
+        RETURN false;
+    END IF;
+    numbers := array(SELECT nextval('{schema}.jobs_n_seq') FROM generate_series(1, cardinality(ids)));
+    INSERT INTO {schema}.jobs (
+        n, id, lane, handler, key, created, updated, due, since, at, max_attempts, ceiling, tags,
+        release
+    )
+    SELECT n, id, lane, handler, key, created, created, due, due, due, max_attempts, ceiling, tags,
+        release
+    FROM unnest(
+        numbers, ids, lanes, handlers, keys, createds, dues, all_max_attempts, ceilings, all_tags,
+        releases
+    ) AS given (n, id, lane, handler, key, created, due, max_attempts, ceiling, tags, release);
+    INSERT INTO {schema}.ready (n, at, suspect, lane, handler, category)
+    SELECT n, due, 0, lane, handler, '' FROM unnest(numbers, dues, lanes, handlers)
+        AS given (n, due, lane, handler);
+    INSERT INTO {schema}.payloads (n, payload)
+    SELECT n, payload FROM unnest(numbers, all_payloads) AS given (n, payload);
+    RETURN true;
+END
+$$;
+
 -- The functions that follow look jobs up by their numbers, one by one, and leave the planner no other
 -- way. Statistics taken amid a large submit say that there is next to nothing, and then to read all of
 -- it looks cheap, until they are taken again.

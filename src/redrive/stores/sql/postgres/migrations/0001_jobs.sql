@@ -256,7 +256,6 @@ DECLARE
     most bigint := 2::bigint * enough + 30;
     candidates bigint;
     places tid[];
-    numbers bigint[];
 BEGIN
     PERFORM {schema}.check_version(known), pg_advisory_xact_lock(hashtextextended(new_claim, 0));
     IF NOT (hurried OR past_pauses) THEN
@@ -335,22 +334,26 @@ BEGIN
         EXIT WHEN cardinality(places) = enough OR candidates < most OR most > 100000;
         most := most * 8;
     END LOOP;
+    -- What `whole` would give, which would look for each of them once more.
+    RETURN QUERY
     WITH taken AS (
         DELETE FROM {schema}.ready WHERE ctid = ANY(places) RETURNING n
+    ), job AS MATERIALIZED (
+        SELECT j.* FROM taken CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.jobs AS j WHERE j.n = taken.n LIMIT 1
+        ) AS j
     ), leased AS (
         INSERT INTO {schema}.leases (n, lease, since, lease_end, holder, claim)
-        SELECT n, job.lease + 1, moment, moment + lease_for, new_holder, new_claim
-        FROM taken CROSS JOIN LATERAL (
-            SELECT lease FROM {schema}.jobs AS j WHERE j.n = taken.n LIMIT 1
-        ) AS job
-        RETURNING n
+        SELECT n, lease + 1, moment, moment + lease_for, new_holder, new_claim FROM job
     )
-    SELECT array_agg(n) FROM leased INTO numbers;
-    RETURN QUERY
-    SELECT job.* FROM unnest(numbers) AS number CROSS JOIN LATERAL (
-        SELECT * FROM {schema}.whole WHERE n = number LIMIT 1
-    ) AS job
-    ORDER BY job.at, job.n;
+    SELECT n, id, 'running', 0::smallint, lane, handler, category, at, key, reason, detail, created, due,
+        since, moment, finished, first_failed, attempts + 1, spent, crashes, redrives, max_attempts,
+        ceiling, failure, lease + 1, new_holder, moment + lease_for, NULL, tags, release, cause,
+        run, resolution, edits, folded, origin, paid.payload, paid.original
+    FROM job CROSS JOIN LATERAL (
+        SELECT payload, original FROM {schema}.payloads AS p WHERE p.n = job.n LIMIT 1
+    ) AS paid
+    ORDER BY at, n;
 END
 $$;
 

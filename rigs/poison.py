@@ -51,7 +51,7 @@ FULL = [
     Case(kind, handler, deed)
     for kind in KINDS
     for handler in ("work", "beside", "once")
-    for deed in ("2", "kill", "tree")
+    for deed in ("2", "kill", *["tree"] * 5)  # now and then two suspects would die together
 ]
 SHORT = [Case("sqlite", *rest) for rest in (("work", "tree"), ("beside", "2"), ("once", "kill"))]
 CONTROLS = [

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from redrive.job import Completed, Dead, Job, Release, Retry, Verdict
+from redrive.stores.base import ALONE
 from redrive.testing import ManualClock
 
 Fence = tuple[str, int, str | None]
@@ -40,6 +41,7 @@ class Belief:
     edits: int = 0
     original: str | None = None
     run: int | None = None
+    claimed: float = 0.0
     ended: int = 0
     """How many claims ended with a record."""
 
@@ -86,6 +88,8 @@ class Model:
         ignore_waits: bool,
     ) -> list[Belief]:
         now, notes = self.clock.now(), self.live_notes()
+        if suspects and not ignore_waits and self.suspect_runs():
+            return []
         fits = [
             job
             for job in self.jobs.values()
@@ -97,6 +101,11 @@ class Model:
         ]
         return sorted(fits, key=lambda job: job.due)
 
+    def suspect_runs(self) -> bool:
+        now = self.clock.now()
+        running = (job for job in self.jobs.values() if job.state == "running" and job.crashes)
+        return any(abs(now - job.claimed) < ALONE for job in running)
+
     def lease_clock(self) -> tuple[str, float]:
         """The clock that leases are measured with: the host's boot clock, or the database's."""
         return self.clock.boot() if self.boot else ("", self.clock.now())
@@ -107,6 +116,7 @@ class Model:
 
     def claim(self, job: Belief, holder: str, lease_for: float) -> None:
         job.state, job.attempts = "running", job.attempts + 1
+        job.claimed = self.clock.now()
         self.lease(job, holder, lease_for)
 
     def held(self, fence: Fence) -> Belief | None:

@@ -25,7 +25,7 @@ from contract.verbs import (
 )
 from kit import START, make_failure, make_job
 from redrive.job import Release, Retry, State
-from redrive.stores.base import PAUSE, Store
+from redrive.stores.base import ALONE, PAUSE, Store
 from redrive.testing import ManualClock
 
 
@@ -144,6 +144,38 @@ def test_a_job_that_crashed_is_left_out_unless_suspects_are_asked_for(store: Sto
 def test_asking_for_suspects_gives_suspects_only(store: Store) -> None:
     add(store, make_job("good"), make_job("bad", crashes=1), make_job("later", crashes=1, due=9e9))
     assert ids(claim(store, suspects=True)) == ["bad"]
+
+
+def test_suspects_are_given_one_after_the_other(store: Store, clock: ManualClock) -> None:
+    """M5: one that kills every process takes no other suspect with it, time and again."""
+    add(store, *(make_job(name, crashes=1) for name in "abcd"), make_job("good"))
+    first = claim_one(store, suspects=True, limit=1)
+    assert claim(store, suspects=True, holder="w2") == []
+    assert ids(claim(store, holder="w2")) == ["good"], "of others as many as there are"
+    settle(store, first)
+    second = claim_one(store, suspects=True, holder="w2", limit=1)
+    clock.advance(ALONE - 0.1)
+    assert claim(store, suspects=True) == [], "it was claimed a moment ago, and runs"
+    clock.advance(0.2)
+    third = claim_one(store, suspects=True, limit=1)
+    assert len({first.job.id, second.job.id, third.job.id}) == 3, "one that runs for long is no bar"
+
+
+def test_who_asks_for_certain_suspects_gets_them(store: Store) -> None:
+    add(store, *(make_job(name, crashes=1) for name in "abc"))
+    assert ids(claim(store, suspects=True, only=["a"])) == ["a"]
+    assert ids(claim(store, suspects=True, only=["b"])) == ["b"]
+    assert claim(store, suspects=True) == []
+    assert ids(claim(store, suspects=True, ignore_waits=True)) == ["c"]
+
+
+def test_a_clock_that_was_set_back_keeps_no_suspect_waiting(
+    store: Store, clock: ManualClock
+) -> None:
+    add(store, *(make_job(name, crashes=1, due=START - 200) for name in "ab"))
+    claim_one(store, suspects=True, limit=1)
+    clock.jump(-100)
+    assert len(claim(store, suspects=True)) == 1
 
 
 def test_a_fresh_life_is_no_suspect(store: Store) -> None:

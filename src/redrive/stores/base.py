@@ -50,6 +50,9 @@ _NOW = 0.05
 PAUSE = "pause:"
 """Notes whose name starts so keep a lane from being claimed."""
 
+ALONE = 2.0
+"""Seconds for which a suspect that was claimed, and runs, keeps the other suspects waiting."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
@@ -204,7 +207,10 @@ class Store(ABC):
         Never more than `limit`; never one job to two callers. Lanes with a live pause are left out,
         and with `lanes` all others too. `only` names the ids that come into question at all.
         `suspects` asks for jobs that crashed before (one at most should be asked for); without it
-        they are left out. `ignore_waits` takes pending jobs whatever their due time, pauses too;
+        they are left out. None is given while another that was claimed in the last `ALONE` seconds
+        runs, whoever has it: it may take all processes with it, and must not take another suspect.
+        Only those who ask for certain jobs, by `only` or `ignore_waits`, get them all the same.
+        `ignore_waits` takes pending jobs whatever their due time, pauses too;
         `past_pauses` takes due jobs of paused lanes as well.
         """
 

@@ -16,7 +16,7 @@ from redrive._transitions import Verb, amended, claimed, moved, seized, settled,
 from redrive.errors import JobNotFound, Refused
 from redrive.job import TERMINAL, Act, Claim, Group, Job, Settlement, State
 from redrive.stores._keys import check_same
-from redrive.stores.base import PAUSE, Count, Members, Moved, Note, Page, PurgeRule, Query
+from redrive.stores.base import ALONE, PAUSE, Count, Members, Moved, Note, Page, PurgeRule, Query
 from redrive.stores.index import search
 from redrive.stores.index.draft import Draft
 from redrive.stores.index.entries import Change, Entry, Index, Noted, Purged, Queue
@@ -80,6 +80,8 @@ class Engine:
         )
         latest = float("inf") if ignore_waits else now
         if only is None:
+            if suspects and not ignore_waits and self._suspect_runs(now):
+                limit = 0
             due = self._take(queues, latest, limit)
         else:
             due = self._among(only, queues, latest)[: max(limit, 0)]
@@ -91,6 +93,12 @@ class Engine:
             draft.put(job)
             claims.append(Claim(without_history(job)))
         return claims, draft.changes
+
+    def _suspect_runs(self, now: float) -> bool:
+        """Whether a job that crashed before has just been claimed, and runs."""
+        entries = (self.index.entries[one] for one in self.index.running)
+        jobs = (self._load(entry) for entry in entries if entry.queue.suspect)
+        return any(abs(now - job.updated) < ALONE for job in jobs)
 
     def _claimable(
         self,

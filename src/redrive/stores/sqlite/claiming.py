@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from redrive._transitions import claimed
 from redrive.job import Claim, Job
+from redrive.stores.base import ALONE
 from redrive.stores.sql.rows import UNREADABLE, readable
 from redrive.stores.sql.tx import Row
 from redrive.stores.sqlite import first
@@ -27,6 +29,11 @@ class Wanted:
     """The last due time that counts."""
     limit: int
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether another suspect that runs is waited for."""
+        return self.suspects and self.only is None and self.latest != math.inf
+
     def allows(self, lane: str, handler: str) -> bool:
         """Whether jobs of this lane and handler come into question."""
         return (
@@ -38,6 +45,8 @@ class Wanted:
 
 def claim(tx: SqliteTx, wanted: Wanted, holder: str, lease_for: float, name: str) -> list[Claim]:
     """Lease what is wanted, by the short way if nothing of it ever ran; `name` is the file's."""
+    if wanted.one_by_one and tx.one("suspect_runs", (tx.now(), ALONE)):
+        return []
     due = _as_submitted(tx, wanted) if wanted.only is None else None
     with contextlib.suppress(*UNREADABLE):
         if due is not None:

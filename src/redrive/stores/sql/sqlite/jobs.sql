@@ -156,6 +156,12 @@ UPDATE jobs
 SET state = 'running', suspect = 0, attempts = attempts + 1, lease = lease + 1, holder = ?,
     lease_end = ?, boot = ?, updated = ?
 
+-- name: suspect_runs
+-- Whether a job that crashed before was claimed less than so many seconds ago, and runs.
+SELECT 1 FROM jobs INDEXED BY running_jobs
+WHERE state = 'running' AND crashes > 0 AND abs(? - updated) < ?
+LIMIT 1
+
 -- name: claim
 -- Lease pending jobs.
 {claiming} WHERE n IN (SELECT value FROM json_each(?))

@@ -258,6 +258,16 @@ DECLARE
     places tid[];
 BEGIN
     PERFORM {schema}.check_version(known), pg_advisory_xact_lock(hashtextextended(new_claim, 0));
+    IF wanted_suspect = 1 AND ids IS NULL AND NOT hurried THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended('redrive suspects {schema}', 0));
+        -- Another that was claimed in the last 2 seconds, and runs, is waited for.
+        IF EXISTS (
+            SELECT FROM {schema}.leases AS l WHERE abs(moment - l.since) < 2
+                AND (SELECT crashes FROM {schema}.jobs AS j WHERE j.n = l.n) > 0
+        ) THEN
+            RETURN;
+        END IF;
+    END IF;
     IF NOT (hurried OR past_pauses) THEN
         but := array(
             SELECT substr(name, 7) FROM {schema}.notes

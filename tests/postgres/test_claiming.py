@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
+from enum import Enum
 from typing import Any
 
 import psycopg
 import pytest
 
+import pgkit
 from contract.verbs import add, add_one, claim, claim_one, get, move, settle
 from kit import make_job
+from redrive.stores.base import Query
 from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.arrays import packed
 
@@ -67,9 +71,48 @@ def test_a_seized_job_is_no_answer_to_the_claim_before(
     assert settle(store, seized) is not None
 
 
-def test_a_claim_of_more_than_there_can_be_takes_all(store: PostgresStore) -> None:
+@pytest.mark.parametrize("limit", [2**31 - 1, 10**12])
+def test_a_claim_of_more_than_there_can_be_takes_all(store: PostgresStore, limit: int) -> None:
     add(store, make_job("a"), make_job("b", lane="other"))
-    assert len(claim(store, limit=2**31 - 1)) == 2
+    assert len(claim(store, limit=limit)) == 2
+
+
+class Word(str, Enum):  # noqa: UP042 - as many programs have it: its str() is not its value
+    """As programs name their lanes and keys."""
+
+    A = "order-1"
+
+
+def test_a_text_is_its_value_whatever_class_it_is_of(store: PostgresStore) -> None:
+    one = add_one(store, "a", key=Word.A, lane=Word.A, release=Word.A)
+    assert get(store, "a").key == get(store, "a").lane == get(store, "a").release == "order-1"
+    again = add_one(store, "b", key="order-1", lane="order-1", release="order-1")
+    assert (again.id, again.is_new) == (one.id, False)
+
+
+def test_what_is_large_is_not_kept_by_a_connection_that_rests(store: PostgresStore) -> None:
+    add(store, *(make_job(f"j{n}", payload='{"a":"%s"}' % ("x" * 100_000)) for n in range(9)))
+    store.find(Query(limit=100))
+    assert [line.pgresult for line in store._database.pool._idle] == [None]
+    assert [line._query for line in store._database.pool._idle] == [None]
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_does_not_speak_utf_8(encoding: str) -> None:
+    name = pgkit.fresh_name()
+    with pgkit.connect() as maker:
+        maker.execute(
+            f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0".encode()
+        )
+    url = pgkit.url_of("redrive").replace("/postgres?", f"/{name}?")
+    assert name in url
+    try:
+        with closing(PostgresStore(url, create=True)) as store:
+            store.add([make_job("a", lane="Größe"), make_job("b", lane="Größe")])
+            assert [each.job.lane for each in claim(store)] == ["Größe"] * 2
+    finally:
+        with pgkit.connect() as maker:
+            maker.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 def test_a_discarded_running_job_can_be_driven_again(store: PostgresStore) -> None:

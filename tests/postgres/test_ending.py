@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -156,31 +158,38 @@ def test_causes_are_made_once_and_found_again(
 ) -> None:
     """Two that fail for the same two reasons at one moment, each in the other order."""
     bad, worse = make_failure(), make_failure(fingerprint="worse", title="worse")
-    ready = threading.Barrier(2)
-
-    def fail(store: PostgresStore, results: list[Settlement]) -> None:
-        ready.wait(10)
-        found.extend(store.settle(results))
-
-    found: list[Any] = []
     halves = (
         [end_of(taken[0], DEAD, bad), end_of(taken[1], DEAD, worse)],
         [end_of(taken[2], DEAD, worse), end_of(taken[3], DEAD, bad)],
     )
-    threads = [
-        threading.Thread(target=fail, args=(each, half))
-        for each, half in zip((store, opener()), halves, strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    stores = store, opener()
+    answers = _at_once(
+        *(partial(each.settle, half) for each, half in zip(stores, halves, strict=True))
+    )
+    found = [job for answer in answers for job in answer]
     groups = {(job.group, job.failure.fingerprint) for job in found}
     assert len(found) == 4
     assert len(groups) == 2
     (again,) = store.settle([end_of(taken[4], DEAD, bad)])
     assert again is not None
     assert (again.group, bad.fingerprint) in groups
+
+
+def _at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """Make calls at one moment, each in a thread; what they answer."""
+    ready = threading.Barrier(len(calls))
+    answers: list[Any] = []
+
+    def make(call: Callable[[], Any]) -> None:
+        ready.wait(10)
+        answers.append(call())
+
+    threads = [threading.Thread(target=make, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return answers
 
 
 def test_a_failure_without_a_fingerprint_has_no_group(
@@ -200,3 +209,69 @@ def test_more_kinds_than_one_statement_takes(store: PostgresStore) -> None:
     )
     assert [answer and answer.detail for answer in answers] == [f"d{n}" for n in range(count)]
     assert all(len(history(store, each.job.id)) == 1 for each in held[:5])
+
+
+def test_a_cause_is_titled_by_the_first_that_had_it(store: PostgresStore) -> None:
+    add(store, *(make_job(f"j{n}") for n in range(20)))
+    titles = [f"title {n}" for n in range(20)]
+    store.settle(
+        [
+            end_of(each, DEAD, make_failure(title=title))
+            for each, title in zip(claim(store, limit=20), titles, strict=True)
+        ]
+    )
+    (group,) = store.groups(Query())
+    assert group.title == "title 0"
+
+
+def test_a_refused_end_makes_no_cause(
+    store: PostgresStore, other: psycopg.Connection[Any], taken: list[Claim]
+) -> None:
+    store.seize(by="s", lease_for=60, holder=taken[0].job.holder or "")
+    assert store.settle([end_of(taken[0], DEAD, make_failure())]) == [None]
+    schema = store._database.address.schema
+    assert other.execute(f'SELECT count(*) FROM "{schema}".causes'.encode()).fetchone() == (0,)
+
+
+def test_who_makes_causes_in_another_order_does_not_wait_in_a_circle(
+    store: PostgresStore, opener: Opener, other: psycopg.Connection[Any]
+) -> None:
+    """Two batches of two claims each, whose new causes cross."""
+    before, stores = _deadlocks(other), (store, opener())
+    for round_ in range(15):
+        add(store, *(make_job(f"r{round_}-{n}") for n in range(4)))
+        one, two, three, four = (claim_one(store, limit=1, holder=f"w{n}") for n in range(4))
+        a, b = make_failure(cause=f"a{round_}"), make_failure(cause=f"b{round_}")
+        batches = (
+            [end_of(one, DEAD, a), end_of(two, DEAD, b)],
+            [end_of(three, DEAD, b), end_of(four, DEAD, a)],
+        )
+        _at_once(*(partial(each.settle, half) for each, half in zip(stores, batches, strict=True)))
+    assert {count.state for count in store.counts()} == {State.DEAD}
+    assert _deadlocks(other) == before
+
+
+def _deadlocks(other: psycopg.Connection[Any]) -> int:
+    time.sleep(1.1)  # sessions tell what they counted once a second
+    row = other.execute(
+        "SELECT deadlocks, pg_stat_clear_snapshot() FROM pg_stat_database"
+        " WHERE datname = current_database()"
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def test_a_job_that_has_the_number_of_one_that_is_gone_does_not_answer_for_it(
+    store: PostgresStore, other: psycopg.Connection[Any]
+) -> None:
+    """A restored backup gave the number of a claimed job to another."""
+    add_one(store, "gone")
+    gone = claim_one(store)
+    schema = store._database.address.schema
+    for table in ("jobs", "payloads", "leases"):
+        other.execute(f'DELETE FROM "{schema}".{table}'.encode())
+    other.execute(f'ALTER TABLE "{schema}".jobs ALTER n RESTART WITH 1'.encode())
+    add_one(store, "new")
+    new = claim_one(store, holder="w2")
+    assert new.job.__dict__["_row"] == gone.job.__dict__["_row"]
+    answers = store.settle([end_of(gone, DONE), end_of(new, DONE)])
+    assert [answer and answer.id for answer in answers] == [None, "new"]

@@ -24,6 +24,8 @@ from redrive.stores.sql.tx import Row
 
 ROW, PLACE = "_row", "_file"
 """What a job carries beside its fields: its number, and in whose tables."""
+_MOST = 2**31 - 1
+"""Jobs that one statement can claim."""
 _FIRST = (None, None, 1, None, 0, 0), (None, None, None, 0, 0, None, None)
 """From `finished` to `redrives`, and from `cause` to `origin` and to `original`: a first attempt's."""
 
@@ -51,7 +53,8 @@ def _claimed(database: Database, room: int, which: Row, lease: Row) -> list[Row]
     def claim(tx: PostgresTx) -> list[Row]:
         nonlocal name
         name = secrets.token_hex(8)  # of this try alone: an older one may yet reach the server
-        args = (database.queries.version, *which, room, *lease, name, database.stands_in())
+        few = min(room, _MOST)
+        args = (database.queries.version, *which, few, *lease, name, database.stands_in())
         return tx.all("claim", args)
 
     def recall(tx: PostgresTx) -> list[Row] | None:

@@ -157,7 +157,8 @@ class Database:
 
     def _lent(self, work: Callable[[PostgresTx], R]) -> _Outcome[R]:
         with self.pool.line() as line:
-            return _Outcome(work(PostgresTx(line, self.queries, clock=self._clock)))
+            tx = PostgresTx(line_on(line.connection), self.queries, clock=self._clock)
+            return _Outcome(work(tx))
 
     def _answered(
         self, work: Callable[[PostgresTx], R], recall: Callable[[PostgresTx], R | None]
@@ -195,7 +196,8 @@ class Database:
         )
 
     def _commit(self, begin: str, work: Callable[[PostgresTx], R]) -> _Outcome[R]:
-        with self.pool.line() as line:
+        with self.pool.line() as kept:
+            line = line_on(kept.connection)
             try:
                 answer = work(self._begun(line, begin))
             except BaseException:

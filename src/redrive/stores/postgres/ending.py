@@ -83,18 +83,23 @@ def end_within(tx: PostgresTx, database: Database, ends: Ends) -> dict[str, Job]
     """Do the same, for any number of kinds, as a part of a transaction."""
     version, stands_in = database.queries.version, database.stands_in()
     calls = [
-        (name, (version, *how, stands_in, *tx.packed(name, _columns(name, results))))
-        for (name, how), results in ends.items()
+        (name, (which, version, *how, stands_in, *tx.packed(name, _columns(name, results))))
+        for which, ((name, how), results) in enumerate(ends.items())
     ]
-    answers: dict[int, tuple[float, int | None]] = {}
+    answers: dict[tuple[int, int], tuple[float, int | None]] = {}
     for first in range(0, len(calls), _AT_ONCE):
-        for number, moment, cause in tx.each(calls[first : first + _AT_ONCE]):
-            answers[number] = moment, cause
+        for which, number, moment, cause in tx.each(calls[first : first + _AT_ONCE]):
+            answers[which, number] = moment, cause
+    return _taken(ends, answers)
+
+
+def _taken(ends: Ends, answers: dict[tuple[int, int], tuple[float, int | None]]) -> dict[str, Job]:
+    """Give the jobs that there is an answer for, as they are then, by id."""
     took: dict[str, Job] = {}
-    for results in ends.values():
+    for which, results in enumerate(ends.values()):
         for result in results:
             job = result.claim.job
-            if (answer := answers.get(job.__dict__[ROW])) is not None:
+            if (answer := answers.get((which, job.__dict__[ROW]))) is not None:
                 took[job.id] = _after(result, *answer)
     return took
 
@@ -138,19 +143,11 @@ def _failure_of(result: Settlement) -> Failure | None:
 
 
 def _recorded(tx: PostgresTx, ends: Ends) -> dict[str, Job]:
-    """Give those jobs whose attempts have left exactly these records."""
-    took: dict[str, Job] = {}
-    for (_, (lease, *_rest)), results in ends.items():
+    """Give those jobs whose attempts have left exactly these records, with the times of their ends."""
+    answers: dict[tuple[int, int], tuple[float, int | None]] = {}
+    for which, ((_, (lease, *_rest)), results) in enumerate(ends.items()):
         numbers, records = _columns("finish", results)
         lists = tx.packed("recorded", (numbers, records, [lease] * len(results)))
-        done = {number for (number,) in tx.all("recorded", lists)}
-        for result in results:
-            if result.claim.job.__dict__[ROW] in done:
-                took[result.claim.job.id] = _after(result, tx.now(), _cause(tx, result))
-    return took
-
-
-def _cause(tx: PostgresTx, result: Settlement) -> int | None:
-    failure = _failure_of(result)
-    found = tx.one("cause", (failure.fingerprint,)) if failure else None
-    return None if found is None else int(found[0])
+        for number, moment, cause in tx.all("recorded", lists):
+            answers[which, number] = tx.now() if moment is None else moment, cause
+    return _taken(ends, answers)

@@ -19,7 +19,7 @@ from redrive.errors import (
     UsageError,
 )
 
-_GONE = frozenset({"57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "08"})
+_GONE = frozenset({"57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04", "08"})
 """The session is over, or the server not ready yet."""
 _AGAIN = frozenset({"40001", "40P01", "55P03", "53300", "40003"})
 """Repeating may help: serialization, deadlock, a lock or a connection that was not to be had."""
@@ -63,7 +63,7 @@ def _from_driver(error: psycopg.Error, place: str) -> RedriveError:
             )
         case (_, "42501"):
             return StoreReadOnly(
-                f"not allowed to use {place} ({said}); grant this user the schema and its tables"
+                f"not allowed to use {place} ({said}); grant this user the schema, its tables and sequences"
             )
         case ("42", "42P01" | "42P02" | "42703" | "42883") | ("3F", _) | ("3D", _):
             return StoreMissing(f"no store at {place} ({said}); `redrive init` makes one")

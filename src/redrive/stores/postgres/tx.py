@@ -60,6 +60,22 @@ def queries_for(schema: str) -> Queries:
     return Queries(texts, lists, {key: _numbered(texts[key]) for key in _ASKED}, steps)
 
 
+def _bytes_of(arg: object, spelling: str) -> bytes | None:
+    """Give the value itself of a text or number, whatever class of them it is."""
+    match arg:
+        case None:
+            return None
+        case str():
+            return arg.encode(spelling)
+        case int():
+            return b"%d" % arg
+        case float():
+            return float.__repr__(arg).encode()
+        case _:
+            msg = f"a text or a number was expected, not {type(arg).__name__}"
+            raise TypeError(msg)
+
+
 def _numbered(text: bytes) -> bytes:
     """Give a statement with its parameters numbered."""
     numbers = itertools.count(1)
@@ -67,7 +83,8 @@ def _numbered(text: bytes) -> bytes:
 
 
 Line = psycopg.Cursor[Row]
-"""A connection, by the one cursor that we use on it: making a cursor is a tenth of a submit."""
+"""A connection, by a cursor on it. Making one takes as long as half a claim, so claims and ends use
+the same one again and again; what may be large has its own, since a cursor keeps what it was given."""
 
 
 def line_on(connection: Connection) -> Line:
@@ -119,7 +136,7 @@ class PostgresTx(Tx):
         a character NUL; so that is refused.
         """
         connection, spelling = self._cursor.connection, self._spelling
-        values = [None if arg is None else str(arg).encode(spelling) for arg in args]
+        values = [_bytes_of(arg, spelling) for arg in args]
         forms = [int(isinstance(arg, str)) for arg in args]
         connection.pgconn.send_query_params(self._queries.asked[name], values, param_formats=forms)
         results = connection.wait(generators.execute(connection.pgconn))

@@ -133,24 +133,26 @@ SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))
 
 -- name: finish
 -- End claims that went well, and alike: the numbers of those whose fence stood, when, and of what
--- cause (none). See the function.
-SELECT number, moment, NULL::int8 FROM {schema}.finish_jobs(
+-- cause (none), after the number of the call. See the function.
+SELECT %s::int, number, moment, NULL::int8 FROM {schema}.finish_jobs(
     %s::int, %s::int8, %s::text, %s::float8, %s::text, %s::text, %s::text, %s::int8, %s::float8,
     %b::int8[], %b::text[]
 )
 
 -- name: fail
 -- The same for claims that failed: those of one fence. See the function.
-SELECT number, moment, cause FROM {schema}.fail_jobs(
+SELECT %s::int, number, moment, cause FROM {schema}.fail_jobs(
     %s::int, %s::int8, %s::text, %s::float8, %s::float8, %b::int8[], %b::text[], %b::float8[],
     %b::text[], %b::text[], %b::text[], %b::text[], %b::int4[], %b::int8[], %b::text[], %b::text[],
     %b::text[]
 )
 
 -- name: recorded
--- Which of these jobs keep exactly these records.
-SELECT n FROM unnest(%b::int8[], %b::text[], %b::int8[]) AS given (n, record, ordinal)
-JOIN {schema}.attempts USING (n, record, ordinal)
+-- Which of these jobs keep exactly these records, when that was (unknown if they ended again since),
+-- and their causes.
+SELECT n, CASE WHEN j.lease = ordinal THEN j.updated END, j.cause
+FROM unnest(%b::int8[], %b::text[], %b::int8[]) AS given (n, record, ordinal)
+JOIN {schema}.attempts USING (n, record, ordinal) JOIN {schema}.jobs AS j USING (n)
 
 -- name: unclaim
 -- Undo claims: the jobs wait as before.

@@ -459,13 +459,6 @@ DECLARE
 BEGIN
     PERFORM {schema}.check_version(known), set_config('synchronous_commit', 'off', true);
     moment := coalesce(stands_in, extract(epoch FROM clock_timestamp()));
-    INSERT INTO {schema}.causes (fingerprint, title)
-    SELECT DISTINCT ON (given.fingerprint) given.fingerprint, given.title
-    FROM unnest(fingerprints, titles) AS given (fingerprint, title)
-    WHERE given.fingerprint <> ''
-        AND NOT EXISTS (SELECT FROM {schema}.causes AS c WHERE c.fingerprint = given.fingerprint)
-    ORDER BY given.fingerprint
-    ON CONFLICT DO NOTHING;
     WITH gone AS (
         DELETE FROM {schema}.leases AS l
         WHERE l.n = ANY(numbers) AND l.lease = old_lease AND l.holder = old_holder
@@ -476,6 +469,21 @@ BEGIN
     INSERT INTO {schema}.attempts (n, ordinal, record)
     SELECT given.n, old_lease, given.record FROM unnest(numbers, records) AS given (n, record)
     WHERE given.n = ANY(standing);
+    -- Who makes causes does so alone, or two could wait for each other's.
+    IF EXISTS (
+        SELECT FROM unnest(numbers, fingerprints) AS given (n, fingerprint)
+        WHERE given.n = ANY(standing) AND given.fingerprint <> ''
+            AND NOT EXISTS (SELECT FROM {schema}.causes AS c WHERE c.fingerprint = given.fingerprint)
+    ) THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended('redrive causes {schema}', 0));
+        INSERT INTO {schema}.causes (fingerprint, title)
+        SELECT DISTINCT ON (given.fingerprint) given.fingerprint, given.title
+        FROM unnest(numbers, fingerprints, titles) WITH ORDINALITY
+            AS given (n, fingerprint, title, place)
+        WHERE given.n = ANY(standing) AND given.fingerprint <> ''
+        ORDER BY given.fingerprint, given.place
+        ON CONFLICT DO NOTHING;
+    END IF;
     RETURN QUERY
     WITH new AS MATERIALIZED (
         SELECT given.*, (
@@ -542,7 +550,9 @@ DO $$
 DECLARE
     folding text := 'lower($1)';
 BEGIN
-    IF current_setting('server_version_num')::int >= 180000 THEN
+    IF current_setting('server_encoding') <> 'UTF8' THEN
+        folding := 'lower($1)';
+    ELSIF current_setting('server_version_num')::int >= 180000 THEN
         folding := 'casefold($1 COLLATE pg_catalog.pg_unicode_fast)';
     ELSIF current_setting('server_version_num')::int >= 170000 THEN
         folding := 'lower($1 COLLATE pg_catalog.pg_c_utf8)';

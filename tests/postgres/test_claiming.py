@@ -93,8 +93,9 @@ def test_a_text_is_its_value_whatever_class_it_is_of(store: PostgresStore) -> No
 def test_what_is_large_is_not_kept_by_a_connection_that_rests(store: PostgresStore) -> None:
     add(store, *(make_job(f"j{n}", payload='{"a":"%s"}' % ("x" * 100_000)) for n in range(9)))
     store.find(Query(limit=100))
-    assert [line.pgresult for line in store._database.pool._idle] == [None]
-    assert [line._query for line in store._database.pool._idle] == [None]
+    (line,) = store._database.pool._idle
+    assert line.rowcount <= 1
+    assert sum(len(one or b"") for one in (line._query and line._query.params) or ()) < 1000
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])

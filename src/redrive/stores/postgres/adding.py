@@ -21,6 +21,7 @@ def add_simple(tx: PostgresTx, jobs: Sequence[Job], version: int) -> bool:
     try:
         if len(jobs) == 1:
             return tx.is_true("add_one", (version, *simple_row(jobs[0])))
+        tx = tx.apart()
         columns = zip(*map(simple_row, jobs), strict=True)
         return tx.one("add_many", (version, *tx.packed("add_many", columns))) == (True,)
     except UniqueViolation:

@@ -157,8 +157,7 @@ class Database:
 
     def _lent(self, work: Callable[[PostgresTx], R]) -> _Outcome[R]:
         with self.pool.line() as line:
-            tx = PostgresTx(line_on(line.connection), self.queries, clock=self._clock)
-            return _Outcome(work(tx))
+            return _Outcome(work(PostgresTx(line, self.queries, clock=self._clock)))
 
     def _answered(
         self, work: Callable[[PostgresTx], R], recall: Callable[[PostgresTx], R | None]

@@ -112,6 +112,11 @@ class PostgresTx(Tx):
         self._now = now
         self._clock = clock
 
+    def apart(self) -> PostgresTx:
+        """Give the same with a cursor of its own, for what is too large to be kept."""
+        line = line_on(self._cursor.connection)
+        return PostgresTx(line, self._queries, now=self._now, clock=self._clock)
+
     def all(self, name: str, args: Args = ()) -> list[Row]:
         """Give the rows of a query."""
         return self._execute(self._queries.texts[name], args).fetchall()

@@ -23,7 +23,7 @@ from redrive.stores.index.draft import Draft
 from redrive.stores.index.engine import Drafted, Engine
 from redrive.stores.jsonl import JsonlStore
 from redrive.stores.postgres import PostgresStore, database
-from redrive.stores.postgres.tx import PostgresTx, Queries, queries_for
+from redrive.stores.postgres.tx import Line, PostgresTx, Queries, line_on, queries_for
 from redrive.stores.sql import engine, settle
 from redrive.stores.sql.rows import readable
 from redrive.stores.sql.tx import Migration, Row, Tx
@@ -225,8 +225,8 @@ def prepared() -> None:
 def _connect(**options: Any) -> None:
     """Make connections to PostgreSQL in another way."""
 
-    def connect(self: database.Database) -> psycopg.Connection[Any]:
-        return psycopg.connect(self.address.conninfo, autocommit=True, **options)
+    def connect(self: database.Database) -> Line:
+        return line_on(psycopg.connect(self.address.conninfo, autocommit=True, **options))
 
     _put(database.Database, "_connect", connect)
 

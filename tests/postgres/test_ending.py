@@ -11,13 +11,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from contract.verbs import DEAD, add, add_one, claim, claim_one, get, history, settle
-from kit import make_attempt, make_failure, make_job
+from contract.verbs import DEAD, DONE, add, add_one, claim, claim_one, get, history, settle
+from kit import make_failure, make_job, make_settlement
 from redrive.errors import UsageError
 from redrive.job import (
     Claim,
     Completed,
-    Failure,
     Reason,
     Release,
     Retry,
@@ -28,12 +27,7 @@ from redrive.job import (
 from redrive.stores.base import Query
 from redrive.stores.postgres import PostgresStore, ending
 
-DONE = Completed(Reason.DONE)
 Opener = Callable[..., PostgresStore]
-
-
-def end_of(taken: Claim, verdict: Verdict, failure: Failure | None = None) -> Settlement:
-    return Settlement(taken, verdict, make_attempt(taken.job, failure))
 
 
 @pytest.fixture
@@ -48,9 +42,9 @@ def mixed(taken: list[Claim]) -> list[Settlement]:
     """Good and bad ends of them."""
     bad = make_failure()
     return [
-        *(end_of(each, DONE) for each in taken[:4]),
-        end_of(taken[4], Retry(5.0), bad),
-        end_of(taken[5], DEAD, bad),
+        *(make_settlement(each, DONE) for each in taken[:4]),
+        make_settlement(taken[4], Retry(5.0), bad),
+        make_settlement(taken[5], DEAD, bad),
     ]
 
 
@@ -96,7 +90,10 @@ def test_when_one_end_cannot_be_written_none_is(
 def test_what_is_given_back_is_in_the_same_transaction(
     store: PostgresStore, taken: list[Claim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results = [*(end_of(each, DONE) for each in taken[:5]), Settlement(taken[5], Release())]
+    results = [
+        *(make_settlement(each, DONE) for each in taken[:5]),
+        Settlement(taken[5], Release()),
+    ]
 
     def fails(*_: object) -> dict[str, Any]:
         raise ValueError("after the first part")
@@ -130,7 +127,7 @@ def test_of_ends_alike_only_those_count_whose_fence_stands(store: PostgresStore)
     add(store, *(make_job(f"j{n}") for n in range(4)))
     held = claim(store)
     store.seize(by="s", lease_for=60, holder=held[0].job.holder or "", limit=2)
-    answers = store.settle([end_of(each, Retry(1.0), make_failure()) for each in held])
+    answers = store.settle([make_settlement(each, Retry(1.0), make_failure()) for each in held])
     kept = [each.job.id for each, answer in zip(held, answers, strict=True) if answer]
     assert len(kept) == 2
     for each in held:
@@ -142,7 +139,10 @@ def test_of_ends_alike_only_those_count_whose_fence_stands(store: PostgresStore)
 def test_a_bad_end_is_timed_by_the_server(store: PostgresStore, taken: list[Claim]) -> None:
     before = store.now()
     (retried, dead) = store.settle(
-        [end_of(taken[0], Retry(30.0), make_failure()), end_of(taken[1], DEAD, make_failure())]
+        [
+            make_settlement(taken[0], Retry(30.0), make_failure()),
+            make_settlement(taken[1], DEAD, make_failure()),
+        ]
     )
     assert retried is not None
     assert dead is not None
@@ -159,8 +159,8 @@ def test_causes_are_made_once_and_found_again(
     """Two that fail for the same two reasons at one moment, each in the other order."""
     bad, worse = make_failure(), make_failure(fingerprint="worse", title="worse")
     halves = (
-        [end_of(taken[0], DEAD, bad), end_of(taken[1], DEAD, worse)],
-        [end_of(taken[2], DEAD, worse), end_of(taken[3], DEAD, bad)],
+        [make_settlement(taken[0], DEAD, bad), make_settlement(taken[1], DEAD, worse)],
+        [make_settlement(taken[2], DEAD, worse), make_settlement(taken[3], DEAD, bad)],
     )
     stores = store, opener()
     answers = _at_once(
@@ -170,7 +170,7 @@ def test_causes_are_made_once_and_found_again(
     groups = {(job.group, job.failure.fingerprint) for job in found}
     assert len(found) == 4
     assert len(groups) == 2
-    (again,) = store.settle([end_of(taken[4], DEAD, bad)])
+    (again,) = store.settle([make_settlement(taken[4], DEAD, bad)])
     assert again is not None
     assert (again.group, bad.fingerprint) in groups
 
@@ -195,7 +195,7 @@ def _at_once(*calls: Callable[[], Any]) -> list[Any]:
 def test_a_failure_without_a_fingerprint_has_no_group(
     store: PostgresStore, taken: list[Claim]
 ) -> None:
-    (job,) = store.settle([end_of(taken[0], DEAD, make_failure(fingerprint=""))])
+    (job,) = store.settle([make_settlement(taken[0], DEAD, make_failure(fingerprint=""))])
     assert job is not None
     assert job.group is None
 
@@ -205,7 +205,7 @@ def test_more_kinds_than_one_statement_takes(store: PostgresStore) -> None:
     add(store, *(make_job(f"j{n:03}") for n in range(count)))
     held = claim(store, limit=count)
     answers = store.settle(
-        [end_of(each, Completed(Reason.DONE, f"d{n}")) for n, each in enumerate(held)]
+        [make_settlement(each, Completed(Reason.DONE, f"d{n}")) for n, each in enumerate(held)]
     )
     assert [answer and answer.detail for answer in answers] == [f"d{n}" for n in range(count)]
     assert all(len(history(store, each.job.id)) == 1 for each in held[:5])
@@ -216,7 +216,7 @@ def test_a_cause_is_titled_by_the_first_that_had_it(store: PostgresStore) -> Non
     titles = [f"title {n}" for n in range(20)]
     store.settle(
         [
-            end_of(each, DEAD, make_failure(title=title))
+            make_settlement(each, DEAD, make_failure(title=title))
             for each, title in zip(claim(store, limit=20), titles, strict=True)
         ]
     )
@@ -228,7 +228,7 @@ def test_a_refused_end_makes_no_cause(
     store: PostgresStore, other: psycopg.Connection[Any], taken: list[Claim]
 ) -> None:
     store.seize(by="s", lease_for=60, holder=taken[0].job.holder or "")
-    assert store.settle([end_of(taken[0], DEAD, make_failure())]) == [None]
+    assert store.settle([make_settlement(taken[0], DEAD, make_failure())]) == [None]
     schema = store._database.address.schema
     assert other.execute(f'SELECT count(*) FROM "{schema}".causes'.encode()).fetchone() == (0,)
 
@@ -243,8 +243,8 @@ def test_who_makes_causes_in_another_order_does_not_wait_in_a_circle(
         one, two, three, four = (claim_one(store, limit=1, holder=f"w{n}") for n in range(4))
         a, b = make_failure(cause=f"a{round_}"), make_failure(cause=f"b{round_}")
         batches = (
-            [end_of(one, DEAD, a), end_of(two, DEAD, b)],
-            [end_of(three, DEAD, b), end_of(four, DEAD, a)],
+            [make_settlement(one, DEAD, a), make_settlement(two, DEAD, b)],
+            [make_settlement(three, DEAD, b), make_settlement(four, DEAD, a)],
         )
         _at_once(*(partial(each.settle, half) for each, half in zip(stores, batches, strict=True)))
     assert {count.state for count in store.counts()} == {State.DEAD}
@@ -273,5 +273,5 @@ def test_a_job_that_has_the_number_of_one_that_is_gone_does_not_answer_for_it(
     add_one(store, "new")
     new = claim_one(store, holder="w2")
     assert new.job.__dict__["_row"] == gone.job.__dict__["_row"]
-    answers = store.settle([end_of(gone, DONE), end_of(new, DONE)])
+    answers = store.settle([make_settlement(gone, DONE), make_settlement(new, DONE)])
     assert [answer and answer.id for answer in answers] == [None, "new"]

@@ -405,9 +405,32 @@ BEGIN
 END
 $$;
 
--- Ends claims that went well, and alike: those whose fence (lease number, holder and time of the claim)
--- still stands. Gives their numbers, and the time. The server may answer the commit before it is on
--- disk. Nothing is joined here: with one plan for all sizes, joins of lists go wrong.
+-- Ends leases whose fence (lease number, holder and time of the claim) still stands, and keeps the
+-- records of their attempts; gives the numbers of those jobs. The functions below, which alone call it,
+-- say what becomes of them.
+CREATE FUNCTION {schema}.end_leases(
+    old_lease bigint, old_holder text, old_since float8, numbers bigint[], records text[]
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    standing bigint[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM {schema}.leases AS l
+        WHERE l.n = ANY(numbers) AND l.lease = old_lease AND l.holder = old_holder
+            AND l.since = old_since
+        RETURNING l.n
+    )
+    SELECT array_agg(n) FROM gone INTO standing;
+    INSERT INTO {schema}.attempts (n, ordinal, record)
+    SELECT given.n, old_lease, given.record FROM unnest(numbers, records) AS given (n, record)
+    WHERE cardinality(standing) = cardinality(numbers) OR given.n = ANY(standing);
+    RETURN standing;
+END
+$$;
+
+-- Ends claims that went well, and alike. Gives their numbers, and the time. The server may answer the
+-- commit before it is on disk. Nothing is joined here: with one plan for all sizes, joins of lists go
+-- wrong.
 CREATE FUNCTION {schema}.finish_jobs(
     known integer, old_lease bigint, old_holder text, old_since float8, new_category text,
     new_reason text, new_detail text, new_ceiling bigint, stands_in float8, numbers bigint[],
@@ -421,16 +444,7 @@ DECLARE
 BEGIN
     PERFORM {schema}.check_version(known), set_config('synchronous_commit', 'off', true);
     moment := coalesce(stands_in, extract(epoch FROM clock_timestamp()));
-    WITH gone AS (
-        DELETE FROM {schema}.leases AS l
-        WHERE l.n = ANY(numbers) AND l.lease = old_lease AND l.holder = old_holder
-            AND l.since = old_since
-        RETURNING l.n
-    )
-    SELECT array_agg(n) FROM gone INTO standing;
-    INSERT INTO {schema}.attempts (n, ordinal, record)
-    SELECT given.n, old_lease, given.record FROM unnest(numbers, records) AS given (n, record)
-    WHERE cardinality(standing) = cardinality(numbers) OR given.n = ANY(standing);
+    standing := {schema}.end_leases(old_lease, old_holder, old_since, numbers, records);
     RETURN QUERY
     UPDATE {schema}.jobs AS j
     SET state = 'completed', category = new_category, reason = new_reason, detail = new_detail,
@@ -459,16 +473,7 @@ DECLARE
 BEGIN
     PERFORM {schema}.check_version(known), set_config('synchronous_commit', 'off', true);
     moment := coalesce(stands_in, extract(epoch FROM clock_timestamp()));
-    WITH gone AS (
-        DELETE FROM {schema}.leases AS l
-        WHERE l.n = ANY(numbers) AND l.lease = old_lease AND l.holder = old_holder
-            AND l.since = old_since
-        RETURNING l.n
-    )
-    SELECT array_agg(n) FROM gone INTO standing;
-    INSERT INTO {schema}.attempts (n, ordinal, record)
-    SELECT given.n, old_lease, given.record FROM unnest(numbers, records) AS given (n, record)
-    WHERE given.n = ANY(standing);
+    standing := {schema}.end_leases(old_lease, old_holder, old_since, numbers, records);
     -- Who makes causes does so alone, or two could wait for each other's.
     IF EXISTS (
         SELECT FROM unnest(numbers, fingerprints) AS given (n, fingerprint)

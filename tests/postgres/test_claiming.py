@@ -13,6 +13,7 @@ import pytest
 import pgkit
 from contract.verbs import add, add_one, claim, claim_one, get, move, settle
 from kit import make_job
+from redrive.errors import UsageError
 from redrive.stores.base import Query
 from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.arrays import packed
@@ -88,6 +89,14 @@ def test_a_text_is_its_value_whatever_class_it_is_of(store: PostgresStore) -> No
     assert get(store, "a").key == get(store, "a").lane == get(store, "a").release == "order-1"
     again = add_one(store, "b", key="order-1", lane="order-1", release="order-1")
     assert (again.id, again.is_new) == (one.id, False)
+
+
+@pytest.mark.parametrize("field", ["id", "lane", "key", "release"])
+def test_a_text_does_not_end_at_a_nul(store: PostgresStore, field: str) -> None:
+    """A single submit goes past the driver, which would refuse it."""
+    with pytest.raises(UsageError, match="nothing was stored"):
+        store.add([make_job(**{"id": "a", field: "a\0b"})])
+    assert store.counts() == []
 
 
 def test_what_is_large_is_not_kept_by_a_connection_that_rests(store: PostgresStore) -> None:

@@ -1,7 +1,7 @@
 """Cut connections to PostgreSQL while COMMIT is on its way: callers are told the truth, or an error.
 
     python rigs/cuts.py            200 cuts
-    python rigs/cuts.py --short    24
+    python rigs/cuts.py --short    42
     python rigs/cuts.py --control  builds that guess what became of a commit: must be found out
 
 Four threads submit, claim, settle, sweep and count through a proxy, which cuts a connection that
@@ -32,8 +32,10 @@ from redrive.job import Claim, Completed, Reason, Retry, Verdict
 from redrive.stores.base import Store
 from redrive.stores.postgres import PostgresStore
 
-WORDS = (b"Q\x00\x00\x00\x0bCOMMIT\x00", b"claim_jobs", b"finish_jobs", b"add_job")
-"""Messages whose answer says that something was committed."""
+_COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
+WORDS = (_COMMIT, b"claim_jobs", _COMMIT, b"finish_jobs", _COMMIT, b"fail_jobs", b"add_job")
+"""Messages whose answer says that something was committed; their number is none of threes, so that
+each meets every way to cut."""
 PATIENCE = 0.5
 LEASE = 1.0
 THREADS = 4
@@ -104,28 +106,35 @@ class Caller:
             self._line.complain(error)
 
     def _step(self, store: Store, number: int) -> None:
-        self._submit(store, f"{self._me}-{number}")
-        for verb in (self._count, self._sweep, self._work):
+        name = f"{self._me}-{number}"
+        self._submit(store, *((f"{name}-a", f"{name}-b") if number % 8 == 3 else (name,)))
+        # Most sweeps find nothing, and to lose the commit of nothing proves nothing: they are few.
+        for verb in (self._count, self._work, *((self._sweep,) if number % 8 == 0 else ())):
             with contextlib.suppress(StoreLost):
                 verb(store)
 
-    def _submit(self, store: Store, name: str) -> None:
-        job = make_job(name, handler="work", payload='{"number":1}', key=f"key-{name}")
+    def _submit(self, store: Store, *names: str) -> None:
+        jobs = [
+            make_job(name, handler="work", payload='{"number":1}', key=f"key-{name}")
+            for name in names
+        ]
         while True:
             try:
-                (stored,) = store.add([job])
+                stored = store.add(jobs)
             except StoreLost:
                 continue  # may be repeated, the docs say
-            if stored.id != name:
-                self._tell("problem", f"{name} came back as {stored.id}")
-            self._tell("accepted", name)
+            for name, job in zip(names, stored, strict=True):
+                if job.id != name:
+                    self._tell("problem", f"{name} came back as {job.id}")
+                self._tell("accepted", name)
             return
 
     def _work(self, store: Store) -> None:
         for claim in store.claim(["work"], limit=2, holder=self._me, lease_for=LEASE):
             at = time.monotonic()
             self._tell("claimed", claim.job.id, claim.job.lease, self._me, at)
-            self._settle(store, claim, Completed(Reason.DONE))
+            first = claim.job.lease == 1 and random.random() < 0.2
+            self._settle(store, claim, Retry(0.0) if first else Completed(Reason.DONE))
 
     def _sweep(self, store: Store) -> None:
         for claim in store.seize(by=self._me, lease_for=LEASE, limit=5):
@@ -172,9 +181,9 @@ if __name__ == "__main__":
         main(
             rig,
             name="cuts",
-            runs={"postgresql": (24, 200)},
+            runs={"postgresql": (42, 200)},
             controls=[("blind", "postgresql"), ("trusting", "postgresql")],
-            control_runs=24,
+            control_runs=63,
             doc=__doc__,
         )
     )

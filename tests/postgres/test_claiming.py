@@ -11,9 +11,10 @@ import psycopg
 import pytest
 
 import pgkit
-from contract.verbs import add, add_one, claim, claim_one, get, move, settle
-from kit import make_job
+from contract.verbs import add, add_one, bare, claim, claim_one, get, move, settle
+from kit import make_failure, make_job
 from redrive.errors import UsageError
+from redrive.job import Retry
 from redrive.stores.base import Query
 from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.arrays import packed
@@ -70,6 +71,18 @@ def test_a_seized_job_is_no_answer_to_the_claim_before(
     (seized,) = store.seize(by="s", lease_for=60, holder="gone")
     assert database.read(lambda tx: tx.all("claimed_by", (name,))) == []
     assert settle(store, seized) is not None
+
+
+def test_times_are_exact_whatever_the_server_shows_of_them(opener: Opener) -> None:
+    """A claim that failed before is read from text; its times are a part of its fence."""
+    store = opener(f"{opener().url}&options=-c%20extra_float_digits%3D-9", clock=None)
+    due = 1_700_000_000.123456
+    add_one(store, "a", created=due - 1 / 3, due=due, tags=("t",))
+    settle(store, claim_one(store), Retry(0.0), make_failure())
+    again = claim_one(store)
+    assert again.job == bare(get(store, "a"))
+    assert (again.job.created, again.job.since) == (due - 1 / 3, due)
+    assert settle(store, again) is not None
 
 
 @pytest.mark.parametrize("limit", [2**31 - 1, 10**12])

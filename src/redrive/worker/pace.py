@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-_AHEAD = 0.05
+_AHEAD = 0.1
 """Seconds of work that may wait here for a free slot."""
 _WINDOW = 0.02
 _STALE = 1.0

@@ -56,6 +56,8 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 def main() -> None:
     """Measure what was asked for, show it, and write the page if it is whole."""
     asked = _asked()
+    if asked.out:
+        asked.out.mkdir(parents=True, exist_ok=True)  # not after all that work
     chosen = [one for one in MEASURES if not asked.measure or one.name in asked.measure]
     if asked.list:
         for one in chosen:

@@ -81,6 +81,7 @@ def test_a_long_transaction_that_keeps_old_rows_is_named(
         (pg.IoError("could not read"), StoreLost, False),
         (pg.NumericValueOutOfRange("too big"), UsageError, False),
         (pg.UniqueViolation("twice"), UsageError, False),
+        (pg.ProgramLimitExceeded("index row size"), UsageError, False),
         (pg.SyntaxError("our mistake"), StoreError, False),
         (pg.QueryCanceled("statement timeout"), StoreBusy, False),
         (pg.SerializationFailure("again"), StoreBusy, True),

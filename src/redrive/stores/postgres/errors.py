@@ -55,7 +55,7 @@ def translate(error: Exception, place: str) -> Exception:
 def _from_driver(error: psycopg.Error, place: str) -> RedriveError:
     code, said = code_of(error), _said(error)
     match code[:2], code:
-        case ("53", "53100") | ("54", _):
+        case ("53", "53100"):
             return StoreFull(f"{place} has no room ({said}); free space, then it works again")
         case (_, "25006"):
             return StoreReadOnly(
@@ -67,7 +67,7 @@ def _from_driver(error: psycopg.Error, place: str) -> RedriveError:
             )
         case ("42", "42P01" | "42P02" | "42703" | "42883") | ("3F", _) | ("3D", _):
             return StoreMissing(f"no store at {place} ({said}); `redrive init` makes one")
-        case ("22" | "23" | "21", _):
+        case ("22" | "23" | "21" | "54", _):
             return UsageError(f"a value does not fit into {place} ({said}); nothing was stored")
         case ("XX", "XX001" | "XX002"):
             return StoreDamaged(f"{place} is damaged ({said}); restore a backup of the database")

@@ -10,7 +10,6 @@ A claimed job carries the number of its row, so that its end (see `ending`) need
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 from collections.abc import Collection, Iterator, Sequence
 
@@ -27,41 +26,40 @@ ROW, PLACE = "_row", "_file"
 """What a job carries beside its fields: its number, and in whose tables."""
 _MOST = 2**31 - 1
 """Jobs that one statement can claim."""
+_FIRST = (None, None, 1, None, 0, 0), (None, None, None, 0, 0, None, None)
+"""From `finished` to `redrives`, and from `cause` to `origin` and to `original`: a first attempt's."""
 
-Numbered = tuple[int, Job | None]
-"""The number of a row, and its job if that can be read."""
 
-
-def claim(database: Database, limit: int, which: Row, lease: tuple[str, float]) -> list[Claim]:
+def claim(database: Database, limit: int, which: Row, lease: Row) -> list[Claim]:
     """Lease up to so many jobs; what cannot be read waits on, and stops no other."""
     sound: list[Claim] = []
     odd: list[int] = []
     while room := limit - len(sound):
-        found = _claimed(database, room, which, lease)
-        jobs = [job for _, job in found if job is not None]
+        rows = _claimed(database, room, which, lease)
+        jobs = list(_jobs(rows, database.address.url))
         sound += map(Claim, jobs)
-        if len(jobs) == len(found):
+        if len(jobs) == len(rows):
             break
-        odd += [number for number, job in found if job is None]
+        odd += {row[0] for row in rows} - {job.__dict__[ROW] for job in jobs}
     if odd:
         with contextlib.suppress(StoreError):  # then they wait until their lease is over
             database.write(lambda tx: tx.run("unclaim", (odd,)), synced=True)
     return sound
 
 
-def _claimed(database: Database, room: int, which: Row, lease: tuple[str, float]) -> list[Numbered]:
-    name, place = "", database.address.url
+def _claimed(database: Database, room: int, which: Row, lease: Row) -> list[Row]:
+    name = ""
 
-    def claim(tx: PostgresTx) -> list[Numbered]:
+    def claim(tx: PostgresTx) -> list[Row]:
         nonlocal name
         name = secrets.token_hex(8)  # of this try alone: an older one may yet reach the server
         few = min(room, _MOST)
         args = (database.queries.version, *which, few, *lease, name, database.stands_in())
-        return list(_jobs(tx.all("claim", args), *lease, place))
+        return tx.all("claim", args)
 
-    def recall(tx: PostgresTx) -> list[Numbered] | None:
+    def recall(tx: PostgresTx) -> list[Row] | None:
         tx.run("alone_claim", (name,))
-        return [_whole(row, place) for row in tx.all("claimed_by", (name,))] or None
+        return tx.all("claimed_by", (name,)) or None
 
     return database.once(claim, recall)
 
@@ -86,32 +84,33 @@ def which(
     )
 
 
-def _jobs(rows: Sequence[Row], holder: str, lease_for: float, place: str) -> Iterator[Numbered]:
-    """Give the jobs that were claimed."""
+def _jobs(rows: Sequence[Row], place: str) -> Iterator[Job]:
+    """Give those jobs that can be read; first attempts, which most are, by a shorter way."""
     if not rows:
         return
-    now: float = rows[0][11]
-    blank = claimed(BLANK, holder=holder, now=now, lease_end=now + lease_for, boot=None)
-    alike: dict[str, object] = {**blank.__dict__, ROW: 0, PLACE: place}
+    alike = _alike(rows[0], place)
     for row in rows:
-        if row[13] is None:
-            yield row[0], _new(row, alike.copy())
-        else:
-            *before, _, original = json.loads(row[13])
-            yield _whole((*before, row[12], original), place)
+        if (row[15:21], row[30:36] + row[37:]) == _FIRST and row[23] is row[28] is row[9] is None:
+            yield _first(row, alike.copy())
+            continue
+        for number, job in readable([row]):
+            job.__dict__.update({ROW: number, PLACE: place})
+            yield job
 
 
-def _new(row: Row, fields: dict[str, object]) -> Job:
-    """Give a job that nothing happened to before; it has no tags either."""
-    fields[ROW], fields["id"], fields["lane"], fields["handler"], fields["key"] = row[:5]
-    fields["created"], fields["due"], fields["since"] = row[5:8]
-    fields["max_attempts"], fields["limit"], fields["release"], _, fields["payload"], _ = row[8:]
+def _alike(row: Row, place: str) -> dict[str, object]:
+    """Give what first attempts of one claim have in common."""
+    lease = {"holder": row[25], "now": row[14], "lease_end": row[26], "boot": row[27]}
+    return {**claimed(BLANK, **lease).__dict__, ROW: 0, PLACE: place}
+
+
+def _first(row: Row, fields: dict[str, object]) -> Job:
+    fields[ROW], fields["id"] = row[:2]
+    fields["lane"], fields["handler"] = row[4:6]
+    fields["key"] = row[8]
+    fields["detail"], fields["created"], fields["due"], fields["since"] = row[10:14]
+    fields["max_attempts"], fields["limit"] = row[21:23]
+    fields["lease"] = row[24]
+    fields["release"] = row[29]
+    fields["payload"] = row[36]
     return job_of(fields)
-
-
-def _whole(row: Row, place: str) -> Numbered:
-    """Give a job of a row of `whole`."""
-    for _, job in readable([row]):
-        job.__dict__.update({ROW: row[0], PLACE: place})
-        return row[0], job
-    return row[0], None

@@ -116,7 +116,7 @@ SELECT lane, handler, category, at FROM kind
 
 -- name: claim
 -- Lease the pending jobs that are due first, of all or of some; see the function.
-SELECT * FROM {schema}.claim_jobs(
+SELECT n, {columns}, payload, original FROM {schema}.claim_jobs(
     %s::int, %s::smallint, %b::text[], %b::text[], %b::text[], %s::bool, %s::bool, %s::int, %s::text,
     %s::float8, %s::text, %s::float8
 )

@@ -237,20 +237,13 @@ $$;
 -- into question, and of all these the earliest are locked one by one until there are enough; where
 -- others hold too many, more come into question. Every step is materialized, or the planner might run a
 -- LIMIT more than once and claim too much. A function for the same reason as above.
---
--- Given is what a job has of its own before anything happened to it. Where something did, `whole` is the
--- row of the view, as a JSON list without the payload: so many columns are a part of the cost of a claim,
--- and most jobs need none of them. Times must come out of it as they are.
 CREATE FUNCTION {schema}.claim_jobs(
     known integer, wanted_suspect smallint, handlers text[], lanes text[], ids text[],
     hurried boolean, past_pauses boolean, enough integer, new_holder text, lease_for float8,
     new_claim text, stands_in float8
-) RETURNS TABLE (
-    n bigint, id text, lane text, handler text, key text, created float8, due float8, since float8,
-    max_attempts bigint, ceiling bigint, release text, claimed_at float8, payload text, whole text
-) LANGUAGE plpgsql
+) RETURNS SETOF {schema}.whole LANGUAGE plpgsql
 SET lock_timeout = '4s' SET jit = off SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET extra_float_digits = 1
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -351,6 +344,7 @@ BEGIN
         EXIT WHEN cardinality(places) = enough OR candidates < most OR most > 100000;
         most := most * 8;
     END LOOP;
+    -- What `whole` would give, which would look for each of them once more.
     RETURN QUERY
     WITH taken AS (
         DELETE FROM {schema}.ready WHERE ctid = ANY(places) RETURNING n
@@ -362,19 +356,10 @@ BEGIN
         INSERT INTO {schema}.leases (n, lease, since, lease_end, holder, claim)
         SELECT n, lease + 1, moment, moment + lease_for, new_holder, new_claim FROM job
     )
-    SELECT n, id, lane, handler, key, created, due, since, max_attempts, ceiling, release, moment, payload,
-        CASE WHEN lease + attempts + crashes + redrives + edits + folded > 0 OR detail <> ''
-            OR num_nonnulls(
-                reason, finished, first_failed, spent, failure, tags, cause, run, resolution, origin,
-                original
-            ) > 0
-        THEN json_build_array(
-                n, id, 'running', 0, lane, handler, category, at, key, reason, detail, created, due,
-                since, moment, finished, first_failed, attempts + 1, spent, crashes, redrives,
-                max_attempts, ceiling, failure, lease + 1, new_holder, moment + lease_for, NULL, tags,
-                release, cause, run, resolution, edits, folded, origin, NULL, original
-            )::text
-        END
+    SELECT n, id, 'running', 0::smallint, lane, handler, category, at, key, reason, detail, created, due,
+        since, moment, finished, first_failed, attempts + 1, spent, crashes, redrives, max_attempts,
+        ceiling, failure, lease + 1, new_holder, moment + lease_for, NULL, tags, release, cause,
+        run, resolution, edits, folded, origin, paid.payload, paid.original
     FROM job CROSS JOIN LATERAL (
         SELECT payload, original FROM {schema}.payloads AS p WHERE p.n = job.n LIMIT 1
     ) AS paid

@@ -35,6 +35,11 @@ BREAKS = {
     "group": "UPDATE {s}.jobs SET cause = 99 WHERE id = 'dead'",
     "payload is not": "INSERT INTO {s}.payloads VALUES (9999, '{{}}')",
     "attempts are not": "INSERT INTO {s}.attempts VALUES (9999, 1, '{{}}')",
+    "a failure that cannot be read": "UPDATE {s}.jobs SET failure = 'x' WHERE id = 'dead'",
+    "a tags that cannot be read": "UPDATE {s}.jobs SET tags = '5' WHERE id = 'pending'",
+    "an attempt 1 that cannot be read": "UPDATE {s}.attempts SET record = 'x'",
+    "a detail that cannot be read": "INSERT INTO {s}.acts (at, actor, verb, target, reason, done,"
+    " skipped, detail) VALUES (1, 'me', 'note', 'x', '', 0, 0, 'x')",
 }
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.report import Problem, Report
+from redrive.stores.sql import nonsense
 
 _LONG_AGO = 3600.0
 _TELL = "export the jobs and import them into a new store; please report it"
+_MEND = "set the column to NULL with psql, or restore a backup of the database"
 
 _RULES = {
     "odd_place": "is pending, but neither waits nor runs; or does one of them too much",
@@ -25,7 +27,7 @@ _RULES = {
 
 def verify(tx: PostgresTx, place: str, facts: dict[str, str]) -> Report:
     """Check that the rows make sense together; the server itself sees to its pages."""
-    problems = list(_broken_rules(tx, place))
+    problems = [*_broken_rules(tx, place), *nonsense.problems(tx, place, _MEND)]
     (jobs,) = tx.one("count_jobs") or (0,)
     return Report(int(jobs), problems, facts | _facts(tx))
 

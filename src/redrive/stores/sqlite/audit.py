@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
-from redrive.errors import StoreDamaged
 from redrive.stores.report import Problem, Report
-from redrive.stores.sql.rows import act_from_row, attempt_from_json, unreadable
+from redrive.stores.sql import nonsense
 from redrive.stores.sqlite.tx import SqliteTx
 
 _RACE_FIXED = (3, 51, 3)
 _RESTORE = "keep a copy, then restore a backup or use the .recover command of the sqlite3 shell"
 _TELL = "export the jobs and import them into a new store; please report it"
 _MEND = "keep a copy; set the column to NULL with the sqlite3 shell, or restore a backup"
-_AT_ONCE = _MOST = 1000
 
 _RULES = {
     "odd_lease": "is running without a holder, or has one without running",
@@ -34,8 +31,7 @@ def verify(tx: SqliteTx, place: Path, facts: dict[str, str]) -> Report:
     """Check the file's structure, then that the rows make sense together."""
     problems = list(_broken_pages(tx, place)) or [
         *_broken_rules(tx, place),
-        *islice(_broken_columns(tx, place), _MOST),
-        *islice(_broken_records(tx, place), _MOST),
+        *nonsense.problems(tx, str(place), _MEND),
     ]
     jobs = 0 if problems else int((tx.one("count_jobs") or (0,))[0])
     return Report(jobs, problems, facts | _facts(tx, place))
@@ -54,36 +50,6 @@ def _broken_rules(tx: SqliteTx, place: Path) -> Iterator[Problem]:
     for query, what in _RULES.items():
         for (job,) in tx.all(query):
             yield Problem(f"{place}: job {job}", what, _TELL)
-
-
-def _broken_columns(tx: SqliteTx, place: Path) -> Iterator[Problem]:
-    """Read every column that is more than a plain value, some rows at a time."""
-    last = 0
-    while rows := tx.all("checked", (last, _AT_ONCE)):
-        for number, job, *values in rows:
-            for column in unreadable(values):
-                yield Problem(f"{place}: job {job}", f"has a {column} that cannot be read", _MEND)
-            last = number
-
-
-def _broken_records(tx: SqliteTx, place: Path) -> Iterator[Problem]:
-    last = (0, 0)
-    while rows := tx.all("records", (*last, _AT_ONCE)):
-        for job, number, ordinal, record in rows:
-            last = (number, ordinal)
-            try:
-                attempt_from_json(record)
-            except StoreDamaged:
-                where = f"{place}: job {job}"
-                yield Problem(where, f"has an attempt {ordinal} that cannot be read", _MEND)
-    before = 2**62
-    while acts := tx.all("acts", (before, _AT_ONCE)):
-        for row in acts:
-            before = row[0]
-            try:
-                act_from_row(row)
-            except StoreDamaged:
-                yield Problem(f"{place}: act {before}", "has a detail that cannot be read", _MEND)
 
 
 def _facts(tx: SqliteTx, place: Path) -> dict[str, str]:

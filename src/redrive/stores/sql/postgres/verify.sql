@@ -63,3 +63,13 @@ SELECT p.n FROM {schema}.payloads AS p LEFT JOIN {schema}.jobs USING (n) WHERE i
 -- Attempts without a job.
 SELECT DISTINCT a.n FROM {schema}.attempts AS a LEFT JOIN {schema}.jobs USING (n)
 WHERE id IS NULL LIMIT 20
+
+-- name: checked
+-- The columns of some jobs that can hold nonsense, in the order of CHECKED.
+SELECT n, id, state, reason, spent, failure, tags, resolution, origin FROM {schema}.jobs
+WHERE n > %s ORDER BY n LIMIT %s
+
+-- name: records
+-- The attempts of some jobs.
+SELECT id, n, ordinal, record FROM {schema}.attempts JOIN {schema}.jobs USING (n)
+WHERE (n, ordinal) > (%s, %s) ORDER BY n, ordinal LIMIT %s

@@ -209,6 +209,17 @@ def test_nothing_is_claimed_ahead_on_the_strength_of_an_old_burst(
     assert (pace.room(0, 0), pace.low) == (2, 0)
 
 
+def test_a_few_that_end_together_are_no_burst(monkeypatch: pytest.MonkeyPatch) -> None:
+    """M5: whoever waits here when the process dies has a crash, so slow jobs are not claimed ahead."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    pace = Pace(concurrency=4, batch=100)
+    for pause in (0.02, 0.28, 0.02, 0.28, 0.02):
+        now[0] += pause
+        pace.count(3)
+        assert pace.ahead <= 3
+
+
 def test_a_settlement_that_cannot_be_written_holds_no_slot(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,9 @@ class Pace:
         self._counted += ended
         now = time.monotonic()
         passed = now - self._since
-        if passed < _WINDOW:
+        # A few that end together say nothing of how quickly they do.
+        few = self._counted < 2 * self._concurrency and passed < _STALE
+        if passed < _WINDOW or few:
             return
         rate = self._counted / passed if passed < _STALE else 0.0
         # One batch may be being settled, one run, one wait: so there is room to claim a whole one.

@@ -33,7 +33,7 @@ from redrive.job import (
     Skipped,
     Verdict,
 )
-from redrive.policy import Policy, _category
+from redrive.policy import Policy, _category, check_policy
 from redrive.strategy import Rand
 
 log = _log.log.getChild("retry")
@@ -175,6 +175,8 @@ def simulate(
     >>> simulate(HOOKS, ["transient"] * 9, rand=lambda: 0.5)
     Simulation(delays=(60.0, 120.0, 240.0, 480.0), reason=<Reason.EXHAUSTED: 'exhausted'>, detail='5 attempts, last: transient')
     """
+    check_policy(policy)
+    _check(not isinstance(failures, str), "failures are several: give a list", failures)
     walk, started = Walk(policy, 0.0, rand), time.time()
     delays: list[float] = []
     for failure in failures:

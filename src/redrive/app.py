@@ -27,7 +27,7 @@ from redrive.handler import Handler
 from redrive.job import Job
 from redrive.keeping import Capture, Keeper, Options, Settings, check_key, who
 from redrive.looking import Mark
-from redrive.policy import Keep, Policy
+from redrive.policy import Keep, Policy, check_policy
 from redrive.selection import USUAL, Filters
 from redrive.stores import shown
 from redrive.stores.base import Count, Moved, Note, Page, Scope, Store
@@ -143,6 +143,7 @@ class Redrive(Desk):
         """
         check_name(name)
         check_isolation(isolation)
+        check_policy(policy or self._policy)
         chosen = (policy or self._policy).limited(attempts)
         if policy is not None and attempts is not None and policy.attempts is not None:
             msg = f"handler {name!r}: give attempts on the policy or on the handler, not on both"

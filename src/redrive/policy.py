@@ -244,3 +244,10 @@ class Policy:
         if not self.alike or self.named(category) is not None:
             return frozenset({category})
         return frozenset(c for c in Category if self.named(c) is None)
+
+
+def check_policy(policy: object) -> None:
+    """Refuse what is no policy, where it is given and not where it is used."""
+    if not isinstance(policy, Policy):
+        msg = f"a policy is a Policy, such as redrive.presets.HOOKS; found {policy!r}"
+        raise UsageError(msg)

@@ -81,6 +81,8 @@ def imported(name: str) -> ModuleType:
         if error.name and (name == error.name or name.startswith(error.name + ".")):
             msg = f"no module {name!r} here or on the path of {sys.executable}"
             hint = "run it in the program's directory and environment"
+            if name.endswith(".py"):
+                hint = f"it takes a module, not a file: did you mean {name[:-3]}?"
             raise ProgramMissing(msg, hint=hint) from error
         raise _failed(name, error) from error
     except Exception as error:
@@ -92,6 +94,8 @@ def imported(name: str) -> ModuleType:
 def _failed(name: str, error: BaseException) -> ProgramMissing:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    if isinstance(error, SyntaxError):
+        place = ""  # its text says where
     said = error_text(error)
     msg = f"importing {name} failed: {type_name(error)}{f': {said}' if said else ''}{place}"
     hint = f"python -c 'import {name}' shows the whole traceback"

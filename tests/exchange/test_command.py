@@ -197,3 +197,10 @@ def test_what_is_in_quarantine_can_be_mended_and_taken_in(place: Shop) -> None:
 def test_a_handler_that_cannot_be_is_refused_before_anything_is_read(place: Shop) -> None:
     Path("f").write_bytes(lines(hook(1)))
     assert place.run("import", "f", "--handler", "no name").exit_code == 2
+
+
+def test_a_file_that_cannot_be_made_is_named_as_it_was_asked_for(place: Shop) -> None:
+    nowhere = place.run("export", "-o", "nowhere/out.jsonl")
+    assert (nowhere.exit_code, "Traceback" in nowhere.stderr) == (1, False)
+    assert "no such directory: nowhere" in nowhere.stderr
+    assert ".part-" not in nowhere.stderr

@@ -46,6 +46,7 @@ def test_a_name_of_no_program_is_a_mistake_in_the_call(name: str) -> None:
         ("prog_shop:other", "has no 'other'", "did you mean prog_shop:app?", False),
         ("prog_shop:Holder", "is of the type type, not a Redrive", "prog_shop:app?", False),
         ("prog_bad:app", "failed: NameError: name 'x' is not defined", "traceback", True),
+        ("prog_shop.py:app", "no module 'prog_shop.py'", "did you mean prog_shop?", False),
     ],
 )
 def test_a_program_that_is_not_there_is_explained(
@@ -57,6 +58,12 @@ def test_a_program_that_is_not_there_is_explained(
     assert words in str(caught.value)
     assert hint in caught.value.hint
     assert caught.value.broken is broken
+
+
+def test_a_mistake_in_the_text_of_a_program_is_placed_in_it(tmp_path: Path) -> None:
+    (tmp_path / "prog_torn.py").write_text("app = (\n")
+    with pytest.raises(ProgramMissing, match=r"prog_torn.py, line 1\)$"):
+        found("prog_torn:app", Redrive)
 
 
 def test_an_app_is_spelled_by_the_module_that_made_it() -> None:

@@ -53,6 +53,15 @@ def test_errors_are_classified_and_their_hints_are_heard() -> None:
     assert told.reason is Reason.PERMANENT
 
 
+def test_what_is_no_policy_is_refused_where_it_is_given() -> None:
+    with pytest.raises(UsageError, match=r"a policy is a Policy.*found 'fast'"):
+        simulate("fast", [])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"a policy is a Policy.*found 'fast'"):
+        Redrive("memory:").handler("work", policy="fast")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="give a list; found 'transient'"):
+        simulate(SYNC, "transient")
+
+
 def test_failures_that_run_out_leave_it_alive() -> None:
     told = simulate(SYNC, ["transient", Category.RATE_LIMIT], rand=middle)
     assert (told.delays, told.reason, told.detail) == ((1.0, 10.0), None, "")

@@ -19,7 +19,13 @@ def private(place: Path) -> Generator[IO[bytes]]:
     part = place.with_name(f"{place.name}.part-{os.getpid()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
-        with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
+        descriptor = os.open(part, flags, 0o600)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, "no such directory", str(place.parent)) from None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(place)) from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

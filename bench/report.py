@@ -41,9 +41,16 @@ def goals(results: Iterable[Result]) -> str:
             what = (
                 f"{goal.who} : {goal.over}" if goal.over else f"{goal.who}, {result.measure.unit}"
             )
-            cells = (result.measure.title, what, *_bounds(goal, found), verdict(goal, found))
+            word = verdict(goal, found) + (", noisy" if _is_noisy(result, goal) else "")
+            cells = (result.measure.title, what, *_bounds(goal, found), word)
             rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
+
+
+def _is_noisy(result: Result, goal: Goal) -> bool:
+    """Whether one of the two should be measured again."""
+    names = [name for name in (goal.who, goal.over) if result.median(name) is not None]
+    return any(result.spread(name) > NOISY for name in names)
 
 
 def _bounds(goal: Goal, found: float | None) -> tuple[str, str, str]:

@@ -49,8 +49,8 @@ def goals(results: Iterable[Result]) -> str:
 
 def _is_noisy(result: Result, goal: Goal) -> bool:
     """Whether one of the two should be measured again."""
-    names = [name for name in (goal.who, goal.over) if result.median(name) is not None]
-    return any(result.spread(name) > NOISY for name in names)
+    names = [name for name in (goal.who, goal.over) if name]
+    return result.reached(goal) is not None and any(result.spread(one) > NOISY for one in names)
 
 
 def _bounds(goal: Goal, found: float | None) -> tuple[str, str, str]:

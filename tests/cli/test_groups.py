@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -94,8 +95,11 @@ def test_a_group_says_what_its_jobs_share(empty: Shop) -> None:
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_japanese_text_stays_in_its_columns(empty: Shop, width: int) -> None:
+    """What is shown by the time of day must not decide how wide it is: these died just now."""
     cause = replace(TIMEOUT, title="接続できません: 東京のサーバー", fingerprint="jp")
-    empty.add(dead_letter(1, cause, handler="請求.印刷"), dead_letter(2, WRONG_KEY))
+    died = dict.fromkeys(("updated", "finished", "first_failed"), time.time())
+    jobs = dead_letter(1, cause, handler="請求.印刷"), dead_letter(2, WRONG_KEY)
+    empty.add(*(replace(job, **died) for job in jobs))
     shown = on_terminal("groups", width=width, env={"NO_COLOR": "1"}).raw.decode()
     lines = shown.replace("\r\n", "\n").splitlines()
     place = cell_len(lines[0][: lines[0].index("status")])

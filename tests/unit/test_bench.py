@@ -83,8 +83,8 @@ def test_a_page_names_the_noisy_the_missing_and_the_missed() -> None:
     assert "| a | P | 3 | 133%, measure again | 1.00 |" in page
     assert "| b | P | 10 | 0% | 3.33 |" in page
     assert "| c | P | – | did not run: huey is not installed | |" in page
-    assert "| Title | a : b | 0.3 | ≥ 1 | ≥ 2 | **missed** |" in page
-    assert "| Title | b : a | 3.33 | ≥ 3 | ≥ 4 | holds |" in page
+    assert "| Title | a : b | 0.3 | ≥ 1 | ≥ 2 | **missed**, noisy |" in page
+    assert "| Title | b : a | 3.33 | ≥ 3 | ≥ 4 | holds, noisy |" in page
     assert "| Title | b, /s | 10 | ≤ 9 | ≤ 5 | **missed** |" in page
     assert "| Title | a : c | – | ≥ 1 | ≥ 1 | not measured |" in page
 

@@ -82,7 +82,7 @@ def imported(name: str) -> ModuleType:
             msg = f"no module {name!r} here or on the path of {sys.executable}"
             hint = "run it in the program's directory and environment"
             if name.endswith(".py"):
-                hint = f"it takes a module, not a file: did you mean {name[:-3]}?"
+                hint = f"it takes a module, not a file: write {name[:-3]}, without .py"
             raise ProgramMissing(msg, hint=hint) from error
         raise _failed(name, error) from error
     except Exception as error:

@@ -74,7 +74,7 @@ def test_a_seized_job_is_no_answer_to_the_claim_before(
 
 
 def test_times_are_exact_whatever_the_server_shows_of_them(opener: Opener) -> None:
-    """A claim that failed before is read from text; its times are a part of its fence."""
+    """Its times are a part of a claim's fence: they must never go by way of text."""
     store = opener(f"{opener().url}&options=-c%20extra_float_digits%3D-9", clock=None)
     due = 1_700_000_000.123456
     add_one(store, "a", created=due - 1 / 3, due=due, tags=("t",))

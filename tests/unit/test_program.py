@@ -46,7 +46,7 @@ def test_a_name_of_no_program_is_a_mistake_in_the_call(name: str) -> None:
         ("prog_shop:other", "has no 'other'", "did you mean prog_shop:app?", False),
         ("prog_shop:Holder", "is of the type type, not a Redrive", "prog_shop:app?", False),
         ("prog_bad:app", "failed: NameError: name 'x' is not defined", "traceback", True),
-        ("prog_shop.py:app", "no module 'prog_shop.py'", "did you mean prog_shop?", False),
+        ("prog_shop.py:app", "no module 'prog_shop.py'", "write prog_shop, without .py", False),
     ],
 )
 def test_a_program_that_is_not_there_is_explained(

@@ -214,7 +214,7 @@ def test_a_few_that_end_together_are_no_burst(monkeypatch: pytest.MonkeyPatch) -
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     pace = Pace(concurrency=4, batch=100)
-    for pause in (0.02, 0.28, 0.02, 0.28, 0.02):
+    for pause in (0.03, 0.27, 0.03, 0.27, 0.03):
         now[0] += pause
         pace.count(3)
         assert pace.ahead <= 3

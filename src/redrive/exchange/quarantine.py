@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
@@ -19,19 +19,21 @@ def private(place: Path) -> Generator[IO[bytes]]:
     part = place.with_name(f"{place.name}.part-{os.getpid()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
-        descriptor = os.open(part, flags, 0o600)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(error.errno, "no such directory", str(place.parent)) from None
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(place)) from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         part.replace(place)
+    except OSError as error:
+        if str(error.filename) != str(part):
+            raise
+        # The user knows nothing of the part.
+        if isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(error.errno, "no such directory", str(place.parent)) from None
+        raise OSError(error.errno, error.strerror, str(place)) from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
 
 
 class Quarantine(ExitStack):

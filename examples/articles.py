@@ -129,7 +129,7 @@ def run(
     """Try what is due (with `now` all that is queued), then what is new; says whether all is done."""
     passed = app.run_due(ignore_backoff=now)
     tried = [summarize.options(key=key_of(one)).try_now(one) for one in articles]
-    return passed.failed == 0 and all(one.done for one in tried)
+    return passed.failed == passed.returned == 0 and all(one.done for one in tried)
 
 
 def read(files: list[str]) -> list[Article]:

@@ -147,7 +147,7 @@ def main(words: list[str]) -> int:
             sync.submit(**task)
         done = tasks.tend() if tasks else app.run_due()
     print(json.dumps({"taken": done.taken, "synced": done.succeeded, "dead": done.died}))
-    return 1 if done.died else 0
+    return 1 if done.died or done.returned else 0
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Cool-downs of providers: pauses, kept as notes in a store and so shared by all workers.
+"""Cooldowns of providers: pauses, kept as notes in a store and so shared by all workers.
 
-`pause:provider:NAME` lives as long as the cool-down. It is a pause like any other: people see it in
+`pause:provider:NAME` lives as long as the cooldown. It is a pause like any other: people see it in
 `redrive status`, end it with `redrive resume provider:NAME`, or make one of their own, which is left
-alone here. `cooled:NAME` outlives it for an hour, so that the next cool-down is longer than the last,
-and one caller at a time finds out whether the provider works again.
+alone here. `cooled:NAME` outlives it for an hour, so that the next cooldown is longer than the last,
+and one caller at a time finds out whether the provider works again. It also keeps which jobs failed
+for a reason that may be their own: `ENOUGH` different ones within `WINDOW` start a cooldown too, and
+one success forgets them.
 
 Every write is a compare-and-set on what was read before the provider was asked: of many who fail at
 once one counts, and who comes late changes nothing, unless the server told him to wait longer. A
@@ -15,22 +17,26 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from redrive import _duration, _log, redact
 from redrive.classify.clues import as_whole
 from redrive.job import Category, Failure
-from redrive.stores.base import PAUSE, Note, Store
+from redrive.stores.base import Note, Store
 from redrive.strategy import RetryStrategy, delay_after
+from redrive.worker.overrides import PROVIDER
 
 log = _log.log.getChild("fallback")
 T = TypeVar("T")
 _CATEGORIES = {category.value: category for category in Category}
 
-PROVIDER = PAUSE + "provider:"
 COOLED = "cooled:"
+ENOUGH = 3
+"""So many different jobs must fail before failures that may be theirs start a cooldown."""
+WINDOW = 300.0
+"""Seconds in which they must fail."""
 _REMEMBERED = 3600.0
 """Seconds after a cool-down in which another one is longer."""
 _PROBE = 60.0
@@ -56,7 +62,9 @@ class Standing:
     category: Category = Category.TRANSIENT
     reason: str = ""
     count: int = 0
-    """Cool-downs in a row."""
+    """Cooldowns in a row."""
+    failed: Mapping[str, float] = field(default_factory=dict[str, float])
+    """When which jobs failed for a reason that may be their own, in the last minutes."""
     pause: int = 0
     """The version of the pause."""
     memory: int = 0
@@ -88,15 +96,14 @@ class Cooling:
 
     def probe(self, standing: Standing) -> Standing | None:
         """Be the one who asks a provider after its cool-down; None if another one is."""
-        if not standing.memory:
+        if not standing.count:
             return standing
         if standing.is_probed:
             return None
         return self._fenced(lambda: self._probe(standing))
 
     def _probe(self, standing: Standing) -> Standing | None:
-        value = {"count": standing.count, "probe": self.store.now()}
-        written = self._write(COOLED + standing.name, value, standing.memory, _REMEMBERED)
+        written = self._remember(standing, lasts=_REMEMBERED, probe=self.store.now())
         return replace(standing, memory=written.version) if written else None
 
     def cool(self, standing: Standing, failure: Failure) -> float:
@@ -111,12 +118,27 @@ class Cooling:
         return seconds
 
     def _cool(self, standing: Standing, failure: Failure, seconds: float, *, told: bool) -> None:
-        name, memory = standing.name, {"count": standing.count + 1}
-        remembered = seconds + _REMEMBERED
-        counted = self._write(COOLED + name, memory, standing.memory, remembered)
+        lasts = seconds + _REMEMBERED
+        counted = self._remember(standing, lasts=lasts, count=standing.count + 1)
         paused = counted and self._pause(standing, failure, seconds, told=told)
         if told and not paused:
-            self._prolong(name, failure, seconds)
+            self._prolong(standing.name, failure, seconds)
+
+    def suspect(self, name: str, job: str, failure: Failure) -> float | None:
+        """Count a failure that may be the job's own; return the seconds if it starts a cooldown."""
+        return self._fenced(lambda: self._suspect(name, job, failure))
+
+    def _suspect(self, name: str, job: str, failure: Failure) -> float | None:
+        for _ in range(_TRIES):
+            (found,) = self._look([name]) or [Standing(name)]
+            if found.left is not None:
+                return found.left  # others were faster
+            failed = {**found.failed, job: self.store.now()}
+            lasts = _REMEMBERED if found.count else WINDOW
+            if written := self._remember(found, lasts=lasts, failed=failed):
+                counted = replace(found, failed=failed, memory=written.version)
+                return self.cool(counted, failure) if len(failed) >= ENOUGH else None
+        return None
 
     def _prolong(self, name: str, failure: Failure, seconds: float) -> None:
         """Let what the server said count, also if somebody else had failed before with less."""
@@ -128,8 +150,7 @@ class Cooling:
             if found.left is not None and not found.is_ours:
                 return
             if self._pause(found, failure, seconds, told=True):
-                memory, lasts = {"count": found.count}, seconds + _REMEMBERED
-                self._write(COOLED + name, memory, found.memory, lasts)
+                self._remember(found, lasts=seconds + _REMEMBERED)
                 return
 
     def _pause(self, standing: Standing, failure: Failure, seconds: float, *, told: bool) -> bool:
@@ -156,8 +177,14 @@ class Cooling:
     def _warm(self, standing: Standing) -> None:
         if standing.pause and standing.is_ours:
             self.store.note(PROVIDER + standing.name, None, expected=standing.pause)
-        if self.store.note(COOLED + standing.name, None, expected=standing.memory):
+        forgotten = self.store.note(COOLED + standing.name, None, expected=standing.memory)
+        if forgotten and standing.count:
             log.info("%s works again", standing.name)
+
+    def _remember(self, standing: Standing, *, lasts: float, **changes: object) -> Note | None:
+        """Write what is known of a provider; None if somebody else did meanwhile."""
+        value = {"count": standing.count, "failed": standing.failed, **changes}
+        return self._write(COOLED + standing.name, value, standing.memory, lasts)
 
     def _write(self, name: str, value: object, expected: int, lasts: float) -> Note | None:
         return self.store.note(name, json.dumps(value), expected=expected, expires_in=lasts)
@@ -183,9 +210,19 @@ def _standing(name: str, pause: Note | None, memory: Note | None, now: float) ->
         category=_CATEGORIES.get(told.get("category", ""), Category.TRANSIENT),
         reason=str(told.get("reason", "")),
         count=as_whole(known.get("count")) or 0,
+        failed=_recent(known.get("failed"), now),
         pause=pause.version if pause else 0,
         memory=memory.version if memory else 0,
     )
+
+
+def _recent(failed: object, now: float) -> dict[str, float]:
+    """Return the last jobs that failed within the window."""
+    if not isinstance(failed, dict):
+        return {}
+    found = cast("dict[str, object]", failed).items()
+    recent = {job: at for job, at in found if isinstance(at, float) and 0 <= now - at < WINDOW}
+    return dict(sorted(recent.items(), key=lambda one: one[1])[-ENOUGH:])
 
 
 def _read(note: Note | None) -> dict[str, Any]:

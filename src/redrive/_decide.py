@@ -9,7 +9,8 @@ the policy has a rule for each. In this order:
 4. Otherwise it waits: as the handler asked, as the server asked, or by the category's back-off.
 5. If that wait would end past the job's greatest age: dead, expired.
 
-A crash is a failure like any other and takes the same road.
+A crash is a failure like any other and takes the same road. A job that could not be tried at all is
+returned: it has no failure, so none of this applies, and no age ends it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from redrive.job import (
     Reason,
     Release,
     Retry,
+    Returned,
     Skipped,
     Verdict,
 )
@@ -53,14 +55,21 @@ def decide(job: Job, outcome: Outcome, policy: Policy, now: float, rand: Rand) -
             return Completed(Reason.SKIPPED, reason)
         case AlreadyDone():
             return Completed(Reason.ALREADY_DONE)
-        case Interrupted(wait):
-            return Release(wait)
+        case Interrupted():
+            return Release()
+        case Returned(why, wait):
+            return Release(None if wait is None else _spread(wait, rand), f"returned: {why}")
         case Failed(_, captured=True):
             return Dead(Reason.CAPTURED, "no handler of that name is registered")
         case Failed(failure):
             return _after_failure(job, failure, policy.limited(job.max_attempts), now, rand)
         case _:
             assert_never(outcome)
+
+
+def _spread(wait: float, rand: Rand) -> float:
+    """Make returned jobs due at different times: a tenth later at most, within 5 to 30 seconds."""
+    return max(1.0, wait) + rand() * min(max(wait / 10, 5.0), 30.0)
 
 
 def limit_after(job: Job, outcome: Outcome, policy: Policy) -> int:

@@ -18,20 +18,20 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from redrive import _duration, redact
+from redrive import _duration, _ids, redact
 from redrive._aio import Threads, hop
 from redrive._cooling import Cooling, Standing, log
 from redrive._duration import Duration
 from redrive._patience import look_at, warn_of
-from redrive.classify import classify
-from redrive.classify.clues import gather, guarded
-from redrive.classify.judge import _matches
+from redrive.classify import classify, is_about_the_server
+from redrive.classify.judge import has_rule
 from redrive.classify.tables import WORST_FIRST
 from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError, UsageError
 from redrive.job import Category, Failure
@@ -39,13 +39,14 @@ from redrive.policy import When, _category
 from redrive.stores.base import Store
 from redrive.strategy import RetryStrategy, exponential
 from redrive.worker.context import running
-from redrive.worker.pauses import OUTAGES
+from redrive.worker.overrides import is_marked
 from redrive.worker.registry import check_lane
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PASSES = frozenset(Category) - {Category.INVALID, Category.PERMANENT}
+_INPUTS = frozenset({Category.INVALID, Category.PERMANENT})
+PASSES = frozenset(Category) - _INPUTS
 """On these the next provider is asked. What is wrong with the input is wrong for all of them."""
 COOLDOWN = exponential(30, cap=600, jitter="none")
 _HOPELESS = frozenset({Category.INVALID, Category.PERMANENT, Category.AUTH})
@@ -199,6 +200,7 @@ class _Call:
         self._chain = chain
         self._job = running()
         self._rules = (*chain.rules, *(self._job.rules if self._job else ()))
+        self._overrides = False
         self._standings: list[Standing] = []
         self._left: list[_Leaf] = []
         self._turns = self._order()
@@ -214,9 +216,10 @@ class _Call:
         self._chain.look_at_clients  # noqa: B018 - once
         self._cooling = Cooling(self._store(), self._chain.cooldown, self._chain.longest)
         self._standings = self._cooling.look(self._chain.providers)
+        self._overrides = self._is_wanted_now()
         later: list[Standing] = []
         for standing in self._standings:
-            if self._job is not None and self._job.hurried:
+            if self._overrides:
                 yield standing
             elif standing.left is None and (mine := self._cooling.probe(standing)):
                 yield mine
@@ -225,6 +228,18 @@ class _Call:
         for standing in sorted(later, key=lambda one: one.left is not None):
             if standing.left is None or self._left:
                 yield standing
+
+    def _is_wanted_now(self) -> bool:
+        """Return True if a person asked for this attempt, so that cooldowns do not count."""
+        job = self._job
+        if (
+            job is not None
+            and not job.hurried
+            and any(one.left is not None for one in self._standings)
+        ):
+            with suppress(StoreError):
+                job.hurried = job.store is not None and is_marked(job.store(), job)
+        return job is not None and job.hurried
 
     def _store(self) -> Store:
         """Give the store of cool-downs; one that cannot be opened stops nobody."""
@@ -241,8 +256,12 @@ class _Call:
         secrets = redact.secrets_of(self._job.payload) if self._job else ()
         failure = classify(error, rules=self._rules, secrets=secrets, now=time.time())
         seconds = time.perf_counter() - self._began
-        rests = failure.category in OUTAGES and not failure.final
-        wait = self._cooling.cool(asked, failure) if rests else None
+        if issubclass(type(error), ImportError) and not has_rule(error, self._rules):
+            _warn_of_missing(asked.name, failure)
+            miss = Miss(asked.name, failure.category, failure.message or failure.type, seconds)
+            self._left.append(_Leaf(miss, error, failure, is_missing=True))
+            return True
+        wait = self._cooled(asked, failure, error)
         warn_of(error, asked.name)
         if self._passes(failure, error):
             miss = Miss(asked.name, failure.category, failure.why, seconds)
@@ -255,15 +274,23 @@ class _Call:
             self._job.answered(asked.name)
         return False
 
+    def _cooled(self, asked: Standing, failure: Failure, error: Exception) -> float | None:
+        """Start a cooldown if the failure calls for one; return its seconds."""
+        if failure.final or failure.category in _INPUTS:
+            return None
+        renews = self._overrides and asked.left is not None
+        if renews or is_about_the_server(failure, error):
+            return self._cooling.cool(asked, failure)
+        # Outside of a job each call counts as a job of its own.
+        job = self._job.job_id if self._job else _ids.new_id()
+        return self._cooling.suspect(asked.name, job, failure)
+
     def _passes(self, failure: Failure, error: Exception) -> bool:
         if failure.final:
             return False
         if failure.category in self._chain.passes:
             return True
-        clues = guarded(gather, error) if self._chain.rules else None
-        return clues is not None and any(
-            guarded(_matches, rule, clues) for rule in self._chain.rules
-        )
+        return has_rule(error, self._chain.rules)
 
     def won(self, asked: Standing, value: R) -> Answer[R]:
         """Take note of who answered."""
@@ -296,14 +323,22 @@ class _Call:
         """Give the one error that carries those of all providers."""
         known = {leaf.miss.provider: leaf for leaf in self._left}
         leaves = [known.get(one.name) or _paused(one) for one in self._standings]
+        # A library that is missing here is no answer: as long as another provider may be asked
+        # later, nobody was asked.
+        was_asked = not all(one.is_missing for one in self._left) or len(known) == len(leaves)
         best = max(leaves, key=lambda leaf: WORST_FIRST.index(leaf.failure.category))
         words = "; ".join(str(leaf.miss) for leaf in leaves)
-        error = AllProvidersFailed(f"no provider answered: {words}", [one.error for one in leaves])
+        what = "no provider answered" if was_asked else "no provider could be asked"
+        error = AllProvidersFailed(f"{what}: {words}", [one.error for one in leaves])
         error.failures = {leaf.miss.provider: leaf.failure for leaf in leaves}
-        error.was_asked = bool(known)
+        error.was_asked = was_asked
+        missing = [
+            f"provider {one.miss.provider}: {one.miss.why}" for one in self._left if one.is_missing
+        ]
+        error.missing = "; ".join(missing) if was_asked else ""
         error.redrive_category = best.failure.category
-        error.redrive_why = f"no provider answered, the most hopeful is {best.miss}"
-        error.cooldown_time = _earliest(leaves)
+        error.redrive_why = f"{what}, the most hopeful is {best.miss}"
+        error.cooldown_time = _earliest(leaves) if was_asked else _first_end(self._standings)
         error.code = "/".join(f"{one.miss.provider}:{one.miss.category}" for one in leaves)
         return error
 
@@ -315,7 +350,20 @@ class _Leaf:
     miss: Miss
     error: Exception
     failure: Failure
-    wait: float | None = field(default=None)
+    wait: float | None = None
+    is_missing: bool = False
+    """Whether it could not be asked here because a library is missing."""
+
+
+_missing: set[str] = set()
+
+
+def _warn_of_missing(provider: str, failure: Failure) -> None:
+    """Say once that a provider cannot be asked by this process."""
+    if provider not in _missing:
+        _missing.add(provider)
+        why = redact.inert(failure.message or failure.type)
+        log.error("provider %s cannot be asked here: %s; install it and restart", provider, why)
 
 
 def _paused(standing: Standing) -> _Leaf:
@@ -323,6 +371,12 @@ def _paused(standing: Standing) -> _Leaf:
     failure = Failure(category=standing.category, why=why, type="ProviderPaused", message=why)
     error = ProviderPaused(f"{standing.name} was {why}")
     return _Leaf(Miss(standing.name, standing.category, why, 0.0), error, failure, standing.left)
+
+
+def _first_end(standings: list[Standing]) -> float | None:
+    """Return the seconds until the first cooldown ends; None if no pause has an end."""
+    first = min((one.left for one in standings if one.left is not None), default=math.inf)
+    return None if first == math.inf else first
 
 
 def _earliest(leaves: list[_Leaf]) -> float | None:

@@ -97,9 +97,10 @@ def _outcome(job: Job, verdict: Verdict, now: float) -> tuple[State, dict[str, o
             return State.DEAD, {"reason": reason, "detail": detail, "finished": now}
         case Retry(delay, detail):
             return State.PENDING, {"detail": detail, "due": now + delay}
-        case Release(delay):
+        case Release(delay, detail):
             due = job.due if delay is None else now + delay
-            return State.PENDING, {"attempts": max(0, job.attempts - 1), "due": due}
+            unspent = {"attempts": max(0, job.attempts - 1), "due": due}
+            return State.PENDING, {**unspent, "detail": detail or job.detail}
         case _:
             assert_never(verdict)
 

@@ -248,14 +248,14 @@ class Redrive(Desk):
         driver = Driver(turn.store, turn.bus, turn.holder)
         driver.tick()
         tally = turn.run(ignore_waits=ignore_backoff, only=only, limit=limit)
-        while only is None and (not limit or tally.taken < limit) and (let_go := driver.tick()):
-            tally += turn.run(only=let_go, limit=limit and limit - tally.taken)
+        while only is None and (not limit or tally.handled < limit) and (let_go := driver.tick()):
+            tally += turn.run(only=let_go, limit=limit and limit - tally.handled)
         driver.leave()
+        presence.sign(turn, self.keeper.settings.clock.now(), lasts=signs.PASS_LASTS)
         self._watch()
-        purged = self.cleanup()
-        done = Pass(tally.taken, tally.succeeded, tally.failed, tally.died, purged)
+        done = Pass(**asdict(tally), purged=self.cleanup())
         said = asdict(done)
-        text = "pass ended: %d taken, %d succeeded, %d failed, %d died, %d purged"
+        text = "pass ended: %d taken, %d succeeded, %d failed, %d died, %d returned, %d purged"
         log.info(text, *said.values(), extra={"event": "worked", **said})
         if tally.taken and self._queued() == 0:
             log.info("the queue is empty", extra={"event": "empty"})

@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import cached_property
 from queue import SimpleQueue
 from types import FrameType
@@ -142,7 +143,8 @@ class Runner:
 
     def _call(self, entry: Entry, execution: Execution) -> None:
         if entry.is_async:
-            self._loop.run(_called(entry, execution))
+            # In the context of this job: a runner keeps the one of the first that it ran.
+            self._loop.run(_called(entry, execution), context=copy_context())
         else:
             finished(entry.function(**execution.arguments))
 

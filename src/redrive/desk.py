@@ -21,6 +21,7 @@ from redrive.job import Job
 from redrive.looking import Looking
 from redrive.selection import Filters, Target, spelled
 from redrive.stores.base import PAUSE, Moved
+from redrive.worker import overrides
 from redrive.worker.registry import check_lane
 
 
@@ -36,7 +37,8 @@ class Desk(Driving, Causes, Looking):
     ) -> Moved:
         """Drive jobs again. Dead and resolved ones start a fresh life; pending ones become due.
 
-        Groups and filters mean pending and dead jobs unless `state` says otherwise.
+        Groups and filters mean pending and dead jobs unless `state` says otherwise. The next attempt
+        of each (of the first 100) asks its providers even if they are in cooldown.
         """
         return self._deed("retry", targets, filters, reason, actor)
 
@@ -93,6 +95,8 @@ class Desk(Driving, Causes, Looking):
         if verb == "discard" and not reason.strip():
             msg = "discard needs a reason: those who come after want to know why"
             raise UsageError(msg)
+        if verb == "retry":
+            overrides.mark(self.keeper.store, ids)
         moved = self.keeper.store.move(ids, verb, self._act(verb, asked, reason, actor))
         for job in moved.done:
             self.keeper.bus.emit(Event(TOLD[verb], job, detail=reason))

@@ -157,6 +157,8 @@ class AllProvidersFailed(RedriveError, ExceptionGroup[Exception]):
     """What each provider's error means, by its name."""
     was_asked: bool
     """Whether any provider was asked at all; if not, all of them are paused."""
+    missing: str = ""
+    """The import errors of providers whose library this program lacks."""
     redrive_category: str
     redrive_why: str
     cooldown_time: float | None

@@ -10,7 +10,7 @@ from redrive import _duration
 from redrive._aio import Threads, hop
 from redrive._duration import Duration
 from redrive.errors import Kept, UsageError
-from redrive.job import Failed, Job, State
+from redrive.job import Failed, Job, Returned, State
 from redrive.keeping import Keeper, Options, check_key
 from redrive.worker.registry import Entry, check_name, warn_unlimited
 from redrive.worker.run import Execution, awaited, finished
@@ -37,7 +37,8 @@ class Tried(Generic[R_co]):
         if self.done:
             msg = f"job {job.id} did this before under the same key; results are not kept"
         else:
-            why = f": {job.failure.message}" if job.failure else ""
+            said = job.failure.message if job.failure else job.detail
+            why = f": {said}" if said else ""
             msg = f"{job.handler} has no value here; it is kept as job {job.id} ({job.state}){why}"
         raise Kept(msg, job=job)
 
@@ -166,6 +167,6 @@ class Handler(Generic[P, R_co]):
             raise
 
     def _tried(self, execution: Execution, job: Job | None) -> Tried[R_co]:
-        if isinstance(execution.outcome, Failed):
+        if isinstance(execution.outcome, Failed | Returned):
             return Tried(done=False, job=job)
         return Tried(done=True, job=job, _value=cast("R_co", execution.value))

@@ -276,19 +276,25 @@ class Failed:
     captured: bool = False
     """It failed in ordinary code, and nobody is registered who could run it again."""
     provider: str | None = None
-    unasked: bool = False
-    """Nothing was tried: every provider is paused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
     """It never started, or was stopped by a shutdown or a pause: nothing is spent."""
 
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """It could not be tried here, through no fault of its own: nothing is spent."""
+
+    why: str
     wait: float | None = None
-    """Seconds until it may be run again; None leaves it due when it was."""
+    """Seconds until it may be tried again; None leaves it due when it was."""
+    missing: str = ""
+    """The import error, where this program lacks a library: then it cannot run the handler."""
 
 
-Outcome = Done | Skipped | AlreadyDone | Failed | Interrupted
+Outcome = Done | Skipped | AlreadyDone | Failed | Interrupted | Returned
 
 
 # What becomes of the job.
@@ -323,6 +329,8 @@ class Release:
     """Give the claim back unspent; without a delay it keeps its due time."""
 
     delay: float | None = None
+    detail: str = ""
+    """Why, for people who look at the job while it waits; empty leaves the last words."""
 
 
 Verdict = Retry | Dead | Completed | Release

@@ -25,7 +25,7 @@ from redrive._evolve import BLANK, evolve
 from redrive._log import log
 from redrive.errors import StoreError, StoreFull, UsageError
 from redrive.events import Bus, Event
-from redrive.job import Claim, Failed, Job, Settlement, State
+from redrive.job import Claim, Failed, Job, Returned, Settlement, State
 from redrive.stores._keys import check_same
 from redrive.stores.base import Query, Store
 from redrive.strategy import Rand
@@ -230,11 +230,13 @@ class Keeper:
 
     def end(self, execution: Execution, options: Options) -> Job | None:
         """Keep a call that failed in place, or settle one that was stored before it ran."""
-        settlement = self.conclude(execution)
+        settlement, outcome = self.conclude(execution), execution.outcome
+        if isinstance(outcome, Returned) and outcome.missing:
+            self.registry.withdraw(execution.entry.name, outcome.missing)
         if options.durable:
             job = execution.job  # if the lease was lost, whoever took it over says what it is now
             return self.turn().settle(settlement) or self.store.get(job.id) or job
-        if not isinstance(execution.outcome, Failed):
+        if not isinstance(outcome, Failed | Returned):
             return None
         return self.keep_failed(settlement, options)
 

@@ -200,6 +200,11 @@ class Looking:
             - lanes
         )
 
+    def unserved_because(self) -> dict[str, str]:
+        """Return the lanes that a worker cannot serve for want of a library, and what it said."""
+        missing = signs.missing(self.store)
+        return {lane: f"handler {name} cannot run: {why}" for name, (lane, why) in missing.items()}
+
     def pauses(self) -> list[Note]:
         """Give the pauses in force; the name is `pause:` and the lane, the value who and why."""
         return self.store.notes(PAUSE)

@@ -22,7 +22,9 @@ from redrive import (
     presets,
     when,
 )
+from redrive.errors import Kept
 from redrive.testing import ManualClock
+from redrive.worker.turn import Pass
 from workkit import url_of
 
 
@@ -169,14 +171,12 @@ def test_people_pause_a_provider_and_no_failure_changes_that(
     assert before[0] in shop.app.pauses()
 
 
-def test_all_paused_spends_nothing_under_a_policy_that_pauses(
-    shop: Shop, clock: ManualClock
-) -> None:
+def test_all_paused_spends_nothing(shop: Shop, clock: ManualClock) -> None:
     shop.down = {"openai": Busy(), "claude": Busy()}
     shop.handle.submit()
     shop.app.run_due()
     other = shop.handle.submit()
-    assert shop.app.run_due().taken == 0
+    assert shop.app.run_due() == Pass(returned=1)
     job = shop.app.get(other.id)
     assert (job.attempts, job.history, job.due - clock.now()) == (0, (), 30)
     shop.down.clear()
@@ -188,20 +188,18 @@ def test_paused_for_ever_it_is_looked_at_now_and_then(shop: Shop, clock: ManualC
     for name in ("openai", "claude"):
         shop.app.pause(f"provider:{name}")
     job = shop.handle.submit()
-    assert shop.app.run_due().taken == 0
+    assert shop.app.run_due().returned == 1
     assert shop.app.get(job.id).due - clock.now() == 60
 
 
-def test_all_paused_counts_under_a_policy_that_does_not_pause(
-    tmp_path: Path, clock: ManualClock
-) -> None:
+def test_all_paused_spends_nothing_whatever_the_policy(clock: ManualClock) -> None:
     shop = Shop("memory:", clock, presets.ARTICLES)
     shop.down = {"openai": Busy(), "claude": Busy()}
     jobs = [shop.handle.submit() for _ in range(2)]
-    assert shop.app.run_due().failed == 2
+    assert shop.app.run_due() == Pass(taken=1, failed=1, returned=1)
     assert shop.asked == ["openai", "claude"]
-    assert [shop.app.get(job.id).attempts for job in jobs] == [1, 1]
-    assert [shop.app.get(job.id).due - clock.now() for job in jobs] == [300, 300]
+    assert [shop.app.get(job.id).attempts for job in jobs] == [1, 0]
+    assert [shop.app.get(job.id).due - clock.now() for job in jobs] == [300, 30]
 
 
 def test_j6_whoever_wants_it_now_is_not_held_up_by_cool_downs(shop: Shop) -> None:
@@ -232,7 +230,14 @@ def test_tried_now_and_failed_it_is_kept_with_every_providers_error(shop: Shop) 
     job = shop.app.get(tried.job.id)
     assert job.failure is not None
     assert job.failure.code == "openai:transient/claude:transient"
-    assert shop.handle.try_now().job is not None, "all paused, it is kept as well"
+    later = shop.handle.try_now()
+    assert later.job is not None, "all paused, it is kept as well"
+    kept = shop.app.get(later.job.id)
+    assert (kept.state, kept.attempts, kept.spent, kept.history) == ("pending", 0, {}, ())
+    assert kept.due - kept.updated == 30
+    assert "no provider could be asked: openai" in kept.detail
+    with pytest.raises(Kept, match="no provider could be asked"):
+        _ = later.value
     assert len(shop.asked) == 2
 
 

@@ -166,12 +166,66 @@ def test_work_ends_with_6_when_some_failed_and_keeps_them(empty: Shop, program: 
         "succeeded": 1,
         "failed": 1,
         "died": 0,
+        "returned": 0,
         "purged": 0,
+        "missing": {},
     }
     assert "sending to ada" in result.stderr
     assert json.loads(empty.run("status", "--json").stdout)["data"]["failed"] == 1
     again = empty.run("work", f"{program}:app", "--once", "--ignore-backoff", "--json")
     assert json.loads(again.stdout)["data"]["died"] == 1
+
+
+LACKING = """
+from redrive import Redrive, fallback
+from redrive.testing import ManualClock
+app = Redrive("redrive.db", clock=ManualClock({now}))
+ask = fallback(openai=lambda: "x")
+
+@app.handler("mail.send")
+def send(to, password):
+    import no_such_library
+
+@app.handler("ask")
+def question():
+    ask()
+"""
+
+
+def test_work_ends_with_1_when_a_library_is_missing_and_everybody_says_so(empty: Shop) -> None:
+    module = f"shop_program_{next(_numbers)}"
+    Path(f"{module}.py").write_text(LACKING.format(now=empty.clock.now()))
+    submit(empty, "ada", "bob")
+    why = "No module named 'no_such_library'"
+    result = empty.run("work", f"{module}:app", "--once")
+    assert result.exit_code == 1, result.output
+    assert "returned\t1" in result.stdout
+    assert f"handler mail.send cannot run here: {why}" in result.stderr
+    again = empty.run("work", f"{module}:app", "--once", "--json")
+    assert json.loads(again.stdout)["data"]["missing"] == {"mail.send": why}
+    said = f"handler mail.send cannot run: {why}"
+    status = json.loads(empty.run("status", "--json").stdout)["data"]
+    assert status["unserved_because"] == {"mail.send": said}
+    assert said in empty.run("status").stdout
+    assert said in empty.run("doctor").stdout
+    assert empty.run("doctor").exit_code == 1
+    check = empty.run("check")
+    assert check.exit_code == 1
+    assert f"unserved=1 ({said})" in check.stdout
+
+
+def test_show_says_why_a_returned_job_waits(empty: Shop) -> None:
+    module = f"shop_program_{next(_numbers)}"
+    Path(f"{module}.py").write_text(LACKING.format(now=empty.clock.now()))
+    with empty.app() as app:
+        app.pause("provider:openai", reason="too dear")
+        job = app.handler("ask")(lambda: None).submit()
+    result = empty.run("work", f"{module}:app", "--once", "--json")
+    data = json.loads(result.stdout)["data"]
+    assert (result.exit_code, data["taken"], data["returned"]) == (0, 0, 1)
+    shown = empty.run("show", job.id).stdout
+    assert "returned: no provider could be asked: openai" in shown
+    assert "too dear" in shown
 
 
 def test_the_app_may_be_named_in_the_file(empty: Shop, program: str) -> None:

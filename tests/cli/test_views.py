@@ -23,7 +23,7 @@ def test_a_store_without_errors_is_called_healthy(empty: Shop) -> None:
     assert empty.run("status").stdout.splitlines()[0] == "No errors detected - system is healthy!"
     data = json.loads(empty.run("status", "--json").stdout)["data"]
     assert data["healthy"] is True
-    assert data["workers"] == [{"host": "w3", "pid": 7, "lanes": ["mail"]}]
+    assert data["workers"] == [{"host": "w3", "pid": 7, "lanes": ["mail"], "missing": {}}]
     assert data["last_pass"] is None
 
 

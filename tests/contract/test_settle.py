@@ -96,9 +96,13 @@ def test_a_released_claim_spends_nothing_and_keeps_its_due_time(
     assert (job.state, job.attempts, job.due) == (State.PENDING, 0, added.due)
     assert (dict(job.spent), job.lease, job.holder) == ({}, 1, None)
     assert history(store, "a") == ()
-    later = settle(store, claim_one(store), Release(delay=20))
+    later = settle(store, claim_one(store), Release(20, "returned: nobody to ask"))
     assert later is not None
     assert (later.attempts, later.due) == (0, clock.now() + 20)
+    assert get(store, "a").detail == "returned: nobody to ask"
+    clock.advance(20)
+    assert settle(store, claim_one(store), Release()) is not None
+    assert get(store, "a").detail == "returned: nobody to ask", "without words the last ones stay"
 
 
 @pytest.mark.parametrize("verdict", [DONE, DEAD, Retry(1), Release()], ids=repr)

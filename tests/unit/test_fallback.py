@@ -5,7 +5,10 @@ from __future__ import annotations
 import inspect
 import logging
 import pickle
+import socket
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -103,10 +106,10 @@ def test_b1_when_it_fails_the_next_one_is_asked_once(
 
 
 def test_b1_the_other_way_round_while_the_preferred_one_cools_down(two: Providers) -> None:
-    two.script["openai"] = Refused(500)
+    two.script["openai"] = Refused(503)
     assert two.winner() == "openai claude"
     assert two.winner() == "claude"
-    two.script = {"claude": Refused(500)}
+    two.script = {"claude": Refused(503)}
     assert two.winner() == "claude openai", "cooling by a guess is asked last"
     assert two.winner() == "openai", "it works again, so it comes first again"
 
@@ -168,12 +171,111 @@ def test_b2_no_cool_down_is_longer_than_the_longest(hint: float | None) -> None:
     assert two.left() == {"openai": 300}
 
 
-@pytest.mark.parametrize("error", [Refused(400), Refused(404), KeyError("x")])
-def test_b2_what_is_not_the_providers_fault_cools_nobody(error: Exception) -> None:
+@pytest.mark.parametrize("error", [Refused(400), Refused(404), Refused(422)])
+def test_b2_what_is_the_inputs_fault_starts_no_cooldown_however_often(error: Exception) -> None:
     two = Providers(on=Category)
     two.script["openai"] = error
-    assert two.winner() == "openai claude"
+    for _ in range(5):
+        assert two.winner() == "openai claude"
     assert two.left() == {}
+
+
+def chained(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+class ConnectError(Exception):
+    __module__ = "httpx"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Refused(429),
+        Refused(429, "insufficient_quota"),
+        Refused(401),
+        Refused(503),
+        Refused(529),
+        Refused(500, "overloaded_error"),
+        Refused(500, retry_after=20),
+        ConnectionRefusedError(111, "refused"),
+        chained(RuntimeError("no answer"), OSError(113, "no route to host")),
+        chained(RuntimeError("no answer"), ExceptionGroup("all", [ConnectionRefusedError()])),
+        ConnectError("all connection attempts failed"),
+        socket.gaierror(-2, "Name or service not known"),
+    ],
+    ids=repr,
+)
+def test_b2_what_is_about_the_provider_starts_a_cooldown_at_once(
+    two: Providers, error: Exception
+) -> None:
+    two.script["openai"] = error
+    assert two.winner() == "openai claude"
+    assert list(two.left()) == ["openai"]
+    assert two.winner() == "claude"
+
+
+MAY_BE_THE_INPUTS = [
+    TimeoutError("no answer within 60 s"),
+    Refused(500),
+    Refused(502),
+    Refused(504),
+    ConnectionResetError("gone"),
+    KeyError("x"),
+]
+
+
+@pytest.mark.parametrize("error", MAY_BE_THE_INPUTS, ids=repr)
+def test_b2_what_may_be_the_inputs_fault_needs_three_failures_within_five_minutes(
+    two: Providers, error: Exception
+) -> None:
+    two.script["openai"] = error
+    for _ in range(3):
+        two.winner()
+        assert two.left() == {}, "each comes 151 s after the last: two in any five minutes"
+        two.clock.advance(151)
+    two.winner()
+    two.winner()
+    assert list(two.left()) == ["openai"]
+    assert two.winner() == "claude"
+
+
+@pytest.mark.parametrize("error", MAY_BE_THE_INPUTS, ids=repr)
+def test_b2_one_success_forgets_the_failures_before_it(two: Providers, error: Exception) -> None:
+    for _ in range(4):
+        two.script["openai"] = error
+        two.winner()
+        two.winner()
+        two.script.clear()
+        assert two.winner() == "openai"
+    assert two.left() == {}
+    assert two.store.notes("cooled:") == []
+
+
+def test_b2_failures_at_one_moment_count_each() -> None:
+    """Eight callers read the note before any of them fails; still three of them are enough."""
+    store, together = MemoryStore(clock=ManualClock()), threading.Barrier(8)
+
+    def fails() -> str:
+        together.wait(60)
+        raise TimeoutError
+
+    ask = fallback(store=store, openai=fails, claude=lambda: "x")
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda _: ask().winner, range(8))) == ["claude"] * 8
+    assert [note.expires_in for note in store.notes("pause:provider:")] == [30]
+
+
+def test_b2_an_outage_without_words_leads_to_longer_cooldowns(two: Providers) -> None:
+    two.script["openai"] = TimeoutError()
+    seen: list[float | None] = []
+    for _ in range(3):
+        while not two.left():
+            two.winner()
+        seen.append(two.left()["openai"])
+        two.clock.advance(seen[-1] or 0)
+    assert seen == [30, 60, 120]
 
 
 @pytest.mark.parametrize("error", [Refused(400), Refused(404, "model_not_found"), GiveUp("no")])
@@ -273,7 +375,7 @@ def test_b4_it_travels_between_processes() -> None:
 
 
 def _down() -> None:
-    raise ConnectionError("down")
+    raise ConnectionRefusedError("down")
 
 
 def test_all_paused_nobody_is_asked_and_the_error_says_until_when(two: Providers) -> None:

@@ -6,7 +6,6 @@ import itertools
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -308,17 +307,20 @@ def test_the_script_registers_what_it_is_given_and_the_worker_knows_it(
     (tmp_path / "tasks.jsonl").write_text(json.dumps(User.task("s-1")) + "\n", "utf-8")
     monkeypatch.setenv("SYNC_STORE", "sync.db")
     ended = python(str(EXAMPLES / "sync.py"), "tasks.jsonl")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert json.loads(ended.stdout) == {"taken": 1, "synced": 0, "dead": 0}
+    assert ended.returncode == 1
+    assert "handler bigquery.sync cannot run here: No module named 'google'" in ended.stderr
+    assert json.loads(ended.stdout) == {"taken": 0, "synced": 0, "dead": 0}
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES))
-    time.sleep(1.1)
     worked = python("-m", "redrive", "work", "sync:app", "--once")
-    assert "taken\t1\n" in worked.stdout, worked.stderr
+    assert worked.returncode == 1
+    assert "returned\t1\n" in worked.stdout, worked.stderr
+    assert "handler bigquery.sync cannot run here: No module named 'google'" in worked.stderr
+    shown = python("-m", "redrive", "status", "--store", "sync.db")
+    assert "handler bigquery.sync cannot run: No module named 'google'" in shown.stdout
     with Redrive("sync.db") as app:
         (job,) = app.find().jobs
-    assert (job.state, job.attempts, job.limit) == ("pending", 2, 10)
-    assert job.failure is not None
-    assert job.failure.type == "ModuleNotFoundError"
+    assert (job.state, job.attempts, job.limit, job.failure) == ("pending", 0, 10, None)
+    assert job.detail == "returned: bigquery.sync cannot run here: No module named 'google'"
 
 
 def python(*words: str) -> subprocess.CompletedProcess[str]:

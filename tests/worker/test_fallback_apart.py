@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from redrive.job import Act
+
 PROGRAM = """
 from pathlib import Path
 from redrive import Redrive, Skip, fallback
@@ -20,10 +22,20 @@ def asked(name):
     with open("asked", "a") as file:
         print(name, file=file)
     if Path(f"{name}-is-down").exists():
-        raise ConnectionError(name)
+        raise ConnectionRefusedError(name)
     return name
 
 ask = fallback(openai=lambda: asked("openai"), claude=lambda: asked("claude"))
+
+@app.handler("lacks", isolation="process")
+def lacks():
+    import no_such_library
+
+@app.handler("alone", isolation="process")
+async def alone(name):
+    from redrive import current
+    with open("asked", "a") as file:
+        print(name, current().job_id, file=file)
 
 @app.handler("ask", isolation="process")
 def handle(skip=False):
@@ -65,9 +77,39 @@ def test_all_paused_spends_nothing_and_being_wanted_now_asks_them(
     for name in ("openai", "claude"):
         shop.app.pause(f"provider:{name}", duration="10m")
     job = shop.handle.submit()
-    assert shop.app.run_due().taken == 0
+    done = shop.app.run_due()
+    assert (done.taken, done.returned) == (0, 1)
     waiting = shop.app.get(job.id)
     assert (waiting.attempts, waiting.history) == (0, ())
-    assert 590 < waiting.due - waiting.updated <= 600
+    assert "no provider could be asked" in waiting.detail
+    assert 500 < waiting.due - waiting.updated <= 630
     assert shop.app.run_due(ignore_backoff=True).succeeded == 1
     assert (tmp_path / "asked").read_text().split() == ["openai"]
+
+
+def test_a_persons_retry_asks_from_a_child_too_once(shop: ModuleType, tmp_path: Path) -> None:
+    for name in ("openai", "claude"):
+        shop.app.pause(f"provider:{name}", duration="10m")
+        (tmp_path / f"{name}-is-down").touch()
+    job = shop.handle.submit()
+    assert shop.app.run_due().returned == 1
+    shop.app.retry(job.id)
+    assert shop.app.run_due().failed == 1
+    assert (tmp_path / "asked").read_text().split() == ["openai", "claude"]
+    shop.app.store.move([job.id], "retry", Act(actor="ada", verb="retry"))
+    assert shop.app.run_due().returned == 1
+
+
+def test_a_missing_library_in_a_child_is_returned_unspent(shop: ModuleType) -> None:
+    jobs = [shop.lacks.submit() for _ in range(2)]
+    assert shop.app.run_due().returned == 1
+    assert [shop.app.get(job.id).attempts for job in jobs] == [0, 0]
+    assert shop.app.keeper.registry.withdrawn == {"lacks": "No module named 'no_such_library'"}
+    assert shop.app.unserved() == ["lacks"]
+
+
+def test_async_jobs_of_one_child_know_each_its_own_job(shop: ModuleType, tmp_path: Path) -> None:
+    jobs = [shop.alone.submit(name) for name in ("a", "b")]
+    assert shop.app.run_due().succeeded == 2
+    said = (tmp_path / "asked").read_text().splitlines()
+    assert sorted(said) == [f"a {jobs[0].id}", f"b {jobs[1].id}"]

@@ -131,12 +131,14 @@ def _paused(notes: list[Note], now: float) -> Iterator[Condition]:
 
 def _unserved(store: Store, now: float) -> Iterator[Condition]:
     served, due = signs.served(store, "lanes"), dict[str, float]()
+    because = dict(signs.missing(store).values())
     for count in store.counts():
         if count.state is State.PENDING and count.oldest is not None and count.oldest <= now:
             due[count.lane] = min(count.oldest, due.get(count.lane, now))
     for lane, since in sorted(due.items()):
         if lane not in served and lane != NAME:
-            title = f"jobs are due in the lane {inert(lane)} and no worker serves it"
+            why = f": {inert(because[lane])[:200]}" if lane in because else ""
+            title = f"jobs are due in the lane {inert(lane)} and no worker serves it{why}"
             subject = f"unserved {lane}"
             command = f"redrive list 'lane:{lane} state:pending'"
             yield Condition(

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from redrive._evolve import UNSAID, altered
-from redrive.classify.clues import Clues, as_text, errno_name, guarded, name_of
+from redrive.classify import tables
+from redrive.classify.clues import Clues, as_text, errno_name, guarded, name_of, with_causes
 from redrive.classify.hints import find_hint
 from redrive.classify.judge import Finding, Judge
 from redrive.classify.trace import trace_text
@@ -82,6 +83,28 @@ def _unread(exc: BaseException) -> Failure:
         message=why,
         fingerprint=cause.fingerprint,
         title=cause.title,
+    )
+
+
+def is_about_the_server(failure: Failure, error: BaseException) -> bool:
+    """Return True if a failure says that the other side serves nobody now, whatever the input.
+
+    That is a limit, a refused key or account, a wait it asked for, "unavailable", or a connection
+    that was never made. A timeout, a 500 and whatever else may be the fault of one input.
+    """
+    return (
+        failure.category in {Category.RATE_LIMIT, Category.QUOTA, Category.AUTH}
+        or failure.hint is not None
+        or str(failure.status) in tables.OUT_OF_SERVICE
+        or failure.code in tables.OUT_OF_SERVICE
+        or bool(guarded(_is_unreachable, error))
+    )
+
+
+def _is_unreachable(error: BaseException) -> bool:
+    rows = tables.UNREACHABLE.keys()
+    return any(
+        errno_name(clues) in rows or not rows.isdisjoint(clues.kin) for clues in with_causes(error)
     )
 
 

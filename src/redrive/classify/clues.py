@@ -21,6 +21,7 @@ T = TypeVar("T")
 _LONGEST_TEXT, _LARGEST_HEADER, _LARGEST_BODY, _MOST_HEADERS = 500, 8192, 65536, 200
 _LOWEST, _FAILED, _HIGHEST = 100, 400, 599
 _MOST_KNOWN: Final = 500
+_MOST_ERRORS: Final = 64
 _PLAIN: Final = {"args", "errno", "__cause__", "__context__", "__suppress_context__"}
 """Errors that hold no more than every error does are soon read."""
 _OWN_NUMBERS: Final = ("ssl.", "socket.", *tables.BAD_CERTIFICATES)
@@ -151,6 +152,7 @@ _QUALIFIED_NAME: Final = type.__dict__["__qualname__"].__get__
 _FLAGS: Final = type.__dict__["__flags__"].__get__
 _CHANGEABLE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 _OWN: Final = BaseException.__dict__["__dict__"].__get__
+_MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 
 
 def name_of(cls: type) -> str:
@@ -182,6 +184,17 @@ def inside(clues: Clues) -> Iterator[BaseException]:
     for root, found in _found(clues.held, tables.INNER_PLACES):
         if is_a(found, BaseException) and not (hidden and root == "__context__"):
             yield found
+
+
+def with_causes(error: BaseException) -> Iterator[Clues]:
+    """List an error and those inside it, members of groups too, each once and the nearest first."""
+    waiting, seen = [error], dict[int, BaseException]()
+    while waiting and len(seen) < _MOST_ERRORS:
+        if id(found := waiting.pop(0)) not in seen:
+            seen[id(found)] = found
+            yield (clues := gather(found))
+            members = _MEMBERS(found) if is_a(found, BaseExceptionGroup) else ()
+            waiting += [*members, *inside(clues)]
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:

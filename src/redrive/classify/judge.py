@@ -203,6 +203,12 @@ def _is_named(cls: type, name: str) -> bool:
     return (below and cls.__name__ == last) or f"{module}.{cls.__qualname__}" == name
 
 
+def has_rule(error: BaseException, rules: Sequence[When]) -> bool:
+    """Return True if one of the user's rules is about this error."""
+    clues = look.guarded(look.gather, error) if rules else None
+    return clues is not None and any(look.guarded(_matches, rule, clues) for rule in rules)
+
+
 def _words(rule: When) -> str:
     words = (
         name_of(rule.error) if rule.error else rule.name,

@@ -184,6 +184,19 @@ ERRNOS: Final = _table("""
 """)
 """Names of system errors; those about files and permissions say too little for a row."""
 
+UNREACHABLE: Final = _table("""
+    ECONNREFUSED ENETDOWN ENETUNREACH EHOSTDOWN EHOSTUNREACH
+    builtins= ConnectionRefusedError  socket= gaierror  httpx,httpx2,httpcore,httpcore2= ConnectError
+    aiohttp= ClientConnectorError  urllib3= NewConnectionError  botocore= EndpointConnectionError
+""")
+"""System errors and classes of a connection that was never made: nothing of the input was sent."""
+
+OUT_OF_SERVICE: Final = _table("""
+    503 529 overloaded_error slow_down UNAVAILABLE ServiceUnavailable ServiceUnavailableException
+    service_unavailable temporarily_unavailable
+""")
+"""HTTP statuses and codes of a server that serves nobody now, whatever it is asked."""
+
 SQLSTATES: Final = _table("""
     transient: 08 25 40 53 55 57 58 XX  auth: 28 42501  invalid: 22 23  permanent: 0A 26 3D 42
 """)

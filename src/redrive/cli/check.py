@@ -108,7 +108,10 @@ def _figures(app: Redrive, limits: dict[str, str | None]) -> Iterator[Figure]:
     yield Figure("dead", number, "", "", *limit("max_dead", 0))
     yield Figure("oldest", age, "s", words(age), *limit("max_age"))
     yield Figure("growth", growth, "", f"{growth:g}/m", *limit("max_growth"))
-    yield Figure("unserved", len(app.unserved()), "", "", *limit("max_unserved", 0))
+    lanes, because = app.unserved(), app.unserved_because()
+    why = "; ".join(because[lane] for lane in lanes if lane in because)
+    said = f"{len(lanes)} ({why})" if why else ""
+    yield Figure("unserved", len(lanes), "", said, *limit("max_unserved", 0))
 
 
 def _limits(name: str, said: str) -> tuple[float | None, float | None]:

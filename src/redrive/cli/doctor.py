@@ -212,7 +212,10 @@ def _workers(app: Redrive) -> Iterator[Finding]:
 
 
 def _lanes(app: Redrive) -> Iterator[Finding]:
-    lanes = app.unserved()
+    lanes, because = app.unserved(), app.unserved_because()
+    for why in because.values():
+        remedy = "install it where the worker runs, and restart the worker"
+        yield Finding("handlers", "bad", why, remedy)
     if lanes:
         remedy = "start a worker whose program has their handlers"
         yield Finding("lanes", "bad", f"due, and nobody serves them: {', '.join(lanes)}", remedy)

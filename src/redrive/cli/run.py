@@ -13,7 +13,7 @@ import click
 
 from redrive._duration import seconds as in_seconds
 from redrive.cli._command import command
-from redrive.cli._errors import PARTLY
+from redrive.cli._errors import FAILED, PARTLY
 from redrive.cli._face import Face, log_as_json, warn_on_stderr
 from redrive.cli._load import load_app
 from redrive.cli.output import Facts, View
@@ -108,7 +108,8 @@ def work(
 ) -> None:
     """Run jobs until stopped (SIGTERM or Ctrl-C; what runs may end), or with --once what is due now.
 
-    With --once it ends with exit code 6 when some jobs failed (they are kept and retried).
+    With --once it ends with exit code 6 when some jobs failed (they are kept and retried), and with
+    1 when a handler lacks a library (its jobs wait and spend nothing).
     """
     name = app_name or face.config.app
     if not name:
@@ -186,7 +187,13 @@ def _pass(face: Face, name: str, level: int, *, ignore_backoff: bool, limit: int
     aside = redirect_stdout(sys.stderr) if face.json else nullcontext()
     with aside, load_app(face, name, level=level) as app:
         done = app.run_due(ignore_backoff=ignore_backoff, limit=limit)
+        missing = dict(app.keeper.registry.withdrawn)
     facts = asdict(done)
-    face.show(View(facts, [Facts(list(facts.items()))]), then="redrive status")
+    data = {**facts, "missing": missing}
+    face.show(View(data, [Facts(list(facts.items()))]), then="redrive status")
+    for handler, why in missing.items():
+        face.say(f"handler {handler} cannot run here: {why}; install it and run this again")
+    if missing:
+        raise click.exceptions.Exit(FAILED)
     if done.failed:
         raise click.exceptions.Exit(PARTLY)

@@ -63,6 +63,8 @@ class Standing:
     groups: list[Seen]
     pauses: list[Note]
     unserved: list[str]
+    because: dict[str, str]
+    """Why workers cannot serve a lane, where one said so."""
     workers: list[Note]
     last_pass: float | None
     runs: list[Run]
@@ -148,6 +150,7 @@ def status(face: Face) -> None:
 
 def _look(app: Looking) -> Standing:
     counts = app.counts()
+    unserved, because = app.unserved(counts), app.unserved_because()
     return Standing(
         url=app.store.url,
         durability=app.store.durability,
@@ -155,7 +158,8 @@ def _look(app: Looking) -> Standing:
         counts=counts,
         groups=look(app, app.groups(limit=TOP)),
         pauses=app.pauses(),
-        unserved=app.unserved(counts),
+        unserved=unserved,
+        because={lane: because[lane] for lane in unserved if lane in because},
         workers=app.workers(),
         last_pass=app.last_pass(),
         runs=app.live_runs(),
@@ -206,8 +210,9 @@ def _parts(at: Standing) -> list[Part]:
         ]
         parts.append(Table(heads, held, "Paused lanes", "pause"))
     if at.unserved:
-        rows = [[lane] for lane in at.unserved]
-        parts.append(Table(columns("lane:id"), rows, "Lanes that no worker serves", "unserved"))
+        heads = columns("lane:id", "why") if at.because else columns("lane:id")
+        rows = [[lane, *([at.because.get(lane)] if at.because else [])] for lane in at.unserved]
+        parts.append(Table(heads, rows, "Lanes that no worker serves", "unserved"))
     if at.durability == "relaxed":
         parts.append(Line("durability is relaxed: a power cut may lose acknowledged work", "warn"))
     return parts
@@ -226,7 +231,8 @@ def _run_table(at: Standing) -> Table:
 
 def _worker(note: Note) -> dict[str, object]:
     found = signs.read(note)
-    return {name: found.get(name) for name in ("host", "pid", "lanes")}
+    who = {name: found.get(name) for name in ("host", "pid", "lanes")}
+    return {**who, "missing": found.get("missing") or {}}
 
 
 def _overdue_lines(at: Standing) -> list[str]:
@@ -307,6 +313,7 @@ def _document(at: Standing) -> dict[str, object]:
             for note in at.pauses
         ],
         "unserved": at.unserved,
+        "unserved_because": at.because,
         "overdue": [
             {
                 "lane": one.lane,

@@ -59,8 +59,8 @@ class Chronicle:
     def _sum_up(self, done: Counter[str]) -> None:
         if not done:
             return
-        said = {word: done[word] for word in ("taken", "succeeded", "failed", "died")}
-        text = "%d taken, %d succeeded, %d failed, %d died"
+        said = {word: done[word] for word in ("taken", "succeeded", "failed", "died", "returned")}
+        text = "%d taken, %d succeeded, %d failed, %d died, %d returned"
         log.info(text, *said.values(), extra={"event": "worked", **said})
 
     def _is_empty(self) -> bool:

@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 from redrive import _ids
 from redrive._log import log
 from redrive.errors import StoreError
-from redrive.job import Attempt, Completed, Dead, Job, Retry, Settlement
+from redrive.job import Attempt, Completed, Dead, Job, Release, Retry, Settlement
 from redrive.stores.base import Store
 
 EVERY = 10.0
@@ -74,9 +74,11 @@ class Counters:
         self._mind_fork()
         kinds: dict[tuple[str, str, type], list[float]] = {}
         rarer: list[Key] = []
+        returned = 0
         for job, settlement in zip(jobs, settlements, strict=True):
             attempt = settlement.attempt
             if job is None or attempt is None:
+                returned += job is not None
                 continue
             lane, outcome = job.lane, attempt.outcome
             kind = lane, outcome, type(settlement.verdict)
@@ -90,6 +92,7 @@ class Counters:
             for (lane, outcome, verdict), durations in kinds.items():
                 self._count_alike(lane, outcome, durations)
                 self._ever[verdict] += len(durations)
+            self._ever[Release] += returned
             for key in rarer:
                 self._new[key] += 1.0
 
@@ -108,10 +111,17 @@ class Counters:
             below = upto
 
     def ever(self) -> Counter[str]:
-        """Say for the log how many were taken, succeeded, failed and died since the process began."""
-        succeeded, retried, died = (self._ever[kind] for kind in (Completed, Retry, Dead))
+        """Count for the log what became of the jobs of this process since it began."""
+        kinds = (Completed, Retry, Dead, Release)
+        succeeded, retried, died, returned = (self._ever[kind] for kind in kinds)
         failed = retried + died
-        return Counter(taken=succeeded + failed, succeeded=succeeded, failed=failed, died=died)
+        return Counter(
+            taken=succeeded + failed,
+            succeeded=succeeded,
+            failed=failed,
+            died=died,
+            returned=returned,
+        )
 
     def write(self, store: Store) -> None:
         """Add what is new to the note; what could not be added is kept for the next time."""

@@ -133,7 +133,7 @@ class Hands:
 
     def _perform(self, task: Task) -> bool:
         """Run a task in this thread or its child; False if it was given up meanwhile."""
-        if self.closing or not self._leases.is_safe(task):
+        if not self._may_begin(task):
             self.give_back(task)
             return True
         if self.program is not None and self.is_apart(task):
@@ -148,7 +148,7 @@ class Hands:
 
     async def _perform_async(self, task: Task) -> None:
         """Run a task on the loop."""
-        if self.closing or not self._leases.is_safe(task):
+        if not self._may_begin(task):
             self.give_back(task)
             return
         execution = self._begin(task)
@@ -160,6 +160,11 @@ class Hands:
             if not execution.cancelled:
                 execution.fail(error)
         self._finish(task, execution.outcome, execution.started, execution.duration)
+
+    def _may_begin(self, task: Task) -> bool:
+        """Return True unless we stop, the lease may be lost, or the handler cannot run here."""
+        withdrawn = self._site.registry.withdrawn
+        return not self.closing and task.entry.name not in withdrawn and self._leases.is_safe(task)
 
     def _begin(self, task: Task) -> Execution:
         execution = Execution(task.entry, task.claim.job, self._site.clock, self._store)

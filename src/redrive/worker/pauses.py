@@ -66,9 +66,6 @@ class Pauses:
         """Take a failure that is the outage's for no failure, while its lane is paused for one."""
         if not (entry.policy.pause and isinstance(outcome, Failed) and _is_outage(outcome)):
             return outcome
-        if outcome.unasked:
-            log.info("job %s: every provider is paused; nothing is spent", job.id)
-            return Interrupted(outcome.failure.hint or entry.policy.pause.probe)
         try:
             note = self._tripped(job.lane)
         except StoreError:
@@ -156,7 +153,7 @@ class Pauses:
         self.is_releasing = self.is_held_up = False
         notes = {note.name.removeprefix(PAUSE): note for note in self._store.notes(PAUSE)}
         self._known = frozenset(notes)
-        for lane in notes.keys() & {entry.lane for entry in self._registry}:
+        for lane in notes.keys() & self._registry.served_lanes():
             if _is_ours(notes[lane]) and (grant := self._grant(lane, notes[lane], room)):
                 yield grant
 

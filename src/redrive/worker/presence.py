@@ -16,8 +16,9 @@ from redrive.job import Category, Failed, State
 from redrive.policy import Policy
 from redrive.stores.base import Query, Store, every
 from redrive.worker.counters import EVERY
+from redrive.worker.registry import Registry
 from redrive.worker.run import conclude, told
-from redrive.worker.signs import SERVES, WORKER, served
+from redrive.worker.signs import SERVES, WORKER, missing, served
 from redrive.worker.site import Site
 
 SIGN_EVERY = EVERY
@@ -25,18 +26,29 @@ LASTS = 3 * SIGN_EVERY
 
 
 def sign(site: Site, since: float, *, lasts: float = LASTS) -> None:
-    """Say that this process serves its handlers, and what it did since the last time."""
+    """Say that this process serves its handlers, and what it did since the last time.
+
+    A pass signs before and after: it may learn that it lacks a library that a handler needs.
+    """
     value = {
         "version": __version__,
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "since": since,
         "lasts": lasts,
-        "handlers": sorted(site.registry.names()),
-        "lanes": sorted({entry.lane for entry in site.registry}),
+        "handlers": sorted(site.registry.served_names()),
+        "lanes": sorted(site.registry.served_lanes()),
+        "missing": _missing(site.registry),
     }
     site.store.note(WORKER + site.holder, json.dumps(value), expires_in=lasts)
     site.counters.write(site.store)
+
+
+def _missing(registry: Registry) -> dict[str, list[str]]:
+    """Return the handlers that this process cannot run: the lane of each, and why."""
+    lost = registry.names() - registry.served_names()
+    entries = {name: registry.need(name) for name in sorted(lost)}
+    return {name: [one.lane, registry.withdrawn[one.name]] for name, one in entries.items()}
 
 
 def serve(store: Store, name: str) -> None:
@@ -54,7 +66,7 @@ def bury_unserved(site: Site, policy: Policy) -> int:
     """Make dead letters of jobs that nobody has a handler for and that grew too old to wait."""
     if policy.oldest is None:
         return 0
-    known = served(site.store, "handlers") | site.registry.names()
+    known = served(site.store, "handlers") | site.registry.names() | missing(site.store).keys()
     waiting = Query(states=frozenset({State.PENDING}), older_than=policy.oldest)
     too_old = site.store.now() - policy.oldest
     ids = {

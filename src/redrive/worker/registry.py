@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from redrive import redact
+from redrive._log import log
 from redrive.args import Arguments
 from redrive.errors import UnknownHandler, UsageError
 from redrive.policy import Policy
@@ -71,6 +73,7 @@ class Registry:
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
         self._aliases: dict[str, Entry] = {}
+        self._withdrawn: dict[str, str] = {}
 
     def add(self, entry: Entry) -> None:
         """Register a handler; two of one name are a mistake."""
@@ -108,6 +111,34 @@ class Registry:
     def names(self) -> frozenset[str]:
         """Give every name jobs may carry that this program can run."""
         return frozenset(self._aliases)
+
+    def withdraw(self, name: str, why: str) -> None:
+        """Serve a handler no more in this process, which lacks a library that it needs."""
+        if name not in self._withdrawn:
+            self._withdrawn[name] = why
+            log.error(
+                "handler %s cannot run here: %s; its jobs wait, nothing is spent. Install what is "
+                "missing and restart this process",
+                name,
+                redact.inert(why),
+            )
+
+    @property
+    def withdrawn(self) -> Mapping[str, str]:
+        """The handlers that this process does not serve any more, and why."""
+        return self._withdrawn
+
+    def served_names(self) -> frozenset[str]:
+        """Return the names of all jobs that this process runs."""
+        if not self._withdrawn:
+            return self.names()
+        served = self._aliases.items()
+        return frozenset(name for name, entry in served if entry.name not in self._withdrawn)
+
+    def served_lanes(self) -> frozenset[str]:
+        """Return the lanes whose jobs this process runs, each of them."""
+        lost = {self._entries[name].lane for name in self._withdrawn}
+        return frozenset(entry.lane for entry in self) - lost
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Self
 
-from redrive.job import Retry, Settlement
+from redrive.job import Release, Retry, Settlement
 from redrive.stores.base import Store
 
 if TYPE_CHECKING:
@@ -74,8 +74,10 @@ class Rest:
     def expect(self, settlements: Iterable[Settlement]) -> None:
         """Remember when jobs that wait fall due."""
         for settlement in settlements:
-            if isinstance(settlement.verdict, Retry) and len(self._dues) < _KNOWN:
-                heapq.heappush(self._dues, time.monotonic() + settlement.verdict.delay)
+            verdict = settlement.verdict
+            delay = verdict.delay if isinstance(verdict, Retry | Release) else None
+            if delay is not None and len(self._dues) < _KNOWN:
+                heapq.heappush(self._dues, time.monotonic() + delay)
 
     def until(self, timeout: float, *, unless: Callable[[], object]) -> None:
         """Wait until woken, or until it is time for another look; not at all if `unless` holds."""

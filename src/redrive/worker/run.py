@@ -14,7 +14,6 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -23,6 +22,7 @@ from redrive._clock import Clock
 from redrive._evolve import altered, attempt_of, settlement_of
 from redrive._log import log
 from redrive.classify import classify
+from redrive.classify.judge import has_rule
 from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, Skip
 from redrive.job import (
     AlreadyDone,
@@ -37,6 +37,7 @@ from redrive.job import (
     Job,
     Outcome,
     Release,
+    Returned,
     Settlement,
     Skipped,
 )
@@ -53,6 +54,8 @@ _SAID: Mapping[type[object], str] = {
 }
 """How each good end is recorded."""
 _DONE, _INTERRUPTED = Done(), Interrupted()
+ENDLESS = 60.0
+"""Seconds until a job is tried again whose providers are all paused without an end."""
 
 
 class Execution(AbstractContextManager["Execution"]):
@@ -118,8 +121,9 @@ class Execution(AbstractContextManager["Execution"]):
         """Take an error that was caught elsewhere as the end of this execution."""
         self.error = error
         self.outcome = self._outcome_of(error)
-        if captured and isinstance(self.outcome, Failed):
-            self.outcome = replace(self.outcome, captured=True)
+        if captured and isinstance(self.outcome, Failed | Returned):
+            failure = failure_of(error, self.entry, self.job, self.clock)
+            self.outcome = Failed(failure, captured=True, provider=self.context.provider)
 
     def _good_end(self) -> Outcome:
         provider = self.context.provider
@@ -143,11 +147,27 @@ class Execution(AbstractContextManager["Execution"]):
     def _judged(self, error: BaseException) -> Outcome:
         provider = self.context.provider
         if _is(error, Skip):
-            reason = redact.error_text(error, redact.secrets_of(self.job.payload), limit=500)
-            return Skipped(reason, provider)
+            return Skipped(self._text(error), provider)
+        if missing := self._missing(error):
+            return Returned(f"{self.entry.name} cannot run here: {missing}", missing=missing)
+        if type(error) is AllProvidersFailed and not error.was_asked:
+            return Returned(self._text(error), error.cooldown_time or ENDLESS)
         failure = failure_of(error, self.entry, self.job, self.clock, self.timed_out)
-        unasked = type(error) is AllProvidersFailed and not error.was_asked
-        return Failed(failure, provider=provider, unasked=unasked)
+        return Failed(failure, provider=provider)
+
+    def _missing(self, error: BaseException) -> str:
+        """Return the import error that the handler ended with; empty if the user has a rule for it.
+
+        A library that is missing is a mistake in the program, which no retry mends.
+        """
+        if type(error) is AllProvidersFailed:
+            return error.missing
+        if not _is(error, ImportError) or has_rule(error, self.entry.policy.on):
+            return ""
+        return self._text(error) or "ImportError"
+
+    def _text(self, error: BaseException) -> str:
+        return redact.error_text(error, redact.secrets_of(self.job.payload), limit=500)
 
 
 def _is(error: BaseException | None, kind: type[BaseException]) -> bool:
@@ -253,7 +273,7 @@ def conclude(
         if (unseen or isinstance(verdict, Dead)) and _was_done(entry, job):
             outcome = AlreadyDone()
             verdict = _decide.decide(job, outcome, policy, now, rand)
-    if isinstance(outcome, Interrupted):
+    if isinstance(outcome, Interrupted | Returned):
         return Settlement(claim, verdict)
     return settlement_of(
         {

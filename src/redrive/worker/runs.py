@@ -17,6 +17,7 @@ from redrive.events import Bus, Event
 from redrive.job import Act, State
 from redrive.runs import Counts, Phase, Run
 from redrive.stores.base import Note, Query, Store, every
+from redrive.worker import overrides
 
 EVERY = 1.0
 """Seconds between two looks."""
@@ -27,6 +28,8 @@ _TURN = "runs:turn"
 _LASTS = 5.0
 _GROUP = "group:"
 """What the names of the notes about causes begin with."""
+_FIRST = 60.0
+"""Seconds that a run waits, at most, for the first job to ask providers in cooldown."""
 _GIVEN_UP = 60.0
 """Seconds without a sign after which whoever froze a run's jobs is taken for dead."""
 
@@ -98,6 +101,17 @@ class Driver:
             return self._let_go(run, counts, version, now)
         return []
 
+    def _asks_first(self, run: Run, counts: Counts, now: float) -> bool:
+        """Return True while only a run's first job may go, to ask providers in cooldown.
+
+        Without a canary it alone overrides cooldowns. If it succeeds they end, and the other jobs
+        find the providers ready; they wait for its attempt, but no longer than a minute.
+        """
+        goes_first = run.released == 0 or (run.released == counts.working - counts.failing == 1)
+        if run.spec.canary or not goes_first or now - run.created > _FIRST:
+            return False
+        return bool(self._store.notes(overrides.PROVIDER))
+
     def _end(self, run: Run, version: int, phase: Phase, why: str) -> None:
         """Let nothing more go, for all to see, and then close it."""
         run = replace(run, phase=phase, why=why)
@@ -107,11 +121,14 @@ class Driver:
 
     def _let_go(self, run: Run, counts: Counts, version: int, now: float) -> list[str]:
         next_run, delays = runs.due(run, counts, now)
+        if self._asks_first(run, counts, now):
+            delays = [] if run.released else delays[:1]
         ids = self._store.members(-run.number, limit=len(delays)).oldest if delays else []
         done: list[str] = []
         if ids:
             act = Act(actor=run.by, verb=runs.RELEASE, target=run.id, reason=run.reason)
             delays = delays[: len(ids)]
+            overrides.mark(self._store, ids[: max(0, max(1, run.spec.canary) - run.released)])
             moved = self._store.move(ids, "retry", act, delays=delays, run=run.number)
             done = [job.id for job in moved.done]
             released = next_run.released + len(done)

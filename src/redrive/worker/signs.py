@@ -27,14 +27,57 @@ def read(note: Note) -> Mapping[str, Any]:
 
 def is_pass(note: Note) -> bool:
     """Whether it was left by a pass over what was due, which has ended; a worker's ends soon."""
-    return read(note).get("lasts") == PASS_LASTS
+    return is_passes(read(note))
+
+
+def is_passes(said: Mapping[str, Any]) -> bool:
+    """Return True if what a note says was said by a pass."""
+    return said.get("lasts") == PASS_LASTS
 
 
 def served(store: Store, what: Literal["handlers", "lanes"]) -> frozenset[str]:
-    """Give the handlers or lanes that some worker serves now, or a pass served in the last day."""
+    """Give the handlers or lanes that some worker serves now, or a pass served in the last day.
+
+    A pass that could not run a handler contradicts the passes before it.
+    """
     names = {note.name.removeprefix(SERVES) for note in store.notes(SERVES)}
-    for note in store.notes(WORKER):
-        found = read(note).get(what)
-        if isinstance(found, list):
-            names.update(str(one) for one in cast("list[object]", found))
+    for said in _said(store):
+        if is_passes(said):
+            lost = _missing(said)
+            names -= lost.keys() if what == "handlers" else {lane for lane, _ in lost.values()}
+        names.update(_list(said.get(what)))
     return frozenset(names)
+
+
+def missing(store: Store) -> dict[str, tuple[str, str]]:
+    """Return the handlers that a worker or the last pass could not run: their lanes, and why.
+
+    Another worker may serve them.
+    """
+    lost: dict[str, tuple[str, str]] = {}
+    for said in _said(store):
+        for name in _list(said.get("handlers")):
+            lost.pop(name, None)
+        lost |= _missing(said)
+    return lost
+
+
+def _said(store: Store) -> list[Mapping[str, Any]]:
+    """Return what all notes say: passes from the first to the last, then the workers of now."""
+    notes = map(read, store.notes(WORKER))
+    return sorted(notes, key=lambda said: (not is_passes(said), _number(said.get("since"))))
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _list(value: object) -> list[str]:
+    return [str(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
+
+
+def _missing(said: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    try:
+        return {name: (str(lane), str(why)) for name, (lane, why) in said["missing"].items()}
+    except (KeyError, AttributeError, TypeError, ValueError):  # an older version, or nobody's
+        return {}

@@ -15,7 +15,19 @@ from redrive._clock import Clock
 from redrive._log import log
 from redrive.errors import StoreError
 from redrive.events import Bus, Event, Kind
-from redrive.job import Claim, Completed, Dead, Failed, Job, Outcome, Retry, Settlement, State
+from redrive.job import (
+    Claim,
+    Completed,
+    Dead,
+    Failed,
+    Job,
+    Outcome,
+    Release,
+    Retry,
+    Returned,
+    Settlement,
+    State,
+)
 from redrive.stores.base import Store
 from redrive.strategy import Rand
 from redrive.worker import begun, counters
@@ -45,9 +57,15 @@ class Tally:
     succeeded: int = 0
     failed: int = 0
     died: int = 0
+    returned: int = 0
+
+    @property
+    def handled(self) -> int:
+        """How many claims came to an end."""
+        return self.taken + self.returned
 
     def count(self, settlement: Settlement) -> None:
-        """Count one settled claim; a given-back one does not count."""
+        """Count one settled claim; a returned one was not taken."""
         match settlement.verdict:
             case Completed():
                 self.succeeded += 1
@@ -56,7 +74,8 @@ class Tally:
             case Dead():
                 self.failed += 1
                 self.died += 1
-            case _:
+            case Release():
+                self.returned += 1
                 return
         self.taken += 1
 
@@ -66,6 +85,7 @@ class Tally:
             self.succeeded + other.succeeded,
             self.failed + other.failed,
             self.died + other.died,
+            self.returned + other.returned,
         )
 
 
@@ -125,7 +145,7 @@ class Site:
         since = leases.now()
         self.now()
         claims = self.store.claim(
-            self.registry.names(),
+            self.registry.served_names(),
             limit=limit,
             holder=self.holder,
             lease_for=self.lease_for,
@@ -145,6 +165,8 @@ class Site:
         """Decide what becomes of a job that ran here."""
         if isinstance(outcome, Failed):
             outcome = self.pauses.excused(entry, claim.job, outcome)
+        elif isinstance(outcome, Returned) and outcome.missing:
+            self.registry.withdraw(entry.name, outcome.missing)
         return conclude(
             claim,
             outcome,
@@ -249,7 +271,7 @@ class Site:
         entry = self.registry.need(claim.job.handler)
         try:
             if begun.never(self.store, claim, entry):
-                self.settle(given_back(claim), tally)
+                self.settle(given_back(claim))
                 return
             settlement = conclude(
                 claim,
@@ -296,6 +318,14 @@ class Site:
                 redact.inert(failure.why) if failure else "",
                 _duration.words(max(0.0, job.due - job.updated)),
                 extra=_fields("failed", job),
+            )
+        elif isinstance(settlement.verdict, Release) and settlement.verdict.detail:
+            log.info(
+                "job %s (%s) %s",
+                job.id,
+                job.handler,
+                redact.inert(settlement.verdict.detail),
+                extra=_fields("returned", job),
             )
         if self.bus.has_listeners:
             self.bus.emit(Event(kind, job, failure, job.detail))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import closing, contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,12 +40,17 @@ _SHARE = 100
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What one pass did: taken = succeeded + failed; died is part of failed."""
+    """What one pass did: taken = succeeded + failed; died is part of failed.
+
+    `returned` jobs could not be tried and spent nothing, for example because every provider was in
+    cooldown.
+    """
 
     taken: int = 0
     succeeded: int = 0
     failed: int = 0
     died: int = 0
+    returned: int = 0
     purged: int = 0
 
 
@@ -82,7 +88,7 @@ class Turn(Site):
             for task in tasks:
                 self._run_one(task, tally, loop)
                 leases.drop(task)
-                if limit and tally.taken >= limit:
+                if limit and tally.handled >= limit:
                     break
         self.counters.write_last(self.store)
         self._warn_of_strangers()
@@ -223,7 +229,8 @@ def _loop(registry: Registry) -> Generator[Loop]:
     import asyncio  # noqa: PLC0415 - slow to import, and many programs have no async handler
 
     with asyncio.Runner() as runner:
-        yield runner.run
+        # Each in the context of its own job: a runner keeps the one it was made in.
+        yield lambda coroutine: runner.run(coroutine, context=copy_context())
 
 
 def _no_loop(_: Coroutine[object, object, object]) -> object:

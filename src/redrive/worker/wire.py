@@ -9,7 +9,8 @@ To the child:  {"path": [...]}                     where to look for modules; th
 From it:       {"ready": true} or {"broken": WHY}  once, after the program was imported
                {"unknown": true}                   the program has no such handler
                {"began": WHEN}                     from here on a death is the job's
-               {"outcome": ..., "provider": ..., "took": SECONDS, "spoiled": WHAT}   its end;
+               {"outcome": ..., "provider": ..., "took": SECONDS, "spoiled": WHAT}   its end:
+                                                   done, skipped, failed or returned unspent;
                                                    `spoiled` names what the handler left changed
 """
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from redrive.job import Done, Failed, Interrupted, Job, Outcome, Skipped
+from redrive.job import Done, Failed, Interrupted, Job, Outcome, Returned, Skipped
 from redrive.stores._codec import failure_from_dict, failure_to_dict, head_to_dict, job_from_dict
 
 Message = dict[str, Any]
@@ -50,11 +51,13 @@ def job_in(message: Message) -> Job:
 
 
 def said(outcome: Outcome) -> Message:
-    """Say how a job ended; a child knows no other ends than these three."""
+    """Say how a job ended; a child knows no other ends than these four."""
     match outcome:
-        case Failed(failure, _, provider, unasked):
-            told = {"failure": failure_to_dict(failure), "unasked": unasked}
+        case Failed(failure, _, provider):
+            told = {"failure": failure_to_dict(failure)}
             return {"outcome": "failed", "provider": provider, **told}
+        case Returned(why, wait, missing):
+            return {"outcome": "returned", "why": why, "wait": wait, "missing": missing}
         case Skipped(reason, provider):
             return {"outcome": "skipped", "provider": provider, "reason": reason}
         case Done(provider):
@@ -72,7 +75,8 @@ def outcome_in(message: Message) -> Outcome:
         case "skipped":
             return Skipped(str(message.get("reason", "")), provider)
         case "failed":
-            failure = failure_from_dict(message["failure"])
-            return Failed(failure, provider=provider, unasked=message["unasked"])
+            return Failed(failure_from_dict(message["failure"]), provider=provider)
+        case "returned":
+            return Returned(message["why"], message["wait"], message["missing"])
         case _:
             return Interrupted()

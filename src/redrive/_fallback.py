@@ -323,22 +323,22 @@ class _Call:
         """Give the one error that carries those of all providers."""
         known = {leaf.miss.provider: leaf for leaf in self._left}
         leaves = [known.get(one.name) or _paused(one) for one in self._standings]
-        # A library that is missing here is no answer: as long as another provider may be asked
-        # later, nobody was asked.
-        was_asked = not all(one.is_missing for one in self._left) or len(known) == len(leaves)
-        best = max(leaves, key=lambda leaf: WORST_FIRST.index(leaf.failure.category))
+        # A library that is missing here is no answer: it counts only where every provider lacks one.
+        asked = [leaf for leaf in self._left if not leaf.is_missing]
+        all_missing = not asked and len(known) == len(leaves)
+        was_asked = bool(asked) or all_missing
+        hopeful = [leaf for leaf in leaves if not leaf.is_missing] or leaves
+        best = max(hopeful, key=lambda leaf: WORST_FIRST.index(leaf.failure.category))
         words = "; ".join(str(leaf.miss) for leaf in leaves)
         what = "no provider answered" if was_asked else "no provider could be asked"
         error = AllProvidersFailed(f"{what}: {words}", [one.error for one in leaves])
         error.failures = {leaf.miss.provider: leaf.failure for leaf in leaves}
         error.was_asked = was_asked
-        missing = [
-            f"provider {one.miss.provider}: {one.miss.why}" for one in self._left if one.is_missing
-        ]
-        error.missing = "; ".join(missing) if was_asked else ""
+        missing = [f"provider {leaf.miss.provider}: {leaf.miss.why}" for leaf in leaves]
+        error.missing = "; ".join(missing) if all_missing else ""
         error.redrive_category = best.failure.category
         error.redrive_why = f"{what}, the most hopeful is {best.miss}"
-        error.cooldown_time = _earliest(leaves) if was_asked else _first_end(self._standings)
+        error.cooldown_time = _earliest(hopeful) if was_asked else _first_end(self._standings)
         error.code = "/".join(f"{one.miss.provider}:{one.miss.category}" for one in leaves)
         return error
 

@@ -371,6 +371,21 @@ def test_a_provider_whose_library_is_missing_is_not_put_in_cooldown(
         assert done == Pass(taken=4, succeeded=4)
 
 
+def test_a_missing_library_beside_a_failure_leaves_the_handler_served(shop: Shop) -> None:
+    def down() -> str:
+        raise ConnectionResetError("reset by peer")
+
+    ask = fallback(openai=down, claude=missing)
+    handle = shop.app.handler("two")(lambda: ask().value)
+    job = handle.submit()
+    assert shop.app.run_due() == Pass(taken=1, failed=1)
+    failure = shop.app.get(job.id).failure
+    assert failure is not None
+    assert failure.category == "transient"
+    assert "claude: unknown, No module named" in failure.message
+    assert shop.app.unserved_because() == {}
+
+
 def test_a_missing_library_beside_a_cooldown_waits_for_the_cooldown(shop: Shop) -> None:
     ask = fallback(openai=missing, claude=lambda: "fine")
     handle = shop.app.handler("two")(lambda: ask().value)

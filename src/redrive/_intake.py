@@ -2,38 +2,53 @@
 
 Each piece of a file is recognised, checked like a submit, and stored some at a time; what cannot be
 read is told of with its place and never dropped. Lines that tell of one job together wait on disk for
-each other. Whatever is in the store already stays as it is, so a repeat changes nothing.
+each other. Whatever is in the store already stays as it is, so a repeat changes nothing; only a job that
+still waits ends where a later line says how it ended. What waits starts to age here.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import IO, Any, Final, Literal
 
 from redrive import _json
+from redrive._evolve import evolve
 from redrive._portable import checked, job_of
 from redrive.errors import KeyConflict, RedriveError
 from redrive.exchange import pieces as cutting
 from redrive.exchange.detect import FORMATS, OWN, format_of, named
 from redrive.exchange.pieces import Piece, pieces
 from redrive.exchange.quarantine import QUARANTINED
-from redrive.exchange.record import Asked, Format, Line
+from redrive.exchange.record import WORKER, Asked, Format, Line
 from redrive.exchange.spool import Spool
 from redrive.exchange.times import NaiveTime
-from redrive.job import Job, State
+from redrive.job import (
+    TERMINAL,
+    Attempt,
+    Claim,
+    Completed,
+    Dead,
+    Job,
+    Reason,
+    Settlement,
+    State,
+)
 from redrive.stores.base import Query, Store, every
 
 AUTO: Final = "auto"
 _CHUNK: Final = 1 << 18
 _BATCH, _BATCH_BYTES = 500, 4 * 1024 * 1024
+_LEASE: Final = 60.0
+_LATER: Final = "a line that was imported later says so"
 _START: Final = b'{"redrive":1,'
 
-Fate = Literal["added", "known", "folded", "left", "bad"]
-"""Stored; there already; told of a job that another line tells of too; left out; not readable."""
+Fate = Literal["added", "known", "folded", "left", "ignored", "bad"]
+"""Stored; there already; told of a job that another line tells of too; left out; no work; not readable."""
 
 Source = IO[bytes] | Iterable[bytes] | Iterable[Piece]
 """An open file, lines (with their ends or without), or what is cut already, as rows of a table are."""
@@ -51,6 +66,12 @@ class Told:
     fate: Fate
     state: State | None = None
     reason: str = ""
+    handler: str = ""
+    """Who runs the job that came of it; empty for a line of Redrive's own, which names it itself."""
+    url: str = ""
+    """Where that job is sent, if the record says it."""
+    ended: int = 0
+    """How many stored jobs waited and are over now, because this record says how they ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +80,24 @@ class _Read:
 
     pieces: list[Piece]
     found: Job | str
+    format: Format | None = None
     is_known: bool = False
+    over: frozenset[str] = frozenset()
+    """The ids of stored jobs that wait although these pieces say how they ended."""
 
-    def told(self, fate: Fate, reason: str = "") -> Iterator[Told]:
-        state = self.found.state if isinstance(self.found, Job) else None
+    def told(self, fate: Fate, reason: str = "", *, ended: int = 0) -> Iterator[Told]:
+        job = self.found if isinstance(self.found, Job) else None
+        about: dict[str, Any] = {"state": job.state if job else None, "reason": reason}
+        if job and self.format:
+            about |= {"handler": job.handler, "url": _url(job, self.format)}
         for number, piece in enumerate(self.pieces):
-            again = number and fate == "added"
-            yield Told(
-                piece.number, piece.offset, piece.raw, "folded" if again else fate, state, reason
-            )
+            mine = "folded" if number and fate == "added" else fate
+            place = (piece.number, piece.offset, piece.raw, mine)
+            yield Told(*place, **about, ended=0 if number else ended)
+
+
+def _url(job: Job, format_: Format) -> str:
+    return str(_json.loads(job.payload).get(format_.url, "")) if format_.url else ""
 
 
 def stored(
@@ -83,13 +113,14 @@ def stored(
 
     With `strict` all of them in one step, or none if one cannot be read.
     """
+    keep = partial(_kept, store, dry_run=dry_run)
     if format not in {AUTO, OWN}:
         named(format)
     with Spool() as spool:
         reader = _Reader(store, asked or Asked(), format, spool)
         reads = reader.read(_pieces(source))
         if strict:
-            yield _all_or_none(store, list(reads), dry_run=dry_run)
+            yield _all_or_none(list(reads), keep)
             return
         batch: list[_Read] = []
         size = 0
@@ -97,9 +128,9 @@ def stored(
             batch.append(one)
             size += sum(len(piece.raw) for piece in one.pieces)
             if len(batch) >= _BATCH or size >= _BATCH_BYTES:
-                yield _kept(store, batch, dry_run=dry_run)
+                yield keep(batch)
                 batch, size = [], 0
-        yield _kept(store, batch, dry_run=dry_run)
+        yield keep(batch)
 
 
 def _pieces(source: Source) -> Iterator[Piece]:
@@ -127,23 +158,24 @@ class _Reader:
         self._asked = asked
         self._format = format_
         self._spool = spool
+        self._now = store.now()
 
     def read(self, found: Iterator[Piece]) -> Iterator[_Read]:
         """Give what is in the pieces; what belongs together comes last, together."""
         for piece in found:
             try:
-                job = self._job(piece)
+                read = self._read(piece)
             except NaiveTime:
                 raise
             except _BAD as error:
                 yield _Read([piece], _words(error))
             else:
-                if job is not None:
-                    yield _Read([piece], job)
+                if read is not None:
+                    yield read
         if not self._spool.is_empty:
             yield from self._together()
 
-    def _job(self, piece: Piece) -> Job | None:
+    def _read(self, piece: Piece) -> _Read | None:
         """Make a job of a piece; None for one that has to wait for others."""
         if piece.trouble:
             raise ValueError(piece.trouble)
@@ -151,26 +183,47 @@ class _Reader:
             msg = f"is longer than {cutting.LONGEST:,} bytes"
             raise ValueError(msg)
         if self._format == OWN or (self._format == AUTO and piece.raw.startswith(_START)):
-            return job_of(piece.raw)
+            return _Read([piece], self._aged(job_of(piece.raw)))
         line = _line(piece)
         if line.value.keys() == QUARANTINED:
             text = str(line.value["text"]).encode("utf-8", "surrogateescape")
-            return self._job(piece._replace(raw=text))
+            read = self._read(piece._replace(raw=text))
+            return read and replace(read, pieces=[piece])
         if self._format == AUTO and type(line.value.get(OWN)) is int:
-            return job_of(piece.raw)
+            return _Read([piece], self._aged(job_of(piece.raw)))
         format_ = format_of(line.value) if self._format == AUTO else FORMATS[self._format]
         if format_ is None or not format_.fits(line.value):
             shapes = self._format if format_ else f"any of {OWN}, {', '.join(FORMATS)}"
             msg = f"is no job: it has not the shape of {shapes}"
             raise ValueError(msg)
+        if format_.ignores is not None and (why := format_.ignores(line.value)):
+            return _Read([piece], why, format_)
         if format_.group is None:
-            return checked(format_.job([line], self._asked))
-        self._spool.put(format_.name, format_.group(line.value), piece)
+            return _Read([piece], self._made(format_, [line]), format_)
+        self._wait(format_, format_.group(line.value), line, piece)
         return None
+
+    def _wait(self, format_: Format, common: str, line: Line, piece: Piece) -> None:
+        """Let a piece wait for others, with the names of those that belong to it."""
+        self._spool.put(format_.name, common, piece)
+        for name in format_.ends(line.value) if format_.ends else ():
+            self._spool.link(format_.name, name, common)
+        place = format_.chain(line.value) if format_.chain else None
+        if place is not None:
+            self._spool.follow(format_.name, common, place)
+
+    def _made(self, format_: Format, lines: list[Line]) -> Job:
+        return self._aged(checked(format_.job(lines, self._asked)))
+
+    def _aged(self, job: Job) -> Job:
+        """Let `max_age` of what waits begin now: its own program did not count it."""
+        if job.state is not State.PENDING:
+            return job
+        return evolve(job, since=max(job.since, self._now))
 
     def _together(self) -> Iterator[_Read]:
         """Make jobs of the pieces that belong together; a bad one among them costs itself alone."""
-        asked: set[str] = set()
+        asked: set[tuple[str, str]] = set()
         for name, common, found in self._spool.groups():
             format_ = FORMATS[name]
             whole = found
@@ -183,19 +236,20 @@ class _Reader:
             if job is None:
                 yield from (_Read([piece], why) for piece in whole)
                 continue
-            if format_.names is not None and name not in asked:
-                asked.add(name)
+            if (name, job.handler) not in asked:
+                asked.add((name, job.handler))
                 self._learn(format_, job.handler)
-            is_known = format_.names is not None and self._spool.knows(
-                [common, *format_.names(job)]
-            )
-            yield _Read(whole, job, is_known=is_known)
+            names = format_.names(job) if format_.names else ()
+            stored = self._spool.known([common, *names])
+            is_over = format_.ends is not None and job.state in TERMINAL
+            over = frozenset(filter(None, stored)) if is_over else frozenset[str]()
+            yield _Read(whole, job, format_, is_known=bool(stored), over=over)
 
     def _folded(self, format_: Format, found: list[Piece]) -> tuple[Job | None, str]:
         """Make one job of pieces, or say what is wrong."""
         try:
             lines = [_line(piece, is_checked=True) for piece in found]
-            return checked(format_.job(lines, self._asked)), ""
+            return self._made(format_, lines), ""
         except NaiveTime:
             raise
         except _BAD as error:
@@ -205,7 +259,8 @@ class _Reader:
         """Remember by which names the jobs of a handler are known that are stored already."""
         for job in every(self._store, Query(handler=handler)):
             try:
-                self._spool.know(format_.names(job) if format_.names else ())
+                names = format_.names(job) if format_.names else ()
+                self._spool.know(names, job.id if _waits(job) else "")
             except (RedriveError, AttributeError):  # its payload is damaged, or of another shape
                 continue
 
@@ -231,14 +286,17 @@ def _line(piece: Piece, *, is_checked: bool = False) -> Line:
     return Line(text, value, piece.name)
 
 
-def _all_or_none(store: Store, reads: list[_Read], *, dry_run: bool) -> list[Told]:
-    if all(isinstance(one.found, Job) for one in reads):
-        return _kept(store, reads, dry_run=dry_run, at_once=True)
+def _all_or_none(reads: list[_Read], keep: Callable[..., list[Told]]) -> list[Told]:
+    if not any(_is_bad(one) for one in reads):
+        return keep(reads, at_once=True)
     told: list[Told] = []
     for one in reads:
-        bad = isinstance(one.found, str)
-        told += one.told("bad", str(one.found)) if bad else one.told("left")
+        told += one.told("bad", str(one.found)) if _is_bad(one) else one.told("left")
     return told
+
+
+def _is_bad(read: _Read) -> bool:
+    return isinstance(read.found, str) and read.format is None
 
 
 def _kept(store: Store, batch: list[_Read], *, dry_run: bool, at_once: bool = False) -> list[Told]:
@@ -252,18 +310,68 @@ def _kept(store: Store, batch: list[_Read], *, dry_run: bool, at_once: bool = Fa
     if not dry_run:
         wrong, same = _added(store, fresh, at_once=at_once)
     else:
-        wrong, same = {}, set[str]()
-    known |= same
+        wrong, same = {}, dict[str, Job]()
+    known |= same.keys()
     told: list[Told] = []
     for one in batch:
         if isinstance(one.found, str):
-            told += one.told("bad", one.found)
+            told += one.told("bad" if _is_bad(one) else "ignored", one.found)
         elif one.found.id in wrong:
             told += one.told("bad", wrong[one.found.id])
         else:
-            told += one.told("known" if one.is_known or one.found.id in known else "added")
+            fate: Fate = "known" if one.is_known or one.found.id in known else "added"
+            ids = _over(one, same)
+            ended = _ended(store, ids, one.found) if ids and not dry_run else len(ids)
+            told += one.told(fate, ended=ended)
             known.add(one.found.id)
     return told
+
+
+def _over(read: _Read, same: dict[str, Job]) -> list[str]:
+    """Return the ids of the stored jobs that wait although this record says how they ended."""
+    job = read.found
+    if not isinstance(job, Job) or job.state not in TERMINAL:
+        return []
+    stored = same.get(job.id)
+    return sorted(read.over | ({stored.id} if stored and _waits(stored) else set()))
+
+
+def _ended(store: Store, ids: list[str], job: Job) -> int:
+    """End stored jobs as `job` ended, which is the same event told later; count those that did.
+
+    Where several wait for it, the first becomes what it became and the others are left to it.
+    """
+    waiting = [one for one in map(store.get, ids) if one is not None]
+    claims = store.claim(
+        {one.handler for one in waiting},
+        limit=len(ids),
+        holder=f"{WORKER}-{secrets.token_hex(6)}",
+        lease_for=_LEASE,
+        only=ids,
+        ignore_waits=True,
+    )
+    results = [_end(claim, job) for claim in claims[:1]]
+    for claim in claims[1:]:
+        told = Completed(Reason.SKIPPED, f"job {claims[0].job.id} tells how it ended")
+        results.append(Settlement(claim, told))
+    return sum(one is not None for one in store.settle(results)) if results else 0
+
+
+def _end(claim: Claim, job: Job) -> Settlement:
+    last = job.history[-1] if job.history else None
+    attempt = Attempt(
+        ordinal=claim.job.lease,
+        number=claim.job.attempts,
+        life=claim.job.redrives,
+        started=last.started if last else job.updated,
+        duration=last.duration if last else 0.0,
+        worker=WORKER,
+        outcome="done",
+    )
+    if job.state is not State.DEAD:
+        return Settlement(claim, Completed(Reason.DONE, _LATER), attempt)
+    attempt = replace(attempt, outcome="failed", failure=last.failure if last else job.failure)
+    return Settlement(claim, Dead(job.reason or Reason.EXHAUSTED, job.detail or _LATER), attempt)
 
 
 def _there(store: Store, ids: list[str]) -> set[str]:
@@ -275,15 +383,22 @@ def _there(store: Store, ids: list[str]) -> set[str]:
     return known
 
 
-def _added(store: Store, jobs: list[Job], *, at_once: bool) -> tuple[dict[str, str], set[str]]:
-    """Keep jobs; gives what is wrong with some, and which were there under their key."""
+def _waits(job: Job) -> bool:
+    """Return True for a job that waits as it was taken in: no person did anything about it."""
+    return job.state is State.PENDING and not (job.redrives or job.edits)
+
+
+def _added(
+    store: Store, jobs: list[Job], *, at_once: bool
+) -> tuple[dict[str, str], dict[str, Job]]:
+    """Keep jobs; gives what is wrong with some, and those that were there under their key."""
     wrong: dict[str, str] = {}
-    same: set[str] = set()
+    same: dict[str, Job] = {}
     for job, answer in _add(store, jobs, at_once=at_once):
         if isinstance(answer, str):
             wrong[job.id] = answer
         elif answer.id != job.id and job.origin is not None:
-            same.add(job.id)
+            same[job.id] = answer
         elif answer.id != job.id:
             wrong[job.id] = f"the key {job.key!r} belongs to job {answer.id}"
     return wrong, same
@@ -297,10 +412,20 @@ def _add(store: Store, jobs: list[Job], *, at_once: bool) -> Iterator[tuple[Job,
         if at_once:
             raise
         if len(jobs) == 1:
-            yield jobs[0], str(error)
+            yield jobs[0], _same_record(store, jobs[0]) or str(error)
             return
         half = len(jobs) // 2
         yield from _add(store, jobs[:half], at_once=False)
         yield from _add(store, jobs[half:], at_once=False)
         return
     yield from zip(jobs, answers, strict=True)
+
+
+def _same_record(store: Store, job: Job) -> Job | None:
+    """Return the stored job that came of the same record under another handler, if there is one."""
+    origin = job.origin or {}
+    for stored in store.find(Query(key=job.key or "", limit=1)).jobs if origin else []:
+        other = stored.origin or {}
+        if (other.get("format"), other.get("id")) == (origin["format"], origin["id"]):
+            return stored
+    return None

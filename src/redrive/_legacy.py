@@ -18,7 +18,7 @@ from typing import IO, Any, cast
 from redrive._clock import Clock
 from redrive._log import log
 from redrive.errors import StoreForeign
-from redrive.job import Act
+from redrive.job import Act, State
 from redrive.stores import open_store
 from redrive.stores.base import Store
 
@@ -103,20 +103,25 @@ def _replace(place: Path, name: str, clock: Clock, actor: str) -> None:
     part.unlink(missing_ok=True)
     store = JsonlStore(part, clock=clock, allow_network=True)  # the place itself was judged before
     try:
-        fates = _take_in(store, aside)
+        fates, waiting = _take_in(store, aside)
         act = Act(actor=actor, verb="import", target=str(aside), reason=f"a file of {name}")
-        store.record(replace(act, done=fates["added"], skipped=fates["bad"]))
+        left = fates["bad"] + fates["ignored"]
+        store.record(replace(act, done=fates["added"], skipped=left))
     finally:
         store.close()
     part.replace(place)
     _files.sync_directory(place.parent)
     part.with_name(f"{part.name}.lock").unlink(missing_ok=True)
     log.warning(
-        "%s was a file of %s and is a store now: %d jobs taken in, %d records unreadable; "
-        "the file is kept as %s; times that name no zone were taken as local ones",
+        "%s was a file of %s and is a store now: %d jobs taken in (waiting: %s), %d lines of the "
+        "same jobs, %d log lines ignored, %d records unreadable; the file is kept as %s; times that "
+        "name no zone were taken as local ones",
         place,
         name,
         fates["added"],
+        ", ".join(f"{number} of {handler}" for handler, number in waiting.items()) or "none",
+        fates["folded"],
+        fates["ignored"],
         fates["bad"],
         aside,
     )
@@ -135,16 +140,16 @@ def _kept_as(place: Path) -> Path:
     raise AssertionError  # count() has no end
 
 
-def _take_in(store: Store, file: Path) -> Counter[str]:
-    from redrive import _intake, config  # noqa: PLC0415
+def _take_in(store: Store, file: Path) -> tuple[Counter[str], Counter[str]]:
+    """Count what became of the records, and the handlers of the jobs that wait."""
+    from redrive import _intake  # noqa: PLC0415
     from redrive.exchange.quarantine import Quarantine  # noqa: PLC0415
     from redrive.exchange.record import Asked  # noqa: PLC0415
-    from redrive.exchange.times import zone_of  # noqa: PLC0415
+    from redrive.exchange.times import local  # noqa: PLC0415
 
-    zone = zone_of("local")
-    urls = {str(one["url"]) for one in config.find().endpoints.values() if one.get("url")}
-    asked = Asked(zone=lambda: zone, endpoints=urls or None, now=store.now())
+    asked = Asked(zone=local, now=store.now())
     fates: Counter[str] = Counter()
+    waiting: Counter[str] = Counter()
     with (
         file.open("rb") as source,
         Quarantine(file.with_name(f"{file.name}.bad")) as rest,
@@ -152,6 +157,7 @@ def _take_in(store: Store, file: Path) -> Counter[str]:
         for batch in _intake.stored(store, source, asked):
             for told in batch:
                 fates[told.fate] += 1
+                waiting[told.handler] += told.fate == "added" and told.state is State.PENDING
                 if told.fate == "bad":
                     rest.put(told.number, told.offset, told.reason, told.raw)
-    return fates
+    return fates, +waiting

@@ -46,6 +46,8 @@ class Arguments:
         self._names = frozenset(one.name for one in named)
         self._needed = frozenset(one.name for one in named if one.default is one.empty)
         self._rest = next((one.name for one in parameters if one.kind is one.VAR_KEYWORD), "")
+        self.adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+        """Turns a payload of another shape into the arguments; raises BadPayload if it cannot."""
 
     @cached_property
     def hints(self) -> dict[str, object]:
@@ -90,6 +92,8 @@ class Arguments:
     def load(self, payload: str, *, stored: bool = True) -> dict[str, object]:
         """Give the keyword arguments of a payload; BadPayload if they do not fit, or no longer."""
         values = _json.loads(payload)
+        if self.adapt is not None:
+            values = self.adapt(values)
         if not self._fit(values.keys()):
             raise BadPayload(self._unfit(values.keys(), stored=stored))
         rich, names, rest = self._rich, self._names, self._rest

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 from redrive import config
 from redrive._json import Json
 from redrive.delivery.courier import Courier, EndpointSettings
 from redrive.delivery.wire import Reply
-from redrive.errors import UsageError
+from redrive.errors import BadPayload, UsageError
 from redrive.worker.context import current
 
 if TYPE_CHECKING:
     from redrive.handler import Handler, Tried
     from redrive.job import Job
     from redrive.policy import Policy
+    from redrive.worker.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,40 @@ def poster(courier: Courier) -> Callable[[Json], Reply]:
         return courier.deliver(body, ident=job.key, key=job.key if is_given else None)
 
     return post
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """Lets an endpoint take hooks, whose payload says `hook` and `endpoint` instead of `body`.
+
+    A hook for another URL is refused: it would reach somebody it was not meant for.
+    """
+
+    name: str
+    url: str = field(repr=False)
+
+    def __call__(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of the endpoint."""
+        if values.keys() != {"hook", "endpoint"}:
+            return values
+        if values["endpoint"] != self.url:
+            host = urlsplit(str(values["endpoint"])).netloc
+            msg = (
+                f"this hook is for another URL, at {host!r:.100}, than endpoint {self.name!r} sends "
+                'to; if it shall go there, edit the job to {"body": …}, else use another handler'
+            )
+            raise BadPayload(msg, field="$.endpoint")
+        return {"body": values["hook"]}
+
+
+def urls(registry: Registry) -> dict[str, str]:
+    """Return where the endpoints of a program send to, by every name that their jobs may carry."""
+    return {
+        name: adapt.url
+        for entry in registry
+        if isinstance(adapt := entry.arguments.adapt, Hooks)
+        for name in (entry.name, *entry.formerly)
+    }
 
 
 def courier_of(name: str, said: EndpointSettings) -> Courier:

@@ -142,13 +142,9 @@ class ResilientEventStream:
         return event_id
 
     def get_failed_events(self, limit: int = 100) -> list[Line]:
-        """Give the events whose last try failed and that are not dead letters, newest first."""
-        failed: dict[str, Line] = {}
-        for line in self._log.lines():
-            failed.pop(line["event_id"], None)
-            if line.get("status") in {"failed", "retrying"}:
-                failed[line["event_id"]] = line
-        return list(reversed(failed.values()))[: max(0, limit)]
+        """Return the lines of the stream file with the status `failed`, newest first."""
+        failed = [line for line in self._log.lines() if line.get("status") == "failed"]
+        return failed[::-1][: max(0, limit)]
 
     def get_dead_letter_queue(self, limit: int = 100) -> list[Line]:
         """Give the dead letters, newest first; each line's `job_id` is what commands take."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 import click
@@ -21,12 +23,16 @@ from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, USAGE, Stop
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained, selection_of, with_filters
+from redrive.cli._load import program_of
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+from redrive.errors import StoreForeign, StoreMissing
 from redrive.exchange.detect import FORMATS, OWN
 from redrive.exchange.quarantine import Quarantine, private
 from redrive.exchange.record import Asked
 from redrive.exchange.times import Zone, no_zone, zone_of
 from redrive.job import Job, State
+from redrive.worker.registry import Registry
+from redrive.worker.signs import served
 
 NAMED = 5
 """How many bad lines are shown; the quarantine file has all."""
@@ -49,6 +55,7 @@ NAMED = 5
     help="Whose lines; another program's hold only a part.",
 )
 @click.option("--assume-tz", metavar="ZONE", help="For times that name none, as Asia/Tokyo.")
+@click.option("--app", "app_name", metavar="MODULE:APP", help="The program that knows endpoints.")
 @click.option("--output", "-o", metavar="FILE", help="A new file, for yourself only (mode 600).")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @click.pass_obj
@@ -58,6 +65,7 @@ def export(
     output: str | None,
     format_: str,
     assume_tz: str | None,
+    app_name: str | None,
     *,
     force: bool,
     **said: Any,
@@ -65,11 +73,15 @@ def export(
     """Write jobs as lines of JSON, each with its whole history and payload.
 
     Secrets in the payloads are not hidden: `redrive import` needs them. In the format of another
-    program goes out what it can hold; jobs that it cannot hold are left out, and counted.
+    program goes out what it can hold; jobs that it cannot hold are left out and counted (exit 6).
+    Times without a zone are written as local ones, or in the zone of `--assume-tz`. Jobs of an
+    endpoint need its URL for the format `hooks`: from `redrive.toml`, or from the program of `--app`.
     """
     selection = selection_of(said)
     left: Counter[str] = Counter()
-    asked = Asked(zone=_zone(assume_tz), skip=lambda _, why: left.update([why]))
+    zone = None if assume_tz is None else _zone(assume_tz)
+    urls = _handlers(face, app_name).urls if format_ == "hooks" else {}
+    asked = Asked(zone=zone, urls=urls, skip=lambda _, why: left.update([why]))
     if output in {None, "-"}:
         if sys.stdout.isatty():
             msg = "this would show payloads with their secrets on the terminal"
@@ -91,8 +103,10 @@ def export(
             ):
                 file.write(line.encode() + b"\n")
                 number += 1
-    _say_left(face, left, format_)
     _exported(face, place, number)
+    _say_left(face, left, format_)
+    if not number:
+        raise click.exceptions.Exit(NOTHING)
 
 
 def _counted(jobs: Iterable[Job], count: Callable[[int], None]) -> Iterator[Job]:
@@ -104,6 +118,8 @@ def _counted(jobs: Iterable[Job], count: Callable[[int], None]) -> Iterator[Job]
 def _say_left(face: Face, left: Counter[str], format_: str) -> None:
     for why, number in left.most_common(NAMED):
         face.say(f"left out, for {format_} cannot hold them: {number:,} ({why})")
+    if left:
+        raise click.exceptions.Exit(PARTLY)
 
 
 def chosen(app: Redrive, selection: Selection) -> Iterator[Job]:
@@ -123,8 +139,6 @@ def _exported(face: Face, place: Path, number: int) -> None:
     pairs: list[tuple[str, Cell]] = [("exported", number), ("file", str(place))]
     then = f"redrive import {place} --store OTHER" if number else ""
     face.show(View({"exported": number, "file": str(place)}, [Facts(pairs)]), then=then)
-    if not number:
-        raise click.exceptions.Exit(NOTHING)
 
 
 @command(
@@ -132,6 +146,8 @@ def _exported(face: Face, place: Path, number: int) -> None:
     "redrive import jobs.jsonl",
     "redrive import jobs.jsonl --dry-run",
     "redrive import - --store new.db < jobs.jsonl",
+    "redrive import hooks.jsonl --endpoint https://api.example.org/hooks",
+    "redrive import event_stream.jsonl --app shop.jobs:app",
     "redrive import retry_queue.json --assume-tz Asia/Tokyo",
     "redrive import --table summarize_job_queue --from postgresql://host/shop",
 )
@@ -151,6 +167,10 @@ def _exported(face: Face, place: Path, number: int) -> None:
 @click.option(
     "--endpoint", "endpoints", multiple=True, metavar="URL", help="Where hooks may go; repeatable."
 )
+@click.option(
+    "--app", "app_name", metavar="MODULE:APP", help="The program whose handlers run them."
+)
+@click.option("--force", is_flag=True, help="Also take in pending jobs that no known handler runs.")
 @click.option("--table", metavar="NAME", help="A table of jobs, instead of a file.")
 @click.option("--from", "database", metavar="URL", help="Its database.  [default: the store]")
 @click.option("--quarantine", metavar="FILE", help="Where bad lines go.  [default: FILE.bad]")
@@ -167,40 +187,125 @@ def import_(
     database: str | None,
     assume_tz: str | None,
     quarantine: str | None,
+    app_name: str | None,
     dry_run: bool,
+    force: bool,
     **said: Any,
 ) -> None:
     """Bring jobs in: of an export, of a file of another program, or of a table of jobs.
 
     A store that is not there is made, for yourself only. Each record is known by its shape. Jobs that
-    are there already stay as they are. A record that cannot be read goes to the quarantine file, with
-    its line, place and what is wrong (exit 6). The rest is taken in, unless it is `--strict`. Hooks are only sent to the URLs of endpoints in
-    `redrive.toml` and to those named by `--endpoint`; with another URL they are dead letters.
+    are there already stay as they are. Pending records stay pending: where no known handler can run
+    them, nothing is taken in without `--force`. Known are the handlers of `--app`, of the app and the
+    endpoints in `redrive.toml` and of live workers; hooks can be sent to the URLs of `--endpoint`.
+    A record that cannot be read goes to the quarantine file, with its line, place and what is wrong.
+    The rest is taken in, unless it is `--strict`. Whenever something is left out or changed, the
+    summary says so (exit 6).
     """
     if (file is None) == (table is None):
         raise click.UsageError("give a FILE, or - for standard input, or a --table")
     source = file or str(table)
     aside = Path(quarantine or ("import.bad" if file == "-" else f"{source}.bad"))
-    asked = Asked(
-        handler=said.pop("handler"),
-        zone=_zone(assume_tz),
-        endpoints={*endpoints, *_configured(face)},
-    )
-    taking: dict[str, Any] = {"asked": asked, "dry_run": dry_run, "source": source, **said}
-    with (
-        _opened(file or os.devnull) as opened,
-        face.opened(create=not dry_run, read_only=dry_run) as app,
-    ):
-        if table is not None:
-            told = app.import_table(
-                database or face.config.store, table, format="summaries", **taking
-            )
-        else:
-            told = app.import_lines(opened, format=format_, **taking)
-        tally = _tally(face, told, _size(file), Quarantine(aside), dry_run=dry_run)
-    face.show(_imported(tally, aside, dry_run=dry_run), then="redrive status")
-    if tally.fates["bad"]:
+    asked = Asked(handler=said.pop("handler"), zone=_zone(assume_tz))
+    taking: dict[str, Any] = {"asked": asked, "source": source, **said}
+    handlers = _handlers(face, app_name, endpoints)
+    with _opened(file or os.devnull) as opened:
+
+        def tally(app: Redrive, rest: Quarantine | None) -> _Tally:
+            more = {**taking, "dry_run": rest is None}
+            if table is not None:
+                url = database or face.config.store
+                told = app.import_table(url, table, format="summaries", **more)
+            else:
+                told = app.import_lines(opened, format=format_, **more)
+            handlers.learn(app)
+            return _tally(face, told, _size(file), rest, handlers)
+
+        if not dry_run and not force:
+            with _looking(face) as app:
+                _refuse_unserved(tally(app, None).unserved, handlers)
+            opened.seek(0)
+        with face.opened(create=not dry_run, read_only=dry_run) as app:
+            done = tally(app, None if dry_run else Quarantine(aside))
+    face.show(_imported(done, aside, dry_run=dry_run), then="redrive status")
+    if done.unserved:
+        face.say(f"note: no known handler can run {_named(done.unserved)}")
+    if done.is_partial:
         raise click.exceptions.Exit(PARTLY)
+
+
+Unserved = Counter[tuple[str, str]]
+"""How many pending jobs nobody can run, by handler and URL."""
+
+
+@dataclass(slots=True)
+class _Handlers:
+    """What is known to run jobs: names of handlers, where endpoints send to, and URLs for hooks."""
+
+    names: set[str]
+    urls: dict[str, str]
+    endpoints: tuple[str, ...] = ()
+
+    def learn(self, app: Redrive) -> None:
+        """Add the handlers that live workers serve."""
+        self.names |= served(app.store, "handlers")
+
+    def can_run(self, handler: str, url: str) -> bool:
+        """Return True if a known handler runs such a job, or a person vouched for where it goes."""
+        if url and handler in self.urls:
+            return url == self.urls[handler]
+        if url in self.endpoints:
+            return True
+        listed = {*self.endpoints, *self.urls.values()}
+        return handler in self.names and (not url or not listed or url in listed)
+
+
+def _handlers(face: Face, app_name: str | None, endpoints: tuple[str, ...] = ()) -> _Handlers:
+    """Find the handlers of the program that is named, and of `redrive.toml`."""
+    from redrive.endpoint import urls  # noqa: PLC0415 - slow to load
+
+    configured = face.config.endpoints
+    known = {name: str(one["url"]) for name, one in configured.items() if one.get("url")}
+    program = program_of(face, app_name)
+    registry = program.keeper.registry if program else Registry()
+    return _Handlers({*known, *registry.names()}, {**known, **urls(registry)}, endpoints)
+
+
+@contextmanager
+def _looking(face: Face) -> Generator[Redrive]:
+    """Open the store for a first look; where there is none yet, an empty one in memory."""
+    with ExitStack() as stack:
+        try:
+            app = stack.enter_context(face.opened(read_only=True))
+        except (StoreMissing, StoreForeign):
+            app = stack.enter_context(Redrive("memory:", clock=face.clock))
+        yield app
+
+
+def _refuse_unserved(unserved: Unserved, handlers: _Handlers) -> None:
+    """Stop before anything is written if there are pending jobs that nobody known can run."""
+    if not unserved:
+        return
+    urls = [url for _, url in unserved if url]
+    fitting = sorted(name for name, url in handlers.urls.items() if url in urls)
+    ways = [
+        "name the program that runs them: --app MODULE:APP",
+        *(f"send them by endpoint {name}: --handler {name}" for name in fitting[:1]),
+        *(["name a handler that is known: --handler NAME"] if handlers.names - {*fitting} else []),
+        *(f"allow where these hooks go: --endpoint {url}" for url in urls[:1]),
+        "or take them in as they are, to wait for a handler: --force",
+    ]
+    msg = f"no known handler can run {_named(unserved)}; nothing was imported"
+    raise Stop("unserved", msg, hint="; ".join(ways), exits=CONFLICT)
+
+
+def _named(unserved: Unserved) -> str:
+    few = ", ".join(
+        f"{number:,} for {handler}{f' to {url}' if url else ''}"
+        for (handler, url), number in unserved.most_common(NAMED)
+    )
+    more = ", …" if len(unserved) > NAMED else ""
+    return f"{unserved.total():,} pending records ({few}{more})"
 
 
 @dataclass(slots=True)
@@ -210,34 +315,44 @@ class _Tally:
     fates: Counter[str] = field(default_factory=Counter[str])
     states: Counter[State] = field(default_factory=Counter[State])
     bad: list[Told] = field(default_factory=list[Told])
+    unserved: Unserved = field(default_factory=Unserved)
+    ended: int = 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something was left out, changed or put aside."""
+        return bool(self.ended or any(self.fates[fate] for fate in ("bad", "left", "ignored")))
 
 
 def _tally(
-    face: Face, told: Generator[Told], size: int | None, rest: Quarantine, *, dry_run: bool
+    face: Face,
+    told: Generator[Told],
+    size: int | None,
+    rest: Quarantine | None,
+    handlers: _Handlers,
 ) -> _Tally:
-    """Take everything in, and put aside what is bad."""
+    """Take everything in, and put aside what is bad; without a quarantine only look."""
     tally = _Tally()
     what = "records read" if size is None else "bytes read"
-    with rest, closing(told), face.progress(what, size) as count:
+    with rest or nullcontext(), closing(told), face.progress(what, size) as count:
         for one in told:
             tally.fates[one.fate] += 1
+            tally.ended += one.ended
             count(1 if size is None else len(one.raw))
             if one.fate == "added" and one.state is not None:
                 tally.states[one.state] += 1
+                if one.state is State.PENDING and one.handler:
+                    is_served = handlers.can_run(one.handler, one.url)
+                    tally.unserved.update([] if is_served else [(one.handler, one.url)])
             if one.fate == "bad":
                 tally.bad += [one] if len(tally.bad) < NAMED else []
-                if not dry_run:
+                if rest is not None:
                     rest.put(one.number, one.offset, one.reason, one.raw)
     return tally
 
 
 def _size(file: str | None) -> int | None:
     return None if file in {None, "-"} else Path(str(file)).stat().st_size
-
-
-def _configured(face: Face) -> list[str]:
-    """Give the URLs of the endpoints that the configuration names."""
-    return [str(one["url"]) for one in face.config.endpoints.values() if one.get("url")]
 
 
 def _zone(said: str | None) -> Zone:
@@ -257,11 +372,15 @@ def _ask_zone() -> tzinfo:
 
 @contextmanager
 def _opened(file: str) -> Generator[IO[bytes]]:
-    if file == "-":
-        yield sys.stdin.buffer
-        return
-    with Path(file).open("rb") as source:
-        yield source
+    """Open what is to be read, twice: a pipe, which can be read once, is copied for that."""
+    with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as source:
+        if file != "-" and source.seekable():
+            yield source
+            return
+        with TemporaryFile() as kept:
+            shutil.copyfileobj(source, kept)
+            kept.seek(0)
+            yield kept
 
 
 def _imported(tally: _Tally, aside: Path, *, dry_run: bool) -> View:
@@ -273,7 +392,13 @@ def _imported(tally: _Tally, aside: Path, *, dry_run: bool) -> View:
         "known": fates["known"],
         "folded": fates["folded"],
         "left": fates["left"],
+        "ignored": fates["ignored"],
         "bad": fates["bad"],
+        "ended": tally.ended,
+        "unserved": [
+            {"handler": handler, "url": url or None, "jobs": number}
+            for (handler, url), number in tally.unserved.most_common()
+        ],
         "states": {state.value: states[state] for state in State if states[state]},
         "quarantine": where,
     }
@@ -287,6 +412,12 @@ def _imported(tally: _Tally, aside: Path, *, dry_run: bool) -> View:
         pairs.append(("more lines about them", fates["folded"]))
     if fates["left"]:
         pairs.append(("left out", fates["left"]))
+    if fates["ignored"]:
+        pairs.append(("log lines ignored", fates["ignored"]))
+    if tally.ended:
+        pairs.append(("were pending, ended now", tally.ended))
+    if tally.unserved:
+        pairs.append(("pending without a handler", tally.unserved.total()))
     pairs.append(("bad lines", fates["bad"]))
     parts: list[Part] = [Facts([*pairs, ("quarantine", where)] if where else pairs)]
     if tally.bad:

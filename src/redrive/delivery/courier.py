@@ -78,7 +78,8 @@ class Courier:
             msg = f"{', '.join(sorted(unknown))} means nothing; known: {', '.join(EndpointSettings.__annotations__)}"
             raise UsageError(msg)
         self._allowed = Allowed.read(_texts(settings.get("allow", ()), "allow"))
-        self.target = guard.target_of(_text(settings.get("url"), "url"), self._allowed)
+        self.url = _text(settings.get("url"), "url")
+        self.target = guard.target_of(self.url, self._allowed)
         self._token_env = _text(settings.get("token_env", ""), "token_env")
         self._secret_env = _names(settings.get("secret_env", ()))
         ours = {*_OURS, "Authorization"} if self._token_env else _OURS

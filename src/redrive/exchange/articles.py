@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from redrive.exchange import fields, record, times
+from redrive.exchange import fields, record
 from redrive.exchange.fields import Fields, written
 from redrive.exchange.record import EXTRA, Asked, Format, Line
 from redrive.job import Job, Reason, State
@@ -22,6 +22,7 @@ _KNOWN: Final = {
     "created_at": None,
     EXTRA: None,
 }
+_HANDLER: Final = "article.summarize"
 _MAX: Final = 5
 _VERSION: Final = "1.0"
 
@@ -48,7 +49,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
         lines,
         format="articles",
         ident=ident,
-        handler="article.summarize",
+        handler=_HANDLER,
         payload=payload,
         state=State.DEAD if is_dead else State.PENDING,
         reason=Reason.EXHAUSTED if is_dead else None,
@@ -73,12 +74,12 @@ def _item(job: Job, asked: Asked) -> Fields:
         "id": record.origin_of(job, "articles").get("id") or job.id,
         "article_data": record.members_of(job)["article"],
         "failure_reason": failure.message if failure else "",
-        "failure_timestamp": times.naive(at, asked.zone),
+        "failure_timestamp": asked.naive(at),
         "retry_count": max(most, retries) if is_dead else max(0, min(retries, most - 1)),
-        "next_retry_time": times.naive(job.due, asked.zone),
+        "next_retry_time": asked.naive(job.due),
         "max_retries": most,
-        "created_at": times.naive(job.created, asked.zone),
-        EXTRA: record.beside(job),
+        "created_at": asked.naive(job.created),
+        EXTRA: record.beside(job, _HANDLER),
     }
     origin = record.origin_of(job, "articles")
     return fields.joined(item, origin.get("fields", {"provider_failures": {}}))
@@ -86,7 +87,7 @@ def _item(job: Job, asked: Asked) -> Fields:
 
 def write(jobs: Iterable[Job], asked: Asked) -> Iterator[str]:
     """Write the document: what waits, runs or died; what succeeded is only counted."""
-    saved = times.naive(asked.now, asked.zone)
+    saved = asked.naive(asked.now)
     head = written({"version": _VERSION, "saved_at": saved})
     yield f'{head[:-1]},"queue":{{"items":['
     ended: Counter[State] = Counter()

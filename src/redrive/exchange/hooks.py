@@ -12,15 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from redrive import _json
+from redrive._evolve import evolve
 from redrive.exchange import fields, record
 from redrive.exchange.fields import Fields, Raw
 from redrive.exchange.record import EXTRA, Asked, Format, Line
 from redrive.job import Job, Reason, State
 
-NO_ENDPOINT: Final = "no endpoint for URL"
+_HANDLER: Final = "hook.post"
+_DATA: Final = ("hook", "endpoint")
 _KNOWN: Final = {
     "jobId": None,
-    "data": {"hook": None, "endpoint": None},
+    "data": dict.fromkeys(_DATA),
     "attemptsMade": None,
     "maxAttempts": None,
     "timestamp": None,
@@ -56,7 +58,8 @@ def group(value: Fields) -> str:
 def names(job: Job) -> Iterator[str]:
     """Give that of a stored job, and the ids its lines had."""
     payload = _json.loads(job.payload)
-    yield _digest(payload.get("hook"), payload.get("endpoint"))
+    if "hook" in payload:
+        yield _digest(payload["hook"], payload.get("endpoint"))
     origin = record.origin_of(job, "hooks")
     yield from origin.get("ids") or [job.key or ""]
 
@@ -88,25 +91,23 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     first, last = told[0], told[-1]
     furthest = max(told, key=lambda one: (one.made, one.at))
     line = furthest.line
-    state, reason, detail = _state(told, furthest, asked)
-    payload = (
-        f'{{"hook":{fields.cut(line.text, "data", "hook")},'
-        f'"endpoint":{fields.cut(line.text, "data", "endpoint")}}}'
-    )
+    state, reason = _state(told)
+    extra = fields.inner(line.value, EXTRA)
+    payload = _payload(line, is_body=extra.get("body") is True)
+    is_keyless = extra.get("id") == first.ids[0]
     left: Fields = {}
     for one in told:
         left = {**left, **fields.rest(one.line.value, _KNOWN)}
     ended = [one.resolved for one in told if one.resolved is not None]
-    return record.made(
+    job = record.made(
         asked,
         [line],
         format="hooks",
         ident=first.ids[0],
-        handler="hook.post",
+        handler=_HANDLER,
         payload=payload,
         state=state,
         reason=reason,
-        detail=detail,
         created=first.at,
         updated=last.at,
         due=max((one.next for one in told if one.next is not None), default=None),
@@ -119,6 +120,15 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
         origin={"ids": _unique(name for one in told for name in one.ids), "fields": left},
         is_same=lambda one: _OUT[one] == furthest.state,
     )
+    return evolve(job, key=None) if is_keyless else job
+
+
+def _payload(line: Line, *, is_body: bool) -> str:
+    """Return the arguments as the handler of hooks takes them, or those of an endpoint of ours."""
+    hook = fields.cut(line.text, "data", "hook")
+    if is_body:
+        return f'{{"body":{hook}}}'
+    return f'{{"hook":{hook},"endpoint":{fields.cut(line.text, "data", "endpoint")}}}'
 
 
 def _unique(names: Iterable[str]) -> list[str]:
@@ -172,27 +182,25 @@ def _failings(line: Line, at: float, payload: str) -> list[record.Failing]:
     return [record.failing(at, message, payload, code=code)]
 
 
-def _state(told: list[_Told], furthest: _Told, asked: Asked) -> tuple[State, Reason | None, str]:
+def _state(told: list[_Told]) -> tuple[State, Reason | None]:
     states = {one.state for one in told}
     if "resolved" in states:
-        return State.COMPLETED, Reason.DONE, ""
-    if "exhausted" in states or furthest.made >= furthest.most:
-        return State.DEAD, Reason.EXHAUSTED, ""
-    endpoint = fields.inner(furthest.line.value, "data")["endpoint"]
-    if asked.endpoints is not None and endpoint not in asked.endpoints:
-        return State.DEAD, Reason.PERMANENT, NO_ENDPOINT
-    return State.PENDING, None, ""
+        return State.COMPLETED, Reason.DONE
+    if "exhausted" in states:
+        return State.DEAD, Reason.EXHAUSTED
+    return State.PENDING, None
 
 
 def _write(job: Job, asked: Asked) -> Iterable[Fields]:
-    del asked
     payload = record.members_of(job)
+    is_body = payload.keys() == {"body"}
+    data = _sent(job, payload, asked) if is_body else {name: payload[name] for name in _DATA}
     origin = record.origin_of(job, "hooks")
     ids: list[str] = origin.get("ids") or [job.key or job.id]
     failure = job.failure
     line: Fields = {
         "jobId": ids[0],
-        "data": {"hook": payload["hook"], "endpoint": payload["endpoint"]},
+        "data": data,
         "attemptsMade": job.attempts,
         "maxAttempts": job.limit or _MAX,
         "timestamp": _ms(job.created if job.first_failed is None else job.first_failed),
@@ -202,8 +210,16 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     }
     if line["state"] == "resolved":
         line["resolvedAt"] = _ms(job.finished or job.updated)
-    line[EXTRA] = record.beside(job, ids=ids[1:] or None)
+    line[EXTRA] = record.beside(job, _HANDLER, ids=ids[1:] or None, body=is_body or None)
     yield fields.joined(line, origin.get("fields") or {})
+
+
+def _sent(job: Job, payload: Fields, asked: Asked) -> Fields:
+    """Return the hook of an endpoint's job, which says only what is sent and not where."""
+    if job.handler not in asked.urls:
+        msg = f"the URL of endpoint {job.handler} is not known; name its program with --app"
+        raise ValueError(msg)
+    return {"hook": payload["body"], "endpoint": asked.urls[job.handler]}
 
 
 def _ms(at: float) -> Raw:
@@ -212,5 +228,11 @@ def _ms(at: float) -> Raw:
 
 
 FORMAT: Final = Format(
-    name="hooks", fits=fits, job=job, write=record.each(_write), group=group, names=names
+    name="hooks",
+    fits=fits,
+    job=job,
+    write=record.each(_write),
+    group=group,
+    names=names,
+    url="endpoint",
 )

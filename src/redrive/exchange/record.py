@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
 from redrive import _ids, _json, redact
@@ -49,9 +49,10 @@ class Asked:
 
     handler: str | None = None
     """Instead of the format's usual one."""
-    zone: times.Zone = times.no_zone
-    endpoints: Collection[str] | None = None
-    """The URLs that hooks may go to; None is every one."""
+    zone: times.Zone | None = None
+    """The zone of times that name none; without it they are refused in, and written as local out."""
+    urls: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Where each endpoint sends to, by its name: jobs that came from no record do not say it."""
     limit: int = _json.MAX_BYTES
     now: float = _BEGINNING
     skip: Callable[[Job, str], None] = _nobody
@@ -62,13 +63,17 @@ class Asked:
         for name in names:
             if value.get(name) is not None:
                 try:
-                    return times.moment(value[name], self.zone)
+                    return times.moment(value[name], self.zone or times.no_zone)
                 except times.NaiveTime:
                     raise
                 except (ValueError, TypeError) as error:
                     msg = f"{name} {error}"
                     raise ValueError(msg) from error
         return None
+
+    def naive(self, at: float) -> str:
+        """Write a time as a clock on the wall shows it: in the zone that was named, or here."""
+        return times.naive(at, self.zone or times.local)
 
     def needed(self, value: Fields, *names: str) -> float:
         """Give the first of these times, one of which must be there."""
@@ -94,6 +99,28 @@ class Format:
     """What lines about one job have in common, where there may be many."""
     names: Callable[[Job], Iterable[str]] | None = None
     """The same of a stored job, and the ids it was known by."""
+    ignores: Callable[[Fields], str] | None = None
+    """Why a record of this shape is no work at all; empty for one that is."""
+    ends: Callable[[Fields], Iterable[str]] | None = None
+    """The ids of other lines that a line says the end of."""
+    chain: Callable[[Fields], Link | None] | None = None
+    """How a line follows one with another id, where no line names that id."""
+    url: str = ""
+    """The member of the payload that says where a job is sent."""
+
+
+class Link(NamedTuple):
+    """The place of one line in a chain of retries that have an id each."""
+
+    alike: str
+    """What all lines of the chain have in common."""
+    after: int
+    """The number of the retry before it; 0 for none."""
+    number: int
+    """Its own number; 0 for a line that ends the chain."""
+    at: str
+    ready: str
+    """When the next line may follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +245,9 @@ def made(
         origin={"format": format, "id": ident, **(origin or {})},
         history=history,
     )
-    job = _with_extra(job, lines[-1].value.get(EXTRA), is_same)
+    extra = lines[-1].value.get(EXTRA)
+    if isinstance(extra, dict):
+        job = _with_extra(job, cast("Fields", extra), asked, is_same)
     return evolve(job, resolution=_resolution(job))
 
 
@@ -262,8 +291,8 @@ def is_id(text: object) -> bool:
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
-def beside(job: Job, **more: object) -> Fields:
-    """Give what goes out in the field `redrive`."""
+def beside(job: Job, usual: str, **more: object) -> Fields:
+    """Return what goes out in the field `redrive`; `usual` is the handler that the format implies."""
     said: Fields = {
         "id": job.id,
         "state": "pending" if job.state is State.RUNNING else job.state.value,
@@ -275,18 +304,23 @@ def beside(job: Job, **more: object) -> Fields:
         "first_failed": job.first_failed,
         "redrives": job.redrives or None,
         "tried": job.history[-1].started if job.history else None,
+        "limited": False if job.max_attempts is None else None,
+        "handler": job.handler if job.handler != usual else None,
+        "lane": job.lane if job.lane != job.handler else None,
         **more,
     }
     return {name: found for name, found in said.items() if found is not None}
 
 
-def _with_extra(job: Job, said: object, is_same: Callable[[State], bool]) -> Job:
+def _with_extra(job: Job, given: Fields, asked: Asked, is_same: Callable[[State], bool]) -> Job:
     """Believe the field `redrive` as far as it agrees with the record."""
-    if not isinstance(said, dict):
-        return job
-    given = cast("Fields", said)
     if is_id(given.get("id")):
         job = evolve(job, id=given["id"])
+    if asked.handler is None:
+        handler = given.get("handler", job.handler)
+        job = evolve(job, handler=handler, lane=given.get("lane", handler))
+    if given.get("limited") is False:
+        job = evolve(job, max_attempts=None)
     state = given.get("state")
     if state not in _STATES or state == State.RUNNING or not is_same(State(state)):
         return job

@@ -12,17 +12,31 @@ from operator import itemgetter
 from typing import Self
 
 from redrive.exchange.pieces import Piece
+from redrive.exchange.record import Link
 
 _TABLES = """
 CREATE TABLE lines (format TEXT, name TEXT, number INT, start INT, raw BLOB);
-CREATE TABLE known (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE known (name TEXT, job TEXT, PRIMARY KEY (name, job)) WITHOUT ROWID;
+CREATE TABLE links (format TEXT, name TEXT, root TEXT, PRIMARY KEY (format, name)) WITHOUT ROWID;
+CREATE INDEX linked ON links (format, root);
+CREATE TABLE open (format TEXT, alike TEXT, number INT, ready TEXT, name TEXT);
+CREATE INDEX opened ON open (format, alike, number, ready);
 PRAGMA journal_mode = OFF;
+"""
+_JOINED = """
+UPDATE lines SET name =
+    (SELECT root FROM links WHERE links.format = lines.format AND links.name = lines.name)
+WHERE (format, name) IN (SELECT format, name FROM links)
 """
 _TOGETHER = """
 SELECT lines.format, lines.name, number, start, raw FROM lines
 JOIN (SELECT format, name, min(rowid) AS first FROM lines GROUP BY 1, 2) AS g
     ON g.format = lines.format AND g.name = lines.name
 ORDER BY first, lines.rowid
+"""
+_BEFORE = """
+SELECT rowid, name FROM open WHERE format = ? AND alike = ? AND number = ? AND ready <= ?
+ORDER BY ready DESC LIMIT 1
 """
 
 
@@ -41,21 +55,46 @@ class Spool:
         row = (format, name, piece.number, piece.offset, piece.raw)
         self._db.execute("INSERT INTO lines VALUES (?, ?, ?, ?, ?)", row)
 
+    def link(self, format: str, name: str, into: str) -> None:  # noqa: A002
+        """Put the pieces of one name with those of another."""
+        root = self._root(format, into)
+        if root != name:
+            change = "UPDATE links SET root = ? WHERE format = ? AND root = ?"
+            self._db.execute(change, (root, format, name))
+            self._db.execute("INSERT OR REPLACE INTO links VALUES (?, ?, ?)", (format, name, root))
+
+    def _root(self, format: str, name: str) -> str:  # noqa: A002
+        ask = "SELECT root FROM links WHERE format = ? AND name = ?"
+        found = self._db.execute(ask, (format, name)).fetchone()
+        return found[0] if found else name
+
+    def follow(self, format: str, name: str, place: Link) -> None:  # noqa: A002
+        """Put a name with that of the retry before it."""
+        asked = (format, place.alike, place.after, place.at)
+        before = self._db.execute(_BEFORE, asked).fetchone() if place.after else None
+        if before is not None:
+            self._db.execute("DELETE FROM open WHERE rowid = ?", before[:1])
+            self.link(format, name, before[1])
+        if place.number:
+            row = (format, place.alike, place.number, place.ready, name)
+            self._db.execute("INSERT INTO open VALUES (?, ?, ?, ?, ?)", row)
+
     def groups(self) -> Iterator[tuple[str, str, list[Piece]]]:
         """Give the pieces of one name together, in the order in which names came first."""
         self._db.execute("CREATE INDEX together ON lines (format, name)")
+        self._db.execute(_JOINED)
         for (format_, name), rows in groupby(self._db.execute(_TOGETHER), itemgetter(0, 1)):
             yield format_, name, [Piece(*row[2:]) for row in rows]
 
-    def know(self, names: Iterable[str]) -> None:
-        """Remember names of what is stored."""
-        rows = ((name,) for name in names)
-        self._db.executemany("INSERT OR IGNORE INTO known VALUES (?)", rows)
+    def know(self, names: Iterable[str], waiting: str) -> None:
+        """Remember names of a stored job, and the job's id if it waits."""
+        rows = ((name, waiting) for name in names)
+        self._db.executemany("INSERT OR IGNORE INTO known VALUES (?, ?)", rows)
 
-    def knows(self, names: Iterable[str]) -> bool:
-        """Whether one of these names is remembered."""
-        ask = "SELECT 1 FROM known WHERE name = ?"
-        return any(self._db.execute(ask, (name,)).fetchone() for name in names)
+    def known(self, names: Iterable[str]) -> set[str]:
+        """Return the ids of the stored jobs with one of these names; an empty one if it is over."""
+        ask = "SELECT job FROM known WHERE name = ?"
+        return {row[0] for name in names for row in self._db.execute(ask, (name,))}
 
     def __enter__(self) -> Self:
         return self

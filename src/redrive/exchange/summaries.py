@@ -28,6 +28,7 @@ _KNOWN: Final = {
     "completed_at": None,
     EXTRA: None,
 }
+_HANDLER: Final = "article.summarize"
 _MAX: Final = 3
 _TABLE = re.compile(r"(?:([A-Za-z_]\w*)\.)?([A-Za-z_]\w*)", re.ASCII)
 _OUT: Final = {
@@ -66,7 +67,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
         lines,
         format="summaries",
         ident=str(value["job_id"]),
-        handler="article.summarize",
+        handler=_HANDLER,
         payload=payload,
         state=state,
         reason=reason,
@@ -110,7 +111,7 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
         "error_message": job.failure.message if job.failure else None,
         "created_at": times.iso(job.created),
         "completed_at": None if job.finished is None else times.iso(job.finished),
-        EXTRA: record.beside(job, due=job.due),
+        EXTRA: record.beside(job, _HANDLER, due=job.due),
     }
     ran = [one for one in job.history if one.worker != record.WORKER]
     if ran:

@@ -22,6 +22,7 @@ _KNOWN: Final = {
     "resolvedAt": None,
     EXTRA: None,
 }
+_HANDLER: Final = "bigquery.sync"
 _MAX: Final = 10
 _IN: Final = {
     "failed": (State.DEAD, Reason.EXHAUSTED),
@@ -71,7 +72,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
         lines,
         format="sync",
         ident=_ident(line),
-        handler="bigquery.sync",
+        handler=_HANDLER,
         payload=payload,
         state=state,
         reason=reason,
@@ -102,7 +103,8 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     del asked
     was_dead = job.state is State.DEAD or job.redrives or job.state is State.RESOLVED
     if not was_dead:
-        return
+        msg = "it has never been a dead letter"
+        raise ValueError(msg)
     origin = record.origin_of(job, "sync")
     last = next((one for one in reversed(job.history) if one.failure is not None), None)
     failure = (last and last.failure) or job.failure
@@ -123,7 +125,7 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     }
     if document["status"] == "resolved":
         document["resolvedAt"] = times.iso(job.finished or job.updated)
-    document[EXTRA] = record.beside(job, due=job.due, created=job.created)
+    document[EXTRA] = record.beside(job, _HANDLER, due=job.due, created=job.created)
     yield fields.joined(document, origin.get("fields") or {})
 
 

@@ -32,7 +32,7 @@ def no_zone() -> tzinfo:
 def zone_of(name: str) -> tzinfo:
     """Find a zone by the name a person gives: Asia/Tokyo, UTC, +09:00, or local."""
     if name == "local":
-        return _Local()
+        return local()
     if name.upper() in {"UTC", "Z"}:
         return UTC
     if found := _OFFSET.fullmatch(name):
@@ -64,6 +64,11 @@ class _Local(tzinfo):
     def fromutc(self, moment: datetime) -> datetime:
         """Ask the system."""
         return moment.replace(tzinfo=UTC).astimezone().replace(tzinfo=self)
+
+
+def local() -> tzinfo:
+    """Return the zone of this machine."""
+    return _Local()
 
 
 def moment(value: object, zone: Zone) -> float:

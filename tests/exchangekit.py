@@ -10,6 +10,7 @@ from redrive import Job, Redrive
 from redrive._intake import Told
 from redrive.exchange.record import Asked
 from redrive.exchange.times import zone_of
+from redrive.testing import ManualClock
 
 Record = dict[str, Any]
 AT = 1_700_000_000
@@ -150,7 +151,7 @@ def take(
     data: bytes, app: Redrive | None = None, *, asked: Asked | None = None, **said: Any
 ) -> tuple[Redrive, list[Told]]:
     """Import a file, by default into an empty store in memory."""
-    app = app or Redrive("memory:")
+    app = app or Redrive("memory:", clock=ManualClock(AT + 30 * 86400))
     asked = asked or Asked(zone=lambda: TOKYO)
     return app, list(app.import_lines(io.BytesIO(data), asked=asked, **said))
 

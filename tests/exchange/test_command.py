@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
 
 
 def said(shop: Shop, *words: str, stdin: str | None = None) -> tuple[int, dict[str, Any]]:
-    done = shop.run("import", *words, "--json", stdin=stdin)
+    done = shop.run("import", *words, "--force", "--json", stdin=stdin)
     document = json.loads(done.stdout)
     return done.exit_code, document.get("data") or document
 
@@ -74,7 +76,7 @@ def test_strict_takes_nothing_in_when_a_key_is_another_jobs(place: Shop) -> None
     with place.app() as app:
         app.handler("other")(lambda hook: None).options(key=hook(2)["jobId"]).submit(hook=1)
     Path("f").write_bytes(lines(hook(1), hook(2)))
-    refused = place.run("import", "f", "--strict")
+    refused = place.run("import", "f", "--strict", "--force")
     assert refused.exit_code == 4
     assert hook(2)["jobId"] in refused.stderr
     assert len(place.run("list", "--ids").stdout.split()) == 1
@@ -100,25 +102,118 @@ def test_a_time_without_a_zone_stops_the_import(place: Shop) -> None:
     assert "--assume-tz" in stopped.stderr
     assert place.run("list", "--ids").stdout == ""
     assert place.run("import", "f", "--assume-tz", "Atlantis/Center").exit_code == 2
-    assert place.run("import", "f", "--assume-tz", "+09:00").exit_code == 0
-    assert place.run("export", "--format", "articles").exit_code == 2
+    assert place.run("import", "f", "--assume-tz", "+09:00", "--force").exit_code == 0
+
+
+def test_an_export_needs_no_zone(place: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X5: times without a zone go out as the clock on the wall here shows them."""
+    Path("f").write_bytes(file_of("articles", article()))
+    assert said(place, "f", *TOKYO)[0] == 0
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        done = place.run("export", "--format", "articles")
+        with place.app() as app:
+            lines = list(app.export_lines(app.each(), format="articles"))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert done.exit_code == 0, done.stderr
+    [item] = json.loads(done.stdout)["queue"]["items"]
+    assert item["created_at"] == article()["created_at"]
+    assert json.loads("".join(lines))["queue"]["items"] == [item]
 
 
 def test_on_a_terminal_the_zone_is_asked_for(place: Shop) -> None:
     Path("f").write_bytes(file_of("articles", article(1), article(2)))
-    shown = on_terminal("import", "f", typed=b"Asia/Tokyo\n")
+    shown = on_terminal("import", "f", "--force", typed=b"Asia/Tokyo\n")
     assert shown.code == 0
     assert shown.text.count("Which one is meant") == 1
     with place.app() as app:
         assert {job.created for job in app.each()} == {1_700_000_000 - 1 - 9 * 3600}
 
 
-def test_hooks_go_to_configured_endpoints_only(place: Shop) -> None:
-    """R-HOOKS 9."""
+URL = "https://api.example/hooks"
+PROGRAM = """
+from redrive import Redrive
+app = Redrive("redrive.db")
+app.handler("hook.post")(lambda hook, endpoint: None)
+"""
+
+
+def test_what_no_known_handler_runs_is_refused_before_anything_is_written(place: Shop) -> None:
+    """R-HOOKS 9: with the options that help; with --force it waits."""
+    good = lines(hook(1), hook(2, state="exhausted"))
+    Path("f").write_bytes(good + b"what?\n")
+    Path("g").write_bytes(good)
+    for words in (("f",), ("g", "--strict"), ("f", "--handler", "nobody")):
+        refused = place.run("import", *words)
+        assert refused.exit_code == 4
+        assert "1 pending records" in refused.stderr
+        assert all(way in refused.stderr for way in ("--app", f"--endpoint {URL}", "--force"))
+        assert not list(Path().glob("*.bad"))
+        assert place.run("list", "--ids").stdout == ""
+    new = place.run("import", "f", "--store", "new.db")
+    assert (new.exit_code, Path("new.db").exists()) == (4, False)
+    code, told = said(place, "f")
+    assert (code, told["states"]) == (6, {"pending": 1, "dead": 1})
+    assert told["unserved"] == [{"handler": "hook.post", "url": URL, "jobs": 1}]
+    assert "hook.post" in place.run("status").stdout
+
+
+def test_a_pipe_is_looked_at_first_too(place: Shop) -> None:
+    text = lines(hook(1)).decode()
+    assert place.run("import", "-", stdin=text).exit_code == 4
+    done = place.run("import", "-", "--endpoint", URL, stdin=text)
+    assert (done.exit_code, place.run("list", "--state", "pending", "--ids").stdout != "") == (
+        0,
+        True,
+    )
+
+
+@pytest.mark.parametrize("way", ["--endpoint", "--app", "app", "worker", "--handler"])
+def test_hooks_that_a_known_handler_runs_are_taken_in(
+    place: Shop, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-HOOKS 9: handlers of --app, of redrive.toml and of live workers; URLs of --endpoint."""
+    monkeypatch.syspath_prepend(str(place.folder))
+    monkeypatch.delitem(sys.modules, "hookprogram", raising=False)
+    Path("hookprogram.py").write_text(PROGRAM)
     Path("f").write_bytes(lines(hook(1)))
-    assert said(place, "f", "--dry-run")[1]["states"] == {"dead": 1}
-    Path("redrive.toml").write_text('[endpoints.api]\nurl = "https://api.example/hooks"\n')
-    assert said(place, "f", "--dry-run")[1]["states"] == {"pending": 1}
+    words: tuple[str, ...] = ()
+    if way == "--endpoint":
+        words = ("--endpoint", URL)
+    elif way == "--app":
+        words = ("--app", "hookprogram:app")
+    elif way == "app":
+        Path("redrive.toml").write_text('app = "hookprogram:app"\n')
+    elif way == "--handler":
+        Path("redrive.toml").write_text(f'[endpoints.api]\nurl = "{URL}"\n')
+        assert "--handler api" in place.run("import", "f").stderr
+        words = ("--handler", "api")
+    else:
+        with place.app() as app:
+            app.handler("hook.post")(lambda hook, endpoint: None)
+            app.run_due()
+    done = place.run("import", "f", *words)
+    assert done.exit_code == 0, done.stderr
+    with place.app() as app:
+        [job] = app.each()
+    assert (job.state, job.handler) == ("pending", "api" if way == "--handler" else "hook.post")
+
+
+def test_a_hook_for_another_url_than_the_endpoints_is_not_taken_in_for_it(place: Shop) -> None:
+    Path("redrive.toml").write_text('[endpoints.api]\nurl = "https://other.example/hooks"\n')
+    Path("f").write_bytes(lines(hook(1)))
+    assert place.run("import", "f", "--handler", "api").exit_code == 4
+
+
+def test_lines_of_our_own_need_no_handler_that_is_known(place: Shop) -> None:
+    Path("f").write_bytes(lines(hook(1)))
+    said(place, "f")
+    assert place.run("export", "-o", "own").exit_code == 0
+    done = place.run("import", "own", "--store", "new.db")
+    assert done.exit_code == 0, done.stderr
 
 
 def test_who_runs_them_can_be_said(place: Shop) -> None:
@@ -132,7 +227,7 @@ def test_jobs_that_a_format_cannot_hold_are_counted(place: Shop) -> None:
     Path("f").write_bytes(lines(hook(1), row(1)))
     said(place, "f")
     done = place.run("export", "--format", "hooks", "-o", "out")
-    assert done.exit_code == 0
+    assert done.exit_code == 6
     assert "left out, for hooks cannot hold them: 1 (its payload has no hook)" in done.stderr
     assert len(Path("out").read_text().splitlines()) == 1
 

@@ -8,7 +8,6 @@ import pytest
 
 from exchangekit import AT, Record, hook, jobs, lines, only, out, take
 from redrive import Redrive
-from redrive.exchange.record import Asked
 from redrive.job import Reason, State
 
 SAME = hook()["data"]
@@ -69,22 +68,13 @@ def test_ids_that_were_folded_go_out_and_in_again() -> None:
     assert jobs(again) == jobs(app)
 
 
-def test_a_url_that_no_endpoint_has_is_a_dead_letter() -> None:
-    """R-HOOKS 9."""
-    ours = Asked(endpoints={"https://api.example/hooks"})
-    app, _ = take(
-        lines(hook(1), hook(2, data={**SAME, "endpoint": "http://10.0.0.1/"})), asked=ours
-    )
-    found = {job.key: job for job in jobs(app).values()}
-    assert found[hook(1)["jobId"]].state is State.PENDING
-    dead = found[hook(2)["jobId"]]
-    assert (dead.state, dead.reason, dead.detail) == (
-        State.DEAD,
-        Reason.PERMANENT,
-        "no endpoint for URL",
-    )
-    again, _ = take(out(app, "hooks"))  # where every URL is allowed
-    assert jobs(again) == jobs(app)
+@pytest.mark.parametrize("state", ["pending", "retrying"])
+def test_what_was_waiting_waits_and_its_greatest_age_counts_from_the_import(state: str) -> None:
+    """R-HOOKS 9: whatever its URL and its attempts; what is shown is its own age."""
+    data = {**SAME, "endpoint": "http://10.0.0.1/"}
+    job = only(lines(hook(1, data=data, state=state, attemptsMade=5, maxAttempts=5)))
+    assert (job.state, job.created) == (State.PENDING, AT + 0.001)
+    assert job.since == AT + 30 * 86400
 
 
 def test_a_job_of_the_program_itself_goes_out_with_its_key_and_is_known_when_it_comes_back() -> (

@@ -29,7 +29,7 @@ from redrive.job import Category, Job, Reason, State
 STATES: list[tuple[str, dict[str, Any], str]] = [
     ("hooks", {"state": "pending"}, "pending"),
     ("hooks", {"state": "retrying", "attemptsMade": 4}, "pending"),
-    ("hooks", {"state": "retrying", "attemptsMade": 5}, "dead exhausted"),
+    ("hooks", {"state": "retrying", "attemptsMade": 5}, "pending"),
     ("hooks", {"state": "exhausted"}, "dead exhausted"),
     ("hooks", {"state": "resolved", "resolvedAt": AT * 1000 + 9000}, "completed done"),
     ("articles", {}, "pending"),

@@ -13,6 +13,11 @@ from exchangekit import MAKERS, article, file_of, hook, jobs, lines, take
 from redrive.exchange.detect import FORMATS, OWN
 from shopkit import Shop
 
+PROGRAM = """
+from redrive import Redrive
+app = Redrive("redrive.db")
+app.handler("article.summarize")(lambda **article: None)
+"""
 PAGE = (Path(__file__).parents[2] / "docs" / "exchange.md").read_text("utf-8")
 
 
@@ -27,6 +32,8 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     Path("hooks.jsonl").write_bytes(lines(hook(1)))
     Path("retry_queue.json").write_bytes(file_of("articles", article(1)))
+    Path("newsroom.py").write_text(PROGRAM)
+    monkeypatch.syspath_prepend(str(tmp_path))
     shop, name = Shop(tmp_path), pgkit.fresh_name()
     assert shop.run("init").exit_code == 0
     ran = 0

@@ -290,8 +290,7 @@ def _refuse_unserved(unserved: Unserved, handlers: _Handlers) -> None:
     fitting = sorted(name for name, url in handlers.urls.items() if url in urls)
     ways = [
         "name the program that runs them: --app MODULE:APP",
-        *(f"send them by endpoint {name}: --handler {name}" for name in fitting[:1]),
-        *(["name a handler that is known: --handler NAME"] if handlers.names - {*fitting} else []),
+        f"name a handler that is known: --handler {fitting[0] if fitting else 'NAME'}",
         *(f"allow where these hooks go: --endpoint {url}" for url in urls[:1]),
         "or take them in as they are, to wait for a handler: --force",
     ]

@@ -44,6 +44,8 @@ AUTO: Final = "auto"
 _CHUNK: Final = 1 << 18
 _BATCH, _BATCH_BYTES = 500, 4 * 1024 * 1024
 _LEASE: Final = 60.0
+_HOLDER: Final = f"{WORKER}-"
+"""What the holder of a job begins with that an import is just ending."""
 _LATER: Final = "a line that was imported later says so"
 _START: Final = b'{"redrive":1,'
 
@@ -342,14 +344,17 @@ def _ended(store: Store, ids: list[str], job: Job) -> int:
     Where several wait for it, the first becomes what it became and the others are left to it.
     """
     waiting = [one for one in map(store.get, ids) if one is not None]
+    mine = f"{_HOLDER}{secrets.token_hex(6)}"
     claims = store.claim(
         {one.handler for one in waiting},
         limit=len(ids),
-        holder=f"{WORKER}-{secrets.token_hex(6)}",
+        holder=mine,
         lease_for=_LEASE,
         only=ids,
         ignore_waits=True,
     )
+    for holder in {one.holder for one in waiting if one.holder}:  # an import that was killed here
+        claims += store.seize(by=mine, lease_for=_LEASE, holder=holder)
     results = [_end(claim, job) for claim in claims[:1]]
     for claim in claims[1:]:
         told = Completed(Reason.SKIPPED, f"job {claims[0].job.id} tells how it ended")
@@ -385,7 +390,8 @@ def _there(store: Store, ids: list[str]) -> set[str]:
 
 def _waits(job: Job) -> bool:
     """Return True for a job that waits as it was taken in: no person did anything about it."""
-    return job.state is State.PENDING and not (job.redrives or job.edits)
+    is_held = job.state is State.RUNNING and (job.holder or "").startswith(_HOLDER)
+    return (job.state is State.PENDING or is_held) and not (job.redrives or job.edits)
 
 
 def _added(

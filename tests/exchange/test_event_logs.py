@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -285,3 +288,44 @@ def test_an_age_counts_from_the_import_after_a_long_time() -> None:
     app, _ = take(lines(told(5, "pending")), Redrive("memory:", clock=clock))
     [job] = jobs(app).values()
     assert job.since == clock.now() > job.created
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from redrive import Redrive
+from redrive.exchange.record import Asked
+from redrive.exchange.times import local
+verb, left, store, *files = sys.argv[1:]
+app = Redrive(store)
+usual, left = getattr(app.store, verb), int(left)
+def call(*args, **more):
+    global left
+    left -= 1
+    if left < 0: os.kill(os.getpid(), signal.SIGKILL)
+    return usual(*args, **more)
+setattr(app.store, verb, call)
+for file in files:
+    for _ in app.import_lines(Path(file).open("rb"), asked=Asked(zone=local)): pass
+app.close()
+"""
+
+
+@pytest.mark.parametrize("url", ["a.db", "jsonl:a.jsonl"])
+@pytest.mark.parametrize(("verb", "number"), [("add", 0), ("add", 1), ("claim", 0), ("settle", 0)])
+def test_killed_in_the_middle_and_imported_again_it_is_as_if_nothing_happened(
+    tmp_path: Path, url: str, verb: str, number: int
+) -> None:
+    """X2, F112."""
+    stream, dead = stream_and_dead_letters()
+    (tmp_path / "s").write_bytes(lines(*stream))
+    (tmp_path / "d").write_bytes(lines(*dead, told(55, "success")))
+    words = [sys.executable, "-c", KILLED, verb, str(number), url, "s", "d"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    scheme, _, name = url.rpartition(":")
+    with Redrive(f"{scheme}:{tmp_path / name}" if scheme else tmp_path / name) as app:
+        for file in ("s", "d"):
+            take((tmp_path / file).read_bytes(), app)
+        assert states(app) == {"pending": 1, "completed": 3, "dead": 3}
+        assert ran(app) == [WAITING]

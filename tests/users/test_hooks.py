@@ -252,3 +252,31 @@ def test_r_hooks_6_no_hook_is_lost_or_saved_twice_on_a_bad_day(user: User) -> No
     assert sorted(body["number"] for body in user.api.saved.values()) == list(range(6))
     assert user.api.skipped == []
     assert user.jobs(state="dead") == []
+
+
+def test_r_hooks_9_an_old_pending_hook_is_sent_by_the_next_run_and_never_removed(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Years old, imported by hand or found at the path: neither dead nor purged, whatever happens."""
+    line = {
+        "jobId": "hook-1700000000000-a1b2c3",
+        "data": {"hook": HOOK, "endpoint": user.api.url},
+        "attemptsMade": 2,
+        "maxAttempts": 5,
+        "timestamp": 1_700_000_000_000,
+        "nextRetry": 1_700_000_060_000,
+        "error": {"message": "503", "code": None},
+        "state": "pending",
+    }
+    list(user.app.import_lines([json.dumps(line).encode()]))
+    monkeypatch.setattr(user.api, "ask", lambda *_: (404, {}))
+    user.api.script = [500, 500]
+    user.run()
+    (job,) = user.jobs()
+    assert (job.state, job.attempts, job.created) == (State.PENDING, 3, 1_700_000_000)
+    user.clock.advance(3600)
+    user.run()
+    user.clock.advance(3600)
+    user.run()
+    assert [job.state for job in user.jobs()] == ["completed"]
+    assert list(user.api.saved) == [line["jobId"]]

@@ -9,14 +9,13 @@ still waits ends where a later line says how it ended. What waits starts to age 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import IO, Any, Final, Literal
 
-from redrive import _json
+from redrive import _endings, _json
 from redrive._evolve import evolve
 from redrive._portable import checked, job_of
 from redrive.errors import KeyConflict, RedriveError
@@ -24,29 +23,15 @@ from redrive.exchange import pieces as cutting
 from redrive.exchange.detect import FORMATS, OWN, format_of, named
 from redrive.exchange.pieces import Piece, pieces
 from redrive.exchange.quarantine import QUARANTINED
-from redrive.exchange.record import WORKER, Asked, Format, Line
+from redrive.exchange.record import Asked, Format, Line
 from redrive.exchange.spool import Spool
 from redrive.exchange.times import NaiveTime
-from redrive.job import (
-    TERMINAL,
-    Attempt,
-    Claim,
-    Completed,
-    Dead,
-    Job,
-    Reason,
-    Settlement,
-    State,
-)
+from redrive.job import TERMINAL, Job, State
 from redrive.stores.base import Query, Store, every
 
 AUTO: Final = "auto"
 _CHUNK: Final = 1 << 18
 _BATCH, _BATCH_BYTES = 500, 4 * 1024 * 1024
-_LEASE: Final = 60.0
-_HOLDER: Final = f"{WORKER}-"
-"""What the holder of a job begins with that an import is just ending."""
-_LATER: Final = "a line that was imported later says so"
 _START: Final = b'{"redrive":1,'
 
 Fate = Literal["added", "known", "folded", "left", "ignored", "bad"]
@@ -185,14 +170,14 @@ class _Reader:
             msg = f"is longer than {cutting.LONGEST:,} bytes"
             raise ValueError(msg)
         if self._format == OWN or (self._format == AUTO and piece.raw.startswith(_START)):
-            return _Read([piece], self._aged(job_of(piece.raw)))
+            return _Read([piece], job_of(piece.raw))
         line = _line(piece)
         if line.value.keys() == QUARANTINED:
             text = str(line.value["text"]).encode("utf-8", "surrogateescape")
             read = self._read(piece._replace(raw=text))
             return read and replace(read, pieces=[piece])
         if self._format == AUTO and type(line.value.get(OWN)) is int:
-            return _Read([piece], self._aged(job_of(piece.raw)))
+            return _Read([piece], job_of(piece.raw))
         format_ = format_of(line.value) if self._format == AUTO else FORMATS[self._format]
         if format_ is None or not format_.fits(line.value):
             shapes = self._format if format_ else f"any of {OWN}, {', '.join(FORMATS)}"
@@ -215,13 +200,10 @@ class _Reader:
             self._spool.follow(format_.name, common, place)
 
     def _made(self, format_: Format, lines: list[Line]) -> Job:
-        return self._aged(checked(format_.job(lines, self._asked)))
-
-    def _aged(self, job: Job) -> Job:
-        """Let `max_age` of what waits begin now: its own program did not count it."""
-        if job.state is not State.PENDING:
-            return job
-        return evolve(job, since=max(job.since, self._now))
+        """Make a job; `max_age` of one that waits begins now: its own program did not count it."""
+        job = checked(format_.job(lines, self._asked))
+        waits = job.state is State.PENDING
+        return evolve(job, since=max(job.since, self._now)) if waits else job
 
     def _together(self) -> Iterator[_Read]:
         """Make jobs of the pieces that belong together; a bad one among them costs itself alone."""
@@ -262,7 +244,7 @@ class _Reader:
         for job in every(self._store, Query(handler=handler)):
             try:
                 names = format_.names(job) if format_.names else ()
-                self._spool.know(names, job.id if _waits(job) else "")
+                self._spool.know(names, job.id if _endings.waits(job) else "")
             except (RedriveError, AttributeError):  # its payload is damaged, or of another shape
                 continue
 
@@ -323,7 +305,7 @@ def _kept(store: Store, batch: list[_Read], *, dry_run: bool, at_once: bool = Fa
         else:
             fate: Fate = "known" if one.is_known or one.found.id in known else "added"
             ids = _over(one, same)
-            ended = _ended(store, ids, one.found) if ids and not dry_run else len(ids)
+            ended = _endings.end(store, ids, one.found) if ids and not dry_run else len(ids)
             told += one.told(fate, ended=ended)
             known.add(one.found.id)
     return told
@@ -335,48 +317,7 @@ def _over(read: _Read, same: dict[str, Job]) -> list[str]:
     if not isinstance(job, Job) or job.state not in TERMINAL:
         return []
     stored = same.get(job.id)
-    return sorted(read.over | ({stored.id} if stored and _waits(stored) else set()))
-
-
-def _ended(store: Store, ids: list[str], job: Job) -> int:
-    """End stored jobs as `job` ended, which is the same event told later; count those that did.
-
-    Where several wait for it, the first becomes what it became and the others are left to it.
-    """
-    waiting = [one for one in map(store.get, ids) if one is not None]
-    mine = f"{_HOLDER}{secrets.token_hex(6)}"
-    claims = store.claim(
-        {one.handler for one in waiting},
-        limit=len(ids),
-        holder=mine,
-        lease_for=_LEASE,
-        only=ids,
-        ignore_waits=True,
-    )
-    for holder in {one.holder for one in waiting if one.holder}:  # an import that was killed here
-        claims += store.seize(by=mine, lease_for=_LEASE, holder=holder)
-    results = [_end(claim, job) for claim in claims[:1]]
-    for claim in claims[1:]:
-        told = Completed(Reason.SKIPPED, f"job {claims[0].job.id} tells how it ended")
-        results.append(Settlement(claim, told))
-    return sum(one is not None for one in store.settle(results)) if results else 0
-
-
-def _end(claim: Claim, job: Job) -> Settlement:
-    last = job.history[-1] if job.history else None
-    attempt = Attempt(
-        ordinal=claim.job.lease,
-        number=claim.job.attempts,
-        life=claim.job.redrives,
-        started=last.started if last else job.updated,
-        duration=last.duration if last else 0.0,
-        worker=WORKER,
-        outcome="done",
-    )
-    if job.state is not State.DEAD:
-        return Settlement(claim, Completed(Reason.DONE, _LATER), attempt)
-    attempt = replace(attempt, outcome="failed", failure=last.failure if last else job.failure)
-    return Settlement(claim, Dead(job.reason or Reason.EXHAUSTED, job.detail or _LATER), attempt)
+    return sorted(read.over | ({stored.id} if stored and _endings.waits(stored) else set[str]()))
 
 
 def _there(store: Store, ids: list[str]) -> set[str]:
@@ -386,12 +327,6 @@ def _there(store: Store, ids: list[str]) -> set[str]:
         some = tuple(ids[start : start + _BATCH])
         known.update(job.id for job in store.find(Query(ids=some, limit=len(some))).jobs)
     return known
-
-
-def _waits(job: Job) -> bool:
-    """Return True for a job that waits as it was taken in: no person did anything about it."""
-    is_held = job.state is State.RUNNING and (job.holder or "").startswith(_HOLDER)
-    return (job.state is State.PENDING or is_held) and not (job.redrives or job.edits)
 
 
 def _added(

@@ -186,8 +186,6 @@ class Redrive(Desk):
         secrets. `headers`: more of them. `key_field`: the field of the body for the key. `timeout`:
         for all of it, 30 s. `idempotent`: what got no answer may be sent again. `allow`: what is
         allowed beyond https to public addresses. `ca_file`: authorities instead of the system's.
-
-        It also runs hooks that were imported for its URL: `formerly="hook.post"`.
         """
         from redrive import endpoint as made  # noqa: PLC0415 - what it needs is slow to load
 
@@ -202,8 +200,7 @@ class Redrive(Desk):
             already_done=already_done,
             formerly=formerly,
         )(made.poster(courier))
-        registered.entry.arguments.adapt = made.Hooks(name, courier.url)
-        return made.Endpoint(registered, courier)
+        return made.made(registered, courier)
 
     def capture(
         self,

@@ -87,6 +87,12 @@ class Hooks:
         return {"body": values["hook"]}
 
 
+def made(handler: Handler[[Json], Reply], courier: Courier) -> Endpoint:
+    """Make an endpoint of a registered handler; it runs hooks too, as with `formerly="hook.post"`."""
+    handler.entry.arguments.adapt = Hooks(handler.name, courier.url)
+    return Endpoint(handler, courier)
+
+
 def urls(registry: Registry) -> dict[str, str]:
     """Return where the endpoints of a program send to, by every name that their jobs may carry."""
     return {

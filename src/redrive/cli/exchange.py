@@ -23,7 +23,7 @@ from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, USAGE, Stop
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained, selection_of, with_filters
-from redrive.cli._load import program_of
+from redrive.cli._served import NAMED, Handlers, Unserved, handlers_of, named, refuse
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.errors import StoreForeign, StoreMissing
 from redrive.exchange.detect import FORMATS, OWN
@@ -31,11 +31,6 @@ from redrive.exchange.quarantine import Quarantine, private
 from redrive.exchange.record import Asked
 from redrive.exchange.times import Zone, no_zone, zone_of
 from redrive.job import Job, State
-from redrive.worker.registry import Registry
-from redrive.worker.signs import served
-
-NAMED = 5
-"""How many bad lines are shown; the quarantine file has all."""
 
 
 @command(
@@ -80,7 +75,7 @@ def export(
     selection = selection_of(said)
     left: Counter[str] = Counter()
     zone = None if assume_tz is None else _zone(assume_tz)
-    urls = _handlers(face, app_name).urls if format_ == "hooks" else {}
+    urls = handlers_of(face, app_name).urls if format_ == "hooks" else {}
     asked = Asked(zone=zone, urls=urls, skip=lambda _, why: left.update([why]))
     if output in {None, "-"}:
         if sys.stdout.isatty():
@@ -208,11 +203,11 @@ def import_(
     aside = Path(quarantine or ("import.bad" if file == "-" else f"{source}.bad"))
     asked = Asked(handler=said.pop("handler"), zone=_zone(assume_tz))
     taking: dict[str, Any] = {"asked": asked, "source": source, **said}
-    handlers = _handlers(face, app_name, endpoints)
+    handlers = handlers_of(face, app_name, endpoints)
     with _opened(file or os.devnull) as opened:
 
         def tally(app: Redrive, rest: Quarantine | None) -> _Tally:
-            more = {**taking, "dry_run": rest is None}
+            more: dict[str, Any] = {**taking, "dry_run": rest is None}
             if table is not None:
                 url = database or face.config.store
                 told = app.import_table(url, table, format="summaries", **more)
@@ -223,52 +218,15 @@ def import_(
 
         if not dry_run and not force:
             with _looking(face) as app:
-                _refuse_unserved(tally(app, None).unserved, handlers)
+                refuse(tally(app, None).unserved, handlers)
             opened.seek(0)
         with face.opened(create=not dry_run, read_only=dry_run) as app:
             done = tally(app, None if dry_run else Quarantine(aside))
     face.show(_imported(done, aside, dry_run=dry_run), then="redrive status")
     if done.unserved:
-        face.say(f"note: no known handler can run {_named(done.unserved)}")
+        face.say(f"note: no known handler can run {named(done.unserved)}")
     if done.is_partial:
         raise click.exceptions.Exit(PARTLY)
-
-
-Unserved = Counter[tuple[str, str]]
-"""How many pending jobs nobody can run, by handler and URL."""
-
-
-@dataclass(slots=True)
-class _Handlers:
-    """What is known to run jobs: names of handlers, where endpoints send to, and URLs for hooks."""
-
-    names: set[str]
-    urls: dict[str, str]
-    endpoints: tuple[str, ...] = ()
-
-    def learn(self, app: Redrive) -> None:
-        """Add the handlers that live workers serve."""
-        self.names |= served(app.store, "handlers")
-
-    def can_run(self, handler: str, url: str) -> bool:
-        """Return True if a known handler runs such a job, or a person vouched for where it goes."""
-        if url and handler in self.urls:
-            return url == self.urls[handler]
-        if url in self.endpoints:
-            return True
-        listed = {*self.endpoints, *self.urls.values()}
-        return handler in self.names and (not url or not listed or url in listed)
-
-
-def _handlers(face: Face, app_name: str | None, endpoints: tuple[str, ...] = ()) -> _Handlers:
-    """Find the handlers of the program that is named, and of `redrive.toml`."""
-    from redrive.endpoint import urls  # noqa: PLC0415 - slow to load
-
-    configured = face.config.endpoints
-    known = {name: str(one["url"]) for name, one in configured.items() if one.get("url")}
-    program = program_of(face, app_name)
-    registry = program.keeper.registry if program else Registry()
-    return _Handlers({*known, *registry.names()}, {**known, **urls(registry)}, endpoints)
 
 
 @contextmanager
@@ -280,31 +238,6 @@ def _looking(face: Face) -> Generator[Redrive]:
         except (StoreMissing, StoreForeign):
             app = stack.enter_context(Redrive("memory:", clock=face.clock))
         yield app
-
-
-def _refuse_unserved(unserved: Unserved, handlers: _Handlers) -> None:
-    """Stop before anything is written if there are pending jobs that nobody known can run."""
-    if not unserved:
-        return
-    urls = [url for _, url in unserved if url]
-    fitting = sorted(name for name, url in handlers.urls.items() if url in urls)
-    ways = [
-        "name the program that runs them: --app MODULE:APP",
-        f"name a handler that is known: --handler {fitting[0] if fitting else 'NAME'}",
-        *(f"allow where these hooks go: --endpoint {url}" for url in urls[:1]),
-        "or take them in as they are, to wait for a handler: --force",
-    ]
-    msg = f"no known handler can run {_named(unserved)}; nothing was imported"
-    raise Stop("unserved", msg, hint="; ".join(ways), exits=CONFLICT)
-
-
-def _named(unserved: Unserved) -> str:
-    few = ", ".join(
-        f"{number:,} for {handler}{f' to {url}' if url else ''}"
-        for (handler, url), number in unserved.most_common(NAMED)
-    )
-    more = ", …" if len(unserved) > NAMED else ""
-    return f"{unserved.total():,} pending records ({few}{more})"
 
 
 @dataclass(slots=True)
@@ -328,7 +261,7 @@ def _tally(
     told: Generator[Told],
     size: int | None,
     rest: Quarantine | None,
-    handlers: _Handlers,
+    handlers: Handlers,
 ) -> _Tally:
     """Take everything in, and put aside what is bad; without a quarantine only look."""
     tally = _Tally()

@@ -91,10 +91,11 @@ def names(job: Job) -> Iterable[str]:
 
 def ends(value: Fields) -> Iterable[str]:
     """Return the ids of the retries that a line says the end of."""
-    actions: Any = value.get("recovery_actions")
-    for action in actions if isinstance(actions, list) else []:
-        if isinstance(action, dict) and isinstance(action.get("event_id"), str):
-            yield action["event_id"]
+    actions = value.get("recovery_actions")
+    for action in cast("list[object]", actions) if isinstance(actions, list) else []:
+        name = cast("Fields", action).get("event_id") if isinstance(action, dict) else None
+        if isinstance(name, str):
+            yield name
 
 
 def chain(value: Fields) -> Link | None:

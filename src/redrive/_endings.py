@@ -1,0 +1,65 @@
+"""Ending a job that waits in the store, where a line that is imported later says how it ended."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import Final
+
+from redrive.exchange.record import WORKER
+from redrive.job import Attempt, Claim, Completed, Dead, Job, Reason, Settlement, State
+from redrive.stores.base import Store
+
+_LEASE: Final = 60.0
+_HOLDER: Final = f"{WORKER}-"
+"""What the holder of a job begins with that an import is just ending."""
+_LATER: Final = "a line that was imported later says so"
+
+
+def waits(job: Job) -> bool:
+    """Return True for a job that waits as it was taken in: no person did anything about it."""
+    is_held = job.state is State.RUNNING and (job.holder or "").startswith(_HOLDER)
+    return (job.state is State.PENDING or is_held) and not (job.redrives or job.edits)
+
+
+def end(store: Store, ids: list[str], job: Job) -> int:
+    """End stored jobs as `job` ended, which is the same event told later; count those that did.
+
+    Where several wait for it, the first becomes what it became and the others are left to it.
+    """
+    waiting = [one for one in map(store.get, ids) if one is not None]
+    mine = f"{_HOLDER}{secrets.token_hex(6)}"
+    claims = store.claim(
+        {one.handler for one in waiting},
+        limit=len(ids),
+        holder=mine,
+        lease_for=_LEASE,
+        only=ids,
+        ignore_waits=True,
+    )
+    for holder in {
+        one.holder for one in waiting if one.holder and waits(one)
+    }:  # an import that was killed here
+        claims += store.seize(by=mine, lease_for=_LEASE, holder=holder)
+    results = [_settlement(claim, job) for claim in claims[:1]]
+    for claim in claims[1:]:
+        told = Completed(Reason.SKIPPED, f"job {claims[0].job.id} tells how it ended")
+        results.append(Settlement(claim, told))
+    return sum(one is not None for one in store.settle(results)) if results else 0
+
+
+def _settlement(claim: Claim, job: Job) -> Settlement:
+    last = job.history[-1] if job.history else None
+    attempt = Attempt(
+        ordinal=claim.job.lease,
+        number=claim.job.attempts,
+        life=claim.job.redrives,
+        started=last.started if last else job.updated,
+        duration=last.duration if last else 0.0,
+        worker=WORKER,
+        outcome="done",
+    )
+    if job.state is not State.DEAD:
+        return Settlement(claim, Completed(Reason.DONE, _LATER), attempt)
+    attempt = replace(attempt, outcome="failed", failure=last.failure if last else job.failure)
+    return Settlement(claim, Dead(job.reason or Reason.EXHAUSTED, job.detail or _LATER), attempt)

@@ -1,0 +1,78 @@
+"""Which jobs of an import somebody can run: what is known of handlers, and what to say where nobody is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from redrive.app import Redrive
+from redrive.cli._errors import CONFLICT, Stop
+from redrive.cli._face import Face
+from redrive.cli._load import program_of
+from redrive.worker.registry import Registry
+from redrive.worker.signs import served
+
+NAMED = 5
+"""How many of many are shown: handlers, reasons, bad lines (the quarantine file has all)."""
+
+Unserved = Counter[tuple[str, str]]
+"""How many pending jobs nobody can run, by handler and URL."""
+
+
+@dataclass(slots=True)
+class Handlers:
+    """What is known to run jobs: names of handlers, where endpoints send to, and URLs for hooks."""
+
+    names: set[str]
+    urls: dict[str, str]
+    endpoints: tuple[str, ...] = ()
+
+    def learn(self, app: Redrive) -> None:
+        """Add the handlers that live workers serve."""
+        self.names |= served(app.store, "handlers")
+
+    def can_run(self, handler: str, url: str) -> bool:
+        """Return True if a known handler runs such a job, or a person vouched for where it goes."""
+        if url and handler in self.urls:
+            return url == self.urls[handler]
+        if url in self.endpoints:
+            return True
+        listed = {*self.endpoints, *self.urls.values()}
+        return handler in self.names and (not url or not listed or url in listed)
+
+
+def handlers_of(face: Face, app_name: str | None, endpoints: tuple[str, ...] = ()) -> Handlers:
+    """Find the handlers of the program that is named, and of `redrive.toml`."""
+    from redrive.endpoint import urls  # noqa: PLC0415 - slow to load
+
+    configured = face.config.endpoints
+    known = {name: str(one["url"]) for name, one in configured.items() if one.get("url")}
+    program = program_of(face, app_name)
+    registry = program.keeper.registry if program else Registry()
+    return Handlers({*known, *registry.names()}, {**known, **urls(registry)}, endpoints)
+
+
+def refuse(unserved: Unserved, handlers: Handlers) -> None:
+    """Stop before anything is written if there are pending jobs that nobody known can run."""
+    if not unserved:
+        return
+    urls = [url for _, url in unserved if url]
+    fitting = sorted(name for name, url in handlers.urls.items() if url in urls)
+    ways = [
+        "name the program that runs them: --app MODULE:APP",
+        f"name a handler that is known: --handler {fitting[0] if fitting else 'NAME'}",
+        *(f"allow where these hooks go: --endpoint {url}" for url in urls[:1]),
+        "or take them in as they are, to wait for a handler: --force",
+    ]
+    msg = f"no known handler can run {named(unserved)}; nothing was imported"
+    raise Stop("unserved", msg, hint="; ".join(ways), exits=CONFLICT)
+
+
+def named(unserved: Unserved) -> str:
+    """Say which jobs nobody can run."""
+    few = ", ".join(
+        f"{number:,} for {handler}{f' to {url}' if url else ''}"
+        for (handler, url), number in unserved.most_common(NAMED)
+    )
+    more = ", …" if len(unserved) > NAMED else ""
+    return f"{unserved.total():,} pending records ({few}{more})"

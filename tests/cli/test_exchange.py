@@ -31,7 +31,10 @@ def test_out_to_a_private_file_and_into_another_store(shop: Shop) -> None:
         "known": 0,
         "folded": 0,
         "left": 0,
+        "ignored": 0,
         "bad": 0,
+        "ended": 0,
+        "unserved": [],
         "states": {"pending": 2, "completed": 1, "dead": 4},
         "quarantine": None,
     }

@@ -6,8 +6,13 @@ Each execution appends `began JOB ATTEMPT PID SECOND NUMBER` to the file `ran`, 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
+import ctypes
 import os
+import re
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -36,15 +41,62 @@ def write(word: str, job: str, attempt: int, number: int) -> None:
     os.write(_file, (" ".join(map(str, words)) + "\n").encode())
 
 
+def kill_tree(supervisor: int) -> None:
+    """Kill a supervisor and all its workers, ourselves last."""
+    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
+    ours = {os.getpid(), os.getppid()}
+    for pid in (supervisor, *sorted(map(int, children), key=ours.__contains__)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def start_family(number: int) -> None:
+    """Start what would outlive us: a fork, a program without environment, a job of a shell, a daemon."""
+    if (pid := os.fork()) == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(600)
+    write("started", "-", pid, number)
+    alone = subprocess.Popen(["/bin/sleep", "600"], env={})
+    write("started", "-", alone.pid, number)
+    for words in ("", "setsid "):
+        said = subprocess.run(
+            ["/bin/sh", "-c", f"{words}sleep 600 >/dev/null 2>&1 & echo $!"],
+            capture_output=True,
+            check=True,
+        )
+        write("started", "-", int(said.stdout), number)
+
+
 def do(number: int, seconds: float, deed: str) -> None:
     """Do as the job says: mostly nothing, or something that takes the process with it."""
     note("began", number)
     match deed:
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        case "tree":  # the group of our parent: supervisor and workers alike
-            os.killpg(os.getpgid(os.getppid()), signal.SIGKILL)
+        case "tree":  # supervisor and workers alike
+            kill_tree(int((DIRECTORY / "supervisor").read_text()))
             time.sleep(60)
+        case "gil":
+            re.fullmatch(r"(?:a|a?)+b", "a" * 60)
+        case "thread":
+            wait = threading.Event().wait
+            threading.Thread(target=wait, name="left-behind", daemon=False).start()
+        case "atexit":
+            atexit.register(threading.Event().wait)
+        case "system":  # as a program that takes all signals for itself, and blocks in C
+            libc = ctypes.CDLL(None)
+            for one in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+                libc.signal(int(one), 1)
+            libc.sleep(600)
+        case "swallow":
+            while True:
+                with contextlib.suppress(BaseException):
+                    time.sleep(0.01)
+                    raise SystemExit
+        case "family":
+            start_family(number)
+            note("family", number)
+            time.sleep(600)
         case "":
             time.sleep(seconds)
         case _:

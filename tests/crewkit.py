@@ -66,6 +66,7 @@ class Crew:
                 cwd=self.directory,
                 start_new_session=True,
             )
+        (self.directory / "supervisor").write_text(str(self.process.pid))
         return self.process
 
     @property
@@ -78,7 +79,7 @@ class Crew:
         """Give the worker processes that live now."""
         with contextlib.suppress(OSError):
             text = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
-            return [pid for pid in map(int, text.split()) if is_alive(pid)]
+            return [pid for pid in map(int, text.split()) if is_alive(pid) and _is_worker(pid)]
         return []
 
     def terminate(self) -> None:
@@ -92,9 +93,11 @@ class Crew:
 
     def kill(self) -> None:
         """End all of it at once."""
-        if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
+        if self.process is not None and self.process.poll() is None:
+            os.kill(self.pid, signal.SIGSTOP)  # it would start others in their place
+            for pid in (*self.workers(), self.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
             self.process.wait()
 
     def ran(self, word: str = "began") -> list[Ran]:
@@ -104,6 +107,13 @@ class Crew:
     def log(self) -> str:
         """What was said on standard error up to now."""
         return (self.directory / "log").read_text("utf-8", "replace")
+
+
+def _is_worker(pid: int) -> bool:
+    """Whether it is a worker, and nothing that a handler left to the supervisor."""
+    with contextlib.suppress(OSError):
+        return b"--parent" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def _given_path() -> list[str]:

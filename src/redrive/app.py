@@ -106,7 +106,7 @@ class Redrive(Desk):
         def opener() -> Store:
             return opened(
                 self._where,
-                create=create,
+                create=create and not self.keeper.must_exist,
                 read_only=read_only,
                 clock=clock,
                 allow_network=allow_network,

@@ -97,6 +97,8 @@ class Keeper:
     """Stores calls as jobs. The store is opened on the first use, not before."""
 
     def __init__(self, opener: Callable[[], Store], settings: Settings) -> None:
+        self.must_exist = False
+        """Whether a store that is not there is an error, whatever the program says."""
         self._opener = opener
         self._store: Store | None = None
         self._lock = threading.Lock()

@@ -102,7 +102,8 @@ def test_a_signal_to_every_process_of_a_service_hurries_nobody(tmp_path: Path) -
         load(app, 2, jobs=10)
         with crew(tmp_path, url, "--processes", "2") as made:
             wait_for(made, 8)
-            os.killpg(made.pid, signal.SIGINT)
+            for pid in (made.pid, *made.workers()):
+                os.kill(pid, signal.SIGINT)
             assert made.end() == 0
             assert len(made.ran()) == len(made.ran("ended")) == number(app, "completed") > 0
         assert {job.attempts for job in app.each(state="pending")} <= {0}

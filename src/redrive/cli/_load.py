@@ -18,14 +18,20 @@ from redrive.program import found
 
 
 @contextmanager
-def load_app(face: Face, name: str, *, level: int = logging.WARNING) -> Generator[Redrive]:
-    """Import a program's Redrive object and close it at the end; its store is its own."""
+def load_app(
+    face: Face, name: str, *, level: int = logging.WARNING, existing: bool = False
+) -> Generator[Redrive]:
+    """Import a program's Redrive object and close it at the end; its store is its own.
+
+    With `existing` a store that is not there is not made.
+    """
     if face.store is not None:
         msg = "the program names its own store: leave --store out"
         raise click.UsageError(msg)
     warn_on_stderr(level)
     with find_program(name) as app:
         leave_log_to_program()
+        app.keeper.must_exist = existing
         _say_other_store(face, name, app.store.url)
         _set_up_alerts(face, app)
         yield app

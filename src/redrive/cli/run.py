@@ -17,13 +17,11 @@ from redrive.cli._errors import FAILED, PARTLY
 from redrive.cli._face import Face, log_as_json, warn_on_stderr
 from redrive.cli._load import load_app
 from redrive.cli.output import Facts, View
-from redrive.worker.supervisor import REPLACE, Supervisor, heeding
+from redrive.worker.heartbeat import Heartbeat, end_orphaned_group
+from redrive.worker.supervisor import HURRIED, LOST, REPLACE, WATCHDOG, Supervisor, heeding
 
 if TYPE_CHECKING:
     from redrive.worker.worker import Worker
-
-_FAST = 1.0
-"""Seconds that running jobs have once somebody asked twice."""
 
 
 @command(
@@ -79,9 +77,18 @@ _FAST = 1.0
     show_default=True,
     help="How the log looks on standard error; json is one document a line, for Cloud Logging.",
 )
+@click.option(
+    "--watchdog",
+    default=f"{WATCHDOG:g}s",
+    show_default=True,
+    metavar="TIME",
+    help="Kill and replace a worker process that is silent for so long; 0s never.",
+)
 @click.option("--parent", type=int, default=0, hidden=True)
 @click.option("--ready", type=int, default=-1, hidden=True)
 @click.option("--crew", type=int, default=1, hidden=True)
+@click.option("--existing", is_flag=True, hidden=True)
+@click.option("--seize", multiple=True, hidden=True)
 @click.option(
     "-v",
     "--verbose",
@@ -101,15 +108,19 @@ def work(
     batch: int,
     grace: str,
     log_format: str,
+    watchdog: str,
     parent: int,
     ready: int,
     crew: int,
+    existing: bool,
+    seize: tuple[str, ...],
     verbose: bool,
 ) -> None:
     """Run jobs until stopped (SIGTERM or Ctrl-C; what runs may end), or with --once what is due now.
 
     With --once it ends with exit code 6 when some jobs failed (they are kept and retried), and with
-    1 when a handler lacks a library (its jobs wait and spend nothing).
+    1 when a handler lacks a library (its jobs wait and spend nothing). With --processes 0 it ends
+    with 74 when its store is gone, and with 75 when it should be started again.
     """
     name = app_name or face.config.app
     if not name:
@@ -120,6 +131,7 @@ def work(
     # A service's log should say what fails; a pass of cron's should be silent when all is well.
     level = logging.INFO if verbose or not once or sys.stderr.isatty() else logging.WARNING
     seconds = in_seconds(grace, name="--grace")
+    silence = in_seconds(watchdog, name="--watchdog")
     if log_format == "json":
         log_as_json(level)
     if once:
@@ -134,9 +146,10 @@ def work(
             *(["-v"] if level == logging.INFO else []),
         ]
         warn_on_stderr(level)
-        raise click.exceptions.Exit(Supervisor(_command(name, options), processes, seconds).run())
+        crewed = Supervisor(_command(name, options), processes, seconds, watchdog=silence)
+        raise click.exceptions.Exit(crewed.run())
     else:
-        with load_app(face, name, level=level) as app:
+        with load_app(face, name, level=level, existing=existing) as app:
             _refuse_crowd(app.store.url, crew)
             worker = app.worker(
                 concurrency=concurrency,
@@ -146,7 +159,9 @@ def work(
                 parent=parent,
                 replaced=True,
             )
-            code = _until_signal(worker, ready)
+            worker.site.dead_holders = list(seize)
+            code = _until_signal(worker, ready, parent)
+        end_orphaned_group(parent)
         raise click.exceptions.Exit(code)
 
 
@@ -165,21 +180,24 @@ def _refuse_crowd(url: str, processes: int) -> None:
         raise click.UsageError(msg)
 
 
-def _until_signal(worker: Worker, ready: int) -> int:
-    """Work in this process until it is told to stop; gives the exit code.
+def _until_signal(worker: Worker, ready: int, parent: int) -> int:
+    """Work in this process until it is told to stop; returns the exit code.
 
     Under a supervisor, which hears on `ready` that we have started, a second signal means no hurry.
     """
 
     def stop() -> None:
-        worker.stop(_FAST if worker.is_stopping and ready < 0 else None)
+        worker.stop(HURRIED if worker.is_stopping and ready < 0 else None)
 
-    with heeding(stop, hurry=lambda: worker.stop(_FAST)):
-        if ready >= 0:
-            os.write(ready, b".")
-            os.close(ready)
+    def code() -> int:
+        return LOST if worker.lost_store else REPLACE if worker.wants_replacement else 0
+
+    heartbeat = Heartbeat(worker, ready, parent, code)
+    with heeding(stop, hurry=lambda: worker.stop(HURRIED)):
+        heartbeat.start()
         worker.run()
-    return REPLACE if worker.wants_replacement else 0
+    heartbeat.stopped()
+    return code()
 
 
 def _pass(face: Face, name: str, level: int, *, ignore_backoff: bool, limit: int) -> None:

@@ -35,6 +35,7 @@ from redrive.worker.leases import Leases, Task
 from redrive.worker.pauses import Pauses
 from redrive.worker.registry import Entry, Registry
 from redrive.worker.run import conclude, crash, given_back, worker_name
+from redrive.worker.signs import WORKER
 
 _KINDS: Mapping[State, Kind] = {State.COMPLETED: "succeeded", State.DEAD: "died"}
 
@@ -133,6 +134,8 @@ class Site:
         self.worker = worker_name()
         self.pauses = Pauses(store, registry, bus)
         self.counters = counters.of(store)
+        self.dead_holders: list[str] = []
+        """Holders whose process has ended for certain; their jobs need not wait for their lease."""
         self._ahead = 0.0
         """How far the store's clock was ahead of ours at the last claim."""
 
@@ -255,18 +258,30 @@ class Site:
 
         Only those this program knows: others have policies that are not ours to guess.
         """
+        total = self._sweep("worker vanished, lease expired", None, tally)
+        while self.dead_holders:
+            holder = self.dead_holders[0]
+            total += self._sweep("its worker process died", holder, tally)
+            self.store.note(WORKER + holder, None)
+            self.dead_holders.remove(holder)
+        return total
+
+    def _sweep(self, why: str, holder: str | None, tally: Tally | None) -> int:
+        """Take over what lost its lease, or all that one holder has."""
         total = 0
         while claims := self.store.seize(
-            by=begun.sweeper(self.holder), lease_for=self.lease_for, handlers=self.registry.names()
+            by=begun.sweeper(self.holder),
+            lease_for=self.lease_for,
+            holder=holder,
+            handlers=self.registry.names(),
         ):
             for claim in claims:
-                self._bury(claim, tally)
+                self._bury(claim, why, tally)
             total += len(claims)
         return total
 
-    def _bury(self, claim: Claim, tally: Tally | None) -> None:
+    def _bury(self, claim: Claim, why: str, tally: Tally | None) -> None:
         """Settle a job whose worker vanished; whatever goes wrong with it stops no other."""
-        why = "worker vanished, lease expired"
         log.warning("job %s: %s (held by %s)", claim.job.id, why, claim.lost_by)
         entry = self.registry.need(claim.job.handler)
         try:

@@ -17,7 +17,7 @@ from typing import Self, Unpack
 
 from redrive import _ids
 from redrive._log import log
-from redrive.errors import StoreError
+from redrive.errors import StoreDamaged, StoreError, StoreForeign, StoreLost, StoreMissing
 from redrive.events import Teller
 from redrive.job import Settlement
 from redrive.policy import Policy
@@ -32,6 +32,8 @@ from redrive.worker.site import Site, Watcher, Which
 
 _LINGER = 0.005
 """Seconds that results of quick jobs may wait for one another."""
+_GONE = 5.0
+"""Seconds for which a store is given to come back, where only opening it again is known to help."""
 _LEAKS = 3
 """Handlers that never came back, after which the process should be replaced."""
 _STALLED = 10.0
@@ -92,6 +94,9 @@ class Worker:
         self.policy = policy
         self.wants_replacement = False
         """Whether it stopped because its process should be replaced by a new one."""
+        self.lost_store = False
+        """Whether it stopped because its store is gone: a new process has to open it again."""
+        self._gone_since: float | None = None
         self._cleanup = cleanup
         self._watcher = watcher
         self._parent = parent
@@ -159,6 +164,11 @@ class Worker:
         return self._stopping is not None
 
     @property
+    def drained_by(self) -> float | None:
+        """The second of the monotonic clock by which all has ended; None while it works."""
+        return None if self._stopping is None else self._stopping + self._spare
+
+    @property
     def is_alive(self) -> bool:
         """Whether it works, or drains."""
         return self._alive
@@ -196,8 +206,10 @@ class Worker:
         """Do one round; whatever goes wrong in it, there is a next one."""
         try:
             work()
+            self._gone_since = None
         except StoreError as error:
             log.warning("the store cannot be used now, trying again: %s", error)
+            self._mind_store(error)
             self._rest.back_off()
         except Exception:
             log.exception("a round of the worker failed; trying again")
@@ -207,6 +219,8 @@ class Worker:
         if not self._noted:
             begun.note(self.site.store, self.site.holder, ())
             self._noted = True
+        if self._gone_since is not None:  # reading may still work, so ask by a write
+            presence.sign(self.site, self._since)
         self._settle()
         self._hands.begin_lasts()
         self._claim()
@@ -371,6 +385,25 @@ class Worker:
             self._replace(f"{len(self._hands.leaked)} handlers ignored their time limit")
         elif self._hands.loop is not None and self._hands.loop.stood_still(_STALLED):
             self._replace(f"the loop stood still for over {_STALLED:g} s")
+
+    def _mind_store(self, error: StoreError) -> None:
+        """Stop when the store is gone for good and somebody starts another process.
+
+        A server that does not answer is waited for: it comes back by itself. A file that was
+        replaced, removed or cut does not, and its connections would refuse the right one too.
+        """
+        gone: tuple[type[StoreError], ...] = (StoreMissing, StoreForeign)
+        if not self.site.store.is_server:
+            gone = (*gone, StoreLost, StoreDamaged)
+        now = time.monotonic()
+        if not isinstance(error, gone):
+            self._gone_since = None
+        elif self._gone_since is None:
+            self._gone_since = now
+        elif self.plan.replaced and not self.is_stopping and now - self._gone_since > _GONE:
+            log.error("the store is gone; this worker drains, and should be replaced: %s", error)
+            self.lost_store = True
+            self.stop()
 
     def _mind_parent(self) -> None:
         """Stop when the supervisor that started us is gone: nobody would ever end this process."""

@@ -1,0 +1,232 @@
+"""The supervisor replaces a worker that hangs, and nothing of a worker outlives it (F41, F43)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crewkit import Crew, app_of, crew, fill, gone, is_alive, wait_for
+from redrive import Redrive
+from workkit import number, until, url_of
+
+WAIT = 25.0
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store for a crew."""
+    return url_of("sqlite", tmp_path)
+
+
+@pytest.fixture
+def app(url: str) -> Iterator[Redrive]:
+    """An app on that store."""
+    with app_of(url) as made:
+        yield made
+
+
+def only_worker(made: Crew) -> int:
+    """Give the one worker process."""
+    until(lambda: len(made.workers()) == 1, WAIT)
+    return made.workers()[0]
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_worker_whose_handler_holds_the_gil_is_replaced(
+    app: Redrive, url: str, tmp_path: Path, processes: str
+) -> None:
+    """F41: the culprit is dead of its third crash, the jobs beside it are done, at once."""
+    options = ("--watchdog", "1.5s", "--processes", processes)
+    with crew(tmp_path, url, *options, CREW_LEASE="600") as made:
+        fill(app, "beside", [{"number": 0, "deed": "gil"}])
+        fill(app, "beside", [{"number": n, "seconds": 0.05} for n in range(1, 41)])
+        until(lambda: number(app, "dead") == 1, WAIT)
+        until(lambda: number(app, "completed") == 40, WAIT)
+        assert "gave no sign of life" in made.log()
+        assert len({one.pid for one in made.ran() if one.number == 0}) == 3
+    (dead,) = app.each(state="dead")
+    assert (dead.reason, dead.crashes, dead.payload) == ("crash", 3, '{"number": 0, "deed": "gil"}')
+    assert "its worker process died" in str(dead.detail)
+
+
+def test_a_stopped_worker_is_replaced(app: Redrive, url: str, tmp_path: Path) -> None:
+    with crew(tmp_path, url, "--watchdog", "1.5s") as made:
+        first = only_worker(made)
+        wait_for_heartbeat(app)
+        os.kill(first, signal.SIGSTOP)
+        gone([first], WAIT)
+        fill(app, "work", [{"number": 1}])
+        until(lambda: number(app, "completed") == 1, WAIT)
+
+
+def wait_for_heartbeat(app: Redrive) -> None:
+    """Wait until the worker has started: it serves its handlers."""
+    until(app.workers, WAIT)
+
+
+def test_a_stopped_supervisor_does_not_take_its_own_silence_for_that_of_its_workers(
+    app: Redrive, url: str, tmp_path: Path
+) -> None:
+    """As after a suspend of the machine."""
+    with crew(tmp_path, url, "--watchdog", "2s") as made:
+        first = only_worker(made)
+        wait_for_heartbeat(app)
+        for _ in range(2):
+            for pid in (made.pid, first):
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(3)
+            os.kill(made.pid, signal.SIGCONT)
+            time.sleep(0.2)
+            os.kill(first, signal.SIGCONT)
+            time.sleep(1.2)
+        fill(app, "work", [{"number": 1}])
+        until(lambda: number(app, "completed") == 1, WAIT)
+        assert made.workers() == [first]
+        assert "no sign of life" not in made.log()
+
+
+def test_no_watchdog_if_it_is_switched_off(app: Redrive, url: str, tmp_path: Path) -> None:
+    with crew(tmp_path, url, "--watchdog", "0s") as made:
+        first = only_worker(made)
+        wait_for_heartbeat(app)
+        os.kill(first, signal.SIGSTOP)
+        time.sleep(2)
+        os.kill(first, signal.SIGCONT)
+        assert made.workers() == [first]
+
+
+def started(made: Crew) -> list[int]:
+    """Give the processes that handlers started."""
+    return [one.attempt for one in made.ran("started")]
+
+
+@pytest.mark.parametrize("how", ["kill", "stop", "supervisor"])
+@pytest.mark.parametrize("handler", ["beside", "apart"])
+def test_what_handlers_started_ends_with_their_worker(
+    app: Redrive, url: str, tmp_path: Path, handler: str, how: str
+) -> None:
+    """F43: a fork, a program, a shell's background job, one without environment, a daemon."""
+    with crew(tmp_path, url, "--grace", "1s") as made:
+        fill(app, handler, [{"number": 1, "deed": "family"}])
+        wait_for(made, 1, "family", WAIT)
+        family, (worker,) = started(made), made.workers()
+        assert len(family) == 4
+        assert all(map(is_alive, family))
+        if how == "stop":
+            made.terminate()
+            assert made.end() == 0
+        else:
+            os.kill(worker if how == "kill" else made.pid, signal.SIGKILL)
+        # A supervisor that is killed cannot find what left its worker's session.
+        gone(family if how != "supervisor" else family[:-1], WAIT)
+        for pid in filter(is_alive, family):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_daemon_of_a_worker_that_lives_is_left_alone(
+    app: Redrive, url: str, tmp_path: Path
+) -> None:
+    """And it is reaped when it ends: the supervisor is its parent by then."""
+    with crew(tmp_path, url, "--processes", "2") as made:
+        fill(app, "beside", [{"number": 1, "deed": "family"}])
+        wait_for(made, 1, "family", WAIT)
+        (began,) = made.ran()
+        daemon = started(made)[-1]
+        (other,) = set(made.workers()) - {began.pid, daemon}
+        os.kill(other, signal.SIGKILL)
+        gone([other], WAIT)
+        until(lambda: made.log().count("another takes its place") == 1, WAIT)
+        time.sleep(0.5)
+        assert is_alive(daemon)
+        os.kill(daemon, signal.SIGKILL)
+        until(lambda: not Path(f"/proc/{daemon}").exists(), WAIT)
+
+
+DEAF = ["gil", "thread", "atexit", "system", "family", "swallow"]
+
+
+@pytest.mark.parametrize("deed", DEAF)
+def test_sigterm_ends_everything_whatever_handlers_do(
+    app: Redrive, url: str, tmp_path: Path, deed: str
+) -> None:
+    """F42: within the grace and a few seconds."""
+    with crew(tmp_path, url, "--grace", "2s", "--watchdog", "0s") as made:
+        fill(app, "beside", [{"number": 1, "deed": deed}])
+        wait_for(made, 1, "began", WAIT)
+        time.sleep(0.3)
+        workers = made.workers()
+        began = time.monotonic()
+        made.terminate()
+        assert made.end() == 0
+        assert time.monotonic() - began < 2 + 5 + 10
+        gone([*workers, *started(made)], WAIT)
+
+
+def test_a_thread_left_behind_does_not_keep_a_worker_that_is_to_be_replaced(
+    app: Redrive, url: str, tmp_path: Path
+) -> None:
+    """F37: else its place stays empty."""
+    with crew(tmp_path, url, "--grace", "1s") as made:
+        first = only_worker(made)
+        fill(app, "beside", [{"number": 1, "deed": "thread"}])
+        until(lambda: number(app, "completed") == 1, WAIT)
+        fill(app, "stuck", [{"number": n} for n in range(4)])
+        gone([first], WAIT)
+        fill(app, "work", [{"number": 9}])
+        until(lambda: number(app, "completed") == 2, WAIT)
+        assert "left-behind" in made.log()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+@pytest.mark.parametrize("fault", ["removed", "replaced", "cut"])
+def test_a_worker_whose_store_is_gone_is_replaced_until_the_right_file_is_back(
+    tmp_path: Path, kind: str, fault: str
+) -> None:
+    """F41: it never makes an empty store where one was lost."""
+    url = url_of(kind, tmp_path)
+    place, kept = tmp_path / Path(url.removeprefix("jsonl:")).name, tmp_path / "kept"
+    kept.mkdir()
+    with crew(tmp_path, url) as made:
+        with app_of(url) as app:
+            fill(app, "work", [{"number": n} for n in range(50)])
+            until(lambda: number(app, "completed") == 50, WAIT)
+        worker = only_worker(made)
+        os.kill(worker, signal.SIGSTOP)
+        for one in files(place):
+            (kept / one.name).write_bytes(one.read_bytes())
+            (kept / one.name).chmod(0o600)
+        if fault == "cut":
+            os.truncate(place, 100)
+        else:
+            remove(place)
+        if fault == "replaced":
+            with app_of(url) as app:
+                fill(app, "work", [{"number": 99}])
+        os.kill(worker, signal.SIGCONT)
+        until(lambda: "its store is gone" in made.log(), WAIT)
+        if fault == "removed":
+            until(lambda: "exit code 5" in made.log(), WAIT)
+            assert not place.exists()
+        remove(place)
+        for one in kept.iterdir():
+            one.rename(tmp_path / one.name)
+        with app_of(url) as app:
+            assert number(app, "completed") == 50
+            fill(app, "work", [{"number": 4}])
+            until(lambda: number(app, "completed") == 51, WAIT)
+
+
+def files(place: Path) -> list[Path]:
+    """Give a store's file and its log."""
+    return [one for end in ("", "-wal", "-shm") if (one := Path(f"{place}{end}")).exists()]
+
+
+def remove(place: Path) -> None:
+    """Remove a store."""
+    for one in files(place):
+        one.unlink()

@@ -71,18 +71,34 @@ def do(number: int, seconds: float, deed: str) -> None:
     """Do as the job says: mostly nothing, or something that takes the process with it."""
     note("began", number)
     match deed:
+        case "":
+            time.sleep(seconds)
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "tree":  # supervisor and workers alike
             kill_tree(int((DIRECTORY / "supervisor").read_text()))
             time.sleep(60)
+        case "family":
+            start_family(number)
+            note("family", number)
+            time.sleep(600)
+        case _ if deed.isdigit():
+            os._exit(int(deed))
+        case _:
+            hold(deed)
+    note("ended", number)
+
+
+def hold(deed: str) -> None:
+    """Do what keeps a process from ending, or from running at all."""
+    wait = threading.Event().wait
+    match deed:
         case "gil":
             re.fullmatch(r"(?:a|a?)+b", "a" * 60)
         case "thread":
-            wait = threading.Event().wait
             threading.Thread(target=wait, name="left-behind", daemon=False).start()
         case "atexit":
-            atexit.register(threading.Event().wait)
+            atexit.register(wait)
         case "system":  # as a program that takes all signals for itself, and blocks in C
             libc = ctypes.CDLL(None)
             for one in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
@@ -93,15 +109,8 @@ def do(number: int, seconds: float, deed: str) -> None:
                 with contextlib.suppress(BaseException):
                     time.sleep(0.01)
                     raise SystemExit
-        case "family":
-            start_family(number)
-            note("family", number)
-            time.sleep(600)
-        case "":
-            time.sleep(seconds)
         case _:
-            os._exit(int(deed))
-    note("ended", number)
+            raise AssertionError(deed)
 
 
 @app.handler("work")

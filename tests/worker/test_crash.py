@@ -57,6 +57,30 @@ def test_only_a_last_attempt_that_began_is_spent_when_its_worker_dies(
     assert ends == [dead, ("pending", attempts - 1), dead, dead]
 
 
+@pytest.mark.parametrize("began", [False, True])
+def test_a_suspect_that_its_worker_never_began_has_no_further_crash(
+    app: Redrive, began: bool
+) -> None:
+    """M5: it only waited, until it could run alone, when its worker was stopped or killed."""
+
+    @app.handler("n", attempts=9)
+    def n() -> None: ...
+
+    job = n.submit()
+    for lives in range(4):
+        begun.note(app.store, f"worker-{lives}", ())
+        (claim,) = app.store.claim(
+            ["n"], limit=1, holder=f"worker-{lives}", lease_for=0.01, suspects=lives > 0
+        ) or (None,)
+        if claim is not None and began:
+            begun.note(app.store, f"worker-{lives}", [claim])
+        time.sleep(0.05)
+        app.keeper.turn().sweep()
+        time.sleep(0.05)
+    found = app.get(job.id)
+    assert (found.state, found.crashes) == (("dead", 3) if began else ("pending", 1))
+
+
 def test_last_attempts_are_noted_and_the_note_goes_with_the_worker(app: Redrive) -> None:
     notes = Log()
 

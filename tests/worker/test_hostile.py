@@ -106,6 +106,37 @@ def test_a_suspect_that_can_never_be_alone_stops_nobody_for_long(
         free.set()
 
 
+def test_many_suspects_that_can_never_be_alone_stop_nobody_for_ever(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "_ALONE", 3.0)
+    free = threading.Event()
+
+    @app.handler("long")
+    def long() -> None:
+        free.wait(120)
+
+    @app.handler("suspect")
+    def suspect() -> None: ...
+
+    @app.handler("good")
+    def good() -> None: ...
+
+    for _ in range(30):
+        suspect.submit()
+    app.store.claim(["suspect"], limit=30, holder="gone", lease_for=0.01)
+    time.sleep(0.05)
+    app.keeper.turn().sweep()
+    long.submit()
+    with app.worker(concurrency=4):
+        until(lambda: number(app, "running") > 1)
+        for _ in range(60):
+            good.submit()
+        until(lambda: number(app, "completed") >= 60, 40)
+        assert number(app, "pending") + number(app, "running") >= 30, "the suspects wait meanwhile"
+        free.set()
+
+
 def test_who_takes_over_and_dies_is_not_taken_for_one_who_never_began(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

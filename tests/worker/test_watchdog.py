@@ -14,7 +14,7 @@ from crewkit import Crew, app_of, crew, fill, gone, is_alive, wait_for
 from redrive import Redrive
 from workkit import number, until, url_of
 
-WAIT = 25.0
+WAIT = 60.0
 
 
 @pytest.fixture
@@ -52,6 +52,18 @@ def test_a_worker_whose_handler_holds_the_gil_is_replaced(
     (dead,) = app.each(state="dead")
     assert (dead.reason, dead.crashes, dead.payload) == ("crash", 3, '{"number": 0, "deed": "gil"}')
     assert "its worker process died" in str(dead.detail)
+
+
+def test_those_beside_a_culprit_do_not_wait_for_its_end_in_a_child(
+    app: Redrive, url: str, tmp_path: Path
+) -> None:
+    """M5: it runs for ever there, and harms nobody."""
+    with crew(tmp_path, url, "--watchdog", "1.5s", CREW_LEASE="600") as made:
+        fill(app, "work", [{"number": 0, "deed": "gil"}])
+        fill(app, "work", [{"number": n, "seconds": 0.05} for n in range(1, 21)])
+        until(lambda: number(app, "completed") == 20, 2 * WAIT)
+        assert "gave no sign of life" in made.log()
+    assert max(job.crashes for job in app.each(state="completed")) == 1
 
 
 def test_a_stopped_worker_is_replaced(app: Redrive, url: str, tmp_path: Path) -> None:

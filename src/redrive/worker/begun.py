@@ -1,9 +1,10 @@
-"""Which last attempts have begun: noted before they begin.
+"""Which attempts that must not be lost have begun: noted before they begin.
 
 An attempt is counted when it is claimed. A job can spare one that its worker never began, unless it
-was the last: then a crash of the worker would kill a job that never ran. So a worker keeps a note of
-the last attempts that it begins, and a sweep gives back those that are not in it. That costs one
-write a last attempt, and nothing for all others.
+was the last, or the job crashed before: then a crash of the worker would kill a job that never ran,
+or bring it nearer to its third crash. So a worker keeps a note of such attempts that it begins, and
+a sweep returns those that are not in it. That costs one write a noted attempt, and nothing for all
+others.
 """
 
 from __future__ import annotations
@@ -38,8 +39,13 @@ def is_last(claim: Claim, entry: Entry) -> bool:
     return job.attempts >= job.limit or job.attempts >= entry.policy.ceiling
 
 
+def is_noted(claim: Claim, entry: Entry) -> bool:
+    """Return True if this attempt is noted before it begins: the last one, or one of a suspect."""
+    return claim.job.crashes > 0 or is_last(claim, entry)
+
+
 def note(store: Store, holder: str, claims: Iterable[Claim]) -> None:
-    """Say which of this holder's last attempts have begun; none at first, before the first claim."""
+    """Store which of this holder's noted attempts have begun; none at first, before the first claim."""
     value = json.dumps([[claim.job.id, claim.job.lease] for claim in claims])
     store.note(_BEGAN + holder, value, expires_in=_LASTS)
 
@@ -50,8 +56,8 @@ def leave(store: Store, holder: str) -> None:
 
 
 def never(store: Store, seized: Claim, entry: Entry) -> bool:
-    """Whether a job that was taken over is on its last attempt and had not begun it, for certain."""
-    if not is_last(seized, entry):
+    """Return True if a job that was taken over had not begun its noted attempt, for certain."""
+    if not is_noted(seized, entry):
         return False
     name = f"{_BEGAN}{seized.lost_by}"
     found = [one.value for one in store.notes(name) if one.name == name]

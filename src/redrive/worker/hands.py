@@ -51,9 +51,9 @@ class Hands:
         self.ended: deque[tuple[Task, Settlement | None]] = deque()
         self.running: set[Task] = set()
         self._lasts: deque[Task] = deque()
-        """Last attempts that wait for a free slot; they are begun by the note only."""
+        """Last attempts, and suspects, that wait for a free slot; the note comes before they begin."""
         self._noted: set[Task] = set()
-        """Last attempts that have begun and are not settled."""
+        """Those of them that have begun and are not settled."""
         self._is_begun = threading.Event()
         self._out: set[Task] = set()
         """The tasks that were handed out and not yet handed in."""
@@ -89,11 +89,11 @@ class Hands:
     def put(self, tasks: list[Task]) -> None:
         """Hand out tasks; what may be the last attempt waits until there is a free slot for it."""
         mine: list[Task] = []
-        leaked, is_last = self.leaked, begun.is_last
+        leaked, is_noted = self.leaked, begun.is_noted
         for task in tasks:
             if leaked and task.claim.job.id in leaked:
                 self.give_back(task, delay=self._site.lease_for)
-            elif is_last(task.claim, task.entry):
+            elif is_noted(task.claim, task.entry):
                 self._lasts.append(task)
             else:
                 mine.append(task)

@@ -111,6 +111,7 @@ class Worker:
         self._suspect: Task | None = None
         self._suspect_runs = False
         self._suspect_since = 0.0
+        self._suspects_from = 0.0
         self._more_suspects = False
         self._noted = False
         self._complained = ""
@@ -357,17 +358,23 @@ class Worker:
 
     def _take_suspect(self) -> None:
         """Take one job that crashed before; it runs in a child, or here when nothing else does."""
-        if self._suspect is None:
+        now = time.monotonic()
+        since = now - self._suspect_since
+        is_apart = self._suspect is not None and self._hands.is_apart(self._suspect)
+        if is_apart and self._suspect_runs and since > _ALONE:  # it works for long: the next one
+            self._suspect, self._suspect_runs = None, False
+        if self._suspect is None and now >= self._suspects_from:
             self._suspect = next(iter(self._claimed(1, suspects=True)), None)
-            self._suspect_since = time.monotonic()
+            self._suspect_since, since = now, 0.0
             self._more_suspects = False
         if self._suspect is None or self._suspect_runs:
             return
         if self._hands.is_apart(self._suspect) or self._busy == 1:
             self._suspect_runs = True
             self._hands.put([self._suspect])
-        elif time.monotonic() - self._suspect_since > _ALONE:  # it had its chance
+        elif since > _ALONE:  # it had its chance; now it is the turn of all the others
             self._suspect_runs = True
+            self._suspects_from = now + 2 * _ALONE
             self._hands.give_back(self._suspect, delay=_ALONE)
 
     def _do_duties(self) -> None:

@@ -18,8 +18,8 @@ def test_a_store_in_order_is_ok_and_has_figures(empty: Shop) -> None:
     done = empty.run("check")
     assert done.exit_code == 0
     assert done.stdout == (
-        "OK dead=0 oldest=0s growth=0/m unserved=0 | dead=0;0;;0 oldest=0s;;;0 growth=0;;;0 "
-        "unserved=0;0;;0\n"
+        "OK dead=0 oldest=0s growth=0/m unserved=0 silent=0 | dead=0;0;;0 oldest=0s;;;0 "
+        "growth=0;;;0 unserved=0;0;;0 silent=0;0;;0\n"
     )
 
 
@@ -67,6 +67,23 @@ def test_an_unserved_lane_is_a_lane_with_due_jobs(empty: Shop) -> None:
     assert done.exit_code == 2
     figures = json.loads(done.stdout)["data"]["figures"]
     assert figures["unserved"] == {"value": 1, "warn": None, "crit": 0.0, "level": 2}
+
+
+def test_a_silent_worker_is_shown(empty: Shop) -> None:
+    """F41: one gives a sign of life every ten seconds; what a pass left behind is none."""
+    signs = {"worker:old": (30, 12), "worker:new": (30, 29), "worker:pass": (90_000, 80_000)}
+    with empty.app() as app:
+        for note, (lasts, left) in signs.items():
+            value = json.dumps({"pid": 7, "host": "h", "lanes": [], "lasts": lasts})
+            app.store.note(note, value, expires_in=left)
+    done = empty.run("check")
+    assert (done.exit_code, "silent=1" in done.stdout) == (1, True)
+    assert empty.run("check", "--max-silent", "1").exit_code == 0
+    assert empty.run("check", "--max-silent", "0").exit_code == 2
+    said = empty.run("status").stdout
+    assert "worker 7 on h gave no sign of life for 18s" in said
+    workers = json.loads(empty.run("status", "--json").stdout)["data"]["workers"]
+    assert sorted(one["silent_seconds"] for one in workers) == [1, 18]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import pgkit
 from crewkit import Crew, app_of, crew, fill, gone, is_alive, wait_for
 from redrive import Redrive
 from workkit import number, until, url_of
@@ -242,3 +243,27 @@ def remove(place: Path) -> None:
     """Remove a store."""
     for one in files(place):
         one.unlink()
+
+
+def test_a_worker_whose_schema_is_gone_is_replaced_until_it_is_back(tmp_path: Path) -> None:
+    """F41: a server that does not answer is waited for; a schema that is gone is looked for anew."""
+    schema = pgkit.fresh_name()
+    url = pgkit.url_of(schema)
+    try:
+        with app_of(url) as app, crew(tmp_path, url) as made:
+            fill(app, "work", [{"number": 1}])
+            until(lambda: number(app, "completed") == 1, WAIT)
+            rename(schema, f"{schema}_away")
+            until(lambda: "its store is gone" in made.log(), WAIT)
+            until(lambda: "exit code 5" in made.log(), WAIT)
+            rename(f"{schema}_away", schema)
+            fill(app, "work", [{"number": 2}])
+            until(lambda: number(app, "completed") == 2, WAIT)
+    finally:
+        pgkit.drop(schema)
+
+
+def rename(schema: str, name: str) -> None:
+    """Give a schema another name."""
+    with pgkit.connect() as connection:
+        connection.execute(f'ALTER SCHEMA "{schema}" RENAME TO "{name}"')

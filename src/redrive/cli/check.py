@@ -16,6 +16,7 @@ from redrive.cli._face import Face
 from redrive.cli.output import Line, View
 from redrive.errors import RedriveError, UsageError
 from redrive.job import State
+from redrive.worker import signs
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 """The exit codes of this command alone; monitors have agreed on them."""
@@ -59,12 +60,13 @@ class Figure:
 @click.option("--max-age", metavar="[WARN,]TIME", help="How long the oldest has been dead.")
 @click.option("--max-growth", metavar="[WARN,]RATE", help="Deaths, such as 10/m, of ten minutes.")
 @click.option("--max-unserved", metavar="[WARN,]N", help="Lanes with due jobs and no worker.")
+@click.option("--max-silent", metavar="[WARN,]N", help="Workers without a sign of life for 15 s.")
 @click.pass_obj
 def check(face: Face, /, **limits: str | None) -> None:
     """Say in one line how things stand; exit 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
-    Above a limit it is critical; of two numbers the first warns. Without any limit a dead letter or
-    an unserved lane is a warning.
+    Above a limit it is critical; of two numbers the first warns. Without any limit a dead letter, an
+    unserved lane or a silent worker is a warning.
     """
     try:
         with face.reading() as app:
@@ -112,6 +114,8 @@ def _figures(app: Redrive, limits: dict[str, str | None]) -> Iterator[Figure]:
     why = "; ".join(because[lane] for lane in lanes if lane in because)
     said = f"{len(lanes)} ({why})" if why else ""
     yield Figure("unserved", len(lanes), "", said, *limit("max_unserved", 0))
+    silent = sum(signs.is_silent(note) for note in app.workers())
+    yield Figure("silent", silent, "", "", *limit("max_silent", 0))
 
 
 def _limits(name: str, said: str) -> tuple[float | None, float | None]:

@@ -105,7 +105,12 @@ class Standing:
     def healthy(self) -> bool:
         """Whether nothing failed, nothing is dead and nothing waits for a worker that is not there."""
         bad = self.failed or self.total(State.DEAD) or self.overdue() or self.unserved
-        return not bad
+        return not (bad or self.silent)
+
+    @property
+    def silent(self) -> list[Note]:
+        """Workers whose sign of life is overdue."""
+        return [note for note in self.workers if signs.is_silent(note)]
 
     def overdue(self) -> list[Overdue]:
         """Give the lanes with jobs that should have run long ago, the oldest first."""
@@ -173,7 +178,7 @@ def _parts(at: Standing) -> list[Part]:
     parts: list[Part] = []
     if at.healthy:
         parts.append(Line("No errors detected - system is healthy!", "good"))
-    parts += [Line(text, "warn") for text in _overdue_lines(at)]
+    parts += [Line(text, "warn") for text in (*_overdue_lines(at), *map(_silent_line, at.silent))]
     parts.append(
         Facts(
             [
@@ -232,7 +237,15 @@ def _run_table(at: Standing) -> Table:
 def _worker(note: Note) -> dict[str, object]:
     found = signs.read(note)
     who = {name: found.get(name) for name in ("host", "pid", "lanes")}
-    return {**who, "missing": found.get("missing") or {}}
+    missing = found.get("missing") or {}
+    return {**who, "missing": missing, "silent_seconds": signs.silence(note)}
+
+
+def _silent_line(note: Note) -> str:
+    found = signs.read(note)
+    who = f"worker {found.get('pid')} on {found.get('host')}"
+    said = words(signs.silence(note))
+    return f"{who} gave no sign of life for {said}: a handler holds the GIL, or it was stopped"
 
 
 def _overdue_lines(at: Standing) -> list[str]:

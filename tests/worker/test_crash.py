@@ -61,7 +61,7 @@ def test_only_a_last_attempt_that_began_is_spent_when_its_worker_dies(
 def test_a_suspect_that_its_worker_never_began_has_no_further_crash(
     app: Redrive, began: bool
 ) -> None:
-    """M5: it only waited, until it could run alone, when its worker was stopped or killed."""
+    """F41, M5: it only waited, until it could run alone, when its worker was stopped or killed."""
 
     @app.handler("n", attempts=9)
     def n() -> None: ...

@@ -58,7 +58,7 @@ def test_a_worker_whose_handler_holds_the_gil_is_replaced(
 def test_those_beside_a_culprit_do_not_wait_for_its_end_in_a_child(
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
-    """M5: it runs for ever there, and harms nobody."""
+    """F41, M5: it runs for ever there, and harms nobody."""
     with crew(tmp_path, url, "--watchdog", "1.5s", CREW_LEASE="600") as made:
         fill(app, "work", [{"number": 0, "deed": "gil"}])
         fill(app, "work", [{"number": n, "seconds": 0.05} for n in range(1, 21)])
@@ -68,6 +68,7 @@ def test_those_beside_a_culprit_do_not_wait_for_its_end_in_a_child(
 
 
 def test_a_stopped_worker_is_replaced(app: Redrive, url: str, tmp_path: Path) -> None:
+    """F41."""
     with crew(tmp_path, url, "--watchdog", "1.5s") as made:
         first = only_worker(made)
         wait_for_heartbeat(app)
@@ -85,7 +86,7 @@ def wait_for_heartbeat(app: Redrive) -> None:
 def test_a_stopped_supervisor_does_not_take_its_own_silence_for_that_of_its_workers(
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
-    """As after a suspend of the machine."""
+    """F41: as after a suspend of the machine."""
     with crew(tmp_path, url, "--watchdog", "2s") as made:
         first = only_worker(made)
         wait_for_heartbeat(app)
@@ -144,7 +145,7 @@ def test_what_handlers_started_ends_with_their_worker(
 def test_a_daemon_of_a_worker_that_lives_is_left_alone(
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
-    """And it is reaped when it ends: the supervisor is its parent by then."""
+    """F43: and it is reaped when it ends: the supervisor is its parent by then."""
     with crew(tmp_path, url, "--processes", "2") as made:
         fill(app, "beside", [{"number": 1, "deed": "family"}])
         wait_for(made, 1, "family", WAIT)
@@ -183,7 +184,7 @@ def test_sigterm_ends_everything_whatever_handlers_do(
 def test_a_thread_left_behind_does_not_keep_a_worker_that_is_to_be_replaced(
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
-    """F37: else its place stays empty."""
+    """F37, F42: else its place stays empty."""
     with crew(tmp_path, url, "--grace", "1s") as made:
         first = only_worker(made)
         fill(app, "beside", [{"number": 1, "deed": "thread"}])
@@ -200,7 +201,7 @@ def test_a_thread_left_behind_does_not_keep_a_worker_that_is_to_be_replaced(
 def test_a_worker_whose_store_is_gone_is_replaced_until_the_right_file_is_back(
     tmp_path: Path, kind: str, fault: str
 ) -> None:
-    """F41: it never makes an empty store where one was lost."""
+    """F16, F17: it never makes an empty store where one was lost."""
     url = url_of(kind, tmp_path)
     place, kept = tmp_path / Path(url.removeprefix("jsonl:")).name, tmp_path / "kept"
     kept.mkdir()
@@ -246,7 +247,7 @@ def remove(place: Path) -> None:
 
 
 def test_a_worker_whose_schema_is_gone_is_replaced_until_it_is_back(tmp_path: Path) -> None:
-    """F41: a server that does not answer is waited for; a schema that is gone is looked for anew."""
+    """F16: a server that does not answer is waited for; a schema that is gone is looked for anew."""
     schema = pgkit.fresh_name()
     url = pgkit.url_of(schema)
     try:

@@ -8,16 +8,16 @@ from broken import processes
 from redrive.worker import begun
 from redrive.worker.hands import Hands
 from redrive.worker.pauses import Pauses
-from redrive.worker.worker import Worker
+from redrive.worker.suspects import Suspects
 
 
 def together() -> None:
     """Claim jobs that crashed before in batches, and run them beside each other."""
 
-    def take(self: Worker) -> None:
-        self._hands.put(self._claimed(100, suspects=True))
+    def take(self: Suspects) -> None:
+        self._hands.put(self._claim(100))
 
-    _put(Worker, "_take_suspect", take)
+    _put(Suspects, "take", take)
     _put(Hands, "is_apart", lambda *_: False)
 
 

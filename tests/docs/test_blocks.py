@@ -15,6 +15,7 @@ import pytest
 import walkkit
 from redrive import config
 from redrive.cli import _errors
+from redrive.worker import supervisor
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -115,7 +116,8 @@ def test_every_json_block_is_json(page: str, block: str) -> None:
 def test_the_guide_names_every_exit_code() -> None:
     table = (ROOT / "docs" / "guide.md").read_text("utf-8").partition("### Exit codes")[2]
     found = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
-    assert found == {*range(_errors.STOPPED + 1), _errors.INTERRUPTED}
+    own = {supervisor.LOST, supervisor.REPLACE}
+    assert found == {*range(_errors.STOPPED + 1), *own, _errors.INTERRUPTED}
 
 
 def test_every_block_names_a_language_that_is_checked() -> None:

@@ -16,7 +16,7 @@ from redrive import Policy, Redrive, StoreBusy, constant
 from redrive.policy import Pause
 from redrive.stores.base import PAUSE
 from redrive.testing import ManualClock
-from redrive.worker import worker as workers
+from redrive.worker import suspects
 from redrive.worker.pace import Pace
 from redrive.worker.supervisor import _words
 from workkit import LEASE, QUICK, Log, number, until
@@ -82,7 +82,7 @@ def test_a_failure_is_kept_when_nobody_can_say_whether_its_lane_is_paused(
 def test_a_suspect_that_can_never_be_alone_stops_nobody_for_long(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_ALONE", 0.3)
+    monkeypatch.setattr(suspects, "_ALONE", 0.3)
     free = threading.Event()
 
     @app.handler("long")
@@ -109,7 +109,7 @@ def test_a_suspect_that_can_never_be_alone_stops_nobody_for_long(
 def test_many_suspects_that_can_never_be_alone_stop_nobody_for_ever(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_ALONE", 3.0)
+    monkeypatch.setattr(suspects, "_ALONE", 3.0)
     free = threading.Event()
 
     @app.handler("long")

@@ -17,11 +17,11 @@ from typing import Self, Unpack
 
 from redrive import _ids
 from redrive._log import log
-from redrive.errors import StoreDamaged, StoreError, StoreForeign, StoreLost, StoreMissing
+from redrive.errors import StoreError
 from redrive.events import Teller
 from redrive.job import Settlement
 from redrive.policy import Policy
-from redrive.worker import begun, chronicle, presence, runs
+from redrive.worker import begun, chronicle, presence, runs, suspects
 from redrive.worker.duties import Aside, Duty
 from redrive.worker.hands import Hands
 from redrive.worker.leases import Task
@@ -29,11 +29,10 @@ from redrive.worker.pace import Pace
 from redrive.worker.rest import Rest
 from redrive.worker.settler import Answer, Batch, Settler, verdicts
 from redrive.worker.site import Site, Watcher, Which
+from redrive.worker.store_loss import StoreLoss
 
 _LINGER = 0.005
 """Seconds that results of quick jobs may wait for one another."""
-_GONE = 5.0
-"""Seconds for which a store is given to come back, where only opening it again is known to help."""
 _LEAKS = 3
 """Handlers that never came back, after which the process should be replaced."""
 _STALLED = 10.0
@@ -46,12 +45,8 @@ _SPARE = 2.0
 """Seconds of the grace, at most, in which what did not end is given back."""
 _LAST_WORD = 1.0
 """Seconds, at least, in which what has ended is settled at the end, whatever the grace."""
-_ALONE = 10.0
-"""Seconds for which nothing else is begun beside a job that crashed before."""
 _WATCH = 5.0
 """Seconds between two looks of a watcher."""
-_SUSPECTS = 1.0
-"""Seconds between two looks for jobs that crashed before, while there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +91,7 @@ class Worker:
         """Whether it stopped because its process should be replaced by a new one."""
         self.lost_store = False
         """Whether it stopped because its store is gone: a new process has to open it again."""
-        self._gone_since: float | None = None
+        self._loss = StoreLoss(is_server=site.store.is_server)
         self._cleanup = cleanup
         self._watcher = watcher
         self._parent = parent
@@ -108,11 +103,7 @@ class Worker:
         )
         self._settler = Settler(site.store, self._rest.wake) if site.store.is_server else None
         self._busy = 0
-        self._suspect: Task | None = None
-        self._suspect_runs = False
-        self._suspect_since = 0.0
-        self._suspects_from = 0.0
-        self._more_suspects = False
+        self._suspects = suspects.Suspects(self._hands, self._claim_suspects, lambda: self._busy)
         self._noted = False
         self._complained = ""
         self._alive = False
@@ -128,7 +119,7 @@ class Worker:
         lease = self.site.lease_for
         return [
             Duty(_PAUSES, self._pass_pauses),
-            Duty(_SUSPECTS, self._take_suspect),
+            Duty(suspects.EVERY, self._suspects.take),
             Aside(lease / 2, self.site.sweep),
             Duty(presence.SIGN_EVERY, lambda: presence.sign(self.site, self._since)),
             Aside(self.plan.cleanup, self._clean_up),
@@ -207,10 +198,11 @@ class Worker:
         """Do one round; whatever goes wrong in it, there is a next one."""
         try:
             work()
-            self._gone_since = None
+            self._loss.worked()
         except StoreError as error:
             log.warning("the store cannot be used now, trying again: %s", error)
-            self._mind_store(error)
+            if self._loss.failed(error):
+                self._leave_store(error)
             self._rest.back_off()
         except Exception:
             log.exception("a round of the worker failed; trying again")
@@ -220,7 +212,7 @@ class Worker:
         if not self._noted:
             begun.note(self.site.store, self.site.holder, ())
             self._noted = True
-        if self._gone_since is not None:  # reading may still work, so ask by a write
+        if self._loss.is_suspected:  # reading may still work, so ask by a write
             presence.sign(self.site, self._since)
         self._settle()
         self._hands.begin_lasts()
@@ -317,12 +309,10 @@ class Worker:
         self._hands.forget(tasks)
         self._busy -= len(tasks)
         self._pace.count(len(tasks))
-        if self._suspect in tasks:
-            self._suspect, self._suspect_runs = None, False
-            self._more_suspects = True
+        self._suspects.settled(tasks)
 
     def _claim(self) -> None:
-        if self._must_be_alone() or not self._rest.may_find:
+        if self._suspects.must_be_alone or not self._rest.may_find:
             return
         room = self._pace.room(self._busy, self._hands.waiting)
         if room > 0:
@@ -332,7 +322,7 @@ class Worker:
 
     def _pass_pauses(self) -> None:
         """Claim what may go past a pause: a probe, or a share of a backlog that is let go."""
-        if self._must_be_alone():
+        if self._suspects.must_be_alone:
             return
         room = self._pace.room(self._busy, self._hands.waiting)
         for grant in self.site.pauses.grants(room):
@@ -345,42 +335,13 @@ class Worker:
         self._busy += len(tasks)
         return tasks
 
-    def _must_be_alone(self) -> bool:
-        """Whether a job that crashed before runs, or is to run, in this very process.
-
-        Not for ever: one that never ends must not stop all the others.
-        """
-        return (
-            self._suspect is not None
-            and not self._hands.is_apart(self._suspect)
-            and time.monotonic() - self._suspect_since < _ALONE
-        )
-
-    def _take_suspect(self) -> None:
-        """Take one job that crashed before; it runs in a child, or here when nothing else does."""
-        now = time.monotonic()
-        since = now - self._suspect_since
-        is_apart = self._suspect is not None and self._hands.is_apart(self._suspect)
-        if is_apart and self._suspect_runs and since > _ALONE:  # it works for long: the next one
-            self._suspect, self._suspect_runs = None, False
-        if self._suspect is None and now >= self._suspects_from:
-            self._suspect = next(iter(self._claimed(1, suspects=True)), None)
-            self._suspect_since, since = now, 0.0
-            self._more_suspects = False
-        if self._suspect is None or self._suspect_runs:
-            return
-        if self._hands.is_apart(self._suspect) or self._busy == 1:
-            self._suspect_runs = True
-            self._hands.put([self._suspect])
-        elif since > _ALONE:  # it had its chance; now it is the turn of all the others
-            self._suspect_runs = True
-            self._suspects_from = now + 2 * _ALONE
-            self._hands.give_back(self._suspect, delay=_ALONE)
+    def _claim_suspects(self, limit: int) -> list[Task]:
+        return self._claimed(limit, suspects=True)
 
     def _do_duties(self) -> None:
         self._hands.give_up_late()
-        if self._more_suspects or (self._suspect is not None and not self._suspect_runs):
-            self._take_suspect()
+        if self._suspects.is_pressing:
+            self._suspects.take()
         if self.site.pauses.is_held_up:
             self._pass_pauses()
         now = time.monotonic()
@@ -393,21 +354,9 @@ class Worker:
         elif self._hands.loop is not None and self._hands.loop.stood_still(_STALLED):
             self._replace(f"the loop stood still for over {_STALLED:g} s")
 
-    def _mind_store(self, error: StoreError) -> None:
-        """Stop when the store is gone for good and somebody starts another process.
-
-        A server that does not answer is waited for: it comes back by itself. A file that was
-        replaced, removed or cut does not, and its connections would refuse the right one too.
-        """
-        gone: tuple[type[StoreError], ...] = (StoreMissing, StoreForeign)
-        if not self.site.store.is_server:
-            gone = (*gone, StoreLost, StoreDamaged)
-        now = time.monotonic()
-        if not isinstance(error, gone):
-            self._gone_since = None
-        elif self._gone_since is None:
-            self._gone_since = now
-        elif self.plan.replaced and not self.is_stopping and now - self._gone_since > _GONE:
+    def _leave_store(self, error: StoreError) -> None:
+        """Stop when the store is gone for good, if somebody starts another process."""
+        if self.plan.replaced and not self.is_stopping:
             log.error("the store is gone; this worker drains, and should be replaced: %s", error)
             self.lost_store = True
             self.stop()
@@ -431,9 +380,7 @@ class Worker:
 
     def _drain(self) -> None:
         self._hands.take_back()
-        if self._suspect is not None and not self._suspect_runs:
-            self._suspect_runs = True
-            self._hands.give_back(self._suspect)
+        self._suspects.drain()
         self._settle()
         self._hands.give_up_late()
         if self._busy:

@@ -237,8 +237,8 @@ def _run_table(at: Standing) -> Table:
 def _worker(note: Note) -> dict[str, object]:
     found = signs.read(note)
     who = {name: found.get(name) for name in ("host", "pid", "lanes")}
-    missing = found.get("missing") or {}
-    return {**who, "missing": missing, "silent_seconds": signs.silence(note)}
+    who["missing"] = found.get("missing") or {}
+    return {**who, "silent_seconds": signs.silence(note)}
 
 
 def _silent_line(note: Note) -> str:

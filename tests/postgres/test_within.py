@@ -121,12 +121,14 @@ def test_the_callers_session_is_left_as_it_was(
     store: PostgresStore, mine: psycopg.Connection[Any]
 ) -> None:
     mine.prepare_threshold = 0
-    settings = "SELECT name, setting FROM pg_settings WHERE source = 'session' ORDER BY name"
-    before = mine.execute(settings).fetchall()
+    every = "SELECT name, setting FROM pg_settings ORDER BY name"
+    ours = "SELECT name, setting FROM pg_settings WHERE source = 'session' ORDER BY name"
+    before, session = mine.execute(every).fetchall(), mine.execute(ours).fetchall()
     store.add([make_job("a")], within=mine)
-    assert mine.execute(settings).fetchall() == before
+    assert mine.execute(every).fetchall() == before
     mine.commit()
-    assert mine.execute(settings).fetchall() == before
+    assert mine.execute(every).fetchall() == before
+    assert mine.execute(ours).fetchall() == session
     assert mine.execute("SELECT * FROM pg_prepared_statements").fetchall() == []
 
 

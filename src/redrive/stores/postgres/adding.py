@@ -23,7 +23,8 @@ def add_simple(tx: PostgresTx, jobs: Sequence[Job], version: int) -> bool:
             return tx.is_true("add_one", (version, *simple_row(jobs[0])))
         tx = tx.apart()
         columns = zip(*map(simple_row, jobs), strict=True)
-        return tx.one("add_many", (version, *tx.packed("add_many", columns))) == (True,)
+        _, made = tx.one("add_many", (version, *tx.packed("add_many", columns))) or (None, False)
+        return bool(made)
     except UniqueViolation:
         return False
 

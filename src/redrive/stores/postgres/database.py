@@ -10,23 +10,29 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import psycopg
-from psycopg.errors import ObjectNotInPrerequisiteState
+from psycopg.errors import LockNotAvailable, ObjectNotInPrerequisiteState
 
 from redrive._clock import Clock
 from redrive.errors import StoreError, StoreForeign, StoreLost
 from redrive.stores.postgres.address import Address
-from redrive.stores.postgres.errors import is_passing, translate
+from redrive.stores.postgres.connecting import LONG, MIGRATING, BoundedConnection, connect
+from redrive.stores.postgres.errors import is_passing, locked, translate
 from redrive.stores.postgres.pool import Pool
-from redrive.stores.postgres.tx import Line, PostgresTx, line_on, queries_for
+from redrive.stores.postgres.tx import Connection, Line, PostgresTx, line_on, queries_for
+from redrive.stores.sql.tx import Row
 
 R = TypeVar("R")
 
 _LONGEST_PAUSE = 1.0
+_FOR_MIGRATIONS = 60.0
+"""Seconds to wait for another program that migrates, or for locks in the way of a migration."""
+_UNCHECKED = frozenset({"begin_migration", "begin_opening"})
+"""Transactions that may find another version of the schema, or none."""
 _SECOND_LOOKS = (0.0, 0.05)
 """Seconds before each look for what a statement did whose answer was lost: it may just begin."""
 _TIME_IS_FRESH = 5.0
@@ -70,14 +76,7 @@ class Database:
         self.pool = Pool(self._connect, address.url, patience)
 
     def _connect(self) -> Line:
-        return line_on(
-            psycopg.connect(
-                self.address.conninfo,
-                autocommit=True,
-                prepare_threshold=None,
-                client_encoding="utf8",
-            )
-        )
+        return line_on(connect(self.address.conninfo))
 
     def write(
         self,
@@ -96,11 +95,18 @@ class Database:
 
     def alone(self, work: Callable[[PostgresTx], R]) -> R:
         """Run work while no other program migrates this schema."""
-        return self._persist(lambda: self._commit("begin_migration", work))
+        return self._persist(
+            lambda: self._commit("begin_migration", work, MIGRATING),
+            patience=max(self._patience, _FOR_MIGRATIONS),
+        )
 
-    def direct(self, work: Callable[[PostgresTx], R], *, patience: float | None = None) -> R:
+    def opening(self, work: Callable[[PostgresTx], R]) -> R:
+        """Run work that reads, though there may be no schema; a server that is away is an error at once."""
+        return self._persist(lambda: self._commit("begin_opening", work), patience=0.0)
+
+    def direct(self, work: Callable[[PostgresTx], R]) -> R:
         """Run statements that are each their own transaction; they may run twice."""
-        return self._persist(lambda: self._lent(work), patience=patience)
+        return self._persist(lambda: self._lent(work))
 
     def once(self, work: Callable[[PostgresTx], R], recall: Callable[[PostgresTx], R | None]) -> R:
         """Run a statement that is its own transaction and must not take effect twice.
@@ -145,8 +151,20 @@ class Database:
                     return outcome.answer
                 error = outcome.unsure
             if not is_passing(error) or effort.is_over():
-                raise translate(error, self.address.url) from error
+                raise self.explained(error) from error
             effort.pause()
+
+    def explained(self, error: Exception) -> Exception:
+        """Return our error for one of the driver's; if a lock was in the way, it names the holders."""
+        if isinstance(error, LockNotAvailable):
+            return locked(self.address.url, self._holders())
+        return translate(error, self.address.url)
+
+    def _holders(self) -> list[Row]:
+        try:
+            return self._lent(lambda tx: tx.all("holders")).answer
+        except (psycopg.Error, StoreError):
+            return []  # then the error names nobody
 
     def _came_true(self, landed: Callable[[PostgresTx, R], bool], answer: R) -> bool:
         """Ask the verb whether its change was made, once the server can be asked again."""
@@ -194,11 +212,14 @@ class Database:
             "whether it was made is not known: look before you repeat it"
         )
 
-    def _commit(self, begin: str, work: Callable[[PostgresTx], R]) -> _Outcome[R]:
+    def _commit(
+        self, begin: str, work: Callable[[PostgresTx], R], limit: float = LONG
+    ) -> _Outcome[R]:
         with self.pool.line() as kept:
             line = line_on(kept.connection)
             try:
-                answer = work(self._begun(line, begin))
+                with _allowing(kept.connection, limit, self._begun(line, begin)) as tx:
+                    answer = work(tx)
             except BaseException:
                 _roll_back(line)
                 raise
@@ -212,10 +233,11 @@ class Database:
 
     def _begun(self, line: Line, begin: str) -> PostgresTx:
         line.execute(self.queries.texts[begin], prepare=False, binary=False)
-        line.nextset()
+        while line.nextset():
+            pass
         now, version, *_ = line.fetchone() or (0.0, None)
         self._seen = now, time.monotonic()
-        if begin != "begin_migration":
+        if begin not in _UNCHECKED:
             self.check_version(version)
         return PostgresTx(line, self.queries, now=now, clock=self._clock)
 
@@ -236,6 +258,17 @@ class Database:
             f"{known}); run `redrive migrate` once"
         )
         raise StoreForeign(msg)
+
+
+@contextlib.contextmanager
+def _allowing(connection: Connection, limit: float, tx: PostgresTx) -> Generator[PostgresTx]:
+    """Let each statement of a transaction take so many seconds."""
+    bounded = cast("BoundedConnection", connection)
+    usual, bounded.limit = bounded.limit, limit
+    try:
+        yield tx
+    finally:
+        bounded.limit = usual
 
 
 def _roll_back(line: Line) -> None:

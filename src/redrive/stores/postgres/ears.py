@@ -16,6 +16,7 @@ import weakref
 import psycopg
 
 from redrive.stores.postgres.address import Address
+from redrive.stores.postgres.connecting import connect
 from redrive.stores.postgres.tx import Connection, queries_for
 
 HINT_HOLDS = 0.002
@@ -109,7 +110,7 @@ class PostgresEars:
 
 
 def _listening_to(address: Address) -> Connection:
-    connection = psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=None)
+    connection = connect(address.conninfo)
     try:
         connection.execute(queries_for(address.schema).texts["listen"], prepare=False)
     except BaseException:

@@ -20,7 +20,7 @@ def open_schema(database: Database, *, create: bool, read_only: bool) -> None:
 
     A server that cannot be reached is an error at once: most likely its name is wrong.
     """
-    version = database.direct(lambda tx: _version(tx, database), patience=0.0)
+    version = database.opening(lambda tx: _version(tx, database))
     if version == 0 and (read_only or not create):
         msg = (
             f"no store at {database.address.url}; `redrive init` makes one, or name another "
@@ -29,7 +29,8 @@ def open_schema(database: Database, *, create: bool, read_only: bool) -> None:
         raise StoreMissing(msg)
     if version < database.queries.version and not read_only:
         migrate(database)
-    database.read(lambda _: None)  # this checks the version
+    else:
+        database.check_version(version)
 
 
 def _version(tx: PostgresTx, database: Database) -> int:

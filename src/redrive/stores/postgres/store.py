@@ -27,7 +27,6 @@ from redrive.stores.postgres import adding, audit, claiming, ending, opening, vi
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.ears import HINT_HOLDS, PostgresEars
-from redrive.stores.postgres.errors import translate
 from redrive.stores.postgres.joining import connection_of
 from redrive.stores.postgres.tx import PostgresTx, line_on
 from redrive.stores.report import Report
@@ -39,13 +38,11 @@ from redrive.stores.sql.tx import Tx
 
 R = TypeVar("R")
 
-PATIENCE = 15.0
-"""Seconds for which a server that is away, or locks that others hold, are waited for."""
-
-
 class PostgresStore(SqlStore):
     """A store in the schema of a database, made if it is missing.
 
+    `patience` is how many seconds to wait for locks that others hold, or for a server that is away; by
+    default what the URL says (`?max_wait=`), else 15. The last try may take 4 seconds more.
     `clock` is for tests: one that stands still counts in place of the database's. The machine's own
     never does.
     """
@@ -59,7 +56,7 @@ class PostgresStore(SqlStore):
         *,
         create: bool = True,
         clock: Clock | None = None,
-        patience: float = PATIENCE,
+        patience: float | None = None,
         read_only: bool = False,
     ) -> None:
         address = read_url(url)
@@ -68,7 +65,8 @@ class PostgresStore(SqlStore):
         self._read_only = read_only
         self._hinted = 0.0
         stands_in = None if isinstance(clock, SystemClock) else clock
-        self._database = Database(address, clock=stands_in, patience=patience)
+        self._patience = address.max_wait if patience is None else patience
+        self._database = Database(address, clock=stands_in, patience=self._patience)
         weakref.finalize(self, self._database.pool.close)
         try:
             opening.open_schema(self._database, create=create, read_only=read_only)
@@ -113,16 +111,24 @@ class PostgresStore(SqlStore):
     def _add_within(self, within: object, jobs: Sequence[Job]) -> list[Job]:
         """Add in the caller's transaction, under a savepoint: what fails here leaves it as it was."""
         connection = connection_of(within)
-        tx = PostgresTx(line_on(connection), self._database.queries)
+        line, queries = line_on(connection), self._database.queries
+        limit = f"{max(self._patience, 0.001) * 1000:.0f}"
         try:
-            tx.now()  # begins the transaction if nothing was done in it yet, or ours would be the whole
-            with connection.transaction():
-                _, version = tx.one("glance") or (0.0, None)
-                self._database.check_version(version)
-                stored = self._add(tx, jobs)
-                tx.run("hint")
+            # This begins the transaction if nothing was done in it yet, or ours would be the whole.
+            now, theirs, _ = PostgresTx(line, queries).one("within", (limit, limit)) or (0.0, "0", "")
+            tx = PostgresTx(line, queries, now=now)
+            try:
+                with connection.transaction():
+                    _, version = tx.one("glance") or (0.0, None)
+                    self._database.check_version(version)
+                    stored = self._add(tx, jobs)
+                    tx.run("hint", (theirs,))
+            except BaseException:
+                with contextlib.suppress(psycopg.Error):
+                    tx.run("restore", (theirs,))
+                raise
         except (psycopg.Error, OverflowError, UnicodeError) as error:
-            raise translate(error, self.url) from error
+            raise self._database.explained(error) from error
         return stored
 
     def get(self, job_id: str) -> Job | None:

@@ -135,7 +135,7 @@ class PostgresTx(Tx):
         self._execute(self._queries.texts[name], args)
 
     def is_true(self, name: str, args: Args) -> bool:
-        """Give the answer to a question, asked without the driver's ways: a tenth of a submit.
+        """Return the last column of the answer, asked without the driver's ways: a tenth of a submit.
 
         The statement says of what type each argument is. Text goes in binary form, or it would end at
         a character NUL; so that is refused.
@@ -148,7 +148,7 @@ class PostgresTx(Tx):
         for result in results:  # more than one where the server ends the session
             if result.status != ExecStatus.TUPLES_OK:
                 raise psycopg.errors.error_from_result(result, spelling)
-        return bool(results[0].get_value(0, 0) == b"t")
+        return bool(results[0].get_value(0, results[0].nfields - 1) == b"t")
 
     def many(self, name: str, rows: Iterable[Args]) -> None:
         """Run a statement for every row, at once."""

@@ -33,15 +33,16 @@ SELECT n, {columns}, payload, original FROM {schema}.to_change(%b::text[])
 SELECT record FROM {schema}.attempts WHERE n = %s ORDER BY ordinal
 
 -- name: add_one
--- A new job as most are, nothing but defaults beside what is given; see the function.
-SELECT {schema}.add_job(
+-- A new job as most are, nothing but defaults beside what is given; see the function. The limit for
+-- locks is set before it is called, in the same statement: that costs no round trip.
+SELECT set_config('lock_timeout', '4s', true), {schema}.add_job(
     %s::int, %s::text, %s::text, %s::text, %s::text, %s::float8, %s::float8, %s::int8, %s::int8,
     %s::text, %s::text, %s::text
 )
 
 -- name: add_many
 -- The same for many.
-SELECT {schema}.add_jobs(
+SELECT set_config('lock_timeout', '4s', true), {schema}.add_jobs(
     %s::int, %b::text[], %b::text[], %b::text[], %b::text[], %b::float8[], %b::float8[], %b::int8[],
     %b::int8[], %b::text[], %b::text[], %b::text[]
 )

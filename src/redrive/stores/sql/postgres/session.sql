@@ -3,14 +3,19 @@
 SELECT extract(epoch FROM clock_timestamp())::float8,
     (SELECT max(version) FROM {schema}.redrive_migrations)
 
+-- name: bounded
+-- Wait at most 4 s for each lock in this transaction. A statement of its own, before any table is
+-- named: the server locks the tables of a statement before it evaluates anything in it.
+SET LOCAL lock_timeout = '4s'
+
 -- name: begin_synced
 -- A transaction whose commit is on disk when it is answered, as the server is set up to do. Nobody
 -- waits for a lock for ever, and a client that froze does not keep its locks for ever. Every statement
 -- that changes jobs has an index to go along, whatever the planner believes of a table that has
 -- just grown; and none is worth compiling.
 BEGIN ISOLATION LEVEL READ COMMITTED;
-{glance}, set_config('lock_timeout', '4s', true), set_config('enable_seqscan', 'off', true),
-    set_config('jit', 'off', true),
+{bounded};
+{glance}, set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
     set_config('idle_in_transaction_session_timeout', '60s', true)
 
 -- name: begin_relaxed
@@ -21,11 +26,37 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 -- name: begin_read
 -- A transaction that sees one moment and changes nothing.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+{bounded};
 {glance}, set_config('jit', 'off', true)
+
+-- name: begin_opening
+-- The same where there may be no schema yet.
+BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
+{bounded};
+SELECT extract(epoch FROM clock_timestamp())::float8, NULL
+
+-- name: within
+-- In a transaction of the caller's: the time, the caller's limit for locks, and then ours, in
+-- milliseconds, unless the caller's is shorter.
+SELECT extract(epoch FROM clock_timestamp())::float8, current_setting('lock_timeout'), set_config(
+    'lock_timeout',
+    CASE
+        WHEN current_setting('lock_timeout')::interval
+            BETWEEN interval '1 ms' AND %s::text::int * interval '1 ms'
+        THEN current_setting('lock_timeout')
+        ELSE %s::text
+    END,
+    true
+)
+
+-- name: restore
+-- Put the caller's limit for locks back.
+SELECT set_config('lock_timeout', %s, true)
 
 -- name: begin_migration
 -- A transaction of one program at a time, though there may be no schema yet.
 BEGIN ISOLATION LEVEL READ COMMITTED;
+{bounded};
 SELECT extract(epoch FROM clock_timestamp())::float8, 0,
     pg_advisory_xact_lock(hashtextextended('redrive {schema}', 0))
 
@@ -42,8 +73,9 @@ SELECT set_config('synchronous_commit', 'off', true), pg_notify('{channel}', '')
 LISTEN "{channel}"
 
 -- name: hint
--- The same in a transaction of the caller's, who alone says how it commits; told when it does.
-SELECT pg_notify('{channel}', '')
+-- The same in a transaction of the caller's, who alone says how it commits; told when it does. The
+-- caller's own limit for locks holds again.
+SELECT pg_notify('{channel}', ''), set_config('lock_timeout', %s, true)
 
 -- name: found
 -- What there is in place of a store: the schema, our mark, and how many tables and views.
@@ -67,3 +99,25 @@ INSERT INTO {schema}.redrive_migrations (version, name, at) VALUES (%s, %s, %s)
 -- The settings that decide whether a commit survives a power cut.
 SELECT current_setting('fsync'), current_setting('full_page_writes'),
     current_setting('synchronous_commit')
+
+-- name: holders
+-- Who holds locks on our tables, those in the way of most first, and whether they wait for a lock
+-- themselves: then they are most likely victims too. A row lock shows as a lock of the row's table.
+-- Names no table of ours, so it waits for no lock.
+SELECT a.pid, a.application_name, a.usename, a.state,
+    extract(epoch FROM clock_timestamp() - a.xact_start)::float8,
+    left(a.query, 200), l.mode, l.relname, a.wait_event_type IS NOT DISTINCT FROM 'Lock' AS waits
+FROM (
+    SELECT DISTINCT ON (pid) pid, mode, relname, weight FROM (
+        SELECT pid, mode, relname, array_position(
+            ARRAY['AccessShareLock', 'ShareUpdateExclusiveLock', 'RowShareLock', 'RowExclusiveLock',
+                'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'], mode
+        ) AS weight
+        FROM pg_locks JOIN pg_class AS c ON c.oid = relation
+        WHERE locktype = 'relation' AND granted AND pid <> pg_backend_pid()
+            AND relnamespace = to_regnamespace('{schema}') AND relkind IN ('r', 'v')
+    ) AS held
+    ORDER BY pid, weight DESC, relname
+) AS l JOIN pg_stat_activity AS a USING (pid)
+ORDER BY waits, weight < 3, weight < 5, a.xact_start, pid
+LIMIT 3

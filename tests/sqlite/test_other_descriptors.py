@@ -101,8 +101,7 @@ def test_commits_and_the_last_close_happen_under_our_lock_only(
     with store._file._lock.held():
         with pytest.raises(StoreBusy):
             other.add([make_job("b")])
-        with pytest.raises(StoreBusy):
-            other.close()
+        other.close()
         assert log_of(path).stat().st_size > 0
     assert found(store) == ["a"]
 

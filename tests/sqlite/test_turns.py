@@ -168,13 +168,44 @@ def test_a_stopped_holder_of_the_lock_is_named_and_never_pushed_aside(
     assert holder.stdin is not None
     pid = holder.stdout.readline().strip()
     os.kill(holder.pid, signal.SIGSTOP)
-    with pytest.raises(StoreBusy, match=rf"process {pid} has held .*jobs\.db\.lock"):
+    with pytest.raises(StoreBusy, match=rf"process {pid} .*has held .*jobs\.db\.lock"):
         store.add([make_job("b")])
     assert found(store) == ["a"]
     os.kill(holder.pid, signal.SIGCONT)
     holder.communicate("go\n", timeout=60)
     add_one(store, "c")
     assert found(store) == ["c", "a"]
+
+
+STRANGER = """
+import fcntl
+with open(f"{path}.lock", "r+") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    print(os.getpid(), flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_while_the_lock_is_held_closing_takes_no_part_in_it_and_the_holder_is_named(
+    opener: Opener, path: Path
+) -> None:
+    """F21: also a holder that never signed the lock file, such as flock(1)."""
+    writer, reader = opener(patience=0.05), opener(read_only=True, patience=60.0)
+    add_one(writer, "a")
+    holder = start(STRANGER, path)
+    assert holder.stdout is not None
+    pid = holder.stdout.readline().strip()
+    assert found(reader) == ["a"]
+    reader.close()
+    with pytest.raises(StoreBusy, match=rf"process {pid} \(python.*end it, then repeat"):
+        writer.add([make_job("b")])
+    writer.close()
+    assert path.with_name(path.name + "-wal").stat().st_size > 0, "nobody took over the log without the lock"
+    holder.communicate("go\n", timeout=60)
+    again = opener()
+    add_one(again, "c")
+    assert found(again) == ["c", "a"]
+    assert again.verify().ok
 
 
 def test_another_program_that_holds_the_database_is_waited_for_and_then_named(

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from redrive import _log
+from redrive._inert import inert
 from redrive.errors import (
     StoreBusy,
     StoreError,
@@ -281,6 +282,23 @@ class FileLock:
         except OSError:
             pass
 
+    def _holder(self) -> str:
+        """Return the process that holds it, as the system says, or else as the last holder signed."""
+        _, inode = self._identity
+        try:
+            found = [
+                words[4]
+                for line in Path("/proc/locks").read_text("ascii", "replace").splitlines()
+                if (words := line.split())[1:4:2] == ["FLOCK", "WRITE"]
+                and words[5].endswith(f":{inode}")
+            ]
+            if found and int(found[0]) > 0:
+                return f"{found[0]}{_name_of(found[0])}"
+        except (OSError, ValueError, IndexError):
+            pass
+        signed = os.pread(self._descriptor, 12, 0).decode("ascii", "replace").strip()
+        return signed or "unknown"
+
     def _try(self) -> bool:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -295,11 +313,20 @@ class FileLock:
         pause = 0.0002
         while not self._try():
             if time.monotonic() > end:
-                holder = os.pread(self._descriptor, 12, 0).decode("ascii", "replace").strip()
                 msg = (
-                    f"process {holder or 'unknown'} has held {self.place} for over "
-                    f"{self._patience:g} s; it may be stopped: look at it, the lock is never broken"
+                    f"process {self._holder()} has held {self.place} for over {self._patience:g} s; "
+                    "it may be stopped or hang: look at it and let it finish, or end it, then repeat. "
+                    "The lock is never broken"
                 )
                 raise StoreBusy(msg)
             time.sleep(pause)
             pause = min(pause * 1.5, 0.01)
+
+
+def _name_of(pid: str) -> str:
+    """Return the name of a process in brackets; its arguments may have secrets in them."""
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""
+    return f" ({inert(name)})"

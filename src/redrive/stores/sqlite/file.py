@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+from redrive import _log
 from redrive._clock import Clock
 from redrive.errors import StoreError, StoreLost, StoreReadOnly
 from redrive.stores._combine import Combiner, Operation, within_itself
@@ -30,11 +31,13 @@ from redrive.stores.sqlite.errors import KNOWN, translate, translated
 from redrive.stores.sqlite.tx import SqliteTx
 from redrive.stores.sqlite.watch import Watch
 
+log = _log.log.getChild("store")
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _CLOSING_PATIENCE = 2.0
-"""Seconds to wait for the lock where nobody asked for closing: before a fork, at exit."""
+"""Seconds to wait for the lock to close: taking over the log then is good, but nothing depends on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,10 +146,14 @@ class SqliteFile:
             if self._is_reading:
                 raise within_itself()
             self._closed = True
-            if self._writer or self._reader:
-                with self._lock.held(), translated(self.place):
-                    self._close_connections()
-            self._lock.close()
+            if self._writer is None:
+                self._close_reader()
+            if not self.give_up():
+                log.warning(
+                    "%s was closed without taking over its log, because another process holds the "
+                    "lock; nothing is lost, and whoever opens it next does so",
+                    self.place,
+                )
 
     def _commit(self, batch: list[Operation[SqliteTx]]) -> None:
         self._exclusively(self._run_all, batch)
@@ -278,11 +285,18 @@ class SqliteFile:
         """Start anew: locks and waiting operations belong to the parent."""
         self._begin_threads()
 
-    def give_up(self) -> None:
-        """Close without being asked to; what cannot be closed safely is kept open for ever."""
+    def _close_reader(self) -> None:
+        """Close the connection of a store that was only read: it may not take over the log."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            with contextlib.suppress(sqlite3.Error):
+                reader.close()
+
+    def give_up(self) -> bool:
+        """Close without waiting long; False if what cannot be closed safely is kept open for ever."""
         self._lock.close()
         if not (self._writer or self._reader):
-            return
+            return True
         lock = FileLock(self._lock.place, _CLOSING_PATIENCE)
         try:
             with lock.held():
@@ -290,8 +304,10 @@ class SqliteFile:
         except (StoreError, sqlite3.Error):
             _abandoned.extend([self._reader, self._writer])
             self._reader = self._writer = None
+            return False
         finally:
             lock.close()
+        return True
 
 
 def _lock_place(place: Path) -> Path:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from redrive.web.server import Server
 
 PORT = 9200
-_CONNECTIONS = 200
+PER_CLIENT = 100
+"""Connections of one client, unless it is a proxy."""
 _HEAD = 65_536
 _GRACE = 10
 
@@ -54,6 +55,12 @@ _GRACE = 10
 )
 @click.option("--no-auth", is_flag=True, help="Let everybody in; on a loopback address only.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front of it does TLS.")
+@click.option(
+    "--per-client",
+    type=click.IntRange(0),
+    metavar="N",
+    help=f"Connections of one client address; 0: no limit.  [{PER_CLIENT}; 0 with --behind-proxy]",
+)
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE")
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), metavar="FILE")
 @click.option("-v", "--verbose", is_flag=True, help="Log each request on standard error.")
@@ -68,6 +75,7 @@ def serve(
     token_file: Path | None,
     no_auth: bool,
     behind_proxy: bool,
+    per_client: int | None,
     tls_cert: str | None,
     tls_key: str | None,
     verbose: bool,
@@ -92,7 +100,8 @@ def serve(
             scheme = "http" if tls_cert is None else "https"
             shown = f"[{host}]" if ":" in host else host
             face.say(f"serving on {scheme}://{shown}:{sock.getsockname()[1]}")
-            _run(site, sock, tls_cert, tls_key, verbose=verbose)
+            each = (0 if behind_proxy else PER_CLIENT) if per_client is None else per_client
+            _run(site, sock, tls_cert, tls_key, each=each, verbose=verbose)
 
 
 @contextmanager
@@ -175,9 +184,17 @@ def _listening(host: str, port: int) -> Generator[socket.socket]:
 
 
 def _run(
-    site: Server, sock: socket.socket, cert: str | None, key: str | None, *, verbose: bool
+    site: Server,
+    sock: socket.socket,
+    cert: str | None,
+    key: str | None,
+    *,
+    each: int,
+    verbose: bool,
 ) -> None:
     import uvicorn  # noqa: PLC0415 - an extra
+
+    from redrive.web.connections import Connections, listener, server_for  # noqa: PLC0415
 
     config = uvicorn.Config(
         site,
@@ -187,18 +204,17 @@ def _run(
         access_log=verbose,
         lifespan="off",
         ws="none",
-        http="h11",
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=_CONNECTIONS,
         h11_max_incomplete_event_size=_HEAD,
         timeout_graceful_shutdown=_GRACE,
     )
-    server = uvicorn.Server(config)
+    connections = Connections(each)
+    server = server_for(config, connections)
     if verbose:
         requests = logging.getLogger("uvicorn.access")
         requests.setLevel(logging.INFO)
         requests.addHandler(logging.StreamHandler(sys.stderr))
     # It heeds signals by itself and raises them again once it has ended; here that is enough.
-    with heeding(lambda: None):
-        asyncio.run(server.serve(sockets=[sock]))
+    with heeding(lambda: None), listener(sock, connections) as guarded:
+        asyncio.run(server.serve(sockets=[guarded]))

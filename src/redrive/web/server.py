@@ -33,6 +33,8 @@ from redrive.web.routes import ROUTES, Route
 from redrive.web.schema import faults, named
 from redrive.web.tokens import Tokens
 
+_AT_ONCE = 200
+"""Requests that are worked on at the same time; probes are not counted."""
 _EXACT = named("WholeJob")
 """Has a payload in it, whose numbers keep their text."""
 
@@ -47,6 +49,7 @@ class Server:
         self._tokens = tokens
         self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
         self._deadline = deadline
+        self._active = 0
         self._plans, self._health = Plans(), health.Health(app)
         self._threads, self._probes = Threads(), Threads()
         by_path: dict[str, dict[str, Route]] = defaultdict(dict)
@@ -86,6 +89,19 @@ class Server:
                 await send({"type": f"lifespan.{word}.complete"})
 
     async def answer(self, route: Route, request: Request) -> Response:
+        """Answer a request, unless there are too many; a probe is always answered."""
+        if not route.right:
+            return await self._answer(route, request)
+        if self._active >= _AT_ONCE:
+            msg = f"{_AT_ONCE} requests are being worked on; send it again in a moment"
+            raise Problem(503, "busy", msg, {"retry-after": "1"})
+        self._active += 1
+        try:
+            return await self._answer(route, request)
+        finally:
+            self._active -= 1
+
+    async def _answer(self, route: Route, request: Request) -> Response:
         """Check a request by its route's line in the table, and do what it asks."""
         if route.method not in guard.SAFE:
             guard.check_origin(request.headers)

@@ -65,6 +65,12 @@ RIGS: dict[str, Rig] = {
     "pooler-control": Rig(
         full="rigs/pooler.py --control", short="rigs/pooler.py --control", needs=("pgbouncer",)
     ),
+    "locks": Rig(full="rigs/locks.py", short="rigs/locks.py --short"),
+    "locks-control": Rig(full="rigs/locks.py --control", short="rigs/locks.py --control"),
+    "slow-clients": Rig(full="rigs/slow_clients.py", short="rigs/slow_clients.py --short"),
+    "slow-clients-control": Rig(
+        full="rigs/slow_clients.py --control", short="rigs/slow_clients.py --control"
+    ),
     "evil": Rig(full="rigs/evil.py", short="rigs/evil.py --short"),
     "evil-control": Rig(full="rigs/evil.py --control", short="rigs/evil.py --control"),
     "disk-strace": Rig(

@@ -77,7 +77,11 @@ def serving(case: Case) -> Iterator[int]:
     """Start a server; gives its port."""
     with tempfile.TemporaryDirectory(prefix="redrive-rig-") as directory:
         url = f"sqlite:{directory}/jobs.db"
-        subprocess.run([sys.executable, "-m", "redrive", "--store", url, "--quiet", "init"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, "-m", "redrive", "--store", url, "--quiet", "init"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         me = [str(Path(__file__).resolve()), "--broken"] if case.broken else ["-m", "redrive"]
         process = subprocess.Popen(
             [sys.executable, *me, "--store", url, "serve", "--port", "0"],
@@ -140,7 +144,7 @@ class Slow:
         try:
             sock.bind((f"127.0.0.{2 + number % 8}", 0))
             sock.connect(("127.0.0.1", self._port))
-            sock.setblocking(False)  # noqa: FBT003
+            sock.setblocking(False)
             sock.send(self._kind(number)[0].encode())
         except OSError:
             sock.close()
@@ -186,7 +190,7 @@ def probe(case: Case, port: int) -> None:
         case.faults.append(f"/healthz: {error!r} after {time.monotonic() - began:.1f} s")
     else:
         case.probes += 1
-        if status != 200:  # noqa: PLR2004
+        if status != 200:
             case.faults.append(f"/healthz: {status}")
 
 
@@ -203,7 +207,7 @@ def work(case: Case, port: int, over: threading.Event) -> None:
                     case.faults.append(f"office: {error!r}")
             else:
                 case.asked += 1
-                if status != 200:  # noqa: PLR2004
+                if status != 200:
                     case.faults.append(f"office: {status}")
                 break
     connection.close()
@@ -266,7 +270,11 @@ def main() -> int:
         return 0 if found_out else 1
     cases = [Case(every, 15), Case(every, 10, files=400)]
     if not given.short:
-        cases = [*(Case([kind], 60) for kind in every), Case(every, 120), Case(every, 60, files=400)]
+        cases = [
+            *(Case([kind], 60) for kind in every),
+            Case(every, 120),
+            Case(every, 60, files=400),
+        ]
     held = [run(case) for case in cases]
     for case in cases:
         print(*case.faults[:5], sep="\n", end="\n" if case.faults else "")

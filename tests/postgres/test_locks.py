@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -121,8 +122,8 @@ def test_whichever_table_is_locked_nothing_waits_for_ever(
     store = opener(patience=0.1)
     add_one(store, "a")
     with lock(schema, f"LOCK TABLE {{schema}}.{table} IN ACCESS EXCLUSIVE MODE"):
-        for verb in VERBS:
-            error = ended(lambda verb=verb: VERBS[verb](store, f"{url}&max_wait=0.1"))  # type: ignore[misc]
+        for verb in VERBS.values():
+            error = ended(partial(verb, store, f"{url}&max_wait=0.1"))
             assert isinstance(error, StoreError | None), error
     assert store.verify().ok
 
@@ -147,7 +148,17 @@ def test_nothing_secret_is_told_of_the_holder(opener: Opener, schema: str) -> No
         said = str(ended(store.counts))
     assert "hunter-22" not in said
     assert "SELECT" in said
-    row = (7, "\x1b[2J", "ada", "active", 3.0, "ALTER ROLE ada PASSWORD 'hunter-22'", "m", "jobs", False)
+    row = (
+        7,
+        "\x1b[2J",
+        "ada",
+        "active",
+        3.0,
+        "ALTER ROLE ada PASSWORD 'hunter-22'",
+        "m",
+        "jobs",
+        False,
+    )
     said = str(locked("here", [row]))
     assert "ALTER ROLE ada …" in said
     assert "hunter-22" not in said
@@ -256,9 +267,8 @@ def _until(true: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def frozen(schema: str) -> Iterator[None]:
+def frozen() -> Iterator[None]:
     """Stop the server's processes for our sessions: the kernel still takes packets for them."""
-    del schema
     with pgkit.connect() as connection:
         rows = connection.execute(
             "SELECT pid FROM pg_stat_activity WHERE application_name = 'redrive'"
@@ -275,18 +285,16 @@ def frozen(schema: str) -> Iterator[None]:
 
 
 def test_a_server_that_takes_packets_and_never_answers_is_given_up(
-    opener: Opener, url: str, schema: str, monkeypatch: pytest.MonkeyPatch
+    opener: Opener, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F26: neither a session that is there nor a new one waits for ever."""
     monkeypatch.setattr(connecting.BoundedConnection, "limit", 0.3)
     quick = f"{url}&connect_timeout=2&max_wait=0.1"
     store = opener(quick)
     add_one(store, "a")
-    with frozen(schema):
-        for verb in VERBS:
-            error = ended(lambda verb=verb: VERBS[verb](store, quick))  # type: ignore[misc]
-            assert isinstance(error, StoreError), verb
-            assert isinstance(error, StoreLost)
+    with frozen():
+        for name, verb in VERBS.items():
+            assert isinstance(ended(partial(verb, store, quick)), StoreLost), name
         ended(store.listen)
     assert get(store, "a").state is not None
     assert store.verify().ok

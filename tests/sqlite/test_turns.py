@@ -200,7 +200,9 @@ def test_while_the_lock_is_held_closing_takes_no_part_in_it_and_the_holder_is_na
     with pytest.raises(StoreBusy, match=rf"process {pid} \(python.*end it, then repeat"):
         writer.add([make_job("b")])
     writer.close()
-    assert path.with_name(path.name + "-wal").stat().st_size > 0, "nobody took over the log without the lock"
+    assert path.with_name(path.name + "-wal").stat().st_size > 0, (
+        "nobody took over the log without the lock"
+    )
     holder.communicate("go\n", timeout=60)
     again = opener()
     add_one(again, "c")

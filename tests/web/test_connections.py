@@ -200,7 +200,9 @@ def test_what_counts_as_one_client() -> None:
 
 def test_files_are_left_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     for files, most in ((1024, 800), (512, 384), (64, 16), (-1, 800)):
-        monkeypatch.setattr(connections.resource, "getrlimit", lambda _, files=files: (files, files))
+        monkeypatch.setattr(
+            connections.resource, "getrlimit", lambda _, files=files: (files, files)
+        )
         assert most_connections() == most
 
 

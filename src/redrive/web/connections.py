@@ -77,12 +77,18 @@ def _phase_of(protocol: Any) -> tuple[str, object]:
             return "", protocol.cycle
 
 
+def most_connections() -> int:
+    """Return how many connections there may be, so that files are left for everything else."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST if files == resource.RLIM_INFINITY else max(16, min(MOST, files - _RESERVE))
+
+
 @dataclass
 class Connections:
     """All connections of one server. `each` is the limit for one client; 0 where there is none."""
 
     each: int
-    most: int = field(default_factory=lambda: most_connections())
+    most: int = field(default_factory=most_connections)
     _entries: dict[object, _Entry] = field(default_factory=dict[object, _Entry])
     _dropped: list[socket.socket] = field(default_factory=list[socket.socket])
 
@@ -156,12 +162,6 @@ class Connections:
         gone = [key for key, entry in self._entries.items() if entry.sock.fileno() < 0]
         for key in gone:
             del self._entries[key]
-
-
-def most_connections() -> int:
-    """Return how many connections there may be, so that files are left for everything else."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST if files == resource.RLIM_INFINITY else max(16, min(MOST, files - _RESERVE))
 
 
 def client_of(address: str) -> str:

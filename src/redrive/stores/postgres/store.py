@@ -38,6 +38,7 @@ from redrive.stores.sql.tx import Tx
 
 R = TypeVar("R")
 
+
 class PostgresStore(SqlStore):
     """A store in the schema of a database, made if it is missing.
 
@@ -115,7 +116,11 @@ class PostgresStore(SqlStore):
         limit = f"{max(self._patience, 0.001) * 1000:.0f}"
         try:
             # This begins the transaction if nothing was done in it yet, or ours would be the whole.
-            now, theirs, _ = PostgresTx(line, queries).one("within", (limit, limit)) or (0.0, "0", "")
+            now, theirs, _ = PostgresTx(line, queries).one("within", (limit, limit)) or (
+                0.0,
+                "0",
+                "",
+            )
             tx = PostgresTx(line, queries, now=now)
             try:
                 with connection.transaction():

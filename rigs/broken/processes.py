@@ -23,6 +23,7 @@ from redrive.stores.index.draft import Draft
 from redrive.stores.index.engine import Drafted, Engine
 from redrive.stores.jsonl import JsonlStore
 from redrive.stores.postgres import PostgresStore, database
+from redrive.stores.postgres.connecting import BoundedConnection
 from redrive.stores.postgres.tx import Line, PostgresTx, Queries, line_on, queries_for
 from redrive.stores.sql import engine, settle
 from redrive.stores.sql.rows import readable
@@ -226,7 +227,8 @@ def _connect(**options: Any) -> None:
     """Make connections to PostgreSQL in another way."""
 
     def connect(self: database.Database) -> Line:
-        return line_on(psycopg.connect(self.address.conninfo, autocommit=True, **options))
+        connection = BoundedConnection.connect(self.address.conninfo, autocommit=True, **options)
+        return line_on(connection)
 
     _put(database.Database, "_connect", connect)
 

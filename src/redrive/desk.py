@@ -78,9 +78,14 @@ class Desk(Driving, Causes, Looking):
         """Make resolved or discarded jobs dead letters again."""
         return self._deed("reopen", targets, filters, reason, actor)
 
-    def select(self, verb: Verb, *targets: Target, **filters: Unpack[Filters]) -> list[Job | str]:
-        """Give the jobs a deed is meant for, as they are now; an unknown id comes as written."""
-        return list(finding.meant(self.keeper.store, verb, targets, filters))
+    def select(
+        self, verb: Verb, *targets: Target, reveal: bool = True, **filters: Unpack[Filters]
+    ) -> list[Job | str]:
+        """Give the jobs a deed is meant for, as they are now; an unknown id comes as written.
+
+        `reveal` is as in `each`.
+        """
+        return list(finding.meant(self.keeper.store, verb, targets, filters, reveal=reveal))
 
     def move(
         self,

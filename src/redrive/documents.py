@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from redrive._clock import iso
+from redrive._masked import masked, secrets_of
 from redrive.job import Act, Attempt, Category, Failure, Group, Job
 from redrive.looking import Looking, Mark, Scope
+from redrive.redact import loads, mask_payload, mask_text
 
 if TYPE_CHECKING:  # who lists jobs does not wait for runs
     from redrive.runs import Counts, Run
+
+__all__ = ["masked", "secrets_of"]
 
 HOUR = 3600.0
 SPANS, WIDTH = 12, 2 * HOUR
@@ -58,7 +62,7 @@ def job_document(job: Job) -> dict[str, object]:
 
 def whole_document(job: Job, show: Callable[[str], object] | None = None) -> dict[str, object]:
     """Give everything about a job, attempts newest first; `show` shows a payload's text."""
-    show = show or payload_of
+    show = show or (lambda text: payload_of(text, secrets_of(job)))
     return {
         **job_document(job),
         "payload": show(job.payload),
@@ -163,10 +167,8 @@ def payload_of(text: str, more: Sequence[str] = ()) -> object:
 
     One that cannot be read (a file edited by hand) is shown as masked text.
     """
-    from redrive.redact import mask_payload, mask_text  # noqa: PLC0415 - lists show no payload
-
     try:
-        return mask_payload(json.loads(text), more)
+        return mask_payload(loads(text), more)
     except (ValueError, RecursionError):
         return mask_text(text, more)
 
@@ -175,16 +177,6 @@ def payload_text(text: str, more: Sequence[str] = ()) -> str:
     """Write a payload out over several lines, masked."""
     shown = payload_of(text, more)
     return shown if isinstance(shown, str) else json.dumps(shown, indent=2, ensure_ascii=False)
-
-
-def secrets_of(job: Job) -> tuple[str, ...]:
-    """Give the secrets in a job's payload, to hide them in its errors too."""
-    from redrive.redact import secrets_in  # noqa: PLC0415
-
-    try:
-        return secrets_in(json.loads(job.payload))
-    except (ValueError, RecursionError):
-        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,30 +266,6 @@ def left_of(run: Run, counts: Counts) -> dict[str, int]:
     if run.phase in {"stopped", "cancelled"}:
         since = {f"not let go before it was {run.phase}": counts.left}
     return {**run.skipped, **{why: jobs for why, jobs in since.items() if jobs}}
-
-
-def masked(job: Job) -> Job:
-    """Hide the payload's secrets in the errors too, whoever stored them."""
-    from redrive.redact import mask_text  # noqa: PLC0415
-
-    secrets = secrets_of(job)
-
-    def failure(found: Failure | None) -> Failure | None:
-        if found is None:
-            return None
-        return replace(
-            found,
-            message=mask_text(found.message, secrets),
-            traceback=mask_text(found.traceback, secrets),
-            why=mask_text(found.why, secrets),
-            title=mask_text(found.title, secrets),
-        )
-
-    def attempt(found: Attempt) -> Attempt:
-        return replace(found, failure=failure(found.failure))
-
-    history = tuple(attempt(found) for found in job.history)
-    return replace(job, failure=failure(job.failure), history=history)
 
 
 def payload_of_origin(job: Job) -> object:

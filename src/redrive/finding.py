@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 
 from redrive._transitions import Verb
@@ -16,15 +17,24 @@ LOOK = 100_000
 """So many jobs are looked at, one by one, where the store cannot answer; the newest first."""
 
 
+def _never() -> bool:
+    return False
+
+
+MUST_END: ContextVar[Callable[[], bool]] = ContextVar("redrive_must_end", default=_never)
+"""Asked before each job is looked at: True ends a search. A server sets it for each request."""
+
+
 def meant(
-    store: Store, verb: Verb, targets: Sequence[Target], filters: Filters
+    store: Store, verb: Verb, targets: Sequence[Target], filters: Filters, *, reveal: bool = True
 ) -> Iterator[Job | str]:
     """Give each job a deed is meant for, once; an id that nobody has comes as it was written.
 
     Groups and filters mean the states of USUAL unless a state is named. However many jobs there are,
-    all are looked at: a deed has no bound that people do not see.
+    all are looked at: a deed has no bound that people do not see. Without `reveal` the words are
+    asked of jobs as views show them; the jobs come as the store has them in any case.
     """
-    wanted = read(targets, filters, USUAL[verb])
+    wanted = read(targets, filters, USUAL[verb], reveal=reveal)
     if wanted.is_empty:
         msg = "say which jobs: ids, a group such as G7, or filters (state=, handler=, …)"
         raise UsageError(msg)
@@ -38,11 +48,24 @@ def meant(
 
 
 def each(store: Store, wanted: Wanted) -> Iterator[Job]:
-    """Give all jobs of a selection, newest first, page by page as they are asked for."""
+    """Give all jobs of a selection, newest first, page by page as they are asked for.
+
+    As the store has them, whoever asks. TimeoutError if it must end.
+    """
     if wanted.ids:
         ids = dict.fromkeys(job_id(store, one) for one in wanted.ids)
         return (job for one in ids for job in store.find(Query(ids=(one,), limit=1)).jobs)
-    return filter(wanted.question(), _merged(store, _queries(wanted)))
+    jobs = _in_time(_merged(store, _queries(wanted)))
+    return filter(wanted.question(), filter(wanted.confirmation(), jobs))
+
+
+def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:
+    must_end = MUST_END.get()
+    for job in jobs:
+        if must_end():
+            msg = "looking through the jobs took too long; say more narrowly which are meant"
+            raise TimeoutError(msg)
+        yield job
 
 
 def find(store: Store, wanted: Wanted, *, limit: int, cursor: str | None, by_change: bool) -> Page:
@@ -53,14 +76,20 @@ def find(store: Store, wanted: Wanted, *, limit: int, cursor: str | None, by_cha
         replace(query, limit=limit, cursor=cursor, by_change=by_change)
         for query in _queries(wanted)
     ]
-    if len(queries) == 1 and not wanted.terms:
+    confirmed = wanted.confirmation()
+    if len(queries) == 1 and not wanted.terms and confirmed is None:
         return store.find(queries[0])
-    fits, found = wanted.question(), list[Job]()
-    looked, after = 0, None
+    fits, must_end, found = wanted.question(), MUST_END.get(), list[Job]()
+    looked, after, last = 0, None, None
     for job in _merged(store, queries):
+        if last is not None and must_end():
+            after = cursor_of(last.updated, last.id, by_change=by_change)
+            return Page(found, after, Scope(looked, _size(store, queries)))
+        last = job
+        if confirmed is not None and not confirmed(job):
+            continue
         if len(found) == limit or looked == LOOK:
-            scope = Scope(looked, _size(store, queries))
-            return Page(found, after, scope)
+            return Page(found, after, Scope(looked, _size(store, queries)))
         looked, after = looked + 1, cursor_of(job.updated, job.id, by_change=by_change)
         if fits(job):
             found.append(job)
@@ -71,12 +100,14 @@ def groups(store: Store, wanted: Wanted, limit: int) -> tuple[list[Group], Scope
     """Count a selection's jobs by cause: dead ones unless states are named, the commonest first."""
     wanted.filters.setdefault("state", State.DEAD)
     queries = [replace(query, limit=limit) for query in _queries(wanted)]
-    if not wanted.terms:
+    if not wanted.terms and wanted.confirmation() is None:
         found = [group for query in queries for group in store.groups(query)]
         return _most(_joined(found), limit), None
     page = find(store, wanted, limit=LOOK, cursor=None, by_change=False)
     known = {
-        one.number: one for query in queries for one in store.groups(replace(query, limit=LOOK))
+        one.number: one
+        for query in map(_bare, queries)
+        for one in store.groups(replace(query, limit=LOOK))
     }
     alone = [_alone(known[job.group], job) for job in page.jobs if job.group in known]
     return _most(_joined(alone), limit), page.scope
@@ -144,9 +175,14 @@ def _queries(wanted: Wanted) -> list[Query]:
 def _size(store: Store, queries: Sequence[Query]) -> int:
     """Count the jobs that come into question: of these groups, or in these states."""
     if queries[0].group is not None:
-        return sum(group.jobs for query in queries for group in store.groups(query))
+        return sum(group.jobs for query in map(_bare, queries) for group in store.groups(query))
     states = queries[0].states or set(State)
     return sum(count.jobs for count in store.counts() if count.state in states)
+
+
+def _bare(query: Query) -> Query:
+    """Leave out what must not be counted, for it may be masked."""
+    return replace(query, tag="", key="", text="", cursor=None)
 
 
 def _by_ids(store: Store, ids: Iterable[str]) -> Iterator[Job | str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
-from redrive import finding
+from redrive import _masked, finding
 from redrive._duration import Duration, seconds
 from redrive.errors import JobNotFound
 from redrive.job import Act, Group, Job, State
@@ -88,34 +88,52 @@ class Looking:
         limit: int = 100,
         cursor: str | None = None,
         by_change: bool = False,
+        reveal: bool = True,
         **filters: Unpack[Filters],
     ) -> Page:
         """Give a page of jobs, newest first; every word and filter given must hold.
 
         Words are those of the selector grammar: `app.find("handler:billing.* age:>2h")`. What no index
-        answers is asked job by job, of a bounded number; then the page's `scope` says how many.
+        answers is asked job by job, of a bounded number; then the page's `scope` says how many. With
+        `reveal=False` the jobs come masked, and nothing that is masked can be asked for.
         """
-        wanted = read(words, filters)
+        wanted = read(words, filters, reveal=reveal)
         store = self.store
-        return finding.find(store, wanted, limit=limit, cursor=cursor, by_change=by_change)
+        page = finding.find(store, wanted, limit=limit, cursor=cursor, by_change=by_change)
+        return page if reveal else page._replace(jobs=[_masked.seen(job) for job in page.jobs])
 
-    def each(self, *words: Target, **filters: Unpack[Filters]) -> Iterator[Job]:
-        """Give all jobs that match, newest first, page by page as they are asked for."""
-        return finding.each(self.store, read(words, filters))
+    def each(
+        self, *words: Target, reveal: bool = True, **filters: Unpack[Filters]
+    ) -> Iterator[Job]:
+        """Give all jobs that match, newest first, page by page as they are asked for.
+
+        With `reveal=False` nothing that is masked can be asked for; the jobs come as they are stored.
+        """
+        return finding.each(self.store, read(words, filters, reveal=reveal))
 
     def counts(self) -> list[Count]:
         """Count all jobs by state, lane and category."""
         return self.store.counts()
 
-    def groups(self, *words: Target, limit: int = 100, **filters: Unpack[Filters]) -> list[Group]:
+    def groups(
+        self,
+        *words: Target,
+        limit: int = 100,
+        reveal: bool = True,
+        **filters: Unpack[Filters],
+    ) -> list[Group]:
         """Give the causes of dead jobs (or of those that are selected), the commonest first."""
-        return self.tally(*words, limit=limit, **filters)[0]
+        return self.tally(*words, limit=limit, reveal=reveal, **filters)[0]
 
     def tally(
-        self, *words: Target, limit: int = 100, **filters: Unpack[Filters]
+        self,
+        *words: Target,
+        limit: int = 100,
+        reveal: bool = True,
+        **filters: Unpack[Filters],
     ) -> tuple[list[Group], Scope | None]:
-        """Give the causes, and how far was looked where no index answers."""
-        return finding.groups(self.store, read(words, filters), limit)
+        """Give the causes, and how far was looked where no index answers; `reveal` is as in `find`."""
+        return finding.groups(self.store, read(words, filters, reveal=reveal), limit)
 
     def group(self, which: int | str | Group) -> Group:
         """Give a group with its dead jobs counted, or with its others where none is dead."""

@@ -2,25 +2,30 @@
 
 Two ways to find a secret: by name (a field or a `name=value` pair whose name says so) and by
 shape (keys of well-known services, tokens, URLs with passwords). A secret found in a payload
-is also masked wherever it recurs in other text. Everything here is linear in the length of
-the text, because the text of an error is written by strangers. Payloads themselves are
+is also masked wherever it recurs in other text, and so are the secrets in this process's
+environment. Each rule marks spans of the text as it was given, and then all of them are hidden:
+no rule can break up what another one would have found. Everything here is linear in the length
+of the text, because the text of an error is written by strangers. Payloads themselves are
 stored as given; these functions serve every view, log, event, alert and stored error.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import unicodedata
 from functools import lru_cache
 from string import ascii_letters, digits
 from types import NoneType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from redrive import _inert
+from redrive.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from redrive._json import Json
 
@@ -30,18 +35,31 @@ MASK: Final = "•••"
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_NAME = re.compile(
     r"(?:password|passwd|passphrase|passcode|secret|token|(?:api|auth|private|access|secret)key"
-    r"|cookie|credentials?|sessionid)(?![a-z])"
+    r"|cookie|credentials?|session_?id|passwort|kennwort|passord|mot_?de_?passe|contrasena|senha"
+    r"|wachtwoord|salasana|lozinka|adgangskode|mnemonic|seed_?phrase)(?![a-z])"
     r"|(?<![a-z])(?:passwords|pwd|secrets|authorization|cookies|creds|dsn|bearer|jwt|t?otp|cv[cnv]"
     r"|iban|ssn|(?:php)?sessid|connection_?string|card_?number|basic_auth|secret_id"
     r"|(?:api|private|access|secret|encryption|signing|master|account|shared|ssh|hmac|session"
     r"|webhook|auth|service)_keys?|(?:access|refresh|auth|api|bearer|session)_tokens"
+    r"|(?:recovery|backup)_(?:phrase|codes?)|heslo|haslo|sifre|losenord|parola"
     r"|(?:db|database|user|admin|smtp|mail|ftp|redis|mysql|pg|postgres)_pass)(?![a-z])"
     r"|(?<![a-z])pin$"  # only as the last word: pin_code is a postal code
+    r"|^pass$"  # only alone: a boarding_pass is none
 )
+# A URL of one of these mostly has its password in it.
+_SECRET_URL = re.compile(
+    r"(?<![a-z])(?:database|db|redis|mongo(?:db)?|postgres(?:ql)?|mysql|amqp|rabbitmq|broker)_ur[il]$"
+)
+_FOREIGN: Final = (
+    *("パスワード", "暗証番号", "合言葉", "密码", "密碼", "口令", "비밀번호", "암호", "пароль"),
+    *("contraseña", "lösenord", "hasło", "jelszó", "şifre", "κωδικός", "סיסמה", "كلمة المرور"),
+    *("كلمة السر", "รหัสผ่าน", "mật khẩu", "mật_khẩu", "पासवर्ड", "トークン", "シークレット"),
+)
+"""Words for a password in names that are not written in ASCII."""
 # What is said about a secret is not the secret: token_type, password_changed_at, has_secret.
 _ABOUT_SECRET = re.compile(
     r"^(?:max|min|num|total|count|no|has|is|use|with)_"
-    r"|_(?:ids?(?<!secret_id)|names?|types?|kind|counts?|limits?|length|size|url|uri|endpoint|env"
+    r"|_(?:ids?(?<!secret_id)(?<!session_id)|names?|types?|kind|counts?|limits?|length|size|url|uri|endpoint|env"
     r"|file|path|expiry|expires|expiration|expired|ttl|age|at|in|on|policy|enabled|required|used"
     r"|usage|budget|valid|hint|status|errors?|reset|changed|created|updated|rotated|version|format"
     r"|field|prefix|scopes?|method|mode|jar|store|cost|price|per|max|min|present|missing|invalid"
@@ -53,6 +71,11 @@ _LONGEST_NAME: Final = 64
 _LONGEST_LEAD: Final = 80
 _SHORTEST_SECRET: Final = 4
 _LONG_SECRET: Final = 8
+_PLAIN_WORD: Final = 16
+"""A value of letters only in the environment is taken for a secret from this length on."""
+_URL_PASSWORD = re.compile(r"://[^\s/?#:@]{0,256}:([^\s/?#@]{4,256})@")
+Span = tuple[int, int]
+"""Where something to hide begins and ends."""
 _MASKED_AT_MOST: Final = 262_144
 _FEW_FORMS: Final = 200
 _MOST_WORK: Final = 200_000_000
@@ -70,8 +93,55 @@ def is_secret_name(key: str) -> bool:
 
 @lru_cache(maxsize=2048)
 def _says_secret(key: str) -> bool:
-    name = "_".join(_WORD.findall(key)).lower().rstrip("_0123456789")
+    if not key.isascii() and _says_secret_abroad(key):
+        return True
+    name = _joined(key)
+    if _more and any(f"_{name}".endswith(f"_{one}") for one in _more):
+        return True
+    if _SECRET_URL.search(name):
+        return True
     return bool(_SECRET_NAME.search(name)) and not _ABOUT_SECRET.search(name)
+
+
+def _says_secret_abroad(key: str) -> bool:
+    """Return True if a name that is not ASCII has a word for a password in it, or one of the user's."""
+    name = unicodedata.normalize("NFKC", key).casefold()
+    return any(word in name for word in _FOREIGN) or any(
+        not one.isascii() and one in name for one in _more
+    )
+
+
+def _joined(key: str) -> str:
+    """Write the words of a name in small letters, joined by `_`."""
+    return "_".join(_WORD.findall(key)).lower().rstrip("_0123456789")
+
+
+_more: set[str] = set()
+"""Names that the user calls secret."""
+
+
+def add_secret_names(names: Iterable[str]) -> None:
+    """Mask fields of these names too, in this process: `kundennummer` also means `alteKundennummer`."""
+    for name in names:
+        bare = _joined(name) if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
+        if not bare:
+            msg = (
+                f"a secret name must have letters in it, such as 'customer_number'; found {name!r}"
+            )
+            raise UsageError(msg)
+        _more.add(bare)
+    _says_secret.cache_clear()
+    _unknown.cache_clear()
+
+
+def loads(text: str) -> Any:
+    """Read JSON, also if a number in it is longer than Python converts: that one becomes a float."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        return json.loads(text, parse_int=float)
 
 
 def mask_payload(value: Json, more: Sequence[str] = ()) -> Json:
@@ -86,14 +156,16 @@ def mask_payload(value: Json, more: Sequence[str] = ()) -> Json:
     return _masked(value, (*secrets_in(value), *more))
 
 
-def mask_json(text: str) -> str:
+def mask_json(text: str, more: Sequence[str] = ()) -> str:
     """Do the same to a payload as it is stored; what hides nothing comes back as it was."""
     try:
-        value = json.loads(text)
+        value = loads(text)
+        masked = mask_payload(value, more)
     except (ValueError, RecursionError):
-        return mask_text(text)
-    masked = mask_payload(value)
-    return text if masked == value else json.dumps(masked, ensure_ascii=False)
+        return mask_text(text, more)
+    if masked == value:
+        return text
+    return json.dumps(masked, ensure_ascii=False, separators=(",", ":"))
 
 
 def _masked(value: Json, secrets: Sequence[str]) -> Json:
@@ -123,7 +195,14 @@ def secrets_of(text: str) -> tuple[str, ...]:
     """Do the same for a payload as it is stored; what is not JSON has none that can be told."""
     try:
         value, end = _decode(text)  # as we write it; `loads` would look for white space around it
-        return secrets_in(value if end == len(text) else json.loads(text))
+        if end == len(text):
+            return secrets_in(value)
+    except RecursionError:
+        return ()
+    except ValueError:
+        pass
+    try:
+        return secrets_in(loads(text))
     except (ValueError, RecursionError):
         return ()
 
@@ -156,27 +235,66 @@ def mask_text(text: str, secrets: Sequence[str] = ()) -> str:
     >>> mask_text("GET https://ada:pw@db.example/?sig=abc said sk-ant-0123456789")
     'GET https://ada:•••@db.example/?sig=••• said •••'
     """
-    # A password that is the word "password" goes last: it would hide the names of others.
-    if not secrets:
-        return _mask_unknown(text)
-    first, last = _spellings(tuple(secrets))
-    return _mask_known(_mask_unknown(_mask_known(text, first)), last)
+    spans = list(_unknown(text))
+    known = [_spellings(tuple(secrets))] if secrets else []
+    if environment := _environment_secrets():
+        known.append(_spellings(environment))
+    for forms in known:
+        found = _known_spans(text, forms)
+        if found is None:
+            return MASK
+        spans += found
+    return _hidden(text, spans) if spans else text
+
+
+def _hidden(text: str, spans: list[Span]) -> str:
+    """Put one mask in the place of each run of spans that overlap."""
+    pieces: list[str] = []
+    done = -1
+    for start, end in sorted(spans):
+        if start > done:
+            pieces += (text[max(done, 0) : start], MASK)
+        done = max(done, end)
+    return "".join((*pieces, text[max(done, 0) :]))
 
 
 @lru_cache(maxsize=16)  # failures of one cause carry the same traceback
-def _mask_unknown(text: str) -> str:
+def _unknown(text: str) -> tuple[Span, ...]:
+    """Find what looks like a secret by shape or by the name before it."""
     # Most text holds none of the fixed parts of a rule, and looking for those is cheap.
     small = text.lower()
-    for fixed in _FIXED:
-        if fixed in small:
-            break
-    else:
-        return text
     has = small.__contains__
+    names = any(map(has, _ROOTS)) or bool(_more) or not text.isascii()
+    if not names and not any(map(has, _HINTS)):
+        return ()
+    spans: list[Span] = []
     for hints, shape in _SHAPES:
         if any(map(has, hints)):
-            text = shape.sub(rf"\g<head>{MASK}", text)
-    return _mask_pairs(text) if any(map(has, _ROOTS)) else text
+            spans += ((found.end("head"), found.end()) for found in shape.finditer(text))
+    return (*spans, *_pair_spans(text)) if names else tuple(spans)
+
+
+_environment: tuple[object, tuple[str, ...]] = ({}, ())
+
+
+def _environment_secrets() -> tuple[str, ...]:
+    """Collect the values of environment variables that are secret, longest first."""
+    global _environment  # noqa: PLW0603 - what was read last
+    # The variables as the system has them: comparing these is 30 times as fast as reading them.
+    raw: Mapping[bytes, bytes] = vars(os.environ).get("_data", {})
+    if raw != _environment[0]:
+        found = {word for name, value in os.environ.items() for word in _secrets_of(name, value)}
+        _environment = dict(raw), tuple(sorted(found, key=_by_length))
+    return _environment[1]
+
+
+def _secrets_of(name: str, value: str) -> Iterator[str]:
+    """Give what is secret in one variable; a plain word such as `postgres` would hide half a log."""
+    found = _URL_PASSWORD.search(value)
+    candidates = (value if is_secret_name(name) else "", found[1] if found else "")
+    for one in candidates:
+        if len(one) >= _LONG_SECRET and not (one.isalpha() and len(one) < _PLAIN_WORD):
+            yield one
 
 
 class _Known(NamedTuple):
@@ -188,35 +306,34 @@ class _Known(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _spellings(secrets: tuple[str, ...]) -> tuple[_Known, _Known]:
-    """List how secrets may be spelled in text; those that are names apart."""
-    found: tuple[set[str], set[str]] = (set(), set())
+def _spellings(secrets: tuple[str, ...]) -> _Known:
+    """List how secrets may be spelled in text."""
+    forms: set[str] = set()
     for secret in secrets:
         raw = secret.encode("utf-8", "replace")
-        forms = found[is_secret_name(secret)]
         forms |= {secret, repr(secret)[1:-1], quote(raw), quote(raw, safe=""), quote_plus(raw)}
         forms |= {json.dumps(secret, ensure_ascii=only)[1:-1] for only in (True, False)}
-    first, last = (_known(forms - {""}) for forms in found)
-    return first, last
-
-
-def _known(forms: set[str]) -> _Known:
-    known = _Known(sorted(forms, key=_by_length), {})
+        forms.add(repr(raw)[2:-1])
+    known = _Known(sorted(forms - {""}, key=_by_length), {})
     for form in known.forms:
         known.by_end.setdefault(form[-_SHORTEST_SECRET:], []).append(form)
     return known
 
 
-def _mask_known(text: str, known: _Known) -> str:
+def _known_spans(text: str, known: _Known) -> list[Span] | None:
+    """Find secrets that are known; None if that would take seconds: then all must be hidden."""
     forms = known.forms if len(known.forms) <= _FEW_FORMS else _likely(text, known.by_end)
     if len(forms) * len(text) > _MOST_WORK:
-        return MASK  # to look for them all would take seconds, and to leave one is worse
+        return None
+    spans: list[Span] = []
     for form in forms:
-        if form in text and len(form) >= _LONG_SECRET:
-            text = text.replace(form, MASK)
-        elif form in text:  # a short one may be part of an innocent word
-            text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", MASK, text)
-    return text
+        if form in text:
+            # A short one may be part of an innocent word.
+            whole = (
+                rf"(?<!\w){re.escape(form)}(?!\w)" if len(form) < _LONG_SECRET else re.escape(form)
+            )
+            spans += (found.span() for found in re.finditer(whole, text))
+    return spans
 
 
 def _likely(text: str, by_end: dict[str, list[str]]) -> list[str]:
@@ -246,9 +363,15 @@ _SHAPES: Final = tuple(
         "sig key=": r"(?i)(?P<head>[?&](?:[\w.-]{0,40}(?:sig|signature)|key)=)[^&\s#\"'<>]++",
         "hooks.slack.com discord": r"(?i)(?P<head>(?:hooks\.slack\.com/\w{1,20}"
         r"|discord(?:app)?\.com/api/webhooks)/)[\w/-]++",
+        "npm_ pypi- gsk_ xai- gocspx- shp hvs. hvb. dop_v1_ glsa_ ntn_ lin_api_ sntrys_ pplx-": r"(?P<head>)"
+        r"\b(?:npm_[A-Za-z0-9]{20,}+|pypi-[\w-]{16,}+|gsk_\w{20,}+|xai-[\w-]{20,}+|GOCSPX-[\w-]{10,}+"
+        r"|shp(?:at|ca|pa|ss)_\w{16,}+|hv[sb]\.[\w-]{16,}+|dop_v1_\w{16,}+|glsa_\w{16,}+|ntn_\w{16,}+"
+        r"|lin_api_\w{16,}+|sntrys_[\w=+/]{16,}+|pplx-\w{16,}+)",
+        # A bot's token at Telegram: its number, a colon, 35 characters.
+        ":a": r"(?P<head>)(?<![0-9])(?:[0-9]{8,10}):A[\w-]{30,}+",
         "sk- sk_ rk_ whsec_ ghp_ gho_ ghu_ ghs_ ghr_ _pat_ glpat- xox xapp- akia asia aiza ya29."
         " hf_ sg. eyj": r"(?P<head>)(?:\b(?:sk-[\w*-]{8,}+|[sr]k_(?:live|test)_\w{8,}+"
-        r"|whsec_[\w+/=-]{8,}+|gh[pousr]_\w{16,}+|github_pat_\w{16,}+|glpat-[\w-]{16,}+"
+        r"|whsec_[\w+/=-]{8,}+|gh[pousr]_\w{16,}+|(?:github|dckr)_pat_[\w-]{16,}+|glpat-[\w-]{16,}+"
         r"|xox[a-z]-[\w-]{8,}+|xapp-[\w-]{8,}+|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}+"
         r"|ya29\.[\w-]{16,}+|hf_\w{30,}+|SG\.[\w-]{16,64}\.[\w-]{16,}+)"
         r"|eyJ[\w-]{12,}+(?:\.[\w-]*+){0,4}+)",
@@ -257,12 +380,15 @@ _SHAPES: Final = tuple(
 # Every secret name contains one of these, so a text without them needs no closer look.
 _ROOTS: Final = (
     *("pass", "pwd", "secret", "token", "key", "auth", "cookie", "cred", "dsn", "bearer", "jwt"),
-    *("otp", "cv", "iban", "ssn", "sessi", "pin", "string", "card"),
+    *("otp", "cv", "iban", "ssn", "sessi", "pin", "string", "card", "mnemon", "phrase"),
+    *("kennwort", "contrasen", "senha", "wachtwoord", "salasana", "lozinka", "adgang", "heslo"),
+    *("haslo", "sifre", "losenord", "parola", "recovery", "backup", "database", "redis", "mongo"),
+    *("postgres", "mysql", "amqp", "rabbit", "broker", "dbur", "db_ur", "db-ur", "db.ur"),
 )
-_FIXED: Final = (*(hint for hints, _ in _SHAPES for hint in hints), *_ROOTS)
+_HINTS: Final = tuple(hint for hints, _ in _SHAPES for hint in hints)
 _NAME_CHARACTERS: Final = f"{ascii_letters}{digits}_-."
 _SEPARATOR = re.compile(
-    r"(?:=>|:=|:(?![:/])|=(?!=))[ \t]{0,8}"
+    r"(?:=>|:=|:(?![:/])|=(?!=)|[：＝])[ \t]{0,8}"
     r"|--(?P<option>[A-Za-z][\w-]{0,63}+)[\"']?,?[ \t]{1,4}(?=[\"']?[^\s\"',-])"
 )
 _VALUE = re.compile(
@@ -271,27 +397,48 @@ _VALUE = re.compile(
     r"|[\[({][^\])}\r\n]*+[\])}]?"
     r"|(?:[^\s&;,]|,(?![\s\"']|[a-zA-Z_]\w{0,63}=))++"
 )
+_ELEMENT = re.compile(
+    r"<(?P<name>[\w:.-]{1,64})(?:\s[^<>]{0,200})?>(?:<!\[CDATA\[)?(?P<body>[^<\]]++)"
+)
+_PAIR = re.compile(
+    r"\([bBuU]?(?P<quote>[\"'])(?P<name>[\w.-]{1,64})(?P=quote),[ \t]{0,4}"
+    r"[bBuU]?(?P<mark>[\"'])(?P<body>(?:\\[^\r\n]|(?!(?P=mark))[^\\\r\n])*+)"
+)
 _NOT_A_SECRET: Final = frozenset(("none", "null", "true", "false", "", MASK))
 
 
-def _mask_pairs(text: str) -> str:
-    """Hide the value in each `name=value`, `"name": "value"` or `--name value` of such a name."""
-    pieces: list[str] = []
+def _pair_spans(text: str) -> Iterator[Span]:
+    """Find the value in each `name=value`, `"name": "value"` or `--name value` of such a name.
+
+    And in `<name>value</name>` and `('name', 'value')`.
+    """
     done = 0
     for separator in _SEPARATOR.finditer(text):
+        if separator.start() < done:
+            continue
         name = separator["option"] or _name_before(text, separator.start())
-        if separator.start() < done or not is_secret_name(name):
+        if not is_secret_name(name):
             continue
         value = _VALUE.match(text, separator.end())
         if value is not None and not _is_empty(value):
-            pieces += (text[done : value.start()], value["open"] or "", MASK)
             done = value.end()
-    return "".join((*pieces, text[done:]))
+            yield value.start() + len(value["open"] or ""), done
+    for opener, pattern in (("<", _ELEMENT), ("(", _PAIR)):
+        for found in pattern.finditer(text) if opener in text else ():
+            if is_secret_name(found["name"]) and found["body"].strip().lower() not in _NOT_A_SECRET:
+                yield found.span("body")
 
 
 def _name_before(text: str, end: int) -> str:
     lead = text[max(0, end - _LONGEST_LEAD) : end].rstrip(" \t").removesuffix("]").rstrip("\\\"'")
-    return lead[len(lead.rstrip(_NAME_CHARACTERS)) :]
+    if lead.isascii():
+        return lead[len(lead.rstrip(_NAME_CHARACTERS)) :]
+    at = len(lead)
+    while at and (
+        lead[at - 1].isalnum() or lead[at - 1] in "_-." or unicodedata.combining(lead[at - 1])
+    ):
+        at -= 1
+    return lead[at:]
 
 
 def _is_empty(value: re.Match[str]) -> bool:

@@ -9,6 +9,7 @@ from typing import TypedDict, TypeVar, Unpack
 
 from redrive import _duration, selector
 from redrive._duration import Duration
+from redrive._masked import searched
 from redrive._transitions import Verb
 from redrive.errors import JobNotFound, UsageError
 from redrive.job import Category, Group, Job, Reason, State
@@ -22,6 +23,8 @@ _GROUP = re.compile(r"[Gg]?(\d{1,9})")
 _CANDIDATES = 5
 """How many of the jobs that may be meant are named."""
 _EXACT = ("lane", "category", "tag", "key")
+_MASKABLE = ("tag", "key", "text")
+"""Filters that a store answers, of what may be masked in views."""
 E = TypeVar("E", State, Category, Reason)
 
 USUAL: Mapping[Verb, Sequence[State]] = {
@@ -90,6 +93,8 @@ def _check_filter(name: str, value: object) -> None:
     if value is None or (isinstance(value, Sized) and not len(value)):
         msg = f"the filter {name} is empty, which would mean every job; leave it out or name one"
         raise UsageError(msg)
+    if isinstance(value, str):
+        selector.checked_text(value, f"the filter {name}")
 
 
 def _states(value: State | str | Iterable[State | str]) -> frozenset[State]:
@@ -130,6 +135,8 @@ class Wanted:
     """For the store."""
     terms: list[Term] = field(default_factory=list[Term])
     """For each job."""
+    reveal: bool = True
+    """Whether masked values may be asked for; if not, all is asked of jobs as views show them."""
 
     @property
     def is_empty(self) -> bool:
@@ -138,18 +145,47 @@ class Wanted:
 
     def question(self) -> Callable[[Job], bool]:
         """Give what is asked of each job, where the store cannot be asked."""
-        checks = [selector.check(term) for term in self.terms]
-        return lambda job: all(check(job) for check in checks)
+        return self._asked(self.terms)
+
+    def confirmation(self) -> Callable[[Job], bool] | None:
+        """Give what must hold of each job the store has found; None where its answer is enough.
+
+        A store compares what it keeps. Who may not reveal must not learn from its answer, not even by
+        a count or a cursor, that a masked value fits.
+        """
+        asked = [name for name in _MASKABLE if name in self.filters]
+        if self.reveal or not asked:
+            return None
+        return self._asked(
+            [Term(name, (str(self.filters[name]),), "", quoted=True) for name in asked]
+        )
+
+    def _asked(self, terms: list[Term]) -> Callable[[Job], bool]:
+        openly = [selector.check(one) for one in terms if self.reveal or not one.may_be_masked]
+        shown = [selector.check(one) for one in terms if not self.reveal and one.may_be_masked]
+
+        def fits(job: Job) -> bool:
+            if not all(check(job) for check in openly):
+                return False
+            view = searched(job) if shown else job
+            return all(check(view) for check in shown)
+
+        return fits
 
 
 def read(
-    targets: Iterable[Target], filters: Filters, usual: Iterable[State] = tuple(State)
+    targets: Iterable[Target],
+    filters: Filters,
+    usual: Iterable[State] = tuple(State),
+    *,
+    reveal: bool = True,
 ) -> Wanted:
     """Read the words of a selection and its filters; all must hold, groups are alternatives.
 
-    `usual` are the states from which `-state:` takes away, where none is named.
+    `usual` are the states from which `-state:` takes away, where none is named. Without `reveal` a word
+    that names a masked field is refused.
     """
-    wanted = Wanted(filters=Filters(**filters))
+    wanted = Wanted(filters=Filters(**filters), reveal=reveal)
     said: list[Target] = [*targets, wanted.filters.pop("match", "")]
     terms: list[Term] = []
     for target in said:
@@ -159,6 +195,7 @@ def read(
             wanted.groups.append(target.number)
         else:
             terms += selector.parse(target)
+    _check_terms(terms, reveal=reveal)
     _take_terms(wanted, terms, usual)
     if wanted.ids and (wanted.groups or wanted.filters or wanted.terms):
         msg = "give ids, or groups and filters, not both: an id already says which job is meant"
@@ -168,6 +205,20 @@ def read(
         raise UsageError(msg)
     wanted.groups = list(dict.fromkeys(wanted.groups))
     return wanted
+
+
+def _check_terms(terms: list[Term], *, reveal: bool) -> None:
+    asked = [term for term in terms if term.name != "id" or term.negated]
+    if len(asked) > selector.MOST_TERMS:
+        msg = f"a selector may have {selector.MOST_TERMS} words beside ids; found {len(asked)}"
+        raise UsageError(msg)
+    for term in terms:
+        if not reveal and term.masked_name:
+            msg = (
+                f"{term.name} cannot be asked for: {term.masked_name!r} is a masked name. A program "
+                "that may see secrets can ask app.find() for it"
+            )
+            raise UsageError(msg)
 
 
 def _take_terms(wanted: Wanted, terms: list[Term], usual: Iterable[State]) -> None:

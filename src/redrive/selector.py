@@ -5,6 +5,9 @@
 
 Words are parted by spaces and all must hold; a comma parts alternatives, `*` stands for anything, `-`
 before a word turns it round. What stands in double quotes is taken as it is.
+
+Selectors come from strangers: their length, words and stars are bounded, a comparison takes time that is
+linear in the pattern and the text, and none raises, whatever is stored.
 """
 
 from __future__ import annotations
@@ -16,10 +19,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from redrive._glob import matches
 from redrive.errors import UsageError
 from redrive.job import Failure, Job
+from redrive.redact import is_secret_name, loads
 
 Check = Callable[[Job], bool]
+LONGEST = 2000
+"""Characters of a selector, and of any one filter."""
+MOST_TERMS = 50
+MOST_STARS = 20
+"""In one word."""
+_LONGEST_VERSION = 200
+"""So much of a text is compared as a version."""
 
 
 def _said_of(failure: Failure) -> tuple[str, ...]:
@@ -32,11 +44,12 @@ _WORD = re.compile(
     r'(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s"]\S*)?))(?=\s|$)'
 )
 _SIGN = re.compile(r">=|<=|>|<|=|")
-_GROUP = re.compile(r"[Gg](\d{1,9})")
-_RUN = re.compile(r"[Rr](\d{1,9})")
-_PLAIN = re.compile(r"\d{1,9}")
+_GROUP = re.compile(r"[Gg]([0-9]{1,9})")
+_RUN = re.compile(r"[Rr]([0-9]{1,9})")
+_PLAIN = re.compile(r"[0-9]{1,9}")
 ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
-_NUMBER = re.compile(r"-?\d{1,30}(\.\d{1,30})?")
+_NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
+_PART = re.compile(r"[0-9]+|[^\W\d_]+")
 _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
     "": operator.eq,
     "=": operator.eq,
@@ -60,6 +73,7 @@ _TEXTS: Mapping[str, Callable[[Job], Iterable[object]]] = {
     "tag": lambda job: job.tags,
     "release": lambda job: (job.release,),
 }
+_MASKABLE = frozenset({"error", "code", "key", "tag", "release", "text"})
 KNOWN = (*_TEXTS, "group", "run", "age", *_COUNTS, "text", "payload.FIELD")
 
 
@@ -81,10 +95,34 @@ class Term:
         """Whether a star in it stands for anything."""
         return not self.quoted and any("*" in value for value in self.values)
 
+    @property
+    def masked_name(self) -> str:
+        """The secret name in a path of the payload, if there is one."""
+        return next(filter(is_secret_name, self.name.split(".")[1:]), "")
+
+    @property
+    def may_be_masked(self) -> bool:
+        """Return True if what it asks for may hold text that is masked in views."""
+        return self.name in _MASKABLE or self.name.startswith("payload.")
+
+
+def checked_text(text: str, what: str = "the selector") -> str:
+    """Return a text that every store can be asked for, or raise UsageError."""
+    if len(text) > LONGEST:
+        msg = f"{what} must have at most {LONGEST:,} characters; found {len(text):,}"
+        raise UsageError(msg)
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        msg = f"{what} is not valid Unicode: {text!r:.80}; remove the lone surrogates"
+        raise UsageError(msg)
+    if "\0" in text:
+        msg = f"{what} has a NUL character, which no job can hold: {text!r:.80}; remove it"
+        raise UsageError(msg)
+    return text
+
 
 def parse(text: str) -> Iterator[Term]:
     """Give the words of a selector; what cannot be understood is refused by name."""
-    at, text = 0, text.rstrip()
+    at, text = 0, checked_text(text).rstrip()
     while at < len(text):
         found = _WORD.match(text, at)
         if found is None or found.end() == at:
@@ -104,6 +142,11 @@ def _named(found: re.Match[str]) -> Term:
     values = (value,) if quoted or name == "text" else tuple(value.split(","))
     if not all(one.strip() for one in values) or name == "payload.":
         msg = f"{found['raw']!r} is empty, which would mean every job; leave it out or name one"
+        raise UsageError(msg)
+    if not quoted and value.count("*") > MOST_STARS:
+        msg = (
+            f"{found['raw']!r:.80} has {value.count('*')} stars; use at most {MOST_STARS} in a word"
+        )
         raise UsageError(msg)
     term = Term(name, values, found["raw"], sign, bool(found["minus"]), quoted)
     return _checked(term)
@@ -211,7 +254,7 @@ def contains(job: Job, text: str) -> bool:
 def _at(payload: str, path: list[str]) -> Iterator[object]:
     """Give what stands at a path of names and positions, if anything does."""
     try:
-        value: Any = json.loads(payload)
+        value: Any = loads(payload)
         for step in path:
             value = value[int(step) if type(value) is list else step]
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
@@ -229,7 +272,7 @@ def _compared(found: object, term: Term) -> bool:
 def _pair(found: object, value: str, term: Term) -> bool:
     """Compare with one value. A text is only ordered as a number: "007" is no other way to say 7."""
     compare, ordered = _SIGNS[term.sign], term.sign in OPPOSITE
-    text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    text = found if isinstance(found, str) else _written(found)
     if _NUMBER.fullmatch(value) and not term.quoted:
         if type(found) in {int, float}:
             return compare(found, _number(value))
@@ -237,20 +280,24 @@ def _pair(found: object, value: str, term: Term) -> bool:
             return compare(_number(text), _number(value))
     if ordered:
         return compare(_version(text), _version(value))
-    return _like(value, term).fullmatch(text) is not None
+    if term.name == "error":
+        text, value = text.casefold(), value.casefold()
+    return text == value if term.quoted else matches(value, text)
+
+
+def _written(found: object) -> str:
+    try:
+        return json.dumps(found, ensure_ascii=False)
+    except (ValueError, RecursionError):  # nested too deeply
+        return ""
 
 
 def _number(text: str) -> float:
     return float(text) if "." in text else int(text)
 
 
-def _version(text: str) -> list[tuple[int, int | str]]:
-    """Part a version so that 1.10 comes after 1.9."""
-    parts = re.findall(r"\d+|[^\W\d_]+", text)
-    return [(1, int(part)) if part.isdecimal() else (0, part) for part in parts]
-
-
-def _like(value: str, term: Term) -> re.Pattern[str]:
-    parts = [value] if term.quoted else value.split("*")
-    case = re.IGNORECASE if term.name == "error" else re.NOFLAG
-    return re.compile(".*".join(map(re.escape, parts)), re.DOTALL | case)
+def _version(text: str) -> list[tuple[int, int, str]]:
+    """Part a version so that 1.10 comes after 1.9; digits are ordered as numbers of any length."""
+    parts = _PART.findall(text[:_LONGEST_VERSION])
+    bare = [(part.lstrip("0") if part[0] in "0123456789" else None, part) for part in parts]
+    return [(0, 0, part) if number is None else (1, len(number), number) for number, part in bare]

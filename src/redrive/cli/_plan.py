@@ -14,6 +14,7 @@ from redrive import _transitions
 from redrive._transitions import Verb
 from redrive.app import USUAL, Filters, Redrive
 from redrive.cli._filters import Selection
+from redrive.documents import masked
 from redrive.errors import Refused
 from redrive.job import Job, State
 
@@ -116,8 +117,8 @@ def _jobs(app: Redrive, verb: Verb, selection: Selection) -> Iterator[Job | str]
     filters = selection.filters or {}
     if not targets and not filters:
         filters = Filters(state=USUAL[verb])
-    for found in app.select(verb, *targets, **filters):
-        yield found if isinstance(found, str) else _light(found)
+    for found in app.select(verb, *targets, reveal=False, **filters):
+        yield found if isinstance(found, str) else _light(masked(found))
 
 
 def _light(job: Job) -> Job:

@@ -24,7 +24,7 @@ def of_run(app: Looking, run: Run) -> list[str]:
 
 
 def _has(app: Looking, run: Run, lane: str) -> bool:
-    return bool(app.find(run=run.number, lane=lane, state=_OPEN, limit=1).jobs)
+    return bool(app.find(run=run.number, lane=lane, state=_OPEN, limit=1, reveal=False).jobs)
 
 
 def _lines(app: Looking, pauses: list[Note]) -> list[str]:

@@ -92,7 +92,7 @@ def _list(face: Face, found: Alerts) -> None:
     jobs: list[Job] = []
     try:
         with face.looking() as looking:
-            jobs = looking.find(handler=NAME, limit=_LATEST).jobs
+            jobs = looking.find(handler=NAME, limit=_LATEST, reveal=False).jobs
     except StoreMissing:
         pass  # channels can be set up before there is a store
     channels: list[list[Cell]] = [

@@ -124,10 +124,10 @@ def chosen(app: Redrive, selection: Selection) -> Iterator[Job]:
         return
     filters = selection.filters or {}
     if not selection.groups:
-        yield from app.each(**filters)
+        yield from app.each(reveal=False, **filters)
     for number in dict.fromkeys(selection.groups):
         filters["group"] = number
-        yield from app.each(**filters)
+        yield from app.each(reveal=False, **filters)
 
 
 def _exported(face: Face, place: Path, number: int) -> None:

@@ -49,7 +49,10 @@ def groups(face: Face, /, limit: int, *, new: bool, since: str, sort: str, **sai
     with face.looking() as app:
         every = new or sort != "count"
         found, scope = app.tally(
-            *selection.words, limit=_ALL if every else limit, **(selection.filters or {})
+            *selection.words,
+            limit=_ALL if every else limit,
+            reveal=False,
+            **(selection.filters or {}),
         )
         rows = look(app, found)
     rows = [row for row in rows if row.is_new(recent)] if new else rows
@@ -145,7 +148,7 @@ def _turn(ctx: click.Context, name: str, deed: str, options: dict[str, Any]) -> 
     with face.looking() as app:
         found = app.group(name)
         state = "dead" if deed == "resolve" else "resolved"
-        some = app.find(found, state=state, limit=1).jobs
+        some = app.find(found, state=state, limit=1, reveal=False).jobs
         seen, resolved = app.store.now(), deed == "resolve"
     if some:
         ctx.invoke(act.resolve if resolved else act.reopen, selectors=(found.name,), **options)

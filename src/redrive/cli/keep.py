@@ -69,7 +69,7 @@ def _made(face: Face, app: Redrive, wanted: tuple[str, str] | None, *, created: 
     if wanted:
         make: Callable[[str, str], str] = getattr(app.store, "make_view")  # noqa: B009 - its own
         name, handler = make(*wanted), wanted[1]
-        jobs = app.find(handler=handler, limit=1).jobs
+        jobs = app.find(handler=handler, limit=1, reveal=False).jobs
         parts.append(
             Line(f"the view {name} shows the jobs of {handler}{'' if jobs else ' (none yet)'}")
         )
@@ -234,7 +234,7 @@ def cleanup(
             _show_removed(face, app.cleanup())
         return
     with face.opened(read_only=dry_run, keep=_keep(spans)) as app:
-        old = [app.each(state=state, older_than=age) for state, age in spans.items()]
+        old = [app.each(state=state, older_than=age, reveal=False) for state, age in spans.items()]
         number = sum(1 for jobs in old for _ in jobs)
         if dry_run:
             data = {"dry_run": True, "would_remove": number}

@@ -156,7 +156,7 @@ def view_of(app: Redrive, run: Run) -> View:
 
 
 def _title(app: Redrive, number: int) -> str:
-    return next((group.title for group in app.groups(group=number, limit=1)), "")
+    return next((group.title for group in app.groups(group=number, limit=1, reveal=False)), "")
 
 
 def headline(run: Run, counts: Counts) -> str:

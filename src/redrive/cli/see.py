@@ -73,7 +73,7 @@ def attempts_of(job: Job) -> str:
 def dlq(face: Face, limit: int, cursor: str | None) -> None:
     """Show the dead letters, newest first."""
     with face.looking() as app:
-        page = app.find(state="dead", by_change=True, limit=limit, cursor=cursor)
+        page = app.find(state="dead", by_change=True, limit=limit, cursor=cursor, reveal=False)
         view = _short(page, limit, app.store.now(), "Dead letter queue is empty!")
     _show(face, view, page)
 
@@ -90,7 +90,9 @@ def dlq(face: Face, limit: int, cursor: str | None) -> None:
 def failed(face: Face, limit: int, cursor: str | None) -> None:
     """Show the jobs that failed and wait for their next try, newest first."""
     with face.looking() as app:
-        page = app.find(state="pending", failed=True, by_change=True, limit=limit, cursor=cursor)
+        page = app.find(
+            state="pending", failed=True, by_change=True, limit=limit, cursor=cursor, reveal=False
+        )
         view = _short(page, limit, app.store.now(), "No failed jobs!")
     _show(face, view, page)
 
@@ -109,7 +111,7 @@ def retry_candidates(face: Face, limit: int, cursor: str | None) -> None:
     hopeful = ",".join(kind for kind in Category if kind not in HOPELESS)
     with face.looking() as app:
         words = f"state:dead category:{hopeful}"
-        page = app.find(words, by_change=True, limit=limit, cursor=cursor)
+        page = app.find(words, by_change=True, limit=limit, cursor=cursor, reveal=False)
         view = _short(page, limit, app.store.now(), "No retry candidates!")
     _show(face, view, page)
 
@@ -256,7 +258,9 @@ def _run_of(act: Act) -> str | None:
 
 def _found(app: Looking, selection: Selection, limit: int, cursor: str | None) -> Page:
     """Find a page: of the selection with a cursor, or exactly the jobs that were named."""
-    page = app.find(*selection.words, limit=limit, cursor=cursor, **(selection.filters or {}))
+    page = app.find(
+        *selection.words, limit=limit, cursor=cursor, reveal=False, **(selection.filters or {})
+    )
     if selection.ids and len(page.jobs) > limit:
         msg = f"{len(page.jobs)} jobs are meant; give --limit {len(page.jobs)} to see them all"
         raise click.UsageError(msg)
@@ -266,7 +270,9 @@ def _found(app: Looking, selection: Selection, limit: int, cursor: str | None) -
 def _all_ids(app: Looking, selection: Selection, cursor: str | None) -> list[str]:
     """Give the ids of all that is meant, however many, without keeping the jobs."""
     if cursor is None:
-        return [job.id for job in app.each(*selection.words, **(selection.filters or {}))]
+        return [
+            job.id for job in app.each(*selection.words, reveal=False, **(selection.filters or {}))
+        ]
     ids: list[str] = []
     while cursor is not None:
         page = _found(app, selection, _PAGE, cursor)

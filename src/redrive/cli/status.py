@@ -161,7 +161,7 @@ def _look(app: Looking) -> Standing:
         durability=app.store.durability,
         now=app.store.now(),
         counts=counts,
-        groups=look(app, app.groups(limit=TOP)),
+        groups=look(app, app.groups(limit=TOP, reveal=False)),
         pauses=app.pauses(),
         unserved=unserved,
         because={lane: because[lane] for lane in unserved if lane in because},

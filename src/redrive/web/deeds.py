@@ -94,9 +94,10 @@ def jobs(call: Call) -> Document:
         limit=call.query.get("limit", PAGE),
         cursor=call.query.get("cursor"),
         by_change=call.query.get("order") == "changed",
+        reveal=False,
     )
     return {
-        "jobs": [job_document(masked(job)) for job in page.jobs],
+        "jobs": [job_document(job) for job in page.jobs],
         "cursor": page.cursor,
         "scope": scope_document(page.scope),
     }
@@ -154,7 +155,7 @@ def edit(call: Call) -> Document:
 def groups(call: Call) -> Document:
     """Give the causes of dead jobs, or of those that are selected, the commonest first."""
     words = [call.query["q"]] if call.query.get("q", "").strip() else []
-    found, scope = call.app.tally(*words, limit=call.query.get("limit", PAGE))
+    found, scope = call.app.tally(*words, limit=call.query.get("limit", PAGE), reveal=False)
     return {
         "groups": [seen_document(one) for one in look(call.app, found)],
         "scope": scope_document(scope),

@@ -207,7 +207,7 @@ def _still_so(app: Redrive, plan: Plan) -> tuple[list[Job], list[tuple[str, str]
 
 def _wanted(verb: Verb, asked: str) -> Wanted:
     """Read the words; without a state they mean those that the verb is for."""
-    wanted = selection.read([asked], Filters(), selection.USUAL[verb])
+    wanted = selection.read([asked], Filters(), selection.USUAL[verb], reveal=False)
     if wanted.is_empty:
         msg = "q must say which jobs: ids, a group such as G7, or filters such as state:dead"
         raise UsageError(msg)
@@ -220,7 +220,7 @@ def _meant(app: Redrive, verb: Verb, wanted: Wanted) -> Iterator[Job | str]:
     """Give the jobs, page by page."""
     groups = [f"G{number}" for number in wanted.groups]
     words = [*wanted.ids, *groups, *(term.raw for term in wanted.terms)]
-    return finding.meant(app.store, verb, words, wanted.filters)
+    return finding.meant(app.store, verb, words, wanted.filters, reveal=False)
 
 
 def _light(job: T) -> T:

@@ -7,7 +7,6 @@ and text), and for the jobs of the page itself.
 from __future__ import annotations
 
 import heapq
-import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from redrive._evolve import evolve
+from redrive._glob import matches
 from redrive.errors import UsageError
 from redrive.job import Category, Group, Job, State
 from redrive.stores.base import RELEASABLE, Count, Members, Page, Query, cursor_of
@@ -206,12 +206,11 @@ def _filter(index: Index, query: Query, now: float) -> Callable[[Entry], bool]:
 
 
 def _queue_check(index: Index, query: Query) -> Callable[[Entry], bool]:
-    pattern = re.compile(".*".join(map(re.escape, query.handler.split("*"))), re.DOTALL)
     wanted = {
         id(queue)
         for queue in index.queues.values()
         if (not query.lane or queue.lane == query.lane)
-        and (not query.handler or pattern.fullmatch(queue.handler))
+        and (not query.handler or matches(query.handler, queue.handler))
     }
     return lambda entry: id(entry.queue) in wanted
 

@@ -18,7 +18,8 @@ R = TypeVar("R")
 class Threads:
     """A few threads, started when first needed; a forked child starts its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 8) -> None:
+        self._most = most
         self._pid = 0
         self._pool: ThreadPoolExecutor | None = None
 
@@ -27,15 +28,17 @@ class Threads:
         if self._pool is None or self._pid != os.getpid():
             from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - async callers only
 
-            self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="redrive-aio")
+            self._pool = ThreadPoolExecutor(
+                max_workers=self._most, thread_name_prefix="redrive-aio"
+            )
             self._pid = os.getpid()
         return self._pool
 
-    def close(self) -> None:
-        """Wait for what runs and let the threads go; the next use starts new ones."""
+    def close(self, *, wait: bool = True) -> None:
+        """Let the threads go, and wait for what runs; the next use starts new ones."""
         pool, self._pool = self._pool, None
         if pool is not None and self._pid == os.getpid():
-            pool.shutdown(wait=True)
+            pool.shutdown(wait=wait, cancel_futures=not wait)
 
 
 async def hop(threads: Threads, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,7 +1,8 @@
 """A payload as a person edits it: its secrets are marks that are put back afterwards.
 
-Each hidden value has a mark of its own, so that one that is moved, or whose neighbour is deleted, is
-still the right one. Numbers keep their text: an editor must not round somebody's money.
+Each hidden value has a mark of its own, which stands for it in its own field and nowhere else: moved to
+another field, which views do not hide, it would show the secret. Numbers keep their text: an editor must
+not round somebody's money.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from redrive import _json
 from redrive.errors import BadPayload
-from redrive.redact import MASK, is_secret_name, mask_text, secrets_in
+from redrive.redact import MASK, is_secret_name, mask_text, secrets_of
 
 
 class _Number(str):
@@ -22,17 +23,99 @@ class _Number(str):
     __slots__ = ()
 
 
+Path = tuple[str | int, ...]
+"""Where a value stands: names (hidden ones as their marks) and positions in lists."""
+
+
+class Secret(NamedTuple):
+    """What a mark stands for, and the only place where it does."""
+
+    value: Any
+    path: Path
+
+
 @dataclass(slots=True)
 class Hidden:
     """A payload's text for an editor, and what its marks stand for."""
 
     text: str
-    values: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What each mark stands for."""
+    secrets: tuple[str, ...] = ()
+    """Those of the payload, which are hidden wherever they recur."""
+    values: dict[str, Secret] = field(default_factory=dict[str, Secret])
+    """By mark."""
+    mark: str = MASK
+    """What stands on both sides of a mark's number; nothing like it is in the payload."""
 
     def restore(self, edited: str) -> str:
-        """Give the payload with the hidden values in their places again; BadPayload if it is none."""
-        return written(_restored(parsed(_json.compact(edited)), self.values))
+        """Return the payload with the hidden values in their places again.
+
+        BadPayload if it is no JSON, or if a mark is not where it was, or would no longer be hidden.
+        """
+        value = parsed(_json.compact(edited))
+        if not self.values:
+            return written(value)
+        used = set[str]()
+        text = written(self._restored(value, (), used))
+        self._check_still_hidden(text, used)
+        return text
+
+    def _restored(self, value: Any, path: Path, used: set[str]) -> Any:
+        if isinstance(value, dict):
+            return {
+                self._put_back(key, (*path, key), used): self._restored(item, (*path, key), used)
+                for key, item in cast("dict[str, Any]", value).items()
+            }
+        if isinstance(value, list):
+            items = enumerate(cast("list[object]", value))
+            return [self._restored(item, (*path, at), used) for at, item in items]
+        return self._put_back(value, (*path, VALUE), used) if type(value) is str else value
+
+    def _put_back(self, text: str, path: Path, used: set[str]) -> Any:
+        found = self.values.get(text)
+        if found is not None and found.path == path:
+            used.add(text)
+            return found.value
+        if found is not None:
+            msg = (
+                f"the mark {text} stands for the hidden value of {_spelled(found.path)} and cannot be "
+                f"put at {_spelled(path)}; leave it where it was, or write the value itself"
+            )
+            raise BadPayload(msg)
+        if self.mark in text and re.search(rf"{self.mark}\d+{self.mark}", text):
+            msg = (
+                f"{text!r:.80} at {_spelled(path)} has a mark for a hidden value inside a text; leave the "
+                "mark whole and where it was, or write the value itself"
+            )
+            raise BadPayload(msg)
+        return text
+
+    def _check_still_hidden(self, text: str, used: set[str]) -> None:
+        """Refuse to put back a text that was hidden for a secret in it which is no longer known as one."""
+        now = secrets_of(text)
+        for mark, secret in ((mark, self.values[mark]) for mark in used):
+            if type(secret.value) is str and not _is_named(secret.path):
+                before, after = (mask_text(secret.value, known) for known in (self.secrets, now))
+                if before != after:
+                    msg = (
+                        f"the mark {mark} at {_spelled(secret.path)} hides a secret of another field, "
+                        "which was changed: write both values anew"
+                    )
+                    raise BadPayload(msg)
+
+
+VALUE = ""
+"""The last step of the path of a value: what stands there, not its name."""
+
+
+def _is_named(path: Path) -> bool:
+    """Return True if it is hidden because of its name, whatever it is."""
+    return path[-1] == VALUE and any(
+        isinstance(step, str) and is_secret_name(step) for step in path
+    )
+
+
+def _spelled(path: Path) -> str:
+    return ".".join(["payload", *(str(step) for step in path if step != VALUE)])
 
 
 def hide(payload: str, *, reveal: bool = False) -> Hidden:
@@ -40,57 +123,45 @@ def hide(payload: str, *, reveal: bool = False) -> Hidden:
     value = parsed(payload)
     hidden = Hidden("")
     if not reveal:
-        value = _Hider(payload, hidden.values).hide(value)
+        hidden.secrets = secrets_of(payload)
+        value = _Hider(payload, hidden).hide(value, ())
     hidden.text = written(value, indent="  ") + "\n"
     return hidden
 
 
 class _Hider:
-    def __init__(self, payload: str, values: dict[str, Any]) -> None:
-        self._values = values
-        self._secrets = secrets_in(json.loads(payload))
-        self._mark = MASK
-        while re.search(rf"{self._mark}\d+{self._mark}", payload):
-            self._mark += MASK[0]
+    def __init__(self, payload: str, hidden: Hidden) -> None:
+        self._hidden = hidden
+        while re.search(rf"{hidden.mark}\d+{hidden.mark}", payload):
+            hidden.mark += MASK[0]
 
-    def hide(self, value: Any) -> Any:
+    def hide(self, value: Any, path: Path) -> Any:
         if isinstance(value, dict):
-            return {
-                self._text(key): self._put(item) if is_secret_name(key) else self.hide(item)
-                for key, item in cast("dict[str, Any]", value).items()
-            }
+            return dict(self._field(*pair, path) for pair in cast("dict[str, Any]", value).items())
         if isinstance(value, list):
-            return [self.hide(item) for item in cast("list[object]", value)]
-        return self._text(value) if type(value) is str else value
+            items = enumerate(cast("list[object]", value))
+            return [self.hide(item, (*path, at)) for at, item in items]
+        return self._text(value, (*path, VALUE)) if type(value) is str else value
 
-    def _text(self, text: str) -> str:
-        return text if mask_text(text, self._secrets) == text else self._put(text)
+    def _field(self, key: str, item: Any, path: Path) -> tuple[str, Any]:
+        name = self._text(key, path, is_key=True)
+        inner = (*path, name)
+        if is_secret_name(key):
+            return name, self._put(item, (*inner, VALUE))
+        return name, self.hide(item, inner)
 
-    def _put(self, value: Any) -> str:
-        mark = f"{self._mark}{len(self._values) + 1}{self._mark}"
-        self._values[mark] = value
+    def _text(self, text: str, path: Path, *, is_key: bool = False) -> str:
+        if mask_text(text, self._hidden.secrets) == text:
+            return text
+        return self._put(text, (*path, self._next()) if is_key else path)
+
+    def _put(self, value: Any, path: Path) -> str:
+        mark = self._next()
+        self._hidden.values[mark] = Secret(value, path)
         return mark
 
-
-def _restored(value: Any, values: dict[str, Any]) -> Any:
-    if isinstance(value, dict):
-        return {
-            _restored(key, values): _restored(item, values)
-            for key, item in cast("dict[str, Any]", value).items()
-        }
-    if isinstance(value, list):
-        return [_restored(item, values) for item in cast("list[object]", value)]
-    if type(value) is not str:
-        return value
-    if value in values:
-        return values[value]
-    for mark in values:
-        if mark in value:
-            msg = (
-                f"{value!r} has a hidden value inside a text; leave the mark whole, or use --reveal"
-            )
-            raise BadPayload(msg)
-    return value
+    def _next(self) -> str:
+        return f"{self._hidden.mark}{len(self._hidden.values) + 1}{self._hidden.mark}"
 
 
 def parsed(text: str) -> Any:

@@ -34,6 +34,16 @@ def masked(job: Job) -> Job:
     )
 
 
+def failures_masked(job: Job) -> Job:
+    """Return a job whose errors are masked, as all are that are stored: another program wrote it."""
+    secrets = secrets_of(job)
+    return evolve(
+        job,
+        failure=job.failure and _failure(job.failure, secrets),
+        history=tuple(_attempt(one, secrets) for one in job.history),
+    )
+
+
 def seen(job: Job) -> Job:
     """Return a job with its secrets hidden in the payloads too."""
     return _payloads_masked(masked(job), secrets_of(job))

@@ -18,6 +18,7 @@ from typing import Any, Final, cast, get_args, get_origin, get_type_hints
 
 from redrive import _json, _transitions
 from redrive._evolve import evolve
+from redrive._masked import failures_masked
 from redrive.errors import RedriveError
 from redrive.exchange.pieces import LONGEST
 from redrive.job import TERMINAL, Attempt, Failure, Job, Release, Resolution, State
@@ -68,7 +69,8 @@ def job_of(raw: bytes) -> Job:
             msg = f"job.{name} must be a list"
             raise TypeError(msg)
     _json.dumps(head, max_bytes=LONGEST)
-    return checked(_at_rest(job_from_dict(head, _payload(line, value.get("payload")))))
+    job = job_from_dict(head, _payload(line, value.get("payload")))
+    return failures_masked(checked(_at_rest(job)))
 
 
 def _at_rest(job: Job) -> Job:

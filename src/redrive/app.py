@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
-from redrive import _duration, _json, config, presets, retention
+from redrive import _duration, _json, config, presets, redact, retention
 from redrive._aio import Threads, hop
 from redrive._clock import Clock, SystemClock
 from redrive._duration import Duration
@@ -75,6 +75,8 @@ class Redrive(Desk):
 
     `store` is a path (SQLite), `jsonl:PATH`, `memory:` or `postgresql://…`. Without one it is found
     as the command line finds it: REDRIVE_STORE, redrive.toml, pyproject.toml, else redrive.db.
+    `secret_names` are more names of fields to mask, in this process; name them under `[mask]` in
+    redrive.toml, and the commands mask them too.
     """
 
     def __init__(
@@ -93,7 +95,9 @@ class Redrive(Desk):
         clock: Clock | None = None,
         rand: Rand = random.random,
         alerts: Alerting | None = None,
+        secret_names: Iterable[str] = (),
     ) -> None:
+        redact.add_secret_names([*config.secret_names(), *secret_names])
         self.alerts = alerts
         """Whom to tell of dead letters; see `redrive.alerts`."""
         clock = clock or SystemClock()

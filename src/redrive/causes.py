@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 
 from redrive.job import Group
 from redrive.looking import GROUP, Mark, mark_of
+from redrive.redact import mask_text
 from redrive.selection import group_number
 from redrive.upkeep import Upkeep
 
@@ -33,6 +34,7 @@ class Causes(Upkeep):
         What dies of it after `at` is a regression; None is now.
         """
         number, store = group_number(which), self.keeper.store
+        reason, note = mask_text(reason), note and mask_text(note)
         act = self._act("mark" if note is None else "note", f"G{number}", reason, actor)
         while True:
             found = [

@@ -11,13 +11,14 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
 from redrive.errors import UsageError
 
 DEFAULT = "redrive.db"
-KEYS = ("store", "app", "endpoints", "alerts")
+KEYS = ("store", "app", "endpoints", "alerts", "mask")
 """What a file may say."""
 
 _OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+]+:")
@@ -36,6 +37,8 @@ class Config:
     """What `[endpoints.NAME]` says about each, for `app.endpoint`."""
     alerts: Mapping[str, object] = field(default_factory=dict[str, Any])
     """What `[alerts]` says, for `redrive.alerts`."""
+    secret_names: tuple[str, ...] = ()
+    """What `[mask] names` says: more names of fields that hold secrets."""
     unknown: tuple[str, ...] = ()
     """Keys of the file that mean nothing here, most likely misspelled."""
     file: Path | None = None
@@ -58,6 +61,7 @@ def find(
         app=app,
         endpoints=_places(table, "endpoints", file),
         alerts=_alerts(table, file),
+        secret_names=_secret_names(table, file),
         unknown=unknown,
         file=file,
     )
@@ -67,6 +71,19 @@ def find(
     if file is not None and kept is not None:
         return replace(base, store=anchored(kept, file.parent), source=str(file))
     return base
+
+
+def secret_names() -> tuple[str, ...]:
+    """Return the names that the nearest file calls secret; a file that is wrong has none."""
+    try:
+        return _secret_names_near(Path.cwd())
+    except (OSError, UsageError):
+        return ()  # the commands say what is wrong with it
+
+
+@lru_cache(maxsize=8)
+def _secret_names_near(directory: Path) -> tuple[str, ...]:
+    return find(directory=directory).secret_names
 
 
 def place_of(store: str | os.PathLike[str] | None) -> str:
@@ -145,6 +162,17 @@ def _alerts(table: Mapping[str, object], file: Path | None) -> Mapping[str, obje
     if file is None or (found := _section(table, "alerts", file=file)) is None:
         return {}
     return {**found, "channels": _places(found, "channels", file)}
+
+
+def _secret_names(table: Mapping[str, object], file: Path | None) -> tuple[str, ...]:
+    if file is None or (found := _section(table, "mask", file=file)) is None:
+        return ()
+    names = cast("list[object]", found.get("names", []))
+    is_right = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
+    if not is_right or set(found) - {"names"}:
+        msg = f'[mask] in {file} must hold names, as in names = ["customer_number"]'
+        raise UsageError(f"{msg}; found {dict(found)!r}")
+    return tuple(map(str, names))
 
 
 def _places(

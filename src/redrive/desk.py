@@ -102,9 +102,10 @@ class Desk(Driving, Causes, Looking):
             raise UsageError(msg)
         if verb == "retry":
             overrides.mark(self.keeper.store, ids)
-        moved = self.keeper.store.move(ids, verb, self._act(verb, asked, reason, actor))
+        act = self._act(verb, asked, reason, actor)
+        moved = self.keeper.store.move(ids, verb, act)
         for job in moved.done:
-            self.keeper.bus.emit(Event(TOLD[verb], job, detail=reason))
+            self.keeper.bus.emit(Event(TOLD[verb], job, detail=act.reason))
         return moved
 
     def _deed(
@@ -162,7 +163,9 @@ class Desk(Driving, Causes, Looking):
         """Let a lane's jobs wait, for all workers, until `resume` or for a while; none is spent."""
         seconds = None if duration is None else _duration.seconds(duration)
         act = self._act("pause", check_lane(lane), reason, actor)
-        value = json.dumps({"by": act.actor, "reason": reason, "since": self.keeper.store.now()})
+        value = json.dumps(
+            {"by": act.actor, "reason": act.reason, "since": self.keeper.store.now()}
+        )
         self.keeper.store.note(PAUSE + lane, value, expires_in=seconds, durable=True)
         self.keeper.store.record(act)
         self.keeper.bus.emit(Event("paused", detail=lane))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from redrive._clock import iso
@@ -205,9 +205,10 @@ def look(app: Looking, groups: Sequence[Group]) -> list[Seen]:
     numbers = [group.number for group in groups]
     trends, hours = app.deaths(WIDTH, SPANS, groups=numbers), app.deaths(HOUR, 1, groups=numbers)
     said, now = app.group_marks(), app.store.now()
+    shown = [replace(one, title=mask_text(one.title)) for one in groups]
     return [
         Seen(one, said.get(one.number, Mark()), trends[one.number], hours[one.number][0], now)
-        for one in groups
+        for one in shown
     ]
 
 

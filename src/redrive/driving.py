@@ -10,6 +10,7 @@ from typing import Unpack
 from redrive import finding, runs
 from redrive.errors import JobNotFound, Refused
 from redrive.job import Act, Job
+from redrive.redact import mask_text
 from redrive.runs import Phase, Run, Spec
 from redrive.selection import Filters, Target, spelled
 from redrive.stores.base import Query, Store
@@ -83,6 +84,7 @@ class Driving(Upkeep):
         left = [*skipped, *((one, f"is part of R{tag}") for one, tag in held.items())]
         ids = [job.id for job in jobs if job.id not in held]
         now, number = store.now(), runs.open_next(store)
+        asked, name, reason = act.target, mask_text(name), act.reason
         run = Run(number=number, by=act.actor, asked=asked, name=name, reason=reason, created=now)
         run = _frozen(store, replace(run, spec=spec), ids, left)
         detail = {"run": run.id}
@@ -152,7 +154,7 @@ class Driving(Upkeep):
             if run.phase not in before:
                 msg = f"{run.id} is {run.phase}; only a run that is {before[-1]} can be {after}"
                 raise Refused(msg)
-            changed = replace(run, phase=after, why=reason, paced=0.0, ramped=0.0)
+            changed = replace(run, phase=after, why=mask_text(reason), paced=0.0, ramped=0.0)
             if save(store, changed, version, durable=True) is not None:
                 store.record(self._act(_VERBS[after], run.id, reason, actor))
                 return self._told(changed)

@@ -74,6 +74,7 @@ _LONG_SECRET: Final = 8
 _PLAIN_WORD: Final = 16
 """A value of letters only in the environment is taken for a secret from this length on."""
 _URL_PASSWORD = re.compile(r"://[^\s/?#:@]{0,256}:([^\s/?#@]{4,256})@")
+_DIRECTORIES: Final = ("PWD", "OLDPWD")
 Span = tuple[int, int]
 """Where something to hide begins and ends."""
 _MASKED_AT_MOST: Final = 262_144
@@ -122,6 +123,7 @@ _more: set[str] = set()
 
 def add_secret_names(names: Iterable[str]) -> None:
     """Mask fields of these names too, in this process: `kundennummer` also means `alteKundennummer`."""
+    known = len(_more)
     for name in names:
         bare = _joined(name) if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
         if not bare:
@@ -130,8 +132,9 @@ def add_secret_names(names: Iterable[str]) -> None:
             )
             raise UsageError(msg)
         _more.add(bare)
-    _says_secret.cache_clear()
-    _unknown.cache_clear()
+    if len(_more) > known:
+        _says_secret.cache_clear()
+        _unknown.cache_clear()
 
 
 def loads(text: str) -> Any:
@@ -244,7 +247,10 @@ def mask_text(text: str, secrets: Sequence[str] = ()) -> str:
         if found is None:
             return MASK
         spans += found
-    return _hidden(text, spans) if spans else text
+    while spans:
+        before, text = text, _hidden(text, spans)
+        spans = [] if text == before else list(_unknown(text))  # a name may end before a mask now
+    return text
 
 
 def _hidden(text: str, spans: list[Span]) -> str:
@@ -291,7 +297,8 @@ def _environment_secrets() -> tuple[str, ...]:
 def _secrets_of(name: str, value: str) -> Iterator[str]:
     """Give what is secret in one variable; a plain word such as `postgres` would hide half a log."""
     found = _URL_PASSWORD.search(value)
-    candidates = (value if is_secret_name(name) else "", found[1] if found else "")
+    named = is_secret_name(name) and name not in _DIRECTORIES and not os.path.exists(value)  # noqa: PTH110
+    candidates = (value if named else "", found[1] if found else "")
     for one in candidates:
         if len(one) >= _LONG_SECRET and not (one.isalpha() and len(one) < _PLAIN_WORD):
             yield one

@@ -153,12 +153,10 @@ class Wanted:
         A store compares what it keeps. Who may not reveal must not learn from its answer, not even by
         a count or a cursor, that a masked value fits.
         """
-        asked = [name for name in _MASKABLE if name in self.filters]
+        asked = [(name, str(said)) for name, said in self.filters.items() if name in _MASKABLE]
         if self.reveal or not asked:
             return None
-        return self._asked(
-            [Term(name, (str(self.filters[name]),), "", quoted=True) for name in asked]
-        )
+        return self._asked([Term(name, (said,), "", quoted=True) for name, said in asked])
 
     def _asked(self, terms: list[Term]) -> Callable[[Job], bool]:
         openly = [selector.check(one) for one in terms if self.reveal or not one.may_be_masked]

@@ -7,8 +7,10 @@ from dataclasses import replace
 from math import inf
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 
+from redrive.errors import BadPayload
 from redrive.job import TERMINAL, Act, Job
 from redrive.keeping import Keeper
+from redrive.redact import mask_text, secrets_of
 from redrive.stores.base import PurgeRule
 from redrive.worker.registry import check_name
 
@@ -138,8 +140,13 @@ class Upkeep:
         """Raise BadPayload unless the handler takes it; one that is not registered here takes all."""
         entry = self.keeper.registry.get(handler)
         if entry is not None:
-            entry.arguments.load(payload, stored=False)
+            try:
+                entry.arguments.load(payload, stored=False)
+            except BadPayload as error:  # may say what was found
+                said = mask_text(str(error), secrets_of(payload))
+                raise BadPayload(said, field=error.field) from None
 
     def _act(self, verb: str, target: str, reason: str, actor: str | None) -> Act:
+        """Make the record of a deed; people write secrets into reasons and selectors, too."""
         who = actor or self.keeper.settings.actor
-        return Act(actor=who, verb=verb, target=target, reason=reason)
+        return Act(actor=who, verb=verb, target=mask_text(target), reason=mask_text(reason))

@@ -212,17 +212,86 @@ def test_a_terminal_sees_the_difference_and_is_asked(shop: Shop, editor: Path) -
     assert f"next: redrive retry {name(1)}" in yes.text
 
 
-def test_the_right_secret_comes_back_when_others_move_or_go() -> None:
+def test_marks_are_put_back_where_they_were() -> None:
     hidden = hide(TRICKY)
     assert "alpha" not in hidden.text
     assert "beta" not in hidden.text
     assert json.loads(hidden.restore(hidden.text)) == json.loads(TRICKY)
     value = json.loads(hidden.text)
-    del value["deep"][0]
-    value["moved"] = value.pop("note")
+    value["price"] = 1
+    del value["deep"][1], value["e"]
     back = json.loads(hidden.restore(json.dumps(value)))
-    assert back["deep"] == [{"password": "beta4567", "n": 2}]
-    assert back["moved"] == "pw is alpha123"
+    assert back["deep"] == [{"password": "alpha123", "n": 1}]
+    assert back["note"] == "pw is alpha123"
+
+
+MOVES = {
+    "to another field": lambda value, mark: value.update(other=mark),
+    "to a field that is not hidden": lambda value, mark: value.update(price=mark),
+    "to a name": lambda value, mark: value.update({mark: 1}),
+    "deeper": lambda value, mark: value.update(e={"password": mark}),
+    "into a list": lambda value, mark: value.update(e=[mark]),
+    "to another hidden field": lambda value, mark: value["deep"][1].update(password=mark),
+    "to another position": lambda value, _mark: value["deep"].reverse(),
+    "up by a deletion": lambda value, _mark: value["deep"].pop(0),
+    "to a renamed field": lambda value, _mark: value["deep"][0].update(
+        pw=value["deep"][0].pop("password")
+    ),
+    "into a text": lambda value, mark: value.update(odd=f"see {mark}"),
+    "into a name": lambda value, mark: value.update({f"a {mark}": 1}),
+    "as an unknown one": lambda value, _mark: value.update(odd="•••77••• x"),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_mark_stands_for_its_value_in_its_own_field_only(move: str) -> None:
+    """F104, D2: anywhere else a view would show it."""
+    hidden = hide(TRICKY)
+    value = json.loads(hidden.text)
+    MOVES[move](value, value["deep"][0]["password"])
+    with pytest.raises(BadPayload, match="mark") as refused:
+        hidden.restore(json.dumps(value))
+    assert "alpha" not in str(refused.value)
+    assert "beta" not in str(refused.value)
+
+
+def test_a_hidden_name_keeps_its_place_too() -> None:
+    text = '{"a":{"sk-ant-REDACTED":{"password":"alpha123"}},"b":{}}'
+    hidden = hide(text)
+    assert hidden.restore(hidden.text) == text
+    value = json.loads(hidden.text)
+    value["b"], value["a"] = value["a"], value["b"]
+    with pytest.raises(BadPayload, match=r"cannot be put at payload\.b\."):
+        hidden.restore(json.dumps(value))
+
+
+def test_a_text_stays_hidden_while_the_secret_in_it_is_replaced() -> None:
+    """F104: with another password beside it, the note would show the old one."""
+    hidden = hide('{"password":"alpha123","note":"pw is alpha123"}')
+    value = json.loads(hidden.text)
+    value["password"] = "else"
+    with pytest.raises(BadPayload, match="another field"):
+        hidden.restore(json.dumps(value))
+    value["note"] = "new"
+    assert json.loads(hidden.restore(json.dumps(value))) == {"password": "else", "note": "new"}
+
+
+@pytest.mark.parametrize("guess", ["hunter22", "hunter23", "hunt"])
+def test_an_edit_says_nothing_about_a_guess(shop: Shop, guess: str) -> None:
+    """F104: right or wrong, the answer is the same."""
+    text = json.dumps({"to": "ada@example.com", "password": guess})
+    done = shop.run("edit", name(1), "--payload", "-", "--dry-run", "--json", stdin=text)
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.stdout)["data"]
+    assert data["diff"] == ["only hidden values, or the spelling of numbers, differ"]
+
+
+@pytest.mark.parametrize("guess", ["y sk-ant-0", "y sk-ant-9"])
+def test_a_guess_beside_a_secret_does_not_move_the_edge_of_its_mask(shop: Shop, guess: str) -> None:
+    shop.add(dead_letter(9, payload='{"note":"key sk-ant-REDACTED"}'))
+    text = json.dumps({"note": "key", "password": guess})
+    done = shop.run("edit", name(9), "--payload", "-", "--dry-run", "--json", stdin=text)
+    assert '-  "note": "•••"' in json.loads(done.stdout)["data"]["diff"]
 
 
 def test_numbers_keep_their_text_and_nothing_drives_the_terminal() -> None:

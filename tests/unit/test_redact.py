@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from time import process_time
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from redrive import redact
+from redrive.errors import UsageError
 from redrive.redact import (
     MASK,
+    add_secret_names,
     error_text,
     inert,
     is_secret_name,
+    mask_json,
     mask_payload,
     mask_text,
     safe_text,
     secrets_in,
+    secrets_of,
     type_name,
 )
 
@@ -30,7 +37,9 @@ SECRET_NAMES = """
     signing_key encryptionKey session_key session_token account_key authorization Authorization
     Proxy-Authorization cookie Set-Cookie cookies credential credentials creds dsn SENTRY_DSN
     bearer jwt otp cvv cvc2 card_number cardNumber iban ssn pin user_pin basic_auth
-    PHPSESSID sessionid connection_string connectionString secret_id
+    PHPSESSID sessionid session_id sessionId pass PASS mnemonic seed_phrase seedPhrase recovery_codes
+    passwort Passwort kennwort mot_de_passe motDePasse contrasena senha wachtwoord salasana heslo
+    DATABASE_URL databaseUrl redis_url db_uri connection_string connectionString secret_id
 """.split()  # noqa: SIM905 - read as words
 
 INNOCENT_NAMES = """
@@ -38,7 +47,8 @@ INNOCENT_NAMES = """
     tokenizer max_tokens tokens tokens_used token_type token_count maxToken token_url token_env
     token_expires_at password_changed_at password_length has_password has_api_key is_secret secret_name
     access_key_id cookie_policy pin_code pinned mapping shipping author authority auth
-    session session_id sessionId pass passed passenger compass bypass card discard cardinality
+    session session_count passed passes passenger compass bypass boarding_pass pass_count url base_url
+    callback_url card discard cardinality session_id_count mnemonics_enabled
     dsnap tag iband email status url data 42 _
 """.split()  # noqa: SIM905 - read as words
 
@@ -49,7 +59,26 @@ def test_a_name_that_says_secret_is_one(name: str) -> None:
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize("name", ["", "é", *INNOCENT_NAMES])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "パスワード",
+        "ログインパスワード",
+        "密码",
+        "密碼",
+        "비밀번호",
+        "пароль",
+        "contraseña",
+        "CONTRASEÑA",
+        "hasło",
+        "şifre",
+    ],
+)
+def test_passwords_of_other_languages_are_secret(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "é", "日付", "名前", "año", *INNOCENT_NAMES])
 def test_a_name_that_only_sounds_like_one_is_not(name: str) -> None:
     assert not is_secret_name(name)
 
@@ -119,6 +148,9 @@ def test_secrets_are_collected_longest_first() -> None:
         ("abcdefgh and abcdefghijkl", ["abcdefgh", "abcdefghijkl"], "••• and •••"),
         ("db_password=xyzzy1 password", ["password"], "db_•••=••• •••"),
         ("untouched", ["", "absent-secret"], "untouched"),
+        (repr("gehört-uns".encode()), ["gehört-uns"], "b'•••'"),
+        ("key sk-ant-REDACTED", ["sk-ant-"], "key •••"),
+        ("password=my long phrase, ok", ["my long phrase"], "password=•••, ok"),
     ],
 )
 def test_a_known_secret_is_hidden_however_it_is_spelled(
@@ -180,6 +212,29 @@ SHAPES = [
     (f"{PEM}\nafter", "•••\nafter"),
     (f"cut {PEM[:40]}", "cut •••"),
     ("İ password=İx y", "İ password=••• y"),
+    # D13
+    ("npm_0123456789abcdefghijABCDEFGHIJ012345 x", "••• x"),
+    ("pypi-AgEIcHlwaS5vcmcCJDAwMDAwMDAw x", "••• x"),
+    ("gsk_0123456789abcdefghij", "•••"),
+    ("xai-0123456789abcdefghijklmn", "•••"),
+    ("GOCSPX-0123456789abcdefghij", "•••"),
+    ("shpat_0123456789abcdef0123456789abcdef", "•••"),
+    ("hvs.CAESIJ0123456789abcdef", "•••"),
+    ("bot 123456789:AAF0123456789abcdefghijklmnopqrstuv at", "bot ••• at"),
+    ("user=a&pass=hunter2&x=1", "user=a&pass=•••&x=1"),
+    ("<password>hunter2</password><n>1</n>", "<password>•••</password><n>1</n>"),
+    ('<ns:Password type="x">a b</ns:Password>', '<ns:Password type="x">•••</ns:Password>'),
+    ("<token><![CDATA[abc]]></token>", "<token><![CDATA[•••]]></token>"),
+    ("[('api_key','abc'), ('x', 'y')]", "[('api_key','•••'), ('x', 'y')]"),
+    ("(b'x-api-key', b'ab\\'c')", "(b'x-api-key', b'•••')"),
+    ("missing: ['password', 'email']",) * 2,
+    ("パスワード=hunter2 次", "パスワード=••• 次"),
+    ("パスワード：hunter2", "パスワード：•••"),
+    ('{"пароль": "hunter2"}', '{"пароль": "•••"}'),
+    ("contraseña: hunter2", "contraseña: •••"),
+    ("DATABASE_URL=postgres:///x y", "DATABASE_URL=••• y"),
+    ("the passenger: 12, bypass=1, boarding_pass=7",) * 2,
+    ("npm_config_x pypi-mirror shpping hvs.x 12:AM 2026-01-01T10:AM",) * 2,
 ]
 
 
@@ -386,3 +441,84 @@ def test_many_secrets_are_found_or_the_whole_text_is_hidden() -> None:
     assert mask_text(said, many) == f"refused {MASK}, then {MASK}: ask again"
     assert mask_text("page " * 20_000, many) == "page " * 20_000
     assert mask_text("week-end " * 20_000, many) == MASK
+
+
+def test_a_number_of_any_length_hides_nothing_from_masking() -> None:
+    """F92, F104: Python converts at most 4,300 digits."""
+    payload = '{"n":' + "1" * 5000 + ',"password":{"a":["hunter22"],"b":"hunter33"}}'
+    assert secrets_of(payload) == ("hunter22", "hunter33")
+    assert "hunter" not in mask_json(payload)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text", "masked"),
+    [
+        ("SHOP_API_TOKEN", "zq81-kfmw-ab", "got zq81-kfmw-ab back", "got ••• back"),
+        ("DB_PASSWORD", "correct horse 1", "q=correct+horse+1", "q=•••"),
+        ("QUEUE", "amqp://u:zq81kfmw9@h/", "login zq81kfmw9 refused", "login ••• refused"),
+        ("POSTGRES_PASSWORD", "postgres", "no postgres here", "no postgres here"),
+        ("DB_PASSWORD", "short1", "short1", "short1"),
+        ("EDITOR", "zq81-kfmw-ab", "zq81-kfmw-ab", "zq81-kfmw-ab"),
+    ],
+    ids=[
+        "token",
+        "password",
+        "url",
+        "plain word",
+        "short",
+        "other",
+    ],  # pytest puts them in a variable
+)
+def test_secrets_of_the_environment_are_hidden_in_any_text(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, text: str, masked: str
+) -> None:
+    """F104: a variable whose name is secret, and the password of a URL in any variable."""
+    monkeypatch.setenv(name, value)
+    assert mask_text(text) == masked
+    assert error_text(ValueError(text)) == masked
+    monkeypatch.delenv(name)
+    assert mask_text(text) == text
+
+
+def test_the_names_are_open_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redact, "_more", set[str]())
+    assert not is_secret_name("kundennummer")
+    add_secret_names(["kundenNummer", "顧客番号"])
+    assert all(
+        map(is_secret_name, ["kunden_nummer", "alteKundenNummer", "KUNDEN-NUMMER", "顧客番号"])
+    )
+    assert not is_secret_name("nummer")
+    assert mask_text("kunden_nummer=4711 顧客番号: 4711") == "kunden_nummer=••• 顧客番号: •••"
+    with pytest.raises(UsageError, match="letters"):
+        add_secret_names(["!"])
+
+
+@pytest.fixture(autouse=True)
+def names_are_forgotten() -> Iterator[None]:
+    yield
+    redact._says_secret.cache_clear()  # noqa: SLF001
+    redact._unknown.cache_clear()  # noqa: SLF001
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<password>",
+        "<a ",
+        "('a',",
+        "('token','",
+        "パスワード=",
+        "=パ",
+        "1234567890:A",
+        "npm_",
+        "shpat_a",
+    ],
+)
+def test_the_new_rules_are_linear_too(piece: str) -> None:
+    """F91: by CPU time, for twice the text."""
+    spent: list[float] = []
+    for size in (100_000, 200_000):
+        began = process_time()
+        mask_text((piece * size)[:size])
+        spent.append(process_time() - began)
+    assert spent[1] < 4 * spent[0] + 1.0

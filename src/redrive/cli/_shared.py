@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Unpack, cast
+from math import inf
+from typing import cast
 
 from redrive.documents import payload_of
 from redrive.job import Group, Job
@@ -27,13 +28,13 @@ def newest_of(app: Looking, group: Group) -> list[Job]:
     """Give the newest dead jobs of a cause, asking for no more time than they need: it is quicker."""
     for span in (HOUR, 24 * HOUR, 720 * HOUR):
         if app.deaths(span, 1, groups=[group.number])[group.number][0] >= SAMPLE:
-            return _newest(app, group, newer_than=span)
-    return _newest(app, group)
+            return _newest(app, group, span)
+    return _newest(app, group, inf)
 
 
-def _newest(app: Looking, group: Group, **filters: Unpack[Filters]) -> list[Job]:
-    page = app.find(group, state="dead", by_change=True, limit=SAMPLE, reveal=False, **filters)
-    return page.jobs
+def _newest(app: Looking, group: Group, span: float) -> list[Job]:
+    filters = Filters(state="dead") if span == inf else Filters(state="dead", newer_than=span)
+    return app.find(group, by_change=True, limit=SAMPLE, reveal=False, **filters).jobs
 
 
 def shared_facts(jobs: list[Job]) -> list[tuple[str, str, float]]:

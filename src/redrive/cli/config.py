@@ -68,6 +68,8 @@ def _others(found: Config) -> Iterator[Row]:
         for key, value in settings.items():
             yield f"endpoints.{name}.{key}", _worded(key, value), file
     yield from _nested("alerts", found.alerts, file)
+    if found.secret_names:
+        yield "mask.names", ", ".join(found.secret_names), file
 
 
 def _nested(name: str, table: Mapping[str, object], source: str) -> Iterator[Row]:

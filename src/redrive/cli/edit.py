@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -29,6 +30,8 @@ from redrive.documents import payload_text
 from redrive.errors import BadPayload, RedriveError
 from redrive.job import Job
 from redrive.redact import MASK, secrets_of
+
+_PARTLY_HIDDEN = re.compile(rf'"(?:[^"\\]|\\.)*?{MASK}(?:[^"\\]|\\.)*+"')
 
 
 @command(
@@ -70,13 +73,33 @@ def edit(
             hint = "add --yes, or look first with --dry-run"
             raise Stop("needs_yes", msg, hint=hint, exits=USAGE)
         if payload is not None:
-            text = accept(_content(payload))
+            said = _content(payload)
+            text = accept(said)
+            _check_changed(said, _shown(job.payload, reveal=reveal))
             _finish(face, app, job, text, reason, dry_run=dry_run, yes=yes)
             return
         hidden = hide(job.payload, reveal=reveal)
         with _paper(face, hidden) as paper:
             text = _ask(face, paper, lambda said: accept(hidden.restore(said)))
+            _check_changed(_content(str(paper)), hidden.text)
             _finish(face, app, job, text, reason, dry_run=dry_run, yes=yes)
+
+
+def _shown(payload: str, *, reveal: bool) -> str:
+    """Return a payload as this person may see it; what cannot be read is shown as nothing."""
+    try:
+        return hide(payload, reveal=reveal).text
+    except BadPayload:
+        return ""
+
+
+def _check_changed(said: str, shown: str) -> None:
+    """Stop if a text is as it was shown.
+
+    It is not compared with what is stored: the answer would say whether a secret was guessed right.
+    """
+    if _is_same(said, shown):
+        raise Stop("unchanged", "the payload is as it was; nothing was saved", exits=FAILED)
 
 
 def _somebody_there() -> bool:
@@ -151,8 +174,6 @@ def _finish(
     face: Face, app: Redrive, job: Job, text: str, reason: str, *, dry_run: bool, yes: bool
 ) -> None:
     """Show what changes, ask, and save it if nobody else did meanwhile."""
-    if _is_same(text, job.payload):
-        raise Stop("unchanged", "the payload is as it was; nothing was saved", exits=FAILED)
     changed = Block("Difference", _difference(job.payload, text), "diff")
     if not (dry_run or yes):
         face.preview(View(None, [changed]))
@@ -174,7 +195,7 @@ def _finish(
 
 def _is_same(text: str, stored: str) -> bool:
     try:
-        return _json.same(text, stored)
+        return _json.same(_json.compact(text), _json.compact(stored))
     except BadPayload:
         return False  # what was stored cannot be read: somebody mends it
 
@@ -182,6 +203,11 @@ def _is_same(text: str, stored: str) -> bool:
 def _difference(before: str, after: str) -> str:
     """Say what changes, line by line, with secrets hidden: those of either, under any name."""
     secrets = (*secrets_of(before), *secrets_of(after))
-    old, new = (payload_text(text, secrets).splitlines() for text in (before, after))
+    old, new = (_hidden_whole(payload_text(text, secrets)) for text in (before, after))
     lines = list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=2))
     return "\n".join(lines) or "only hidden values, or the spelling of numbers, differ"
+
+
+def _hidden_whole(text: str) -> list[str]:
+    """Hide each value that has a hidden part: where it begins and ends would say what was guessed right."""
+    return [_PARTLY_HIDDEN.sub(f'"{MASK}"', line) for line in text.splitlines()]

@@ -101,7 +101,10 @@ def serve(
             shown = f"[{host}]" if ":" in host else host
             face.say(f"serving on {scheme}://{shown}:{sock.getsockname()[1]}")
             each = (0 if behind_proxy else PER_CLIENT) if per_client is None else per_client
-            _run(site, sock, tls_cert, tls_key, each=each, verbose=verbose)
+            try:
+                _run(site, sock, tls_cert, tls_key, each=each, verbose=verbose)
+            finally:
+                site.close()
 
 
 @contextmanager

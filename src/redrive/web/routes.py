@@ -63,6 +63,8 @@ class Route:
     """Whether 503 has the same shape as 200."""
     at_once: bool = False
     """Whether it needs no thread, because it asks the store nothing."""
+    searches: bool = False
+    """Whether it looks through jobs one by one, which takes long where many do it at once."""
     changes: bool = True
     """Whether a POST changes what is stored, and so is recorded as an act."""
 
@@ -181,6 +183,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/jobs",
         does=deeds.jobs,
+        searches=True,
         query={
             "q": _Q,
             "limit": _LIMIT,
@@ -211,6 +214,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/groups",
         does=deeds.groups,
+        searches=True,
         query={"q": _Q, "limit": _LIMIT},
         gives=shape("groups:Group[] scope:Scope?"),
     ),
@@ -226,6 +230,7 @@ ROUTES: tuple[Route, ...] = (
         method="POST",
         path="/api/v1/plans",
         does=deeds.plan,
+        searches=True,
         right="act",
         body=record({"verb": one_of(VERBS), "q": {**_Q, "minLength": 1}}),
         gives=named("Plan"),
@@ -235,6 +240,7 @@ ROUTES: tuple[Route, ...] = (
         method="POST",
         path="/api/v1/plans/{plan}/carry-out",
         does=deeds.carry_out,
+        searches=True,
         right="act",
         params={"plan": text(64, least=1, pattern="^[0-9A-Za-z_-]+$")},
         body=_CARRY_OUT,

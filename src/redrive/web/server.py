@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, MutableMapping
 from http import HTTPStatus
@@ -20,7 +21,7 @@ from starlette.routing import Route as Path
 from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 
-from redrive import _hidden
+from redrive import _hidden, finding
 from redrive._aio import Threads, hop
 from redrive._log import log
 from redrive.app import Redrive
@@ -37,6 +38,10 @@ _AT_ONCE = 200
 """Requests that are worked on at the same time; probes are not counted."""
 _EXACT = named("WholeJob")
 """Has a payload in it, whose numbers keep their text."""
+SEARCHES = 2
+"""So many look through jobs at the same time; others wait their turn, and probes do not wait for them."""
+LONGEST_SEARCH = 8.0
+"""Seconds; a page then ends early and says how far was looked, a plan is refused."""
 
 
 class Server:
@@ -51,13 +56,20 @@ class Server:
         self._deadline = deadline
         self._active = 0
         self._plans, self._health = Plans(), health.Health(app)
-        self._threads, self._probes = Threads(), Threads()
+        self._threads, self._probes, self._searches = Threads(), Threads(), Threads(SEARCHES)
+        self._is_closed = False
         by_path: dict[str, dict[str, Route]] = defaultdict(dict)
         for route in ROUTES:
             by_path[route.path][route.method] = route
         # The pages come here later, beside the API.
         paths = [Path(path, _Place(self, routes)) for path, routes in by_path.items()]
         self._router = Router(paths, redirect_slashes=False, default=_nowhere)
+
+    def close(self) -> None:
+        """End the searches that are still under way, and let the threads go; the app stays open."""
+        self._is_closed = True
+        for threads in (self._threads, self._probes, self._searches):
+            threads.close(wait=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever happens."""
@@ -129,6 +141,8 @@ class Server:
     async def _done(self, route: Route, call: Call) -> Document | Reply:
         if route.at_once:
             return route.does(call)
+        if route.searches:
+            return await hop(self._searches, self._searched, route, call)
         if not route.may_fail:
             return await hop(self._threads, route.does, call)
         try:
@@ -137,6 +151,12 @@ class Server:
         except TimeoutError:
             log.warning("the store has not answered for %g s", health.PATIENCE)
             return Reply(health.UNAVAILABLE, 503)
+
+    def _searched(self, route: Route, call: Call) -> Document | Reply:
+        """Do what looks through jobs, for so long that nobody else waits for it."""
+        end = time.monotonic() + LONGEST_SEARCH
+        finding.MUST_END.set(lambda: self._is_closed or time.monotonic() > end)
+        return route.does(call)
 
 
 class _Place:

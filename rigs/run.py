@@ -73,6 +73,14 @@ RIGS: dict[str, Rig] = {
     ),
     "evil": Rig(full="rigs/evil.py", short="rigs/evil.py --short"),
     "evil-control": Rig(full="rigs/evil.py --control", short="rigs/evil.py --control"),
+    "mask-oracle": Rig(full="rigs/mask_oracle.py", short="rigs/mask_oracle.py --short"),
+    "mask-oracle-control": Rig(
+        full="rigs/mask_oracle.py --control", short="rigs/mask_oracle.py --control"
+    ),
+    "selectors": Rig(full="rigs/hostile_selectors.py", short="rigs/hostile_selectors.py --short"),
+    "selectors-control": Rig(
+        full="rigs/hostile_selectors.py --control", short="rigs/hostile_selectors.py --control"
+    ),
     "disk-strace": Rig(
         full="rigs/disk_strace.py", short="rigs/disk_strace.py --short", needs=("strace",)
     ),

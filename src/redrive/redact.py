@@ -35,7 +35,7 @@ MASK: Final = "•••"
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_NAME = re.compile(
     r"(?:password|passwd|passphrase|passcode|secret|token|(?:api|auth|private|access|secret)key"
-    r"|cookie|credentials?|session_?id|passwort|kennwort|passord|mot_?de_?passe|contrasena|senha"
+    r"|cookie|credentials?|sessionid|passwort|kennwort|passord|mot_?de_?passe|contrasena|senha"
     r"|wachtwoord|salasana|lozinka|adgangskode|mnemonic|seed_?phrase)(?![a-z])"
     r"|(?<![a-z])(?:passwords|pwd|secrets|authorization|cookies|creds|dsn|bearer|jwt|t?otp|cv[cnv]"
     r"|iban|ssn|(?:php)?sessid|connection_?string|card_?number|basic_auth|secret_id"
@@ -46,6 +46,8 @@ _SECRET_NAME = re.compile(
     r"|(?<![a-z])pin$"  # only as the last word: pin_code is a postal code
     r"|^pass$"  # only alone: a boarding_pass is none
 )
+# That of a cookie or header. Programs that write sessionId mostly mean one of their own records.
+_SESSION_ID = re.compile(r"(?i)(?<![a-z])session[_.-]id[0-9]*$")
 # A URL of one of these mostly has its password in it.
 _SECRET_URL = re.compile(
     r"(?<![a-z])(?:database|db|redis|mongo(?:db)?|postgres(?:ql)?|mysql|amqp|rabbitmq|broker)_ur[il]$"
@@ -59,7 +61,7 @@ _FOREIGN: Final = (
 # What is said about a secret is not the secret: token_type, password_changed_at, has_secret.
 _ABOUT_SECRET = re.compile(
     r"^(?:max|min|num|total|count|no|has|is|use|with)_"
-    r"|_(?:ids?(?<!secret_id)(?<!session_id)|names?|types?|kind|counts?|limits?|length|size|url|uri|endpoint|env"
+    r"|_(?:ids?(?<!secret_id)|names?|types?|kind|counts?|limits?|length|size|url|uri|endpoint|env"
     r"|file|path|expiry|expires|expiration|expired|ttl|age|at|in|on|policy|enabled|required|used"
     r"|usage|budget|valid|hint|status|errors?|reset|changed|created|updated|rotated|version|format"
     r"|field|prefix|scopes?|method|mode|jar|store|cost|price|per|max|min|present|missing|invalid"
@@ -99,7 +101,7 @@ def _says_secret(key: str) -> bool:
     name = _joined(key)
     if _more and any(f"_{name}".endswith(f"_{one}") for one in _more):
         return True
-    if _SECRET_URL.search(name):
+    if _SECRET_URL.search(name) or _SESSION_ID.search(key):
         return True
     return bool(_SECRET_NAME.search(name)) and not _ABOUT_SECRET.search(name)
 

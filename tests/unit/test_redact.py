@@ -37,7 +37,7 @@ SECRET_NAMES = """
     signing_key encryptionKey session_key session_token account_key authorization Authorization
     Proxy-Authorization cookie Set-Cookie cookies credential credentials creds dsn SENTRY_DSN
     bearer jwt otp cvv cvc2 card_number cardNumber iban ssn pin user_pin basic_auth
-    PHPSESSID sessionid session_id sessionId pass PASS mnemonic seed_phrase seedPhrase recovery_codes
+    PHPSESSID sessionid session_id X-Session-ID pass PASS mnemonic seed_phrase seedPhrase recovery_codes
     passwort Passwort kennwort mot_de_passe motDePasse contrasena senha wachtwoord salasana heslo
     DATABASE_URL databaseUrl redis_url db_uri connection_string connectionString secret_id
 """.split()  # noqa: SIM905 - read as words
@@ -47,7 +47,7 @@ INNOCENT_NAMES = """
     tokenizer max_tokens tokens tokens_used token_type token_count maxToken token_url token_env
     token_expires_at password_changed_at password_length has_password has_api_key is_secret secret_name
     access_key_id cookie_policy pin_code pinned mapping shipping author authority auth
-    session session_count passed passes passenger compass bypass boarding_pass pass_count url base_url
+    session sessionId session_count passed passes passenger compass bypass boarding_pass pass_count url base_url
     callback_url card discard cardinality session_id_count mnemonics_enabled
     dsnap tag iband email status url data 42 _
 """.split()  # noqa: SIM905 - read as words
@@ -496,8 +496,8 @@ def test_the_names_are_open_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.fixture(autouse=True)
 def names_are_forgotten() -> Iterator[None]:
     yield
-    redact._says_secret.cache_clear()  # noqa: SLF001
-    redact._unknown.cache_clear()  # noqa: SLF001
+    redact._says_secret.cache_clear()
+    redact._unknown.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from redrive.cli.output import Block, Line, Part, View
 from redrive.documents import payload_text
 from redrive.errors import BadPayload, RedriveError
 from redrive.job import Job
-from redrive.redact import MASK, secrets_of
+from redrive.redact import MASK
 
 _PARTLY_HIDDEN = re.compile(rf'"(?:[^"\\]|\\.)*?{MASK}(?:[^"\\]|\\.)*+"')
 
@@ -201,9 +201,11 @@ def _is_same(text: str, stored: str) -> bool:
 
 
 def _difference(before: str, after: str) -> str:
-    """Say what changes, line by line, with secrets hidden: those of either, under any name."""
-    secrets = (*secrets_of(before), *secrets_of(after))
-    old, new = (_hidden_whole(payload_text(text, secrets)) for text in (before, after))
+    """Say what changes, line by line, with the secrets of each hidden.
+
+    Each by its own: what was typed is not compared with what is hidden, or it would tell a right guess.
+    """
+    old, new = (_hidden_whole(payload_text(text)) for text in (before, after))
     lines = list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=2))
     return "\n".join(lines) or "only hidden values, or the spelling of numbers, differ"
 

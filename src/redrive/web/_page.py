@@ -51,7 +51,8 @@ letters there are, all three are green: a monitor for those is `redrive check`, 
 that ask by address, as those of Kubernetes do, must send the header `Host: localhost`.
 
 **Limits.** Bodies are `application/json` of at most 1 MiB that arrive within 10 seconds, pages have at \
-most 200 entries, a request may take 30 seconds. What is unknown, in a query or a body, is refused, \
+most 200 entries, a request may take 30 seconds, a search 5: then the page ends early, its `scope` says how \
+many jobs were looked at, and `cursor` goes on from there. What is unknown, in a query or a body, is refused, \
 never ignored.
 
 **Errors** are `application/problem+json`: `status`, a `code` for machines, and a `detail` for people.
@@ -68,7 +69,10 @@ never ignored.
 | 504 | it took too long; what was asked for may still be done |
 
 **Payloads** are masked: each hidden value is a mark such as `•••1•••`. Sent back in an edit, a mark stands \
-for what it hid; `edits` must be as it was when the job was looked at. Numbers keep their text.
+for what it hid, in the same field; in another one it is refused. `edits` must be as it was when the job was \
+looked at. Numbers keep their text. Selectors see what is shown: a word that names a masked field is refused, \
+and text inside a mask is not found. A submit with a known key that differs from its job in masked values \
+only is taken for the same.
 
 **Many jobs at once** go by a plan. It freezes which jobs are meant, and says how many, of which handlers, \
 and which cannot be taken and why. Carrying it out takes the plan's number of eligible jobs as `confirm`, \

@@ -40,7 +40,7 @@ _EXACT = named("WholeJob")
 """Has a payload in it, whose numbers keep their text."""
 SEARCHES = 2
 """So many look through jobs at the same time; others wait their turn, and probes do not wait for them."""
-LONGEST_SEARCH = 8.0
+LONGEST_SEARCH = 5.0
 """Seconds; a page then ends early and says how far was looked, a plan is refused."""
 
 
@@ -141,7 +141,7 @@ class Server:
     async def _done(self, route: Route, call: Call) -> Document | Reply:
         if route.at_once:
             return route.does(call)
-        if route.searches:
+        if route.searches and (call.body or call.query.get("q")):
             return await hop(self._searches, self._searched, route, call)
         if not route.may_fail:
             return await hop(self._threads, route.does, call)

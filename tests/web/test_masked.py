@@ -1,0 +1,160 @@
+"""F91, F92, F104: a token learns nothing that is masked, and no question stops the server."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from time import process_time
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from kit import make_job
+from redrive import Redrive, finding
+from redrive.errors import UsageError
+from redrive.web import server
+from shopkit import TIMEOUT, dead_letter, name
+from webkit import READ, Web
+
+
+def found(web: Web, q: str) -> Any:
+    return web.ask("GET", f"/api/v1/jobs?q={quote(q)}", token=READ)
+
+
+@pytest.mark.parametrize(
+    "q",
+    [
+        "payload.password:H*",
+        "-payload.password:x",
+        "payload.to:ada* payload.password:>a",
+        "payload.a.apiKey.b:*",
+        "payload.session_id:1",
+    ],
+)
+def test_a_masked_name_cannot_be_asked_for(web: Web, q: str) -> None:
+    """D1: by a wildcard, one letter after the other."""
+    for answer in (
+        found(web, q),
+        web.ask("GET", f"/api/v1/groups?q={quote(q)}", token=READ),
+        web.ask("POST", "/api/v1/plans", json={"verb": "retry", "q": q}),
+    ):
+        assert answer.status_code == 400
+        assert "is a masked name" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "q",
+    [
+        '"hunter2{}"',
+        'text:"hunter2{}"',
+        "error:*hunter2{}*",
+        "payload.note:*hunter2{}*",
+        "-payload.note:*hunter2{}*",
+        "tag:hunter2{}",
+        "tag:hunter2{}*,x",
+        "key:order-hunter2{}",
+        "key:order-hunter2{}*",
+        "code:hunter2{}",
+        "release:hunter2{}",
+        "release:>=hunter2{}",
+        'G1 "hunter2{}"',
+    ],
+)
+@pytest.mark.parametrize("path", ["jobs?limit=1&", "jobs?order=changed&", "groups?"])
+def test_right_and_wrong_guesses_have_the_same_answer(app: Redrive, q: str, path: str) -> None:
+    """D1: text inside a mask is not found, in no field; the scope and the cursor say nothing either."""
+    leak = replace(TIMEOUT, message="login with hunter22 failed", code="hunter22")
+    payload = json.dumps({"password": "hunter22", "note": "try hunter22"})
+    fields = {"payload": payload, "tags": ("hunter22",), "release": "hunter22"}
+    app.store.add(
+        [dead_letter(11, leak, key="order-hunter22", **fields), dead_letter(12, leak, **fields)]
+    )
+    web = Web(app)
+    answers = [
+        web.ask("GET", f"/api/v1/{path}q={quote(q.format(last))}", token=READ).text
+        for last in ("2", "3")
+    ]
+    assert answers[0] == answers[1]
+    assert "hunter22" not in answers[0]
+
+
+def test_a_mark_in_another_field_is_refused(web: Web) -> None:
+    """D2."""
+    job = web.get(f"/api/v1/jobs/{name(1)}")
+    body = {"payload": {"note": job["payload"]["password"]}, "edits": 0}
+    refused = web.post(f"/api/v1/jobs/{name(1)}/edit", body, status=400)
+    assert "cannot be put at payload.note" in refused["detail"]
+    assert "hunter22" not in str(refused)
+    assert web.app.get(name(1)).edits == 0
+
+
+def test_a_key_does_not_say_whether_a_secret_was_guessed(app: Redrive) -> None:
+    @app.handler("login")
+    def login(user: str, password: str) -> None: ...
+
+    web = Web(app)
+    body = {"handler": "login", "key": "k1", "payload": {"user": "ada", "password": "hunter22"}}
+    first = web.post("/api/v1/jobs", body)
+    answers = [
+        web.post("/api/v1/jobs", {**body, "payload": {"user": "ada", "password": guess}})
+        for guess in ("hunter22", "hunter23")
+    ]
+    assert answers[0] == answers[1] == {**first, "new": False}
+    other = web.post(
+        "/api/v1/jobs", {**body, "payload": {"user": "bob", "password": "x"}}, status=409
+    )
+    assert other["code"] == "key_conflict"
+
+
+def test_stars_take_linear_time(app: Redrive) -> None:
+    """D8: this froze the server for minutes."""
+    app.store.add([make_job("JOB8", payload=json.dumps({"text": "a" * 100_000}))])
+    web, began = Web(app), process_time()
+    assert found(web, "payload.text:*a*a*a*a*a*a*b").json()["jobs"] == []
+    assert [job["id"] for job in found(web, "payload.text:*a*a*a*a*a*a*").json()["jobs"]] == [
+        "JOB8"
+    ]
+    assert process_time() - began < 10
+
+
+@pytest.mark.parametrize(
+    "q", ["payload.text:>1", "payload.text:<1.5", "payload.big:>1", "release:>1.9"]
+)
+def test_numbers_of_any_length_are_compared(app: Redrive, q: str) -> None:
+    """D12."""
+    payload = '{"text":"' + "9" * 5000 + '","big":' + "9" * 5000 + "}"
+    app.store.add([make_job("JOB12", payload=payload, release="1." + "9" * 5000)])
+    answer = found(Web(app), q)
+    assert answer.status_code == 200
+    assert [job["id"] for job in answer.json()["jobs"]] == ([] if "<" in q else ["JOB12"])
+
+
+@pytest.mark.parametrize("q", ["x" * 2001, "tag:a " * 51, "tag:" + "*a" * 21, "text:\0"])
+def test_a_selector_is_bounded_and_refused_in_words(app: Redrive, q: str) -> None:
+    assert found(Web(app), q).status_code == 400
+    with pytest.raises(UsageError):
+        app.find(q)
+
+
+def test_what_no_store_can_keep_is_refused_in_words(app: Redrive) -> None:
+    """D12: wherever it is said."""
+    for words in ("tag:\ud800", "-payload.x:\udfff", '"\0"'):
+        with pytest.raises(UsageError, match=r"surrogate|NUL"):
+            app.find(words)
+    with pytest.raises(UsageError, match="NUL"):
+        app.find(key="a\0b")
+
+
+def test_a_search_ends_in_time_and_says_how_far_it_went(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F91: and goes on from there; a plan, which must be whole, is refused."""
+    monkeypatch.setattr(server, "LONGEST_SEARCH", -1.0)
+    web = Web(app)
+    every = [job.id for job in app.find("payload.to:*").jobs]
+    page = found(web, "payload.to:*").json()
+    assert [job["id"] for job in page["jobs"]] == every[:1] or page["scope"]["looked"] == 1
+    assert page["cursor"] is not None
+    assert web.post("/api/v1/plans", {"verb": "retry", "q": "payload.to:*"}, status=504)
+    assert finding.MUST_END.get()() is False

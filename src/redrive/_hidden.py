@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, cast
 
 from redrive import _json
 from redrive.errors import BadPayload
-from redrive.redact import MASK, is_secret_name, mask_text, secrets_of
+from redrive.redact import MASK, mask_text, secrets_of
+from redrive.secret_names import is_secret_name
 
 
 class _Number(str):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
-from redrive import _duration, _json, config, presets, redact, retention
+from redrive import _duration, _json, config, presets, retention
 from redrive._aio import Threads, hop
 from redrive._clock import Clock, SystemClock
 from redrive._duration import Duration
@@ -28,6 +28,7 @@ from redrive.job import Job
 from redrive.keeping import Capture, Keeper, Options, Settings, check_key, who
 from redrive.looking import Mark
 from redrive.policy import Keep, Policy, check_policy
+from redrive.secret_names import add_secret_names
 from redrive.selection import USUAL, Filters
 from redrive.stores import shown
 from redrive.stores.base import Count, Moved, Note, Page, Scope, Store
@@ -75,8 +76,7 @@ class Redrive(Desk):
 
     `store` is a path (SQLite), `jsonl:PATH`, `memory:` or `postgresql://…`. Without one it is found
     as the command line finds it: REDRIVE_STORE, redrive.toml, pyproject.toml, else redrive.db.
-    `secret_names` are more names of fields to mask, in this process; name them under `[mask]` in
-    redrive.toml, and the commands mask them too.
+    `secret_names` are more fields to mask here; `[mask]` in redrive.toml tells the commands too.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Redrive(Desk):
         alerts: Alerting | None = None,
         secret_names: Iterable[str] = (),
     ) -> None:
-        redact.add_secret_names([*config.secret_names(), *secret_names])
+        add_secret_names([*config.secret_names(), *secret_names])
         self.alerts = alerts
         """Whom to tell of dead letters; see `redrive.alerts`."""
         clock = clock or SystemClock()
@@ -108,14 +108,9 @@ class Redrive(Desk):
         self._keep = keep or Keep()
 
         def opener() -> Store:
-            return opened(
-                self._where,
-                create=create and not self.keeper.must_exist,
-                read_only=read_only,
-                clock=clock,
-                allow_network=allow_network,
-                actor=settings.actor,
-            )
+            may_make = create and not self.keeper.must_exist
+            flags = {"create": may_make, "read_only": read_only, "allow_network": allow_network}
+            return opened(self._where, clock=clock, actor=settings.actor, **flags)
 
         settings = Settings(
             clock=clock,

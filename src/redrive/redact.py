@@ -12,7 +12,6 @@ stored as given; these functions serve every view, log, event, alert and stored 
 from __future__ import annotations
 
 import json
-import os
 import re
 import unicodedata
 from functools import lru_cache
@@ -21,122 +20,27 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
-from redrive import _inert
-from redrive.errors import UsageError
+from redrive import _inert, secret_names
+from redrive.secret_names import LONG_SECRET, is_secret_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from redrive._json import Json
 
 MASK: Final = "•••"
 """What stands in place of a secret."""
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SECRET_NAME = re.compile(
-    r"(?:password|passwd|passphrase|passcode|secret|token|(?:api|auth|private|access|secret)key"
-    r"|cookie|credentials?|sessionid|passwort|kennwort|passord|mot_?de_?passe|contrasena|senha"
-    r"|wachtwoord|salasana|lozinka|adgangskode|mnemonic|seed_?phrase)(?![a-z])"
-    r"|(?<![a-z])(?:passwords|pwd|secrets|authorization|cookies|creds|dsn|bearer|jwt|t?otp|cv[cnv]"
-    r"|iban|ssn|(?:php)?sessid|connection_?string|card_?number|basic_auth|secret_id"
-    r"|(?:api|private|access|secret|encryption|signing|master|account|shared|ssh|hmac|session"
-    r"|webhook|auth|service)_keys?|(?:access|refresh|auth|api|bearer|session)_tokens"
-    r"|(?:recovery|backup)_(?:phrase|codes?)|heslo|haslo|sifre|losenord|parola"
-    r"|(?:db|database|user|admin|smtp|mail|ftp|redis|mysql|pg|postgres)_pass)(?![a-z])"
-    r"|(?<![a-z])pin$"  # only as the last word: pin_code is a postal code
-    r"|^pass$"  # only alone: a boarding_pass is none
-)
-# That of a cookie or header. Programs that write sessionId mostly mean one of their own records.
-_SESSION_ID = re.compile(r"(?i)(?<![a-z])session[_.-]id[0-9]*$")
-# A URL of one of these mostly has its password in it.
-_SECRET_URL = re.compile(
-    r"(?<![a-z])(?:database|db|redis|mongo(?:db)?|postgres(?:ql)?|mysql|amqp|rabbitmq|broker)_ur[il]$"
-)
-_FOREIGN: Final = (
-    *("パスワード", "暗証番号", "合言葉", "密码", "密碼", "口令", "비밀번호", "암호", "пароль"),
-    *("contraseña", "lösenord", "hasło", "jelszó", "şifre", "κωδικός", "סיסמה", "كلمة المرور"),
-    *("كلمة السر", "รหัสผ่าน", "mật khẩu", "mật_khẩu", "पासवर्ड", "トークン", "シークレット"),
-)
-"""Words for a password in names that are not written in ASCII."""
-# What is said about a secret is not the secret: token_type, password_changed_at, has_secret.
-_ABOUT_SECRET = re.compile(
-    r"^(?:max|min|num|total|count|no|has|is|use|with)_"
-    r"|_(?:ids?(?<!secret_id)|names?|types?|kind|counts?|limits?|length|size|url|uri|endpoint|env"
-    r"|file|path|expiry|expires|expiration|expired|ttl|age|at|in|on|policy|enabled|required|used"
-    r"|usage|budget|valid|hint|status|errors?|reset|changed|created|updated|rotated|version|format"
-    r"|field|prefix|scopes?|method|mode|jar|store|cost|price|per|max|min|present|missing|invalid"
-    r"|alg|algorithm)$"
-)
 _decode = json.JSONDecoder().raw_decode
 _FLAT: Final = (str, int, float, NoneType)
-_LONGEST_NAME: Final = 64
 _LONGEST_LEAD: Final = 80
 _SHORTEST_SECRET: Final = 4
-_LONG_SECRET: Final = 8
-_PLAIN_WORD: Final = 16
-"""A value of letters only in the environment is taken for a secret from this length on."""
-_URL_PASSWORD = re.compile(r"://[^\s/?#:@]{0,256}:([^\s/?#@]{4,256})@")
-_DIRECTORIES: Final = ("PWD", "OLDPWD")
 Span = tuple[int, int]
 """Where something to hide begins and ends."""
 _MASKED_AT_MOST: Final = 262_144
 _FEW_FORMS: Final = 200
 _MOST_WORK: Final = 200_000_000
 """Characters looked at for one text, over all spellings of all secrets: a fifth of a second."""
-
-
-def is_secret_name(key: str) -> bool:
-    """Say whether a field of this name holds something to hide.
-
-    Looks at the words of the name, however they are joined, so `apiKey`, `X-API-Key` and
-    `DB_PASSWORD` are secret while `monkey`, `max_tokens` and `token_type` are not.
-    """
-    return _says_secret(key[-_LONGEST_NAME:])
-
-
-@lru_cache(maxsize=2048)
-def _says_secret(key: str) -> bool:
-    if not key.isascii() and _says_secret_abroad(key):
-        return True
-    name = _joined(key)
-    if _more and any(f"_{name}".endswith(f"_{one}") for one in _more):
-        return True
-    if _SECRET_URL.search(name) or _SESSION_ID.search(key):
-        return True
-    return bool(_SECRET_NAME.search(name)) and not _ABOUT_SECRET.search(name)
-
-
-def _says_secret_abroad(key: str) -> bool:
-    """Return True if a name that is not ASCII has a word for a password in it, or one of the user's."""
-    name = unicodedata.normalize("NFKC", key).casefold()
-    return any(word in name for word in _FOREIGN) or any(
-        not one.isascii() and one in name for one in _more
-    )
-
-
-def _joined(key: str) -> str:
-    """Write the words of a name in small letters, joined by `_`."""
-    return "_".join(_WORD.findall(key)).lower().rstrip("_0123456789")
-
-
-_more: set[str] = set()
-"""Names that the user calls secret."""
-
-
-def add_secret_names(names: Iterable[str]) -> None:
-    """Mask fields of these names too, in this process: `kundennummer` also means `alteKundennummer`."""
-    known = len(_more)
-    for name in names:
-        bare = _joined(name) if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
-        if not bare:
-            msg = (
-                f"a secret name must have letters in it, such as 'customer_number'; found {name!r}"
-            )
-            raise UsageError(msg)
-        _more.add(bare)
-    if len(_more) > known:
-        _says_secret.cache_clear()
-        _unknown.cache_clear()
 
 
 def loads(text: str) -> Any:
@@ -242,7 +146,7 @@ def mask_text(text: str, secrets: Sequence[str] = ()) -> str:
     """
     spans = list(_unknown(text))
     known = [_spellings(tuple(secrets))] if secrets else []
-    if environment := _environment_secrets():
+    if environment := secret_names.environment():
         known.append(_spellings(environment))
     for forms in known:
         found = _known_spans(text, forms)
@@ -266,13 +170,17 @@ def _hidden(text: str, spans: list[Span]) -> str:
     return "".join((*pieces, text[max(done, 0) :]))
 
 
-@lru_cache(maxsize=16)  # failures of one cause carry the same traceback
 def _unknown(text: str) -> tuple[Span, ...]:
     """Find what looks like a secret by shape or by the name before it."""
+    return _looked_for(text, len(secret_names.more))
+
+
+@lru_cache(maxsize=16)  # failures of one cause carry the same traceback
+def _looked_for(text: str, more: int) -> tuple[Span, ...]:
     # Most text holds none of the fixed parts of a rule, and looking for those is cheap.
     small = text.lower()
     has = small.__contains__
-    names = any(map(has, _ROOTS)) or bool(_more) or not text.isascii()
+    names = any(map(has, _ROOTS)) or more > 0 or not text.isascii()
     if not names and not any(map(has, _HINTS)):
         return ()
     spans: list[Span] = []
@@ -280,30 +188,6 @@ def _unknown(text: str) -> tuple[Span, ...]:
         if any(map(has, hints)):
             spans += ((found.end("head"), found.end()) for found in shape.finditer(text))
     return (*spans, *_pair_spans(text)) if names else tuple(spans)
-
-
-_environment: tuple[object, tuple[str, ...]] = ({}, ())
-
-
-def _environment_secrets() -> tuple[str, ...]:
-    """Collect the values of environment variables that are secret, longest first."""
-    global _environment  # noqa: PLW0603 - what was read last
-    # The variables as the system has them: comparing these is 30 times as fast as reading them.
-    raw: Mapping[bytes, bytes] = vars(os.environ).get("_data", {})
-    if raw != _environment[0]:
-        found = {word for name, value in os.environ.items() for word in _secrets_of(name, value)}
-        _environment = dict(raw), tuple(sorted(found, key=_by_length))
-    return _environment[1]
-
-
-def _secrets_of(name: str, value: str) -> Iterator[str]:
-    """Give what is secret in one variable; a plain word such as `postgres` would hide half a log."""
-    found = _URL_PASSWORD.search(value)
-    named = is_secret_name(name) and name not in _DIRECTORIES and not os.path.exists(value)  # noqa: PTH110
-    candidates = (value if named else "", found[1] if found else "")
-    for one in candidates:
-        if len(one) >= _LONG_SECRET and not (one.isalpha() and len(one) < _PLAIN_WORD):
-            yield one
 
 
 class _Known(NamedTuple):
@@ -339,7 +223,7 @@ def _known_spans(text: str, known: _Known) -> list[Span] | None:
         if form in text:
             # A short one may be part of an innocent word.
             whole = (
-                rf"(?<!\w){re.escape(form)}(?!\w)" if len(form) < _LONG_SECRET else re.escape(form)
+                rf"(?<!\w){re.escape(form)}(?!\w)" if len(form) < LONG_SECRET else re.escape(form)
             )
             spans += (found.span() for found in re.finditer(whole, text))
     return spans

@@ -22,7 +22,8 @@ from typing import Any
 from redrive._glob import matches
 from redrive.errors import UsageError
 from redrive.job import Failure, Job
-from redrive.redact import is_secret_name, loads
+from redrive.redact import loads
+from redrive.secret_names import is_secret_name
 
 Check = Callable[[Job], bool]
 LONGEST = 2000

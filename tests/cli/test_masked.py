@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from redrive import redact
+from redrive import secret_names
 from shopkit import TIMEOUT, Shop, dead_letter, name
 
 
@@ -70,7 +70,7 @@ def test_every_text_of_a_job_is_masked(shop: Shop, words: str, form: str) -> Non
 
 
 def test_names_in_redrive_toml_are_masked(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redact, "_more", set[str]())
+    monkeypatch.setattr(secret_names, "more", set[str]())
     shop.add(dead_letter(11, payload='{"kundennummer":"K-4711-99","n":1}'))
     assert "K-4711-99" in shop.run("show", name(11)).output
     Path("redrive.toml").write_text('[mask]\nnames = ["Kundennummer"]\n')
@@ -79,8 +79,7 @@ def test_names_in_redrive_toml_are_masked(shop: Shop, monkeypatch: pytest.Monkey
     assert "Kundennummer" in shop.run("config", "show").output
     Path("redrive.toml").write_text('[mask]\nnames = "Kundennummer"\n')
     assert "must hold names" in shop.run("list").stderr
-    redact._says_secret.cache_clear()
-    redact._unknown.cache_clear()
+    secret_names._says_secret.cache_clear()
 
 
 def test_reasons_and_notes_are_masked(shop: Shop) -> None:

@@ -11,14 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from redrive import redact
+from redrive import secret_names
 from redrive.errors import UsageError
 from redrive.redact import (
     MASK,
-    add_secret_names,
     error_text,
     inert,
-    is_secret_name,
     mask_json,
     mask_payload,
     mask_text,
@@ -27,6 +25,7 @@ from redrive.redact import (
     secrets_of,
     type_name,
 )
+from redrive.secret_names import add_secret_names, is_secret_name
 
 SECRET_NAMES = """
     password passwd PASSWORD userPassword db-password PGPASSWORD old_password2 password_hash
@@ -481,7 +480,7 @@ def test_secrets_of_the_environment_are_hidden_in_any_text(
 
 
 def test_the_names_are_open_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redact, "_more", set[str]())
+    monkeypatch.setattr(secret_names, "more", set[str]())
     assert not is_secret_name("kundennummer")
     add_secret_names(["kundenNummer", "顧客番号"])
     assert all(
@@ -496,8 +495,7 @@ def test_the_names_are_open_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.fixture(autouse=True)
 def names_are_forgotten() -> Iterator[None]:
     yield
-    redact._says_secret.cache_clear()
-    redact._unknown.cache_clear()
+    secret_names._says_secret.cache_clear()
 
 
 @pytest.mark.parametrize(

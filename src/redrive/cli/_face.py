@@ -50,7 +50,7 @@ class Face:
             names = ", ".join(config.unknown)
             self.say(f"warning: {config.file} has keys that mean nothing to Redrive: {names}")
         if config.secret_names:
-            from redrive.redact import add_secret_names  # noqa: PLC0415 - few have any
+            from redrive.secret_names import add_secret_names  # noqa: PLC0415 - few have any
 
             add_secret_names(config.secret_names)
         return config

@@ -86,7 +86,7 @@ class World:
         if method == "GET":
             said["token"] = READ
         answer = self.web.ask(method, path, **said)
-        shown = _VARIES.sub("", answer.text).replace(str(self.folder), "")
+        shown = _VARIES.sub("", answer.text).replace(self.app.store.url, "")
         return f"{answer.status_code}\n{shown}"
 
     def close(self) -> None:

@@ -19,6 +19,26 @@ TIMES = {"at", "due", "since", "updated"}
 ENDED: dict[str, Any] = {"finished": START + 9, "updated": START + 9}
 
 
+@pytest.mark.parametrize("change", ["", ", retry_count = 0", ", retry_count = retry_count"])
+def test_r_summaries_7_status_alone_retries_a_dead_letter(service: Service, change: str) -> None:
+    service.keep_dead("job1")
+    query = f"UPDATE {VIEW} SET status = 'pending'{change} WHERE article_id = 'a1' RETURNING *"
+    assert service.sql(query) == [service.row("a1")]
+    job = service.app.get("job1")
+    assert (job.state, job.attempts, job.redrives) == (State.PENDING, 0, 5)
+    assert [(act.verb, act.target) for act in service.app.acts()] == [("retry", "job1")]
+
+
+def test_r_summaries_7_status_alone_leaves_a_job_that_is_not_dead(service: Service) -> None:
+    service.keep("job1", attempts=1, spent={"timeout": 1})
+    before = service.stored("job1")
+    service.sql(f"UPDATE {VIEW} SET status = 'pending'")
+    assert service.stored("job1") == before
+    assert service.notices == [
+        "job job1 is pending and stays as it is; only a dead letter is driven again"
+    ]
+
+
 def test_r_summaries_7_it_leaves_what_a_retry_by_the_store_leaves(service: Service) -> None:
     """Column by column: the trigger and `_transitions` must not drift apart."""
     for job_id in ("by-store", "by-update"):
@@ -119,9 +139,9 @@ def test_r_summaries_7_the_articles_other_rows_stay_and_each_is_noticed(service:
 @pytest.mark.parametrize(
     ("change", "command"),
     [
-        (f"UPDATE {VIEW} SET status = 'pending'", "redrive retry job1"),
         (f"UPDATE {VIEW} SET retry_count = 0", "redrive retry job1"),
         (f"UPDATE {VIEW} SET status = 'pending', retry_count = 1", "redrive retry job1"),
+        (f"UPDATE {VIEW} SET status = 'pending', retry_count = NULL", "redrive retry job1"),
         (f"UPDATE {VIEW} SET status = 'completed', retry_count = 0", "redrive resolve job1"),
         (f"UPDATE {VIEW} SET status = 'dead_letter'", "redrive resolve job1"),
         (f"UPDATE {VIEW} SET status = NULL, retry_count = 0", "redrive retry job1"),

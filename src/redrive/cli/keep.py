@@ -33,8 +33,8 @@ from redrive.worker.registry import check_name
 def init(face: Face, view: str | None, handler: str | None) -> None:
     """Make the store, for yourself only (mode 600); one that is there stays as it is.
 
-    With --view the jobs of one handler can be read with SELECT, and a dead letter is driven again
-    by UPDATE … SET status = 'pending', retry_count = 0.
+    With --view the jobs of one handler can be read with SELECT, and a dead letter is retried by
+    UPDATE … SET status = 'pending'. Run it again to update a view made by an older Redrive.
     """
     wanted = _wanted_view(face, view, handler)
     try:

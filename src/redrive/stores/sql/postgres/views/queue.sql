@@ -1,8 +1,8 @@
 -- One handler's jobs as the table of a queue, for people and programs that speak SQL.
 --
--- It takes one change: SET status = 'pending', retry_count = 0 makes a retry of a dead letter, with its
--- act, in the caller's transaction and name. This writes what the store would (`_transitions`); a test
--- compares the two, column by column.
+-- It takes one change: SET status = 'pending' retries a dead letter and records the action, in the
+-- caller's transaction and name; retry_count = 0 may stand beside it. This writes what the store would
+-- (`_transitions`); a test compares the two, column by column.
 
 SET LOCAL lock_timeout = '4s';
 
@@ -22,11 +22,12 @@ BEGIN
             USING ERRCODE = 'feature_not_supported';
     END IF;
     retried.status := 'pending';
-    retried.retry_count := 0;
+    retried.retry_count := CASE WHEN NEW.retry_count = 0 THEN 0 ELSE OLD.retry_count END;
     IF NEW IS DISTINCT FROM retried THEN
-        RAISE EXCEPTION 'only SET status = ''pending'', retry_count = 0 can be said here, which is'
-            ' `redrive retry %`; for anything else: `redrive resolve %`, `discard` or `reopen`',
-            OLD.job_id, OLD.job_id USING ERRCODE = 'feature_not_supported';
+        RAISE EXCEPTION 'job % is not changed: this view only takes SET status = ''pending'', alone or with'
+            ' retry_count = 0, which is `redrive retry %`; for anything else use `redrive resolve %`,'
+            ' `discard` or `reopen`', OLD.job_id, OLD.job_id, OLD.job_id
+            USING ERRCODE = 'feature_not_supported';
     END IF;
     UPDATE {schema}.jobs
     SET state = 'pending', category = '', at = moment, reason = NULL, detail = '', due = moment,
@@ -44,6 +45,7 @@ BEGIN
     INSERT INTO {schema}.acts (at, actor, verb, target, reason, done, skipped)
     VALUES (moment, current_user, 'retry', OLD.job_id, 'UPDATE ' || TG_TABLE_NAME, 1, 0);
     PERFORM pg_notify({channel}, '');
+    NEW.retry_count := 0;
     NEW.completed_at := NULL;
     RETURN NEW;
 END

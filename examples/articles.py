@@ -26,8 +26,9 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from redrive import Category, Handler, Redrive, fallback, presets
+from redrive import Category, Handler, Redrive, UsageError, fallback, presets
 
+log = logging.getLogger("articles")
 STORE = "jsonl:data/retry_queue.jsonl"
 SECONDS = 60.0
 """How long a provider may be silent."""
@@ -118,9 +119,21 @@ app, summarize = connect(
 
 
 def key_of(article: Article) -> str:
-    """Name an article as it is now: one that is queued already is not queued twice."""
+    """Name an article as it is now: one that is queued already is not queued twice.
+
+    With `article:<id>` instead, an edited article is a KeyConflict while its earlier text is kept.
+    """
     text = json.dumps(article, sort_keys=True)
     return f"article:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def take(summarize: Summarize, article: Article) -> bool:
+    """Summarise one article; one that Redrive refuses is logged and does not end the run."""
+    try:
+        return summarize.options(key=key_of(article)).try_now(article).done
+    except UsageError as error:
+        log.error("article %s was not taken: %s", article.get("id"), error)  # noqa: TRY400
+        return False
 
 
 def run(
@@ -128,8 +141,8 @@ def run(
 ) -> bool:
     """Try what is due (with `now` all that is queued), then what is new; says whether all is done."""
     passed = app.run_due(ignore_backoff=now)
-    tried = [summarize.options(key=key_of(one)).try_now(one) for one in articles]
-    return passed.failed == passed.returned == 0 and all(one.done for one in tried)
+    taken = [take(summarize, one) for one in articles]
+    return passed.failed == passed.returned == 0 and all(taken)
 
 
 def read(files: list[str]) -> list[Article]:

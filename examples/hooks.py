@@ -28,8 +28,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import redrive
-from redrive import Handler, Redrive, Skip, presets
+from redrive import Handler, Redrive, Skip, UsageError, presets
 
+log = logging.getLogger("hooks")
 STORE = "jsonl:~/.openclaw/dlq/trend-hunter-hooks.jsonl"
 SECONDS = 15
 MOST = 65536
@@ -113,13 +114,22 @@ def new_key() -> str:
     return f"hook-{time.time_ns() // 1_000_000}-{tail}"
 
 
+def take(post: Post, hook: Hook, endpoint: str) -> bool:
+    """Post one hook; one that Redrive refuses is logged and does not end the run."""
+    try:
+        return post.options(key=new_key()).try_now(hook=hook, endpoint=endpoint).done
+    except UsageError as error:
+        log.error("a hook was not taken: %s", error)  # noqa: TRY400
+        return False
+
+
 def run(app: Redrive, post: Post, hooks: Iterable[Hook], endpoint: str) -> bool:
     """Try what is due, post what is new, clean up; says whether all new hooks got through."""
     done = app.run_due()
     print(json.dumps({"total": done.taken, "resolved": done.succeeded}), flush=True)
-    tried = [post.options(key=new_key()).try_now(hook=hook, endpoint=endpoint) for hook in hooks]
+    taken = [take(post, hook, endpoint) for hook in hooks]
     app.cleanup()
-    return all(one.done for one in tried)
+    return all(taken)
 
 
 def read(files: list[str]) -> list[Hook]:

@@ -30,10 +30,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import redrive
-from redrive import Handler, Redrive, presets
+from redrive import Handler, Redrive, UsageError, presets
 from redrive.alerts import Alerts, Channel
 from redrive.cloudtasks import CloudTasks
 
+log = logging.getLogger("sync")
 NAME = "bigquery.sync"
 SECONDS = 30
 MOST = 65536
@@ -133,6 +134,16 @@ def read(files: list[str]) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines if line.strip()]
 
 
+def register(task: dict[str, Any]) -> bool:
+    """Keep one task; one that Redrive refuses is logged and does not end the run."""
+    try:
+        sync.submit(**task)
+    except UsageError as error:
+        log.error("a task was not taken: %s", error)  # noqa: TRY400
+        return False
+    return True
+
+
 def main(words: list[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     tasks = scheduler(app) if "SYNC_CALLBACK" in os.environ else None
@@ -143,11 +154,10 @@ def main(words: list[str]) -> int:
         server(tasks, int(words[1])).serve_forever()
     given = read(words)
     with app:
-        for task in given:
-            sync.submit(**task)
+        taken = [register(task) for task in given]
         done = tasks.tend() if tasks else app.run_due()
     print(json.dumps({"taken": done.taken, "synced": done.succeeded, "dead": done.died}))
-    return 1 if done.died or done.returned else 0
+    return 1 if done.died or done.returned or not all(taken) else 0
 
 
 if __name__ == "__main__":

@@ -27,6 +27,15 @@ def seconds(value: Duration, *, name: str = "duration") -> float:
     return number
 
 
+def positive(value: Duration, *, name: str) -> float:
+    """Turn a duration into seconds; refuses 0, too."""
+    number = seconds(value, name=name)
+    if number == 0:
+        msg = f"{name} must be more than 0 seconds; found {value!r}"
+        raise UsageError(msg)
+    return number
+
+
 def _number(value: object, name: str) -> float:
     if isinstance(value, timedelta):
         return value.total_seconds()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
-from redrive import _duration, _json, config, presets, retention
+from redrive import _checks, _duration, _json, config, presets, retention
 from redrive._aio import Threads, hop
 from redrive._clock import Clock, SystemClock
 from redrive._duration import Duration
@@ -25,7 +25,7 @@ from redrive.errors import UsageError
 from redrive.events import Listener, Teller
 from redrive.handler import Handler
 from redrive.job import Job
-from redrive.keeping import Capture, Keeper, Options, Settings, check_key, who
+from redrive.keeping import Capture, Keeper, Options, Settings, check_key, check_tags, who
 from redrive.looking import Mark
 from redrive.policy import Keep, Policy, check_policy
 from redrive.secret_names import add_secret_names
@@ -102,6 +102,7 @@ class Redrive(Desk):
         """Whom to tell of dead letters; see `redrive.alerts`."""
         clock = clock or SystemClock()
         self._where = store if isinstance(store, Store) else config.place_of(store)
+        check_policy(policy)
         self._policy = policy
         self._threads = Threads()
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
@@ -114,8 +115,8 @@ class Redrive(Desk):
 
         settings = Settings(
             clock=clock,
-            lease=_positive(lease),
-            payload_limit=payload_limit,
+            lease=_duration.positive(lease, name="lease"),
+            payload_limit=_checks.whole(payload_limit, "payload_limit", least=1),
             release=release,
             actor=actor or who(),
             rand=rand,
@@ -142,7 +143,9 @@ class Redrive(Desk):
         """
         check_name(name)
         check_isolation(isolation)
-        check_policy(policy or self._policy)
+        check_policy(self._policy if policy is None else policy)
+        seconds = None if timeout is None else _duration.positive(timeout, name="timeout")
+        names = (formerly,) if isinstance(formerly, str) else _checks.texts(formerly, "formerly")
         chosen = (policy or self._policy).limited(attempts)
         if policy is not None and attempts is not None and policy.attempts is not None:
             msg = f"handler {name!r}: give attempts on the policy or on the handler, not on both"
@@ -155,11 +158,11 @@ class Redrive(Desk):
                 function=function,
                 arguments=Arguments(function, name),
                 policy=chosen,
-                lane=lane or name,
-                timeout=None if timeout is None else _duration.seconds(timeout, name="timeout"),
+                lane=name if lane is None else lane,
+                timeout=seconds,
                 isolation=isolation,
                 already_done=already_done,
-                formerly=(formerly,) if isinstance(formerly, str) else tuple(formerly),
+                formerly=names,
                 is_async=is_async,
             )
             self.keeper.registry.add(entry)
@@ -217,12 +220,15 @@ class Redrive(Desk):
         up, unless `reraise=False`. The `with` gives a Capture: its `job` is what was kept.
         """
         entry = self.keeper.registry.get(check_name(name))
+        if not isinstance(payload, Mapping):
+            msg = f"a payload must be a mapping of names to values; found {payload!r}"
+            raise UsageError(msg[:300])
         limit = self.keeper.settings.payload_limit
         if entry is None:
             text = _json.dumps(dict(payload), max_bytes=limit)
         else:
             text = entry.arguments.dump((), dict(payload), limit)
-        options = Options(key=check_key(key), tags=tuple(check_name(tag) for tag in tags))
+        options = Options(key=check_key(key), tags=check_tags(tags))
         return Capture(self.keeper, name, text, options, reraise=reraise)
 
     def run_due(
@@ -237,6 +243,8 @@ class Redrive(Desk):
         `ignore_backoff` takes every pending job, whatever its wait, pauses too. `only` names those
         that may be run.
         """
+        _checks.whole(limit, "limit", least=0)
+        only = None if only is None else _checks.texts(only, "only")
         queued = self._queued()
         log.info("pass begins: %d queued", queued, extra={"event": "begins", "queued": queued})
         turn = self.keeper.turn()
@@ -300,8 +308,8 @@ class Redrive(Desk):
         check_apart(self.keeper.registry, name)
 
         plan = Plan(
-            concurrency=_at_least_one(concurrency, "concurrency"),
-            batch=_at_least_one(batch, "batch"),
+            concurrency=_checks.whole(concurrency, "concurrency", least=1),
+            batch=_checks.whole(batch, "batch", least=1),
             poll=_duration.seconds(poll, name="poll"),
             grace=_duration.seconds(grace, name="grace"),
             replaced=replaced,
@@ -353,7 +361,7 @@ class Redrive(Desk):
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Be told of every change after it is true; call what comes back to stop."""
-        return self.keeper.bus.listen(listener)
+        return self.keeper.bus.listen(_checks.function(listener, "a listener"))
 
     async def aio(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call any verb from async code: `await app.aio(app.retry, "G7")`."""
@@ -382,18 +390,3 @@ class Redrive(Desk):
 
     def _queued(self) -> int:
         return sum(c.jobs for c in self.counts() if c.state in {"pending", "running"})
-
-
-def _positive(lease: Duration) -> float:
-    seconds = _duration.seconds(lease, name="lease")
-    if seconds == 0:
-        msg = "lease must be more than 0 seconds: it is how long a worker may be silent"
-        raise UsageError(msg)
-    return seconds
-
-
-def _at_least_one(number: int, name: str) -> int:
-    if number < 1:
-        msg = f"{name} must be 1 or more; found {number}"
-        raise UsageError(msg)
-    return number

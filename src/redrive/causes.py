@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 
-from redrive.job import Group
+from redrive.job import Group, State
 from redrive.looking import GROUP, Mark, mark_of
 from redrive.redact import mask_text
-from redrive.selection import group_number
+from redrive.selection import group_number, no_group
+from redrive.stores.base import Query
 from redrive.upkeep import Upkeep
 
 
@@ -31,10 +32,12 @@ class Causes(Upkeep):
     ) -> Mark:
         """Mark a group as resolved or open again, or write a note about it; an empty one removes it.
 
-        What dies of it after `at` is a regression; None is now.
+        What dies of it after `at` is a regression; None is now. JobNotFound if no job is of it.
         """
         number, store = group_number(which), self.keeper.store
         reason, note = mask_text(reason), note and mask_text(note)
+        if not store.groups(Query(group=number, states=frozenset(State), limit=1)):
+            raise no_group(number)
         act = self._act("mark" if note is None else "note", f"G{number}", reason, actor)
         while True:
             found = [

@@ -88,7 +88,12 @@ def _secret_names_near(directory: Path) -> tuple[str, ...]:
 
 def place_of(store: str | os.PathLike[str] | None) -> str:
     """Give the store a program names, or the one that is found; relative paths count from here."""
-    return anchored(find().store if store is None else os.fspath(store), Path.cwd())
+    try:
+        named = find().store if store is None else os.fspath(store)
+    except TypeError:
+        msg = f'a store must be a path or a URL such as "jsonl:PATH"; found {store!r}'
+        raise UsageError(msg) from None
+    return anchored(named, Path.cwd())
 
 
 def anchored(url: str, directory: Path) -> str:

@@ -10,12 +10,12 @@ import json
 from collections.abc import Sequence
 from typing import Unpack
 
-from redrive import _duration, _json, finding
+from redrive import _checks, _duration, _json, finding
 from redrive._duration import Duration
 from redrive._transitions import Verb
 from redrive.causes import Causes
 from redrive.driving import Driving
-from redrive.errors import JobNotFound, UsageError
+from redrive.errors import JobNotFound, Refused, UsageError
 from redrive.events import TOLD, Event
 from redrive.job import Job
 from redrive.looking import Looking
@@ -97,9 +97,10 @@ class Desk(Driving, Causes, Looking):
         actor: str | None = None,
     ) -> Moved:
         """Do a deed to exactly the jobs of a frozen set; `asked` is how they were asked for."""
-        if verb == "discard" and not reason.strip():
+        if verb == "discard" and not _checks.text(reason, "reason").strip():
             msg = "discard needs a reason: those who come after want to know why"
             raise UsageError(msg)
+        ids = _checks.texts(ids, "ids")
         if verb == "retry":
             overrides.mark(self.keeper.store, ids)
         act = self._act(verb, asked, reason, actor)
@@ -161,7 +162,7 @@ class Desk(Driving, Causes, Looking):
         actor: str | None = None,
     ) -> None:
         """Let a lane's jobs wait, for all workers, until `resume` or for a while; none is spent."""
-        seconds = None if duration is None else _duration.seconds(duration)
+        seconds = None if duration is None else _duration.positive(duration, name="duration")
         act = self._act("pause", check_lane(lane), reason, actor)
         value = json.dumps(
             {"by": act.actor, "reason": act.reason, "since": self.keeper.store.now()}
@@ -171,7 +172,11 @@ class Desk(Driving, Causes, Looking):
         self.keeper.bus.emit(Event("paused", detail=lane))
 
     def resume(self, lane: str, *, reason: str = "", actor: str | None = None) -> None:
-        """Let a paused lane go on."""
-        self.keeper.store.note(PAUSE + check_lane(lane), None, durable=True)
+        """Let a paused lane go on; Refused if it is not paused."""
+        name = PAUSE + check_lane(lane)
+        if all(note.name != name for note in self.keeper.store.notes(name)):
+            msg = f"lane {lane!r} is not paused; `redrive status` shows the lanes that are"
+            raise Refused(msg)
+        self.keeper.store.note(name, None, durable=True)
         self.keeper.store.record(self._act("resume", lane, reason, actor))
         self.keeper.bus.emit(Event("resumed", detail=lane))

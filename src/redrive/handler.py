@@ -6,13 +6,13 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from redrive import _duration
+from redrive import _checks, _duration
 from redrive._aio import Threads, hop
 from redrive._duration import Duration
 from redrive.errors import Kept, UsageError
 from redrive.job import Failed, Job, Returned, State
-from redrive.keeping import Keeper, Options, check_key
-from redrive.worker.registry import Entry, check_name, warn_unlimited
+from redrive.keeping import Keeper, Options, check_key, check_tags
+from redrive.worker.registry import Entry, warn_unlimited
 from redrive.worker.run import Execution, awaited, finished
 
 P = ParamSpec("P")
@@ -135,13 +135,12 @@ class Handler(Generic[P, R_co]):
         it. `max_attempts`: its own limit. `within`: a database connection whose transaction the
         submit joins. `durable`: `try_now` stores it before it runs.
         """
-        if max_attempts is not None and max_attempts < 1:
-            msg = f"max_attempts must be 1 or more; found {max_attempts}"
-            raise UsageError(msg)
+        if max_attempts is not None:
+            _checks.whole(max_attempts, "max_attempts", least=1)
         chosen = Options(
             delay=_duration.seconds(delay, name="delay"),
             key=check_key(key),
-            tags=tuple(check_name(tag) for tag in tags),
+            tags=check_tags(tags),
             max_attempts=max_attempts,
             within=within,
             durable=durable,

@@ -11,13 +11,13 @@ import os
 import random
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from redrive import _ids, _json, _transitions
+from redrive import _checks, _ids, _json, _transitions
 from redrive._aio import Threads, hop
 from redrive._clock import Clock
 from redrive._collect import Collector
@@ -31,7 +31,7 @@ from redrive.stores.base import Query, Store
 from redrive.strategy import Rand
 from redrive.worker import counters
 from redrive.worker.leases import Task
-from redrive.worker.registry import Entry, Registry
+from redrive.worker.registry import Entry, Registry, check_name
 from redrive.worker.run import Execution, conclude, worker_name
 from redrive.worker.turn import Turn
 
@@ -87,10 +87,15 @@ def who() -> str:
 
 def check_key(key: str | None) -> str | None:
     """Refuse an idempotency key that could not travel in a header."""
-    if key is not None and not _KEY.fullmatch(key):
+    if key is not None and not _KEY.fullmatch(_checks.text(key, "a key")):
         msg = f"a key must be 1 to 255 visible ASCII characters; found {key[:300]!r}"
         raise UsageError(msg)
     return key
+
+
+def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Refuse tags that are no names, and one text where a list is meant."""
+    return tuple(check_name(tag) for tag in _checks.texts(tags, "tags"))
 
 
 class Keeper:
@@ -364,7 +369,7 @@ class Capture:
             return False
         try:
             self.job = self._keeper.capture(self._name, self._payload, error, self._options)
-        except StoreError as failed:
+        except (StoreError, UsageError) as failed:
             log.exception("could not keep the failure of %s", self._name)
             error.add_note(f"Redrive could not keep this failure: {failed}")
             return False

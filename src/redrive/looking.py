@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
-from redrive import _masked, finding
+from redrive import _checks, _masked, finding
 from redrive._duration import Duration, seconds
 from redrive.errors import JobNotFound
 from redrive.job import Act, Group, Job, State
-from redrive.selection import Filters, Target, group_number, job_id, read
+from redrive.selection import Filters, Target, group_number, job_id, no_group, read
 from redrive.stores import open_store
 from redrive.stores.base import PAUSE, Count, Note, Page, Query, Scope, Store
 from redrive.worker import signs
@@ -99,6 +99,7 @@ class Looking:
         """
         wanted = read(words, filters, reveal=reveal)
         store = self.store
+        _checks.whole(limit, "limit", least=1)
         page = finding.find(store, wanted, limit=limit, cursor=cursor, by_change=by_change)
         return page if reveal else page._replace(jobs=[_masked.seen(job) for job in page.jobs])
 
@@ -133,6 +134,7 @@ class Looking:
         **filters: Unpack[Filters],
     ) -> tuple[list[Group], Scope | None]:
         """Give the causes, and how far was looked where no index answers; `reveal` is as in `find`."""
+        _checks.whole(limit, "limit", least=1)
         return finding.groups(self.store, read(words, filters, reveal=reveal), limit)
 
     def group(self, which: int | str | Group) -> Group:
@@ -141,8 +143,7 @@ class Looking:
         for states in (frozenset({State.DEAD}), frozenset(State)):
             if found := store.groups(Query(group=number, states=states, limit=1)):
                 return found[0] if State.PENDING not in states else replace(found[0], jobs=0)
-        msg = f"no group G{number}; `redrive groups` shows those there are"
-        raise JobNotFound(msg)
+        raise no_group(number)
 
     def deaths(
         self, width: float, number: int, *, groups: Collection[int] | None = None
@@ -174,6 +175,7 @@ class Looking:
         """
         from redrive import runs  # noqa: PLC0415 - few commands ask
 
+        _checks.whole(limit, "limit", least=1)
         asked = None if run is None else f"R{runs.number_of(run)}"
         begin = -inf if since is None else self.store.now() - seconds(since, name="since")
         found: list[Act] = []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import TypedDict, TypeVar, Unpack
 
-from redrive import _duration, selector
+from redrive import _checks, _duration, selector
 from redrive._duration import Duration
 from redrive._masked import searched
 from redrive._transitions import Verb
@@ -25,6 +25,8 @@ _CANDIDATES = 5
 _EXACT = ("lane", "category", "tag", "key")
 _MASKABLE = ("tag", "key", "text")
 """Filters that a store answers, of what may be masked in views."""
+_TEXTS = ("handler", "text", *_EXACT)
+"""The filters that are one text each."""
 E = TypeVar("E", State, Category, Reason)
 
 USUAL: Mapping[Verb, Sequence[State]] = {
@@ -95,10 +97,14 @@ def _check_filter(name: str, value: object) -> None:
         raise UsageError(msg)
     if isinstance(value, str):
         selector.checked_text(value, f"the filter {name}")
+    if name in _TEXTS:
+        _checks.text(value, f"the filter {name}")
+    elif name == "run":
+        _checks.whole(value, "the filter run", least=1)
 
 
 def _states(value: State | str | Iterable[State | str]) -> frozenset[State]:
-    words = [value] if isinstance(value, str) else list(value)
+    words = [value] if isinstance(value, str) else _checks.texts(value, "the filter state")
     return frozenset(_word(State, word, "state") for word in words)
 
 
@@ -114,13 +120,18 @@ def group_number(value: int | str | Group) -> int:
     """Give the number of a group said as 7, "7" or "G7"."""
     if isinstance(value, Group):
         return value.number
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         return value
-    found = _GROUP.fullmatch(value)
+    found = _GROUP.fullmatch(value) if isinstance(value, str) else None
     if found:
         return int(found[1])
     msg = f"{value!r} is no group; groups are named G1, G2 …: see `redrive groups`"
     raise UsageError(msg)
+
+
+def no_group(number: int) -> JobNotFound:
+    """Make the error for a group that no job is of."""
+    return JobNotFound(f"no group G{number}; `redrive groups` shows those there are")
 
 
 @dataclass(slots=True)
@@ -192,7 +203,8 @@ def read(
         elif isinstance(target, Group):
             wanted.groups.append(target.number)
         else:
-            terms += selector.parse(target)
+            what = "a target (a job, its id, a group, or words of a selector)"
+            terms += selector.parse(_checks.text(target, what))
     _check_terms(terms, reveal=reveal)
     _take_terms(wanted, terms, usual)
     if wanted.ids and (wanted.groups or wanted.filters or wanted.terms):
@@ -293,7 +305,7 @@ def _take_filter(filters: Filters, term: Term) -> bool:
 
 def job_id(store: Store, text: str) -> str:
     """Give the id that starts with this text; it must be the only one."""
-    if not selector.ID.fullmatch(text):
+    if not selector.ID.fullmatch(_checks.text(text, "a job's id")):
         raise UsageError(no_job(text))
     if store.get(text) is not None:
         return text

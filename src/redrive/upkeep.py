@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import inf
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 
+from redrive import _checks
 from redrive.errors import BadPayload
 from redrive.job import TERMINAL, Act, Job
 from redrive.keeping import Keeper
@@ -120,7 +121,7 @@ class Upkeep:
         self, ids: Sequence[str], *, target: str = "", reason: str = "", actor: str | None = None
     ) -> int:
         """Remove exactly these jobs for good, those of them that are finished; gives how many."""
-        store, removed = self.keeper.store, 0
+        store, removed, ids = self.keeper.store, 0, _checks.texts(ids, "ids")
         try:
             for start in range(0, len(ids), _CHUNK):
                 some = frozenset(ids[start : start + _CHUNK])
@@ -149,4 +150,6 @@ class Upkeep:
     def _act(self, verb: str, target: str, reason: str, actor: str | None) -> Act:
         """Make the record of a deed; people write secrets into reasons and selectors, too."""
         who = actor or self.keeper.settings.actor
-        return Act(actor=who, verb=verb, target=mask_text(target), reason=mask_text(reason))
+        text = mask_text(_checks.text(reason, "reason"))
+        actor = _checks.text(who, "actor")
+        return Act(actor=actor, verb=verb, target=mask_text(target), reason=text)

@@ -16,9 +16,11 @@ import redrive.stores.jsonl
 import redrive.stores.sqlite  # noqa: F401 - a child that is not root may be unable to import it
 from redrive import (
     BadPayload,
+    JobNotFound,
     KeyConflict,
     Policy,
     Redrive,
+    Refused,
     Rule,
     StoreError,
     StoreForeign,
@@ -149,6 +151,114 @@ def test_an_edit_takes_text_and_says_so(app: Redrive, handler: Any) -> None:
     with pytest.raises(UsageError, match=r"JSON text, such as json\.dumps gives; found dict"):
         app.edit(job.id, {"value": 2})  # type: ignore[arg-type]
     assert app.get(job.id).edits == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda app: app.find(5), "found 5"),
+        (lambda app: app.find(None), "found None"),
+        (lambda app: list(app.each(5)), "found 5"),
+        (lambda app: app.groups(5), "found 5"),
+        (lambda app: app.retry(5), "found 5"),
+        (lambda app: app.retry(b"01ABC"), "found b'01ABC'"),
+        (lambda app: app.drive(5), "found 5"),
+        (lambda app: app.get(5), "found 5"),
+        (lambda app: app.edit(5, "{}"), "found 5"),
+        (lambda app: app.find(handler=5), "handler must be text; found 5"),
+        (lambda app: app.find(tag=["a"]), "tag must be text"),
+        (lambda app: app.find(match=5), "found 5"),
+        (lambda app: app.find(state=5), "state must be a list"),
+        (lambda app: app.find(run="R1"), "run must be a whole number"),
+        (lambda app: app.find(limit=0), "limit must be a whole number, 1 or more; found 0"),
+        (lambda app: app.find(limit="9"), "limit"),
+        (lambda app: app.acts(limit=-1), "limit"),
+        (lambda app: app.groups(limit=True), "limit"),
+        (lambda app: app.group(2.5), "2.5 is no group"),
+        (lambda app: app.group(None), "None is no group"),
+        (lambda app: app.mark_group(True, resolved=True), "True is no group"),
+        (lambda app: app.listen(5), "a listener must be a function; found 5"),
+        (lambda app: app.run_due(limit=-1), "limit must be a whole number, 0 or more"),
+        (lambda app: app.run_due(only="01ABC"), "only must be a list"),
+        (lambda app: app.pause("mail", duration=0), "duration must be more than 0"),
+        (lambda app: app.pause("mail", reason=5), "reason must be text"),
+        (lambda app: app.pause("mail", actor=5), "actor must be text"),
+        (lambda app: app.discard("state:dead", reason=5), "reason must be text"),
+        (lambda app: app.move("retry", "01ABC"), "ids must be a list"),
+        (lambda app: app.purge("01ABC"), "ids must be a list"),
+        (lambda app: app.drive("state:dead", canary=True), "canary"),
+        (lambda app: app.drive("state:dead", stop_on=5), "stop_on"),
+        (lambda app: app.worker(concurrency="8"), "concurrency"),
+        (lambda app: app.worker(batch=0), "batch"),
+        (lambda app: app.capture("row", 5), "payload must be a mapping"),
+        (lambda app: app.capture("row", {}, tags="abc"), "tags must be a list"),
+        (lambda app: app.handler("h", timeout=0), "timeout must be more than 0"),
+        (lambda app: app.handler("h", timeout=-1), "timeout"),
+        (lambda app: app.handler("h", timeout=float("nan")), "timeout"),
+        (lambda app: app.handler("h", timeout=True), "timeout"),
+        (lambda app: app.handler("h", formerly=5), "formerly"),
+        (lambda app: app.handler("h", policy=5), "Policy"),
+        (lambda app: app.handler("h", lane="")(lambda: None), "lane"),
+        (lambda app: app.handler("h")(5), "handler 'h' must be a function; found 5"),
+        (lambda app: app.handler("h", already_done=5)(lambda: None), "already_done"),
+        (lambda app: app.endpoint("e", url="https://example.org/", timeout=0), "timeout"),
+        (lambda app: Redrive(5), "store must be a path"),
+        (lambda app: Redrive("memory:", policy=5), "Policy"),
+        (lambda app: Redrive("memory:", payload_limit=0), "payload_limit"),
+        (lambda app: Redrive("memory:", lease=0), "lease"),
+    ],
+)
+def test_a_wrong_argument_is_refused_with_the_value_found(
+    app: Redrive, call: Callable[[Any], object], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        call(app)
+    assert (app.counts(), app.acts(), app.pauses()) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ({"tags": "abc"}, r"tags must be a list of texts, such as .*; found 'abc'"),
+        ({"tags": 5}, "tags must be a list of texts"),
+        ({"tags": ["a", 5]}, "each of tags must be text; found 5"),
+        ({"key": 5}, "a key must be text; found 5"),
+        ({"max_attempts": "3"}, "max_attempts must be a whole number, 1 or more; found '3'"),
+        ({"max_attempts": True}, "max_attempts"),
+        ({"max_attempts": 0}, "max_attempts"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_the_value_found(
+    handler: Any, option: dict[str, object], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        handler.options(**option)
+
+
+def test_tags_may_come_from_any_iterable_of_texts(app: Redrive, handler: Any) -> None:
+    job = handler.options(tags=(one for one in ("a", "b"))).submit(1)
+    assert app.get(job.id).tags == ("a", "b")
+
+
+def test_what_is_not_there_cannot_be_marked_or_resumed(app: Redrive) -> None:
+    for unknown in ("G999", 999):
+        with pytest.raises(JobNotFound, match="no group G999"):
+            app.mark_group(unknown, resolved=True)
+    with pytest.raises(Refused, match="lane 'mail' is not paused"):
+        app.resume("mail")
+    assert (app.acts(), app.group_marks()) == ([], {})
+
+
+def test_a_captured_failure_whose_key_is_taken_goes_up_itself(app: Redrive) -> None:
+    """M8: the program sees its own error; that it was not kept is noted on it."""
+    with app.capture("row", {"n": 1}, key="row-1", reraise=False):
+        raise ValueError("first")
+    with (
+        pytest.raises(ValueError, match="second") as raised,
+        app.capture("row", {"n": 2}, key="row-1", reraise=False),
+    ):
+        raise ValueError("second")
+    assert "the key 'row-1' already stands for job" in raised.value.__notes__[0]
 
 
 @pytest.mark.parametrize(

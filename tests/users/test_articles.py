@@ -183,6 +183,25 @@ def test_r_articles_2_an_article_that_is_queued_is_not_queued_twice(desk: Desk) 
     assert desk.asked == (1, 1)
 
 
+def test_an_edited_article_under_a_natural_key_does_not_end_the_run(
+    desk: Desk,
+    articles: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its key stands for the text that is queued: that is its own error, and no other article's."""
+    monkeypatch.setattr(articles, "key_of", lambda article: f"article:{article['id']}")
+    fail(desk, ARTICLE)
+    desk.clock.advance(301)
+    desk.say("overloaded", "overloaded")
+    edited, other = {**ARTICLE, "content": "another text"}, {**ARTICLE, "id": "a2"}
+    assert not desk.run(edited, other)
+    assert {job.key for job in desk.jobs()} == {f"article:{ARTICLE['id']}", "article:a2"}
+    (error,) = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
+    assert f"article {ARTICLE['id']} was not taken" in error
+    assert desk.jobs(key=f"article:{ARTICLE['id']}")[0].id in error
+
+
 def test_r_articles_3_five_minutes_doubling_five_retries_then_a_warning(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from redrive import Redrive
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -31,3 +33,30 @@ def test_the_events_leave_a_log_and_a_store_where_asked(run_example: Run, tmp_pa
     exhausted = ["pending", "retrying", "retrying", "dead_letter"]
     assert statuses == [*recovered, *hopeless, *exhausted]
     assert (tmp_path / "here/dead_letter_queue.jsonl").is_file()
+
+
+def test_one_hook_that_cannot_be_kept_does_not_stop_those_behind_it(
+    run_example: Run, tmp_path: Path
+) -> None:
+    hooks, store = tmp_path / "hooks.jsonl", f"jsonl:{tmp_path / 'failed.jsonl'}"
+    hooks.write_text('{"n": 1e999}\n{"n": 2}\n', "utf-8")
+    ended = run_example(
+        "hooks.py", str(hooks), HOOKS_STORE=store, HOOKS_ENDPOINT="http://127.0.0.1:9/"
+    )
+    assert ended.returncode == 1
+    assert "a hook was not taken: $.hook.n" in ended.stderr
+    with Redrive(store) as app:
+        assert [json.loads(job.payload)["hook"] for job in app.find().jobs] == [{"n": 2}]
+
+
+def test_one_task_that_cannot_be_kept_does_not_stop_those_behind_it(
+    run_example: Run, tmp_path: Path
+) -> None:
+    tasks, store = tmp_path / "tasks.jsonl", str(tmp_path / "sync.db")
+    good = {"userId": "u", "sessionId": "s", "tableName": "t"}
+    tasks.write_text(f'{{"userId": "u"}}\n{json.dumps(good)}\n', "utf-8")
+    ended = run_example("sync.py", str(tasks), SYNC_STORE=store)
+    assert ended.returncode == 1
+    assert "a task was not taken: these arguments do not fit the handler" in ended.stderr
+    with Redrive(store) as app:
+        assert [json.loads(job.payload) for job in app.find().jobs] == [good]

@@ -43,7 +43,7 @@ class Email:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "to", (self.to,) if isinstance(self.to, str) else tuple(self.to))
-        _duration.seconds(self.timeout, name="timeout")
+        _duration.positive(self.timeout, name="timeout")
         if bool(self.user_env) != bool(self.password_env):
             msg = f"channel {self.name}: give user_env and password_env, or neither"
             raise UsageError(msg)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 import click
 
-from redrive._duration import seconds, words
+from redrive._duration import positive, seconds, words
 from redrive.app import Redrive, Report
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, NOTHING, USAGE, Stop
@@ -153,7 +153,7 @@ def migrate(face: Face) -> None:
 @click.pass_obj
 def pause(face: Face, lane: str, duration: str | None, reason: str) -> None:
     """Let a lane's jobs wait, for all workers; they spend nothing meanwhile."""
-    span = None if duration is None else seconds(duration, name="--for")
+    span = None if duration is None else positive(duration, name="--for")
     with face.acting() as app:
         before = {lane_of(note): pause_words(note) for note in app.pauses()}.get(lane)
         app.pause(lane, reason=reason, duration=span)

@@ -86,7 +86,7 @@ class Courier:
         self._headers = _headers(settings.get("headers", {}), ours)
         self.key_field = _text(settings.get("key_field", ""), "key_field")
         self._is_idempotent = bool(settings.get("idempotent", False))
-        self._seconds = _duration.seconds(settings.get("timeout", 30.0), name="timeout")
+        self._seconds = _duration.positive(settings.get("timeout", 30.0), name="timeout")
         self._ca_file = settings.get("ca_file")
 
     def deliver(self, body: Json, *, ident: str, key: str | None) -> Reply:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from json.encoder import encode_basestring
 from math import isfinite
 from operator import attrgetter
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from redrive._evolve import UNSAID, altered, evolve
 from redrive.job import Act, Attempt, Category, Failure, Job, Reason, Resolution, State
@@ -57,6 +59,43 @@ def job_from_dict(data: dict[str, Any], payload: str) -> Job:
         msg = f"a job without {', '.join(sorted(_REQUIRED - known.keys()))}"
         raise ValueError(msg)
     return evolve(_BLANK, **known)
+
+
+def check_types(kind: type[object], data: object) -> None:
+    """Raise TypeError unless the fields of a record read from JSON are of the types it says."""
+    if not isinstance(data, dict):
+        msg = f"{kind.__name__.lower()} cannot be {data!r:.80}"
+        raise TypeError(msg)
+    fields = cast("dict[str, Any]", data)
+    shape = (kind, *fields, *map(type, fields.values()))
+    if shape not in _good_shapes:  # nearly all records have one of a few
+        _check_shape(kind, fields)
+        if len(_good_shapes) < _MOST_SHAPES:
+            _good_shapes.add(shape)
+    for name in _INSIDE:
+        if name in fields:
+            _check_inside(name, fields[name])
+
+
+def _check_shape(kind: type[object], fields: dict[str, Any]) -> None:
+    types = _types(kind)
+    for name, value in fields.items():
+        if name in types and type(value) not in types[name]:
+            msg = f"{name} cannot be {value!r:.80}"
+            raise TypeError(msg)
+
+
+def _check_inside(name: str, value: Any) -> None:
+    """Check what a field of a record holds: records, or plain values."""
+    kind = _INSIDE[name]
+    if kind in _DEFAULTS:
+        for one in value if name == "history" else (value or {},):
+            check_types(kind, one)
+        return
+    for one in value.values() if name == "spent" else value:
+        if type(one) is not kind:
+            msg = f"{name} cannot hold {one!r:.80}"
+            raise TypeError(msg)
 
 
 def attempt_to_json(attempt: Attempt) -> str:
@@ -178,9 +217,41 @@ def _defaults(kind: type[Any]) -> list[tuple[str, object]]:
     return rows
 
 
+@cache
+def _types(kind: type[object]) -> dict[str, tuple[type[object], ...]]:
+    """Give the types that each field of a record may have in JSON."""
+    hints = get_type_hints(kind, localns={"Mapping": Mapping})
+    return {name: _json_types(hint) for name, hint in hints.items()}
+
+
+def _json_types(hint: Any) -> tuple[type[object], ...]:
+    """Give the types that a field of this annotation may have in JSON."""
+    if isinstance(hint, UnionType):
+        return tuple(kind for one in get_args(hint) for kind in _json_types(one))
+    kind = get_origin(hint) or hint
+    if kind in (int, bool, NoneType):
+        return (kind,)
+    if kind is float:
+        return (float, int)
+    if kind is tuple:
+        return (list,)
+    return (str,) if issubclass(kind, str) else (dict,)
+
+
 _DEFAULTS: dict[type[object], list[tuple[str, object]]] = {
     kind: _defaults(kind) for kind in (Job, Attempt, Failure, Resolution, Act)
 }
+_INSIDE: dict[str, type[object]] = {
+    "failure": Failure,
+    "resolution": Resolution,
+    "history": Attempt,
+    "tags": str,
+    "ids": str,
+    "spent": int,
+}
+"""What some fields of records hold."""
+_good_shapes: set[tuple[object, ...]] = set()
+_MOST_SHAPES = 1000
 _JOB_FIELDS = {name for name, _ in _DEFAULTS[Job]} - {"is_new"}
 _HEAD_FIELDS = [name for name, _ in _DEFAULTS[Job] if name not in _TRANSIENT]
 _HEAD_DEFAULTS = [default for name, default in _DEFAULTS[Job] if name not in _TRANSIENT]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from redrive import redact
+from redrive import _checks, redact
 from redrive._log import log
 from redrive.args import Arguments
 from redrive.errors import UnknownHandler, UsageError
@@ -179,6 +179,9 @@ def check_functions(
     name: str, function: Callable[..., object], already_done: Callable[..., object] | None
 ) -> bool:
     """Say whether a handler is async; refuse what would be called but never run."""
+    _checks.function(function, f"handler {name!r}")
+    if already_done is not None:
+        _checks.function(already_done, f"already_done of handler {name!r}")
     call = getattr(function, "__call__", function)  # noqa: B004 - an object may have an async one
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         msg = f"handler {name!r} is a generator, which nobody would run through; return instead"

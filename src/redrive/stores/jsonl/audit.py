@@ -12,14 +12,16 @@ from redrive.stores.jsonl.lines import Line
 from redrive.stores.report import Problem, Report
 
 _REPAIR = "`redrive verify --repair` puts the bytes aside and keeps every whole line"
-_KEEP = "keep a copy of the file and report it; the job itself can still be shown"
+_KEEP = "keep a copy of the file and report it; other jobs are not affected"
 _MOST = 1000
 
 
 class _Auditor:
     """Looks at each line once."""
 
-    def __init__(self) -> None:
+    def __init__(self, damaged: set[int]) -> None:
+        self.damaged = damaged
+        """Where the lines begin that were already set aside when the journal was read."""
         self.states: dict[str, State] = {}
         self.problems: list[Problem] = []
 
@@ -28,7 +30,8 @@ class _Auditor:
         try:
             self._check(found, recovery.plain(raw))
         except (KeyError, ValueError, TypeError, AttributeError) as error:
-            self._complain(offset, f"line {found.seq} cannot be understood: {error}", _KEEP)
+            remedy = _REPAIR if offset in self.damaged else _KEEP
+            self._complain(offset, f"line {found.seq} cannot be understood: {error}", remedy)
             return
         if found.kind not in lines.KINDS:
             self._complain(offset, f"line {found.seq} is a {found.kind!r}", "upgrade Redrive")
@@ -53,8 +56,8 @@ class _Auditor:
 
 def verify(journal: Journal, durability: str) -> Report:
     """Read the file from its first line, apart from what is in memory."""
-    auditor = _Auditor()
     known = journal.reading
+    auditor = _Auditor({one.offset for one in known.damage})
     start = len(os.pread(journal.descriptor, recovery.HEADER, 0).partition(b"\n")[0]) + 1
     reading = replace(
         known, end=start if known.end else 0, seq=journal.header.seq, damage=[], lines=0

@@ -26,6 +26,7 @@ from redrive.stores._codec import (
     act_from_dict,
     act_to_dict,
     attempt_to_dict,
+    check_types,
     encode,
     head_to_dict,
     job_from_dict,
@@ -51,7 +52,15 @@ _COVERED = 16
 """Where the checked part of a line begins: behind the digits of its checksum."""
 _PAYLOAD = ',"payload":'
 _HISTORY = ',"history":'
-_decode = json.JSONDecoder().raw_decode
+
+
+def _no_number(word: str) -> float:
+    """Refuse NaN and Infinity, which JSON does not have and which no order holds for."""
+    msg = f"{word} is no number"
+    raise TypeError(msg)
+
+
+_decode = json.JSONDecoder(parse_constant=_no_number).raw_decode
 _float, _integer = float.__repr__, int.__repr__
 """How JSON has them; other types of numbers raise or are shown as these."""
 _BLANK = Job(id="", handler="", lane="", payload="", created=0.0, due=0.0, since=0.0, updated=0.0)
@@ -99,8 +108,12 @@ def read_header(raw: bytes) -> Header | None:
     checked = raw[: found.start(2)] + raw[found.end(2) :]
     if b"%08x" % crc32(checked) != found[2]:
         return None
-    data = json.loads(raw)
-    return Header(data["store"], data["seq"], data["notes"])
+    try:
+        data = json.loads(raw)
+        check_types(Header, data)
+        return Header(data["store"], data["seq"], data["notes"])
+    except (KeyError, ValueError, TypeError):
+        return None
 
 
 def newer_version(raw: bytes) -> int | None:
@@ -160,6 +173,7 @@ def head_of(raw: bytes, found: Line) -> dict[str, Any]:
             head["key"] = key.decode()
         return head
     head = _decode(raw[found.body :].decode())[0]
+    check_types(Job, head)
     return head
 
 
@@ -169,6 +183,7 @@ def job_of(raw: bytes, found: Line) -> Job:
     head, at = _decode(text)
     if text.startswith(_HISTORY, at):
         head["history"], at = _decode(text, at + len(_HISTORY))
+    check_types(Job, head)
     payload = text[at + len(_PAYLOAD) :]
     if payload.startswith('"'):
         payload = json.loads(payload)
@@ -176,16 +191,23 @@ def job_of(raw: bytes, found: Line) -> Job:
 
 
 def change_of(raw: bytes, found: Line) -> Change | None:
-    """Read a line that is no job; None for a mark. Fields of a newer version are left aside."""
-    value = json.loads(raw)[found.kind]
+    """Read a line that is no job; None for a mark. Fields of a newer version are left aside.
+
+    TypeError if a value is of a type that Redrive never writes there.
+    """
+    value = json.loads(raw, parse_constant=_no_number)[found.kind]
     match found.kind:
         case "purge":
+            check_types(Purged, {"ids": value})
             return Purged(tuple(value))
         case "group":
+            check_types(Grouped, value)
             return Grouped(value["number"], value["fingerprint"], value["title"])
         case "note":
+            check_types(Noted, value)
             return Noted(value["name"], value["value"], value["version"], value["expires"])
         case "act":
+            check_types(Act, value)
             return act_from_dict(value)
         case _:
             return None

@@ -12,7 +12,8 @@ that can be read says: all before it was on the disk. From this follows the whol
   beside it, is cut off, and the log says so.
 
 "Cannot be read" is a wrong checksum, a number that does not follow, or an operation without its last
-line. A mark that is itself torn is part of the tail. Only who holds the lock may judge a tail: for
+line. A line whose checksum is right but whose values are of types that Redrive never writes there is
+damage as well, wherever it stands. A mark that is itself torn is part of the tail. Only who holds the lock may judge a tail: for
 everybody else it is a line being written. What a kill leaves behind is in the page cache with its
 mark, so only a power cut and a flipped bit in the last operation together can be mistaken for a torn
 tail, and even then the bytes are kept.
@@ -150,7 +151,10 @@ def _note_damage(reading: Reading, start: int, end: int, seq: int) -> None:
 def _take(found: Line, raw: bytes, offset: int, take: Take, reading: Reading) -> None:
     try:
         take(found, raw, offset)
-    except RecursionError:  # nested deeper than Redrive ever writes, whatever its checksum says
+    except (RecursionError, TypeError, AttributeError) as error:
+        # Nested deeper than Redrive ever writes, or a value of a type that it never writes there:
+        # whatever its checksum says.
+        _files.log.error("line %d at byte %d cannot be read: %s", found.seq, offset, error)
         reading.damage.append(Damage(offset, len(raw)))
     reading.seq = found.seq
     reading.end = offset + len(raw)
@@ -215,7 +219,7 @@ def into(index: Index, place: Path) -> Take:
                 index.apply_head(lines.head_of(raw, found), packed(offset, len(raw)))
                 return
             change = lines.change_of(raw, found)
-        except (KeyError, ValueError, TypeError, AttributeError) as error:
+        except (KeyError, ValueError) as error:
             raise _unknown(place, offset, f"its {found.kind} has no {error}") from error
         if change is not None:
             index.apply(change, packed(offset, len(raw)))

@@ -1,0 +1,53 @@
+"""Checks of arguments that many verbs share: a wrong type is refused by name, with the value found.
+
+Without them a wrong value is an AttributeError deep inside, or is taken for something else: a text
+given as `tags` would be one tag a letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar, cast
+
+from redrive.errors import UsageError
+
+T = TypeVar("T")
+
+
+def text(value: object, name: str) -> str:
+    """Return the value if it is text."""
+    if isinstance(value, str):
+        return value
+    msg = f"{name} must be text; found {_shown(value)}"
+    raise UsageError(msg)
+
+
+def texts(value: object, name: str) -> tuple[str, ...]:
+    """Return the values of a list of texts; a single text is refused, as it would be its letters."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        msg = f'{name} must be a list of texts, such as ["a", "b"]; found {_shown(value)}'
+        raise UsageError(msg)
+    return tuple(text(one, f"each of {name}") for one in cast("Iterable[object]", value))
+
+
+def whole(value: object, name: str, *, least: int) -> int:
+    """Return the value if it is a whole number of at least `least`; True and False are none."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return value
+    msg = f"{name} must be a whole number, {least} or more; found {_shown(value)}"
+    raise UsageError(msg)
+
+
+def function(value: T, name: str) -> T:
+    """Return the value if it can be called."""
+    if callable(value):
+        return value
+    msg = f"{name} must be a function; found {_shown(value)}"
+    raise UsageError(msg)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)[:200]
+    except Exception:  # noqa: BLE001 - the value is a stranger's
+        return f"a {type(value).__name__}"

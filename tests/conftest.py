@@ -1,6 +1,7 @@
 """What every test shares: the way to `kit`, and quiet, repeatable property tests."""
 
 import logging
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,11 @@ from hypothesis import HealthCheck, settings
 # Test modules are no package (import mode importlib), so what they share needs a path of its own.
 # At the end: nothing here may hide an installed module.
 sys.path.append(str(Path(__file__).parent))
+
+# Where tests are started in the background (nohup, `&` in a script) SIGINT is inherited as ignored, and
+# Ctrl-C could not be tried here, nor in the processes that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Repeatable, so that a red run is red again; rigs look for new cases with fresh seeds.
 settings.register_profile(

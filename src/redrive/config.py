@@ -2,7 +2,8 @@
 
 In this order: what was said outright, `REDRIVE_STORE`, `redrive.toml` or `[tool.redrive]` of a
 `pyproject.toml` in the current directory or one above it, and `redrive.db` beside you. A relative
-path in a file counts from that file, so a command means the same store from every subdirectory.
+path in a file counts from that file, so a command means the same store from every subdirectory. An
+app is imported, so only a file in the current directory can name it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class Config:
 
     store: str = DEFAULT
     app: str | None = None
-    """The program's Redrive object, as `module:attribute`."""
+    """The program's Redrive object, as `module:attribute`; only a file right here names it."""
+    app_above: str | None = None
+    """One that a file in a directory above names: it is shown and never imported."""
     source: str = "default"
     """Who named the store: "option", "REDRIVE_STORE", a file's path, or "default"."""
     endpoints: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Any])
@@ -54,11 +57,13 @@ def find(
     """Find the store and the app; `store` is what was said outright and wins."""
     environ = os.environ if environ is None else environ
     said = {"option": store, "REDRIVE_STORE": environ.get("REDRIVE_STORE")}
-    file, table = _nearest(directory or Path.cwd())
+    here = directory or Path.cwd()
+    file, table = _nearest(here)
     app, kept = _text(table, "app", file), _text(table, "store", file)
     unknown = tuple(key for key in table if key not in KEYS)
     base = Config(
-        app=app,
+        app=app if file is None or file.parent == here else None,
+        app_above=None if file is None or file.parent == here else app,
         endpoints=_places(table, "endpoints", file),
         alerts=_alerts(table, file),
         secret_names=_secret_names(table, file),

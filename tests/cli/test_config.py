@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from redrive import Redrive
 from redrive.cli._load import _place
 from redrive.config import Config, anchored, find
 from redrive.errors import UsageError
@@ -44,8 +46,10 @@ def test_a_file_above_counts_from_its_own_directory(tmp_path: Path, file: str, t
     (tmp_path / file).write_text(text)
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
+    found = look(tmp_path)
+    assert (found.store, found.app, found.app_above) == (f"{tmp_path}/x.db", "a:b", None)
     found = look(below)
-    assert (found.store, found.app) == (f"{tmp_path}/x.db", "a:b")
+    assert (found.store, found.app, found.app_above) == (f"{tmp_path}/x.db", None, "a:b")
 
 
 def test_the_nearest_file_wins_and_a_pyproject_about_others_does_not_count(tmp_path: Path) -> None:
@@ -201,3 +205,51 @@ def test_config_show_hides_secrets(empty: Shop, monkeypatch: pytest.MonkeyPatch)
     assert found["endpoints.api.token_env"] == "TOKEN_A (set)"
     assert found["endpoints.api.secret_env"] == "ONE (not set), TWO (not set)"
     assert '"seen"' in found["endpoints.api.headers"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "doctor",
+        "alerts list",
+        "work --once",
+        "cleanup",
+        "retry state:dead --inline --yes",
+        "edit {job} --payload new.json --yes",
+        "show {job} --repro",
+        "config show",
+    ],
+)
+def test_an_app_that_a_file_above_names_is_not_imported(
+    empty: Shop, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    """Whoever may write above must not choose what code runs here."""
+    monkeypatch.setattr(sys, "path", [str(empty.folder), *sys.path])
+    Path("above_program.py").write_text("raise SystemExit('imported')\n")
+    Path("redrive.toml").write_text('store = "redrive.db"\napp = "above_program:app"\n')
+    with Redrive("redrive.db") as app:
+        job = app.handler("h")(lambda number: None).submit(1)
+    Path("below").mkdir()
+    monkeypatch.chdir("below")
+    Path("new.json").write_text('{"number": 2}')
+    done = empty.run(*words.format(job=job.id).split())
+    assert "imported" not in done.output
+    if not words.startswith("show"):
+        assert "not loaded" in done.output
+        assert "above_program:app" in done.output
+
+
+@pytest.mark.parametrize("words", ["status", "list", "groups", "pause mail", "init"])
+def test_a_memory_store_is_refused_by_commands(empty: Shop, words: str) -> None:
+    """It would be a new and empty one, which looks healthy."""
+    done = empty.run("--store", "memory:", *words.split())
+    assert done.exit_code == 2
+    assert "a memory: store lives inside one process" in done.output
+    assert "name a file or a database with --store" in done.output
+
+
+def test_a_pause_of_no_time_is_refused(empty: Shop) -> None:
+    empty.run("init")
+    done = empty.run("pause", "mail", "--for", "0")
+    assert done.exit_code == 2
+    assert "--for must be more than 0 seconds" in done.output

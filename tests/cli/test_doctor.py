@@ -151,7 +151,9 @@ def test_a_broken_settings_file_is_a_finding(sound: Shop) -> None:
 
 
 def test_memory_is_no_place_for_work(empty: Shop) -> None:
-    assert findings(empty, "--store", "memory:", code=1)["durability"][0] == "bad"
+    level, said, _ = findings(empty, "--store", "memory:", code=1)["settings"]
+    assert level == "bad"
+    assert "lives inside one process" in said
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,15 @@ def test_the_python_reference_is_current() -> None:
     )
 
 
+def test_the_python_reference_does_not_look_through_wrappers() -> None:
+    """Whether `inspect` does depends on the version of Python: 3.13 does, 3.11 does not."""
+
+    class Wrapper:
+        __wrapped__ = staticmethod(lambda number: number)
+
+    assert MADE["signature"](Wrapper) == MADE["signature"](Handler) == "(…)"
+
+
 def test_the_python_reference_has_every_public_name() -> None:
     listed = " ".join(MADE["SECTIONS"].values()).split()
     assert sorted(listed) == sorted(redrive.__all__)

@@ -109,6 +109,25 @@ def test_a_signal_to_every_process_of_a_service_hurries_nobody(tmp_path: Path) -
         assert {job.attempts for job in app.each(state="pending")} <= {0}
 
 
+@pytest.mark.parametrize("number_sent", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
+def test_a_worker_started_with_sigint_ignored_is_still_stopped_by_signals(
+    tmp_path: Path, number_sent: signal.Signals
+) -> None:
+    """As in the background of a script, or under nohup."""
+    url = url_of("sqlite", tmp_path)
+    with app_of(url) as app:
+        load(app, 0.1, jobs=10)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            with crew(tmp_path, url) as made:
+                wait_for(made, 1)
+                os.kill(made.pid, number_sent)
+                assert made.end() == 0
+        finally:
+            signal.signal(signal.SIGINT, before)
+        assert {job.attempts for job in app.each(state="pending")} <= {0}
+
+
 @pytest.fixture
 def own() -> Iterator[Redrive]:
     """An app with a worker in this process."""

@@ -61,7 +61,7 @@ class Face:
         from redrive.looking import Looking  # noqa: PLC0415
 
         warn_on_stderr(logging.INFO if self.verbose else logging.WARNING)
-        with Looking(self.config.store, self.clock) as found:
+        with Looking(self._url(), self.clock) as found:
             yield found
 
     @contextmanager
@@ -84,11 +84,23 @@ class Face:
         warn_on_stderr(logging.INFO if self.verbose else logging.WARNING)
         from redrive.app import Redrive  # noqa: PLC0415
 
-        url = self.config.store
+        url = self._url()
         app = Redrive(url, create=create, read_only=read_only, clock=self.clock, keep=keep)
         with app:
             app.store.now()  # opened here and now, so that its errors come before any output
             yield app
+
+    def _url(self) -> str:
+        """Return the store's URL; `memory:` is refused, since it would be a new, empty store."""
+        from redrive.errors import UsageError  # noqa: PLC0415 - click is not loaded for this
+
+        if self.config.store.startswith("memory:"):
+            msg = (
+                "a memory: store lives inside one process, so a command would see a new, empty one "
+                f"(named by: {self.config.source}); name a file or a database with --store"
+            )
+            raise UsageError(msg)
+        return self.config.store
 
     def show(self, view: View, *, then: str = "") -> None:
         """Put a view on standard output; `then` is the sensible next command, for people."""

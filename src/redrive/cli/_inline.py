@@ -19,7 +19,7 @@ from redrive.cli import act
 from redrive.cli._errors import CONFLICT, PARTLY, STOPPED
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained
-from redrive.cli._load import load_app
+from redrive.cli._load import load_app, program_name
 from redrive.cli._plan import Plan, make_plan, still_so
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.documents import error_line
@@ -34,7 +34,7 @@ def run_here(face: Face, selection: Selection, spec: Spec, said: dict[str, Any])
     """Plan, ask, and then run each job here, oldest first; always tells what came of it."""
     if spec.canary or spec.rate or said["wait"] or said["name"]:
         raise click.UsageError("--inline runs job by job: only --stop-on goes with it")
-    name = said["app_name"] or face.config.app
+    name = program_name(face, said["app_name"])
     if not name:
         msg = 'name your program: --app shop.jobs:app, or in redrive.toml: app = "shop.jobs:app"'
         raise click.UsageError(msg)

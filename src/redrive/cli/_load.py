@@ -13,6 +13,7 @@ import click
 from redrive.app import Redrive
 from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._face import Face, leave_log_to_program, warn_on_stderr
+from redrive.config import Config
 from redrive.errors import ProgramMissing, UsageError
 from redrive.program import found
 
@@ -49,6 +50,21 @@ def _set_up_alerts(face: Face, app: Redrive) -> None:
         app.alerts = Alerts()
 
 
+def program_name(face: Face, name: str | None) -> str | None:
+    """Return the program that was named, or the one in the settings of this directory."""
+    if name is None and (above := not_loaded(face.config)):
+        face.say(f"note: {'; '.join(above)}")
+    return name or face.config.app
+
+
+def not_loaded(config: Config) -> tuple[str, str] | None:
+    """Say that a file in a directory above names a program, which is not imported, and what to do."""
+    if config.app_above is None or config.file is None:
+        return None
+    said = f"app {config.app_above} is not loaded: {config.file} is in a directory above this one"
+    return said, f"name it on the command line, or run the command in {config.file.parent}"
+
+
 def program_of(face: Face, name: str | None) -> Redrive | None:
     """Give the program that knows the handlers: the one named, or the one in the settings if it loads.
 
@@ -56,10 +72,11 @@ def program_of(face: Face, name: str | None) -> Redrive | None:
     """
     if name is not None:
         return find_program(name)
-    if face.config.app is None:
+    configured = program_name(face, None)
+    if configured is None:
         return None
     try:
-        return find_program(face.config.app)
+        return find_program(configured)
     except click.ClickException as error:
         face.say(f"note: not checked against the handler: {error.message}")
         return None

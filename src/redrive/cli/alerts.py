@@ -16,7 +16,7 @@ from redrive.alerts.words import plain
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED
 from redrive.cli._face import Face
-from redrive.cli._load import find_program
+from redrive.cli._load import find_program, program_name
 from redrive.cli.output import Cell, Line, Part, Table, View, When, columns
 from redrive.documents import error_line, job_document
 from redrive.errors import StoreMissing
@@ -52,7 +52,7 @@ def alerts(face: Face, what: str, channel: str | None, app_name: str | None) -> 
 
 def _alerts(face: Face, name: str | None) -> Alerts:
     """Give the alerts of the program, or those of the file."""
-    program = name or face.config.app
+    program = program_name(face, name)
     said = find_program(program).alerts if program else None
     return said if isinstance(said, Alerts) else Alerts()
 

@@ -64,6 +64,8 @@ def _others(found: Config) -> Iterator[Row]:
     file = str(found.file)
     if found.app is not None:
         yield "app", found.app, file
+    if found.app_above is not None:
+        yield "app (not loaded from a directory above)", found.app_above, file
     yield "actor", who(), "the user who is logged in"
     for name, settings in found.endpoints.items():
         for key, value in settings.items():

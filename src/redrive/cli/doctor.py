@@ -18,7 +18,7 @@ from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED
 from redrive.cli._face import Face
-from redrive.cli._load import find_program
+from redrive.cli._load import find_program, not_loaded
 from redrive.cli.output import Cell, Facts, Line, Part, View
 from redrive.config import Config
 from redrive.errors import (
@@ -118,6 +118,8 @@ def _settings(face: Face) -> Iterator[Finding]:
         said = f"{config.file} has keys that mean nothing: {', '.join(config.unknown)}"
         yield Finding("settings", "warn", said, f"take them out; known: {', '.join(_keys())}")
     program = None
+    if above := not_loaded(config):
+        yield Finding("app", "warn", *above)
     if config.app is not None:
         try:
             program = find_program(config.app)
@@ -152,11 +154,9 @@ def _durability(app: Redrive) -> Iterator[Finding]:
     kept = app.store.durability
     if kept == "full":
         yield Finding("durability", "ok", "full: what is acknowledged survives a power cut")
-    elif kept == "relaxed":
-        remedy = "put the store on a disk that syncs; PostgreSQL: synchronous_commit = on"
-        yield Finding("durability", "warn", "relaxed: a power cut may lose work", remedy)
     else:
-        yield Finding("durability", "bad", "memory: everything is gone at the end", "name a file")
+        remedy = "put the store on a disk that syncs; PostgreSQL: synchronous_commit = on"
+        yield Finding("durability", "warn", f"{kept}: a power cut may lose work", remedy)
 
 
 def _files(app: Redrive) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from redrive.app import Redrive, Report
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, NOTHING, USAGE, Stop
 from redrive.cli._face import Face, same_line
-from redrive.cli._load import load_app
+from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.cli.status import lane_of, pause_words
 from redrive.errors import StoreForeign, StoreMissing
@@ -221,7 +221,7 @@ def cleanup(
     The policies are in your program, so name it; or say the ages outright.
     """
     spans = {state: seconds(age, name=f"--{state}") for state, age in ages.items() if age}
-    name = app_name or (None if spans else face.config.app)
+    name = app_name if spans else program_name(face, app_name)
     if name and spans:
         raise click.UsageError("give a program or ages, not both")
     if name and dry_run:

@@ -15,7 +15,7 @@ from redrive._duration import seconds as in_seconds
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, PARTLY
 from redrive.cli._face import Face, log_as_json, warn_on_stderr
-from redrive.cli._load import load_app
+from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Facts, View
 from redrive.worker.heartbeat import Heartbeat, end_orphaned_group
 from redrive.worker.supervisor import HURRIED, LOST, REPLACE, WATCHDOG, Supervisor, heeding
@@ -122,7 +122,7 @@ def work(
     1 when a handler lacks a library (its jobs wait and spend nothing). With --processes 0 it ends
     with 74 when its store is gone, and with 75 when it should be started again.
     """
-    name = app_name or face.config.app
+    name = program_name(face, app_name)
     if not name:
         msg = 'name your program as module:app, or in redrive.toml: app = "shop.jobs:app"'
         raise click.UsageError(msg)

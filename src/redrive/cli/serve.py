@@ -20,7 +20,7 @@ from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._face import Face, warn_on_stderr
-from redrive.cli._load import load_app
+from redrive.cli._load import load_app, program_name
 from redrive.web import tokens
 from redrive.worker.supervisor import heeding
 
@@ -112,7 +112,7 @@ def _app(face: Face, name: str | None, *, verbose: bool) -> Generator[Redrive]:
     """Give the program's app; where there is none, the store by itself."""
     level = logging.INFO if verbose else logging.WARNING
     if name is None and face.store is None:
-        name = face.config.app
+        name = program_name(face, None)
     if name is not None:
         with load_app(face, name, level=level) as app:
             yield app

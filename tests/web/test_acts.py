@@ -42,6 +42,11 @@ def paused(web: Web) -> dict[str, str]:
     return {}
 
 
+def lane_paused(web: Web) -> dict[str, str]:
+    web.app.pause("mail.send", actor="ada")
+    return {}
+
+
 DEEDS: dict[str, tuple[Ready, dict[str, Any], str, str]] = {
     "post_jobs": (nothing, {"handler": "mail.send", "payload": {"to": "x"}}, "submit", ""),
     "post_jobs_job_retry": (nothing, {}, "retry", name(1)),
@@ -53,7 +58,7 @@ DEEDS: dict[str, tuple[Ready, dict[str, Any], str, str]] = {
     "post_groups_group_note": (nothing, {"note": "x"}, "note", "G1"),
     "post_plans_plan_carry_out": (planned, {"confirm": 2}, "resolve", "G1"),
     "post_pauses": (nothing, {"lane": "mail.send"}, "pause", "mail.send"),
-    "post_pauses_lane_resume": (nothing, {}, "resume", "mail.send"),
+    "post_pauses_lane_resume": (lane_paused, {}, "resume", "mail.send"),
     "post_runs_run_pause": (running, {}, "pause", "R1"),
     "post_runs_run_resume": (paused, {}, "resume", "R1"),
     "post_runs_run_cancel": (running, {}, "cancel", "R1"),

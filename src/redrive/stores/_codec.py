@@ -61,7 +61,7 @@ def job_from_dict(data: dict[str, Any], payload: str) -> Job:
     return evolve(_BLANK, **known)
 
 
-def check_types(kind: type[object], data: object) -> None:
+def check_types(kind: type[Any], data: object) -> None:
     """Raise TypeError unless the fields of a record read from JSON are of the types it says."""
     if not isinstance(data, dict):
         msg = f"{kind.__name__.lower()} cannot be {data!r:.80}"
@@ -77,8 +77,8 @@ def check_types(kind: type[object], data: object) -> None:
             _check_inside(name, fields[name])
 
 
-def _check_shape(kind: type[object], fields: dict[str, Any]) -> None:
-    types = _types(kind)
+def _check_shape(kind: type[Any], fields: dict[str, Any]) -> None:
+    types = _types(kind)  # type: ignore[arg-type]  # a class is hashable, whatever mypy says
     for name, value in fields.items():
         if name in types and type(value) not in types[name]:
             msg = f"{name} cannot be {value!r:.80}"
@@ -89,7 +89,8 @@ def _check_inside(name: str, value: Any) -> None:
     """Check what a field of a record holds: records, or plain values."""
     kind = _INSIDE[name]
     if kind in _DEFAULTS:
-        for one in value if name == "history" else (value or {},):
+        records: list[object] = value if name == "history" else [value] if value else []
+        for one in records:
             check_types(kind, one)
         return
     for one in value.values() if name == "spent" else value:
@@ -218,7 +219,7 @@ def _defaults(kind: type[Any]) -> list[tuple[str, object]]:
 
 
 @cache
-def _types(kind: type[object]) -> dict[str, tuple[type[object], ...]]:
+def _types(kind: type[Any]) -> dict[str, tuple[type[object], ...]]:
     """Give the types that each field of a record may have in JSON."""
     hints = get_type_hints(kind, localns={"Mapping": Mapping})
     return {name: _json_types(hint) for name, hint in hints.items()}

@@ -47,7 +47,10 @@ def number(app: Redrive, state: str) -> int:
 
 def all_done(app: Redrive) -> bool:
     """Whether nothing is pending or running."""
-    return number(app, "pending") + number(app, "running") == 0
+    # One look: between two of them a job may go from running back to pending.
+    return not any(
+        count.jobs and count.state in {State.PENDING, State.RUNNING} for count in app.counts()
+    )
 
 
 class Log:

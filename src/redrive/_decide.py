@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from redrive import _duration
+from redrive._interrupts import may_be_ctrl_c
 from redrive.job import (
     AlreadyDone,
     Category,
@@ -136,9 +137,9 @@ def _backoff(rule: Rule, index: int, rand: Rand) -> tuple[float, str]:
     assert strategy is not None  # noqa: S101 - the table always has one
     try:
         return delay_after(strategy, index, rand), ""
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - user code; no job is lost to it
+    except BaseException as error:  # user code; no job is lost to it
+        if may_be_ctrl_c(error):
+            raise
         assert usual is not None  # noqa: S101
         said = f"{type(strategy).__name__} raised {type(error).__name__}: default back-off used"
         return delay_after(usual, index, rand), said

@@ -17,8 +17,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from contextvars import copy_context
-from functools import cached_property
+from functools import cached_property, partial
 from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -28,11 +27,11 @@ from redrive.errors import ProgramMissing, UsageError
 from redrive.program import found, imported
 from redrive.worker.context import Current
 from redrive.worker.registry import Entry
-from redrive.worker.run import Execution, awaited, finished
+from redrive.worker.run import Execution, called, finished
 from redrive.worker.wire import Message, job_in, line_of, message_in, said
 
 if TYPE_CHECKING:
-    import asyncio
+    from redrive.worker.solo import Solo
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -143,26 +142,22 @@ class Runner:
 
     def _call(self, entry: Entry, execution: Execution) -> None:
         if entry.is_async:
-            # In the context of this job: a runner keeps the one of the first that it ran.
-            self._loop.run(_called(entry, execution), context=copy_context())
+            self._loop.run(called(execution))
         else:
             finished(entry.function(**execution.arguments))
 
     @cached_property
-    def _loop(self) -> asyncio.Runner:
-        import asyncio  # noqa: PLC0415 - slow to import, and many programs have no async handler
+    def _loop(self) -> Solo:
+        from redrive.worker.solo import Solo  # noqa: PLC0415 - asyncio is slow to import
 
-        return asyncio.Runner()
+        return Solo(
+            lambda error: isinstance(error, Ended), beat=partial(self._line.tell, {"beat": True})
+        )
 
     def _spoiled(self) -> str:
         """Name what the handler changed under the next one."""
         now = _surroundings()
         return ", ".join(name for name, value in self._found.items() if now[name] != value)
-
-
-async def _called(entry: Entry, execution: Execution) -> object:
-    result = entry.function(**execution.arguments)
-    return await awaited(execution, result)
 
 
 def _surroundings() -> dict[str, object]:

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import Literal
 
 from redrive import _log
+from redrive._interrupts import may_be_ctrl_c
 from redrive._transitions import Verb
 from redrive.job import Failure, Job
 from redrive.redact import mask_json
@@ -95,9 +96,9 @@ class Bus:
         for listener in self._listeners:
             try:
                 listener(event)
-            except KeyboardInterrupt:
-                raise
-            except BaseException:
+            except BaseException as error:
+                if may_be_ctrl_c(error):
+                    raise
                 log.exception("a listener failed on %s; it was ignored", event.kind)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from redrive._interrupts import may_be_ctrl_c
 from redrive.redact import error_text, inert, safe_text, type_name
 
 if TYPE_CHECKING:
@@ -88,9 +89,9 @@ def _cut(text: str, length: int) -> str:
 def _given_group(exc: BaseException) -> str:
     try:
         return safe_text(getattr(exc, "redrive_group", None) or "")
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # noqa: BLE001 - a property of a user's class may raise anything
+    except BaseException as error:  # a property of a user's class may raise anything
+        if may_be_ctrl_c(error):
+            raise
         return ""
 
 

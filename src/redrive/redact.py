@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from redrive import _inert, secret_names
+from redrive._interrupts import may_be_ctrl_c
 from redrive.secret_names import LONG_SECRET, is_secret_name
 
 if TYPE_CHECKING:
@@ -342,7 +343,7 @@ def _is_empty(value: re.Match[str]) -> bool:
 def safe_text(value: object, limit: int = 2000) -> str:
     """Turn anything into text that can be stored, whatever its `str()` does.
 
-    Never raises: a `__str__` that fails is told in words, one that returns too much is cut
+    Never raises, but for Ctrl-C: a `__str__` that fails is told in words, one that returns too much is cut
     with a note of how much is missing. The result encodes as UTF-8 and holds no NUL.
     """
     if type(value) is str and len(value) <= limit and value.isascii() and "\0" not in value:
@@ -352,9 +353,9 @@ def safe_text(value: object, limit: int = 2000) -> str:
         if type(text) is str and len(text) <= limit and text.isascii() and "\0" not in text:
             return text
         head, length = str.__getitem__(text, slice(0, limit)), str.__len__(text)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - user code may raise anything at all
+    except BaseException as error:  # user code may raise anything at all
+        if may_be_ctrl_c(error):
+            raise
         head = f"<{type_name(value)} whose str() raised {type_name(error)}>"
         length = len(head)
     clean = head.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

@@ -18,9 +18,22 @@ def test_a_store_in_order_is_ok_and_has_figures(empty: Shop) -> None:
     done = empty.run("check")
     assert done.exit_code == 0
     assert done.stdout == (
-        "OK dead=0 oldest=0s growth=0/m unserved=0 silent=0 | dead=0;0;;0 oldest=0s;;;0 "
-        "growth=0;;;0 unserved=0;0;;0 silent=0;0;;0\n"
+        "OK dead=0 oldest=0s growth=0/m unserved=0 silent=0 blocked=0 | dead=0;0;;0 "
+        "oldest=0s;;;0 growth=0;;;0 unserved=0;0;;0 silent=0;0;;0 blocked=0;0;;0\n"
     )
+
+
+def test_a_blocked_event_loop_is_a_warning_and_status_names_the_job(empty: Shop) -> None:
+    assert empty.run("init").exit_code == 0
+    sign = {"host": "w1", "pid": 7, "lanes": ["pay"]}
+    by = {"job": "J1", "handler": "pay", "since": empty.clock.now() - 5}
+    with empty.app() as app:
+        app.store.note("worker:a", json.dumps({**sign, "blocked": by}), expires_in=60)
+    done = empty.run("check", "--max-dead", "5")
+    assert (done.exit_code, "blocked=1" in done.stdout) == (1, True)
+    said = empty.run("status").stdout
+    assert "worker w1:7: job J1 (pay) has blocked the event loop for 5s" in said
+    assert "healthy" not in said
 
 
 @pytest.mark.parametrize(

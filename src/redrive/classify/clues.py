@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
+from redrive._interrupts import may_be_ctrl_c
 from redrive.classify import tables
 
 T = TypeVar("T")
@@ -93,13 +94,13 @@ def _known(cls: type) -> _Class:
 def guarded(work: Callable[..., T], *arguments: object) -> T | None:
     """Do what may run a stranger's code; if it fails, there is nothing.
 
-    Only an interrupt goes through: nobody can tell whether it came from there or the keyboard.
+    Only what may be Ctrl-C goes through: nobody can tell it from an interrupt that the code raised.
     """
     try:
         return work(*arguments)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # noqa: BLE001 - a property may raise what is not even an Exception
+    except BaseException as error:  # a property may raise what is not even an Exception
+        if may_be_ctrl_c(error):
+            raise
         return None
 
 
@@ -202,9 +203,9 @@ def _attributes(error: BaseException) -> dict[str, Any]:
     for name in tables.ATTRIBUTES if _OWN(error) else _known(type(error)).telling:
         try:  # not by `guarded`: forty calls would cost as much as all the rest
             value = getattr(error, name, None)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # noqa: BLE001 - as in `guarded`
+        except BaseException as bad:  # as in `guarded`
+            if may_be_ctrl_c(bad):
+                raise
             value = None
         if value is not None:
             held[name] = value

@@ -66,7 +66,7 @@ def check(face: Face, /, **limits: str | None) -> None:
     """Say in one line how things stand; exit 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
     Above a limit it is critical; of two numbers the first warns. Without any limit a dead letter, an
-    unserved lane or a silent worker is a warning.
+    unserved lane or a silent worker is a warning. A blocked event loop is always one.
     """
     try:
         with face.reading() as app:
@@ -116,6 +116,8 @@ def _figures(app: Redrive, limits: dict[str, str | None]) -> Iterator[Figure]:
     yield Figure("unserved", len(lanes), "", said, *limit("max_unserved", 0))
     silent = sum(signs.is_silent(note) for note in app.workers())
     yield Figure("silent", silent, "", "", *limit("max_silent", 0))
+    blocked = sum(signs.blocked(note) is not None for note in app.workers())
+    yield Figure("blocked", blocked, "", "", 0)
 
 
 def _limits(name: str, said: str) -> tuple[float | None, float | None]:

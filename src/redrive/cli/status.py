@@ -105,12 +105,16 @@ class Standing:
     def healthy(self) -> bool:
         """Whether nothing failed, nothing is dead and nothing waits for a worker that is not there."""
         bad = self.failed or self.total(State.DEAD) or self.overdue() or self.unserved
-        return not (bad or self.silent)
+        return not (bad or self.silent or self.blocked())
 
     @property
     def silent(self) -> list[Note]:
         """Workers whose sign of life is overdue."""
         return [note for note in self.workers if signs.is_silent(note)]
+
+    def blocked(self) -> list[str]:
+        """Say in words which workers' event loops are blocked, and by which job."""
+        return [_blocked_words(note, self.now) for note in self.workers if signs.blocked(note)]
 
     def overdue(self) -> list[Overdue]:
         """Give the lanes with jobs that should have run long ago, the oldest first."""
@@ -178,7 +182,8 @@ def _parts(at: Standing) -> list[Part]:
     parts: list[Part] = []
     if at.healthy:
         parts.append(Line("No errors detected - system is healthy!", "good"))
-    parts += [Line(text, "warn") for text in (*_overdue_lines(at), *map(_silent_line, at.silent))]
+    lines = (*at.blocked(), *_overdue_lines(at), *map(_silent_line, at.silent))
+    parts += [Line(text, "warn") for text in lines]
     parts.append(
         Facts(
             [
@@ -236,7 +241,7 @@ def _run_table(at: Standing) -> Table:
 
 def _worker(note: Note) -> dict[str, object]:
     found = signs.read(note)
-    who = {name: found.get(name) for name in ("host", "pid", "lanes")}
+    who = {name: found.get(name) for name in ("host", "pid", "lanes", "blocked")}
     who["missing"] = found.get("missing") or {}
     return {**who, "silent_seconds": signs.silence(note)}
 
@@ -246,6 +251,15 @@ def _silent_line(note: Note) -> str:
     who = f"worker {found.get('pid')} on {found.get('host')}"
     said = words(signs.silence(note))
     return f"{who} gave no sign of life for {said}: a handler holds the GIL, or it was stopped"
+
+
+def _blocked_words(note: Note, now: float) -> str:
+    found, said = signs.read(note), signs.blocked(note) or {}
+    since = said.get("since")
+    lasting = f" for {words(max(0.0, now - since))}" if isinstance(since, int | float) else ""
+    job = f"job {said['job']} ({said.get('handler')})" if "job" in said else "an unknown job"
+    worker = f"{found.get('host')}:{found.get('pid')}"
+    return f"worker {worker}: {job} has blocked the event loop{lasting}; async jobs beside it wait"
 
 
 def _overdue_lines(at: Standing) -> list[str]:

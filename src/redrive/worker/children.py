@@ -24,13 +24,15 @@ from redrive._log import log
 from redrive.errors import ChildFailed
 from redrive.job import Failed, Interrupted, Job, Outcome
 from redrive.program import importable
+from redrive.worker import run
 from redrive.worker.process import Process
 from redrive.worker.registry import Entry
-from redrive.worker.run import crash, late
 from redrive.worker.wire import Message, order, outcome_in
 
 _START_WITHIN = 60.0
 """Seconds a program has to be imported."""
+_LOOK = 1.5
+"""Seconds without a sign of a handler's event loop that one look counts for, at most."""
 _LAST_WORDS = 1.0
 """Seconds in which a process that is no longer needed may end by itself."""
 
@@ -163,10 +165,9 @@ class Child:
             for message in process.listen(ending.due - time.monotonic()):
                 if "unknown" in message:
                     raise self._failed(f"imported anew, it has no handler {entry.name!r}")
-                if "began" in message:
-                    ending.begin(message["began"])
-                    if on_start is not None:
-                        on_start()
+                ending.hear(message)
+                if "began" in message and on_start is not None:
+                    on_start()
                 if "outcome" in message:
                     answer = message
             if self._is_lost:
@@ -188,15 +189,17 @@ class Child:
             if not ending.began and not ending.why:
                 log.warning("a child of %s %s before it began a job", self.program, how)
                 return None
-            outcome: Outcome = crash(how)
+            outcome: Outcome = run.crash(how)
         else:
             outcome = outcome_in(answer)
             if ending.why or answer.get("spoiled"):
                 log.debug("a child is replaced: %s", ending.why or answer["spoiled"])
                 self._bury()
+        trace = outcome.failure.traceback if isinstance(outcome, Failed) else ""
         if ending.why == "late":
-            trace = outcome.failure.traceback if isinstance(outcome, Failed) else ""
-            return Failed(replace(late(entry), traceback=trace))
+            return Failed(replace(run.late(entry), traceback=trace))
+        if ending.why == "blocked":
+            return run.blocked(run.BLOCKED, trace)
         if ending.why == "stopped" and isinstance(outcome, Failed):
             return Interrupted()
         return outcome
@@ -232,22 +235,41 @@ class _Ending:
         self._grace = grace
         # An async handler is first ended by its own loop, which leaves the process whole.
         self._limit = entry.timeout and entry.timeout + (grace if entry.is_async else 0.0)
-        self.why: Literal["", "late", "stopped"] = ""
+        self._is_async = entry.is_async
+        self._silent = 0.0
+        self._looked = 0.0
+        self.why: Literal["", "late", "blocked", "stopped"] = ""
         self.due = float("inf")
         self.began: float | None = None
         self.clock = time.perf_counter()
 
-    def begin(self, began: float) -> None:
-        """Start the clock."""
-        self.began, self.clock = began, time.perf_counter()
-        if self._limit is not None:
-            self.due = time.monotonic() + self._limit
+    def hear(self, message: Message) -> None:
+        """Start the clock when the handler begins; note when its event loop moves."""
+        if "began" in message:
+            self.began, self.clock = message["began"], time.perf_counter()
+            if self._limit is not None:
+                self.due = time.monotonic() + self._limit
+        if "began" in message or "beat" in message:
+            self._silent, self._looked = 0.0, time.monotonic()
+
+    def _is_blocked(self, now: float) -> bool:
+        """Return True if an async handler has let nothing else run for too long.
+
+        One look counts for little: both processes may have stood still.
+        """
+        if not self._is_async or self.began is None:
+            return False
+        passed, self._looked = now - self._looked, now
+        self._silent += min(passed, _LOOK)
+        return self._silent >= run.BLOCKED
 
     def press(self, stop: float | None) -> None:
         """Do what is due: nothing, ask it to end, or kill it."""
         now = time.monotonic()
         if stop is not None and not self.why:
             self._ask("stopped", now + stop)
+        elif not self.why and self._is_blocked(now):
+            self._ask("blocked", now + self._grace)
         elif now < self.due:
             return
         elif self.why:
@@ -256,7 +278,7 @@ class _Ending:
         else:
             self._ask("late", now + self._grace)
 
-    def _ask(self, why: Literal["late", "stopped"], due: float) -> None:
+    def _ask(self, why: Literal["late", "blocked", "stopped"], due: float) -> None:
         self.why, self.due = why, due
         self._process.tell({"end": True})
         self._process.signal(signal.SIGTERM)

@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from redrive import redact
 from redrive._log import log
 from redrive.errors import ChildFailed
 from redrive.job import Failed, Outcome, Settlement
-from redrive.worker import begun, run
+from redrive.worker import begun, returned, run
 from redrive.worker.leases import Leases, Task
 from redrive.worker.run import Execution
 from redrive.worker.site import Site
@@ -60,6 +61,10 @@ class Hands:
         self.leaked: set[str] = set()
         """The jobs whose handlers never came back."""
         self.loop: Loop | None = None
+        self.is_stuck = False
+        """Whether the loop stands still, so that nothing is handed to it."""
+        self._is_ending = False
+        """Whether everything on the loop was cancelled for the shutdown."""
         self._site = site
         self._store = lambda: site.store
         self._leases = leases
@@ -72,7 +77,7 @@ class Hands:
         if tasks and self.loop is None:
             from redrive.worker.loop import Loop  # noqa: PLC0415
 
-            self.loop = Loop(self.concurrency, self._perform_async)
+            self.loop = Loop(self.concurrency, self._perform_async, self._blame)
         if self.loop is not None:
             self.loop.put(tasks)
 
@@ -88,6 +93,7 @@ class Hands:
 
     def put(self, tasks: list[Task]) -> None:
         """Hand out tasks; what may be the last attempt waits until there is a free slot for it."""
+        returned.mark(self._site.store, [task for task in tasks if task.entry.is_async])
         mine: list[Task] = []
         leaked, is_noted = self.leaked, begun.is_noted
         for task in tasks:
@@ -121,6 +127,9 @@ class Hands:
 
     def _hand_out(self, mine: list[Task]) -> None:
         self._out.update(mine)
+        if self.is_stuck:
+            for task in mine:
+                task.detoured = task.entry.is_async and task.entry.isolation != "thread"
         on_loop = [task for task in mine if task.entry.is_async and not self.is_apart(task)]
         if on_loop:
             mine = [task for task in mine if not task.entry.is_async or self.is_apart(task)]
@@ -129,10 +138,21 @@ class Hands:
 
     def is_apart(self, task: Task) -> bool:
         """Whether it runs in a child."""
-        return self.program is not None and task.entry.is_apart(suspect=task.claim.job.crashes > 0)
+        suspect = task.alone or task.claim.job.crashes > 0
+        is_apart = task.detoured or task.entry.is_apart(suspect=suspect)
+        return self.program is not None and is_apart
 
     def _perform(self, task: Task) -> bool:
         """Run a task in this thread or its child; False if it was given up meanwhile."""
+        try:
+            return self._performed(task)
+        except BaseException:
+            log.exception("job %s could not be run; a sweep will find it", task.claim.job.id)
+            self.running.discard(task)
+            self._hand_in(task, None)
+            return True
+
+    def _performed(self, task: Task) -> bool:
         if not self._may_begin(task):
             self.give_back(task)
             return True
@@ -157,9 +177,70 @@ class Hands:
                 result = task.entry.function(**execution.arguments)
                 execution.value = await run.awaited(execution, result)
         except BaseException as error:  # noqa: BLE001 - cancelled at a shutdown, or the handler raised it
-            if not execution.cancelled:
+            if not (execution.cancelled and self._is_ending):
                 execution.fail(error)
-        self._finish(task, execution.outcome, execution.started, execution.duration)
+        if not self._may_be_anothers(task, execution):
+            self._finish(task, execution.outcome, execution.started, execution.duration)
+        elif self._took_out(task):
+            log.warning("job %s was cancelled by an unknown caller; returned", task.claim.job.id)
+            self._return_once(task)
+
+    def _may_be_anothers(self, task: Task, execution: Execution) -> bool:
+        if self.loop is None or self._is_ending or task not in self.running or task.alone:
+            return False
+        return not execution.timed_out and self.loop.is_doubtful(task, execution)
+
+    def _return_once(self, task: Task) -> None:
+        """Return the job of a loop that failed, unspent; from now on it runs alone."""
+        returned.note(self._site.store, task.claim.job.id)
+        self.give_back(task)
+
+    def _blame(self, owner: object, error: BaseException) -> None:
+        """Count what a job did to the loop, or to jobs beside it, as a crash."""
+        if isinstance(owner, Task) and owner.execution and self._took_out(owner):
+            job = owner.claim.job
+            log.error("job %s (%s) broke the event loop that it shares", job.id, job.handler)
+            self._charge(owner, run.broke_loop(owner.execution, error))
+            if self.loop is not None:
+                self.loop.cancel(owner)
+        else:
+            log.error("something on the event loop raised %s", redact.type_name(error))
+
+    def _charge(self, task: Task, outcome: Outcome) -> None:
+        """End a task that is still at work; it is told, and its result will not count."""
+        task.lose()
+        ran = time.monotonic() - task.began
+        self._conclude(task, outcome, self._site.clock.now() - ran, ran)
+
+    def detour(self) -> None:
+        """Run what waits for a loop that stands still in children, where there can be any."""
+        if self.loop is not None and self.program is not None:
+            self._hand_out(self.loop.take_back())
+
+    def give_up_loop(self) -> None:
+        """End what is on a loop that failed: charge the job that did it, return the others.
+
+        Where nobody can tell which it was, all are returned once, and charged the next time.
+        """
+        loop, self.loop = self.loop, None
+        if loop is None:
+            return
+        culprit, where = loop.culprit, loop.where()
+        is_certain = isinstance(culprit, Task) and (
+            culprit in self.running or culprit.claim.job.id in self.leaked
+        )
+        waiting = loop.take_back()
+        for task in loop.jobs:
+            if not self._took_out(task):
+                continue
+            if task is culprit or (task.alone and not is_certain):
+                trace = redact.mask_text(where, redact.secrets_of(task.claim.job.payload))
+                self._charge(task, run.blocked(run.BLOCKED, trace))
+            else:
+                task.lose()
+                self._return_once(task)
+        loop.abandon()
+        self._on_loop(waiting)
 
     def _may_begin(self, task: Task) -> bool:
         """Return True unless we stop, the lease may be lost, or the handler cannot run here."""
@@ -169,6 +250,7 @@ class Hands:
     def _begin(self, task: Task) -> Execution:
         execution = Execution(task.entry, task.claim.job, self._site.clock, self._store)
         task.context = execution.context
+        task.execution = execution
         task.began = time.monotonic()
         if not self._is_begun.is_set():  # few ask, and setting takes a lock
             self._is_begun.set()
@@ -245,6 +327,13 @@ class Hands:
                 continue
             if now - task.began < limit + (_DEAF if task.entry.is_async else 0.0):
                 continue
+            if (
+                task.entry.is_async
+                and self.is_stuck
+                and self.loop
+                and task is not self.loop.culprit
+            ):
+                continue  # another job holds up the loop
             if self._took_out(task):
                 self._leak(task, now - task.began)
 
@@ -278,6 +367,7 @@ class Hands:
 
         Cancelled tasks and stopped children have so many seconds to say their last word.
         """
+        self._is_ending = True
         if self.loop is not None:
             self.loop.cancel()
         for task in list(self.running):

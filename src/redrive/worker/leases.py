@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from redrive.worker.children import Child
     from redrive.worker.context import Current
     from redrive.worker.registry import Entry
+    from redrive.worker.run import Execution
 
 _BEATS = 3
 """Renewals in the time of one lease."""
@@ -37,6 +38,13 @@ class Task:
     """The boot clock's second up to which the lease is ours for certain."""
     began = 0.0
     lost = False
+    alone = False
+    """Whether it is to run alone on its event loop: another job, or it, broke the one before."""
+    alone_by = 0.0
+    """The second of the monotonic clock at which it begins even if it is not alone."""
+    detoured = False
+    """Whether it runs in a child because the event loop stands still."""
+    execution: Execution | None = None
     context: Current | None = None
     child: Child | None = None
 

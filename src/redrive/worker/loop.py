@@ -1,113 +1,336 @@
-"""One thread with an event loop, for async handlers."""
+"""The event loop for async handlers: one thread, measured from outside.
+
+Handlers share the loop, so whatever one of them does to it is traced to its job: every task and
+callback runs in a context that says for which job. `Loop` keeps running when an interrupt leaves a
+callback, refuses to be stopped or closed by a handler, and lets no handler cancel another's job.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
+import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar
+from functools import partial
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Protocol, cast
 
+from redrive._log import log
 from redrive.worker.leases import Task
 
-_BEAT = 0.5
-"""Seconds between two signs of life."""
+if TYPE_CHECKING:
+    from redrive.worker.run import Execution
+
+ALONE = 10.0
+"""Seconds for which nothing is begun on the loop beside a job that must be alone."""
+_STEP = 1.0
+"""Seconds, at most, that one look adds to a stall: the whole process may have stood still."""
+_END = 0.5
+"""Seconds to wait for the thread to end."""
+GUARDED = ("shutdown_asyncgens", "shutdown_default_executor")
+"""Methods of a loop that a handler may not call, because it would harm other jobs."""
+_GUARDED_SHARED = ("stop", "close", *GUARDED)
+"""The same for a loop on which others run at the same time."""
+_RUN = asyncio.Handle._run.__code__  # noqa: SLF001 - the frame that says whose callback runs
+
+owner_var: ContextVar[object] = ContextVar("redrive-owner", default=None)
+"""The job that a task or callback belongs to: inherited by all that the handler starts."""
+
+
+class Blame(Protocol):
+    """Charges a job with what it did to the loop."""
+
+    def __call__(self, owner: object, error: BaseException) -> None:
+        """Count it, unless the job has ended."""
+        ...
+
+
+class JobTask(asyncio.Task[object]):
+    """The asyncio task of one job, which only the job itself and the worker can cancel."""
+
+    def __init__(
+        self,
+        work: Coroutine[object, object, object],
+        loop: asyncio.AbstractEventLoop,
+        job: Task,
+        blame: Blame,
+    ) -> None:
+        super().__init__(work, loop=loop, name=f"redrive-{job.claim.job.id}")
+        self.job = job
+        self.is_meddled_with = False
+        """Whether somebody cancelled it who cannot be told."""
+        self._blame = blame
+
+    def cancel(self, msg: object = None) -> bool:
+        """Cancel it if the job itself asks; another job is charged for trying."""
+        by = owner_var.get()
+        if by is not None and by is not self.job:
+            error = RuntimeError(
+                f"a handler cancelled job {self.job.claim.job.id}, which is not its own"
+            )
+            self._blame(by, error)
+            return False
+        self.is_meddled_with |= by is None
+        return super().cancel(msg)
+
+    def stop(self) -> None:
+        """Cancel it for the worker."""
+        super().cancel()
 
 
 class Loop:
     """One thread with an event loop; started when the first async task comes."""
 
     def __init__(
-        self, size: int, perform: Callable[[Task], Coroutine[object, object, object]]
+        self,
+        size: int,
+        perform: Callable[[Task], Coroutine[object, object, object]],
+        blame: Blame,
     ) -> None:
         self.size = size
+        self.is_broken = False
+        """Whether it can run nothing more."""
+        self.stalled = 0.0
+        """Seconds for which one callback has let nothing else run, as of the last look."""
         self._perform = perform
+        self._blame = blame
         self._line: deque[Task] = deque()
+        self._unbegun: set[Task] = set()
+        """What was handed in and not begun; whoever takes a task out of it may run it."""
+        self._tasks: set[JobTask] = set()
+        self._alone_until = 0.0
+        self._last_end = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: set[asyncio.Task[object]] = set()
-        self._beaten = 0.0
-        self._doubted = 0.0
         self._thread: threading.Thread | None = None
+        self._is_ending = False
+        self._has_answered = True
+        self._looked = 0.0
+        self._handle: asyncio.Handle | None = None
 
     def put(self, tasks: list[Task]) -> None:
         """Hand in tasks."""
         if tasks:
+            self._unbegun.update(tasks)
             self._line.extend(tasks)
-            self._running().call_soon_threadsafe(self._start)
+            self._post(self._start)
 
     @property
     def waiting(self) -> int:
         """How many tasks were not begun yet."""
-        return len(self._line)
+        return len(self._unbegun)
+
+    def take(self, task: Task) -> bool:
+        """Take a task that was not begun; False if somebody else did."""
+        try:
+            self._unbegun.remove(task)
+        except KeyError:
+            return False
+        return True
 
     def take_back(self) -> list[Task]:
-        """Give the tasks that were not begun."""
-        tasks: list[Task] = []
-        with contextlib.suppress(IndexError):
-            while True:
-                tasks.append(self._line.popleft())
-        return tasks
+        """Return the tasks that were not begun; they never will be here."""
+        return [task for task in list(self._unbegun) if self.take(task)]
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def _post(self, work: Callable[[], object]) -> None:
+        """Have something done on the loop, which is started if it is not there."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            self._loop.call_soon(self._beat)
+            guard(self._loop, _GUARDED_SHARED, self._refuse)
             self._thread = threading.Thread(target=self._work, name="redrive-loop", daemon=True)
             self._thread.start()
-        return self._loop
+        with contextlib.suppress(RuntimeError):  # closed: `look` finds out
+            self._loop.call_soon_threadsafe(work)
+
+    def _refuse(self, name: str, *_: object, **__: object) -> None:
+        error = RuntimeError(f"a handler called {name}() of the event loop that it shares")
+        self._blame(owner_var.get(), error)
+        raise error
 
     def _work(self) -> None:
-        assert self._loop is not None  # noqa: S101 - made just before this thread
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
-
-    def _beat(self) -> None:
-        assert self._loop is not None  # noqa: S101
-        self._beaten = self._loop.time()
-        self._loop.call_later(_BEAT, self._beat)
+        loop = self._loop
+        assert loop is not None  # noqa: S101 - made just before this thread
+        asyncio.set_event_loop(loop)
+        while not self._is_ending:
+            try:
+                loop.run_forever()
+            except (KeyboardInterrupt, SystemExit) as error:
+                self._blame(owner_in(sys.exc_info()[2]), error)
+            except BaseException:
+                log.exception("the event loop of the async handlers broke")
+                self.is_broken = True
+                return
+        with contextlib.suppress(Exception):
+            loop.run_until_complete(type(loop).shutdown_asyncgens(loop))
+            type(loop).close(loop)
 
     def _start(self) -> None:
         assert self._loop is not None  # noqa: S101
-        with contextlib.suppress(IndexError):
-            while len(self._tasks) < self.size:
-                task = self._loop.create_task(self._perform(self._line.popleft()))
-                self._tasks.add(task)
-                task.add_done_callback(self._next)
+        while self._line and len(self._tasks) < self.size and self._may_begin(self._line[0]):
+            task = self._line.popleft()
+            if task not in self._unbegun:
+                continue  # taken back
+            made = JobTask(self._owned(task), self._loop, task, self._blame)
+            self._tasks.add(made)
+            made.add_done_callback(partial(self._next, made))
+            if task.alone:
+                self._alone_until = time.monotonic() + ALONE
+                self._start_later()
 
-    def _next(self, task: asyncio.Task[object]) -> None:
-        self._tasks.discard(task)
-        self._start()
+    async def _owned(self, task: Task) -> None:
+        owner_var.set(task)
+        if self.take(task):
+            await self._perform(task)
+
+    def _may_begin(self, task: Task) -> bool:
+        """Return True unless this task, or one that runs, must be alone; not for ever: see `ALONE`."""
+        now = time.monotonic()
+        if not self._tasks:
+            return True
+        if not task.alone:
+            return now >= self._alone_until
+        if not task.alone_by:
+            task.alone_by = now + ALONE
+            self._start_later()
+        return now >= task.alone_by
+
+    def _start_later(self) -> None:
+        assert self._loop is not None  # noqa: S101
+        self._loop.call_later(ALONE, self._start)
+
+    def _next(self, ended: JobTask, _: object) -> None:
+        assert self._loop is not None  # noqa: S101
+        self._tasks.discard(ended)
+        self._last_end = time.monotonic()
+        if ended.job.alone:
+            self._alone_until = 0.0
+        if not self._is_ending:
+            self._start()
+        elif not self._tasks:
+            type(self._loop).stop(self._loop)
 
     def add_slot(self) -> None:
         """Make room for one more, in the place of one that never ends; who waits may have it."""
         self.size += 1
-        self._running().call_soon_threadsafe(self._start)
+        self._post(self._start)
 
-    def stood_still(self, seconds: float) -> bool:
-        """Whether nothing moved for so long; a handler that blocks stops all the others.
+    @property
+    def jobs(self) -> list[Task]:
+        """The tasks that are on the loop now."""
+        return [task.job for task in list(self._tasks)]
 
-        Asked again and again: the whole process may have stood still, and then the loop has a second
-        to show that it goes on.
+    def is_doubtful(self, task: Task, execution: Execution) -> bool:
+        """Return True if a job ended by a cancellation that may be the doing of another job.
+
+        Its own is certain if it cancelled its own task, or if no other job was there since it began.
         """
-        if self._loop is None or self._beaten == 0.0:
+        if not issubclass(type(execution.error), asyncio.CancelledError):
             return False
-        now = self._loop.time()
-        if now - self._beaten < seconds + _BEAT:
-            self._doubted = 0.0
-        elif not self._doubted:
-            self._doubted = now
-        return bool(self._doubted) and now - self._doubted > 2 * _BEAT
+        own = execution.cancelled and not getattr(asyncio.current_task(), "is_meddled_with", False)
+        return not own and (len(self._tasks) > 1 or self._last_end >= task.began)
 
-    def cancel(self) -> None:
-        """Ask every running task to stop."""
+    def look(self) -> None:
+        """Measure how long one callback has let nothing else run; called again and again from outside.
+
+        Many callbacks that each take their time are no stall: each time another one is found running.
+        """
+        if self._loop is None:
+            return
+        now = time.monotonic()
+        passed, self._looked = min(now - self._looked, _STEP), now
+        if self._has_answered:
+            self.stalled, self._handle, self._has_answered = 0.0, None, False
+            self._post(self._answer)
+            self.is_broken |= self._loop.is_closed()
+            return
+        _, handle = self._running()
+        if handle is not None and handle is not self._handle:
+            self.stalled, self._handle = 0.0, handle
+        else:
+            self.stalled += passed
+
+    def _answer(self) -> None:
+        self._has_answered = True
+
+    def _running(self) -> tuple[list[FrameType], asyncio.Handle | None]:
+        """Return the callback that runs now with the frames of its code, innermost first."""
+        frames: list[FrameType] = []
+        ident = self._thread.ident if self._thread else None
+        frame = sys._current_frames().get(ident or 0)  # noqa: SLF001 - there is no other way to look
+        while frame is not None:
+            if frame.f_code is _RUN:
+                return frames, frame.f_locals.get("self")
+            frames.append(frame)
+            frame = frame.f_back
+        return [], None
+
+    @property
+    def culprit(self) -> object:
+        """The job whose callback stalls the loop; None if it is not known."""
+        if self._handle is not None:
+            return _context_owner(self._handle)
+        jobs = self.jobs
+        return jobs[0] if len(jobs) == 1 else None
+
+    def where(self) -> str:
+        """Return the stack of what runs now, as in a traceback."""
+        frames, _ = self._running()
+        stack = traceback.StackSummary.extract((one, one.f_lineno) for one in reversed(frames))
+        return "".join(["Stack of the event loop (most recent call last):\n", *stack.format()])
+
+    def cancel(self, job: Task | None = None) -> None:
+        """Stop a job, or all."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in self._tasks])
+            self._post(partial(self._stop, job))
+
+    def _stop(self, job: Task | None) -> None:
+        for task in self._tasks:
+            if job in {None, task.job}:
+                task.stop()
+
+    def abandon(self) -> None:
+        """Begin nothing more; end as soon as all that is on it has ended."""
+        self._is_ending = True
+        self._line.clear()
+        self.cancel()
+        self._post(self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        if self._loop is not None and not self._tasks:
+            type(self._loop).stop(self._loop)
 
     def close(self) -> None:
-        """End the loop."""
+        """End the loop, whatever is on it."""
+        self._is_ending = True
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._post(partial(type(self._loop).stop, self._loop))
         if self._thread is not None:
-            self._thread.join(_BEAT)  # a handler that blocks it is left to the end of the process
+            self._thread.join(_END)  # a handler that blocks it is left to the end of the process
+
+
+def guard(
+    loop: asyncio.AbstractEventLoop, names: tuple[str, ...], refuse: Callable[..., object]
+) -> None:
+    """Have calls of a loop's own methods refused; we call those of its class."""
+    for name in names:
+        with contextlib.suppress(AttributeError):
+            setattr(loop, name, partial(refuse, name))
+
+
+def _context_owner(handle: asyncio.Handle) -> object:
+    context = cast("Context", handle._context)  # type: ignore[attr-defined]  # noqa: SLF001
+    return context.get(owner_var)
+
+
+def owner_in(trace: TracebackType | None) -> object:
+    """Return the owner of the callback that an error left; None if it is not known."""
+    while trace is not None:
+        if trace.tb_frame.f_code is _RUN:
+            handle = trace.tb_frame.f_locals.get("self")
+            return None if handle is None else _context_owner(handle)
+        trace = trace.tb_next
+    return None

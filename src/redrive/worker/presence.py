@@ -25,9 +25,16 @@ SIGN_EVERY = EVERY
 LASTS = 3 * SIGN_EVERY
 
 
-def sign(site: Site, since: float, *, lasts: float = LASTS) -> None:
+def sign(
+    site: Site,
+    since: float,
+    *,
+    lasts: float = LASTS,
+    blocked: Mapping[str, object] | None = None,
+) -> None:
     """Say that this process serves its handlers, and what it did since the last time.
 
+    `blocked` names the job that blocks its event loop, and since when.
     A pass signs before and after: it may learn that it lacks a library that a handler needs.
     """
     value = {
@@ -39,6 +46,7 @@ def sign(site: Site, since: float, *, lasts: float = LASTS) -> None:
         "handlers": sorted(site.registry.served_names()),
         "lanes": sorted(site.registry.served_lanes()),
         "missing": _missing(site.registry),
+        **({"blocked": blocked} if blocked else {}),
     }
     site.store.note(WORKER + site.holder, json.dumps(value), expires_in=lasts)
     site.counters.write(site.store)

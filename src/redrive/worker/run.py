@@ -20,6 +20,7 @@ from typing import Any, Self, cast
 from redrive import _decide, fingerprint, redact
 from redrive._clock import Clock
 from redrive._evolve import altered, attempt_of, settlement_of
+from redrive._interrupts import may_be_ctrl_c
 from redrive._log import log
 from redrive.classify import classify
 from redrive.classify.judge import has_rule
@@ -56,6 +57,8 @@ _SAID: Mapping[type[object], str] = {
 _DONE, _INTERRUPTED = Done(), Interrupted()
 ENDLESS = 60.0
 """Seconds until a job is tried again whose providers are all paused without an end."""
+BLOCKED = 10.0
+"""Seconds for which an async handler may let nothing else run on its event loop."""
 
 
 class Execution(AbstractContextManager["Execution"]):
@@ -120,7 +123,10 @@ class Execution(AbstractContextManager["Execution"]):
     def fail(self, error: BaseException, *, captured: bool = False) -> None:
         """Take an error that was caught elsewhere as the end of this execution."""
         self.error = error
-        self.outcome = self._outcome_of(error)
+        try:
+            self.outcome = self._outcome_of(error)
+        except KeyboardInterrupt as unreadable:  # raised by the error's own code
+            self.outcome = self._unjudged(error, unreadable)
         if captured and isinstance(self.outcome, Failed | Returned):
             failure = failure_of(error, self.entry, self.job, self.clock)
             self.outcome = Failed(failure, captured=True, provider=self.context.provider)
@@ -135,14 +141,17 @@ class Execution(AbstractContextManager["Execution"]):
             return self._good_end()
         try:
             return self._judged(error)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as bug:  # noqa: BLE001 - the last net: what falls through ends the worker
-            kind, ours = redact.type_name(error), redact.type_name(bug)
-            # Without the traceback: it would show the error's own text, unmasked.
-            log.error("job %s: its %s could not be judged: %s", self.job.id, kind, ours)  # noqa: TRY400
-            failure = told(Category.UNKNOWN, kind, f"could not be judged: {ours}")
-            return Failed(failure, provider=self.context.provider)
+        except BaseException as bug:  # the last net: what falls through ends the worker
+            if may_be_ctrl_c(bug):
+                raise
+            return self._unjudged(error, bug)
+
+    def _unjudged(self, error: BaseException, bug: BaseException) -> Failed:
+        kind, ours = redact.type_name(error), redact.type_name(bug)
+        # Without the traceback: it would show the error's own text, unmasked.
+        log.error("job %s: its %s could not be judged: %s", self.job.id, kind, ours)
+        failure = told(Category.UNKNOWN, kind, f"could not be judged: {ours}")
+        return Failed(failure, provider=self.context.provider)
 
     def _judged(self, error: BaseException) -> Outcome:
         provider = self.context.provider
@@ -205,6 +214,15 @@ async def awaited(execution: Execution, result: object) -> object:
         execution.timed_out = limit.expired()
 
 
+async def called(execution: Execution) -> object:
+    """Call an async handler on a loop where nobody but the handler itself cancels anything."""
+    try:
+        result = execution.entry.function(**execution.arguments)
+        return await awaited(execution, result)
+    finally:
+        execution.cancelled = False
+
+
 def failure_of(
     error: BaseException, entry: Entry, job: Job, clock: Clock, timed_out: bool = False
 ) -> Failure:
@@ -231,6 +249,25 @@ def worker_name() -> str:
 def crash(why: str) -> Failed:
     """Say that an attempt's end was not seen: the worker vanished, or was killed."""
     return Failed(told(Category.CRASH, "Crash", why))
+
+
+def blocked(seconds: float, trace: str = "") -> Failed:
+    """Return the end of an async handler that let nothing else run on its event loop."""
+    why = f"blocked its event loop for over {seconds:g} s"
+    hint = "; call blocking code in a plain handler or with asyncio.to_thread()"
+    failure = told(Category.CRASH, "BlockedLoop", why)
+    return Failed(altered(failure, message=why + hint, traceback=trace))
+
+
+def broke_loop(execution: Execution, error: BaseException) -> Failed:
+    """Return the end of an async handler that harmed the event loop, or jobs beside it, by an error."""
+    execution.fail(error)
+    outcome = execution.outcome
+    if not isinstance(outcome, Failed):
+        return crash("broke the event loop that it shared")
+    why = f"broke the event loop that it shared: {outcome.failure.why}"
+    failure = _as(outcome.failure, Category.CRASH, why)
+    return Failed(failure, provider=outcome.provider)
 
 
 def late(entry: Entry) -> Failure:
@@ -319,8 +356,8 @@ def _was_done(entry: Entry, job: Job) -> bool:
         return False
     try:
         return bool(finished(entry.already_done(**entry.arguments.load(job.payload))))
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
+    except BaseException as error:
+        if may_be_ctrl_c(error):
+            raise
         log.exception("already_done of %s failed for job %s; taken as no", entry.name, job.id)
         return False

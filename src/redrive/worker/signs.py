@@ -40,6 +40,12 @@ def is_silent(note: Note) -> bool:
     return silence(note) > SILENT and not is_pass(note)
 
 
+def blocked(note: Note) -> Mapping[str, Any] | None:
+    """Return which `job` and `handler` block a worker's event loop, and `since` when; None if none does."""
+    said = read(note).get("blocked")
+    return cast("dict[str, Any]", said) if isinstance(said, dict) else None
+
+
 def is_pass(note: Note) -> bool:
     """Whether it was left by a pass over what was due, which has ended; a worker's ends soon."""
     return is_passes(read(note))

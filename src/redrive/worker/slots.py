@@ -72,8 +72,11 @@ class Slots:
 
     def _work(self) -> None:
         while (task := self._next()) is not None:
-            if not self._perform(task):
-                return
+            try:
+                if not self._perform(task):
+                    return
+            except BaseException:
+                log.exception("a slot failed; it goes on")
 
     def _next(self) -> Task | None:
         """Take the first task in the line; sleep while there is none.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import closing, contextmanager
-from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from redrive.worker.leases import Leases, Task
 from redrive.worker.registry import Entry, Registry, warn_unlimited
 from redrive.worker.run import (
     Execution,
-    awaited,
+    called,
     finished,
     given_back,
 )
@@ -79,7 +78,7 @@ class Turn(Site):
         self.sweep(tally)
         with (
             self._closing_child(),
-            _loop(self.registry) as loop,
+            _loop(self.registry, self._is_ctrl_c) as loop,
             self.leases() as leases,
             self._interrupts,
             # Closed here: an error's traceback would keep it, and what it holds, alive.
@@ -93,6 +92,9 @@ class Turn(Site):
         self.counters.write_last(self.store)
         self._warn_of_strangers()
         return tally
+
+    def _is_ctrl_c(self, error: BaseException) -> bool:
+        return self._interrupts.seen and issubclass(type(error), KeyboardInterrupt)
 
     @contextmanager
     def _closing_child(self) -> Generator[None]:
@@ -173,7 +175,7 @@ class Turn(Site):
         try:
             with execution:
                 if entry.is_async:
-                    execution.value = loop(_called(entry, execution))
+                    execution.value = loop(called(execution))
                 else:
                     execution.value = finished(entry.function(**execution.arguments))
         except KeyboardInterrupt as error:
@@ -221,22 +223,17 @@ def _refuse_running_loop(registry: Registry) -> None:
 
 
 @contextmanager
-def _loop(registry: Registry) -> Generator[Loop]:
+def _loop(registry: Registry, is_ctrl_c: Callable[[BaseException], bool]) -> Generator[Loop]:
     """Give a way to run coroutines to their end; a loop is made only if a handler needs one."""
     if not any(entry.is_async for entry in registry):
         yield _no_loop
         return
-    import asyncio  # noqa: PLC0415 - slow to import, and many programs have no async handler
+    from redrive.worker.solo import Solo  # noqa: PLC0415 - asyncio is slow to import
 
-    with asyncio.Runner() as runner:
-        # Each in the context of its own job: a runner keeps the one it was made in.
-        yield lambda coroutine: runner.run(coroutine, context=copy_context())
+    with closing(Solo(is_ctrl_c)) as solo:
+        yield solo.run
 
 
 def _no_loop(_: Coroutine[object, object, object]) -> object:
     msg = "no async handler is registered"
     raise UsageError(msg)
-
-
-async def _called(entry: Entry, execution: Execution) -> object:
-    return await awaited(execution, entry.function(**execution.arguments))

@@ -25,6 +25,7 @@ from redrive.worker import begun, chronicle, presence, runs, suspects
 from redrive.worker.duties import Aside, Duty
 from redrive.worker.hands import Hands
 from redrive.worker.leases import Task
+from redrive.worker.loop_watch import LoopWatch
 from redrive.worker.pace import Pace
 from redrive.worker.rest import Rest
 from redrive.worker.settler import Answer, Batch, Settler, verdicts
@@ -35,8 +36,6 @@ _LINGER = 0.005
 """Seconds that results of quick jobs may wait for one another."""
 _LEAKS = 3
 """Handlers that never came back, after which the process should be replaced."""
-_STALLED = 10.0
-"""Seconds without a sign of life from the loop, after which the process should be replaced."""
 _LAST_NEWS = 2.0
 """Seconds that listeners have to hear the last news."""
 _PAUSES = 0.2
@@ -106,11 +105,11 @@ class Worker:
         self._suspects = suspects.Suspects(self._hands, self._claim_suspects, lambda: self._busy)
         self._noted = False
         self._complained = ""
+        self._watch = LoopWatch(self._hands, site, plan.replaced)
         self._alive = False
         self._stopping: float | None = None
         self._spare = _SPARE
         self._thread: threading.Thread | None = None
-        self._since = site.clock.now()
         self._driver = runs.Driver(site.store, site.bus, site.holder)
         self._chronicle = chronicle.Chronicle(site)
         self._duties = self._make_duties()
@@ -121,7 +120,7 @@ class Worker:
             Duty(_PAUSES, self._pass_pauses),
             Duty(suspects.EVERY, self._suspects.take),
             Aside(lease / 2, self.site.sweep),
-            Duty(presence.SIGN_EVERY, lambda: presence.sign(self.site, self._since)),
+            Duty(presence.SIGN_EVERY, self._watch.sign),
             Aside(self.plan.cleanup, self._clean_up),
             Aside(runs.EVERY, self._driver.tick),
             Aside(chronicle.EVERY, self._chronicle.tick),
@@ -351,8 +350,8 @@ class Worker:
     def _check_health(self) -> None:
         if len(self._hands.leaked) >= _LEAKS:
             self._replace(f"{len(self._hands.leaked)} handlers ignored their time limit")
-        elif self._hands.loop is not None and self._hands.loop.stood_still(_STALLED):
-            self._replace(f"the loop stood still for over {_STALLED:g} s")
+        if self._watch.is_given_up():
+            self._replace("the event loop of the async handlers was blocked or broken")
 
     def _leave_store(self, error: StoreError) -> None:
         """Stop when the store is gone for good, if somebody starts another process."""

@@ -1,0 +1,72 @@
+"""Looks after the event loop of a worker: goes round one that stands still, and gives it up."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from redrive.errors import StoreError
+from redrive.worker import presence, run
+from redrive.worker.leases import Task
+
+if TYPE_CHECKING:
+    from redrive.worker.hands import Hands
+    from redrive.worker.loop import Loop
+    from redrive.worker.site import Site
+
+_LOOK = 0.25
+"""Seconds between two looks at the event loop."""
+_STUCK = 2.0
+"""Seconds for which the loop stands still before people are told and jobs do not wait for it."""
+
+
+class LoopWatch:
+    """Measures the loop of a worker's async handlers; tells of it in the worker's sign of life."""
+
+    def __init__(self, hands: Hands, site: Site, replaced: bool) -> None:
+        self._blocked: Mapping[str, object] | None = None
+        """Which job blocks the loop, and since when."""
+        self._hands = hands
+        self._site = site
+        self._since = site.clock.now()
+        self._replaced = replaced
+        self._next = 0.0
+
+    def is_given_up(self) -> bool:
+        """Look, if it is time; return True if the loop was blocked or broken and was given up."""
+        loop, now = self._hands.loop, time.monotonic()
+        if loop is None or now < self._next:
+            return False
+        self._next = now + _LOOK
+        loop.look()
+        if loop.is_broken or loop.stalled >= run.BLOCKED:
+            self._hands.closing |= self._replaced
+            self._hands.give_up_loop()
+            self._note(None)
+            return True
+        is_stuck = loop.stalled >= min(_STUCK, run.BLOCKED / 2)
+        self._note(loop if is_stuck else None)
+        if is_stuck:
+            self._hands.detour()
+        return False
+
+    def _note(self, stuck: Loop | None) -> None:
+        """Say in the sign of life which job blocks the loop, or that none does any more."""
+        if self._hands.is_stuck == (stuck is not None):
+            return
+        self._hands.is_stuck = stuck is not None
+        self._blocked = None if stuck is None else self._words(stuck)
+        with contextlib.suppress(StoreError):  # the next sign says it
+            self.sign()
+
+    def sign(self) -> None:
+        """Write the worker's sign of life."""
+        presence.sign(self._site, self._since, blocked=self._blocked)
+
+    def _words(self, loop: Loop) -> Mapping[str, object]:
+        said: dict[str, object] = {"since": self._site.clock.now() - loop.stalled}
+        if isinstance(loop.culprit, Task):
+            said |= {"job": loop.culprit.claim.job.id, "handler": loop.culprit.entry.name}
+        return said

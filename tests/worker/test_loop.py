@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Redrive]:
     with Redrive(tmp_path / "jobs.db", policy=THRICE, lease=2.0) as made:
         handlers(made)
         yield made
+    gc.collect()  # what asyncio logs of tasks that nobody awaited is logged here, not in other tests
 
 
 def submit(app: Redrive, *names: str) -> tuple[list[str], list[str]]:

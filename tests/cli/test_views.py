@@ -23,8 +23,8 @@ def test_a_store_without_errors_is_called_healthy(empty: Shop) -> None:
     assert empty.run("status").stdout.splitlines()[0] == "No errors detected - system is healthy!"
     data = json.loads(empty.run("status", "--json").stdout)["data"]
     assert data["healthy"] is True
-    worker = {"host": "w3", "pid": 7, "lanes": ["mail"], "missing": {}, "silent_seconds": 0.0}
-    assert data["workers"] == [worker]
+    worker = {"host": "w3", "pid": 7, "lanes": ["mail"], "blocked": None, "missing": {}}
+    assert data["workers"] == [{**worker, "silent_seconds": 0.0}]
     assert data["last_pass"] is None
 
 

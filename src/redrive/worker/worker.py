@@ -212,7 +212,7 @@ class Worker:
             begun.note(self.site.store, self.site.holder, ())
             self._noted = True
         if self._loss.is_suspected:  # reading may still work, so ask by a write
-            presence.sign(self.site, self._since)
+            self._watch.sign()
         self._settle()
         self._hands.begin_lasts()
         self._claim()

@@ -30,19 +30,20 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "tests"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 import evil_handlers
-from crewkit import Crew
 from evil_handlers import MODES, ROWS
+
+from crewkit import Crew
 from redrive import Job, Redrive, State
 from redrive.keeping import Options
 
+HERE = Path(__file__).resolve().parent
 PROCESSES = (1, 2)
 PROMISE = 10.0
 GRACE = 2.0
@@ -73,6 +74,7 @@ class Life:
 
     @property
     def groups(self) -> set[str]:
+        """The groups of its handlers."""
         return {ROWS[name].group for name in self.names}
 
 
@@ -84,6 +86,7 @@ class Scale:
 
     @property
     def standstill(self) -> float:
+        """Seconds in which some innocent job must be completed."""
         return max(3 * PROMISE, 10 * self.calm)
 
     @property
@@ -120,11 +123,13 @@ class Ledger:
         self._moved = time.monotonic()
 
     def submit(self, handler: str) -> str:
+        """Submit a job; return its id."""
         keeper, number = self.app.keeper, len(self.evil) + len(self.submitted)
         entry = keeper.registry.need(handler)
         return keeper.submit(entry, json.dumps({"number": number}), Options()).id
 
     def innocents(self, times: int = 1) -> list[str]:
+        """Submit innocent jobs, one of each mode so many times."""
         ids = [self.submit(f"innocent.{mode}") for _ in range(times) for mode in MODES]
         self.submitted |= dict.fromkeys(ids, time.monotonic())
         return ids
@@ -149,6 +154,7 @@ class Ledger:
         self.submitted = dict.fromkeys(self.submitted, self._moved)
 
     def longest(self) -> float:
+        """Return the seconds that the slowest innocent job took, or has waited up to now."""
         now = time.monotonic()
         return max(self.completed.get(one, now) - at for one, at in self.submitted.items())
 
@@ -185,7 +191,9 @@ def live(life: Life, scale: Scale) -> Record:
             crew.process.wait()
         record.seconds = time.monotonic() - began
         if record.faults and (keep := os.environ.get("EVIL_KEEP")):
-            shutil.copytree(directory, Path(keep) / str(life).replace(" × ", "-"), dirs_exist_ok=True)
+            shutil.copytree(
+                directory, Path(keep) / str(life).replace(" × ", "-"), dirs_exist_ok=True
+            )
         shutil.rmtree(directory, ignore_errors=True)
     return record
 
@@ -306,7 +314,9 @@ def _innocent_fault(app: Redrive, job: Job | None) -> str:
         return "LOST"
     if job.state is not State.COMPLETED:
         return f"{job.handler} is {job.state} after {job.crashes} crashes"
-    failed = [one for one in getattr(app.store.get(job.id), "history", ()) if one.outcome == "failed"]
+    failed = [
+        one for one in getattr(app.store.get(job.id), "history", ()) if one.outcome == "failed"
+    ]
     return f"{job.handler} failed before: {failed[0].failure.why[:100]}" if failed else ""
 
 
@@ -330,16 +340,16 @@ def _marked(mark: str) -> Iterator[tuple[int, str]]:
 
 def full() -> list[Life]:
     """Every cell; handlers that cost the process live alone."""
-    return [
-        life for mode in MODES for n in PROCESSES for life in _lives([*ROWS], mode, n, ALONE)
-    ]
+    return [life for mode in MODES for n in PROCESSES for life in _lives([*ROWS], mode, n, ALONE)]
 
 
 def short() -> list[Life]:
     """Every handler in one mode with one number of processes, by its place in the table."""
     cells = list(itertools.product(MODES, PROCESSES))
     chosen: dict[tuple[str, int], list[str]] = {cell: [] for cell in cells}
-    turns = {group: itertools.cycle(cells) for group in ("raise", "tamper", "harm", "kill", "freeze")}
+    turns = {
+        group: itertools.cycle(cells) for group in ("raise", "tamper", "harm", "kill", "freeze")
+    }
     for name, row in ROWS.items():
         chosen[next(turns[row.group])].append(name)
     return [
@@ -349,9 +359,7 @@ def short() -> list[Life]:
     ]
 
 
-def _lives(
-    names: Sequence[str], mode: str, processes: int, alone: Sequence[str]
-) -> Iterator[Life]:
+def _lives(names: Sequence[str], mode: str, processes: int, alone: Sequence[str]) -> Iterator[Life]:
     shared: dict[str, list[str]] = {}
     for name in names:
         group = ROWS[name].group
@@ -379,9 +387,9 @@ def run_all(lives: Sequence[Life], scale: Scale) -> list[Record]:
     records: list[Record] = []
     slow = sorted(lives, key=lambda life: "freeze" not in life.groups)
     with ThreadPoolExecutor(LIVES) as pool:
-        for record in pool.map(lambda life: live(life, scale), slow):
-            records.append(record)
-            _print(record, scale)
+        for ended in as_completed([pool.submit(live, life, scale) for life in slow]):
+            records.append(ended.result())
+            _print(records[-1], scale)
     return records
 
 
@@ -392,7 +400,7 @@ def _print(record: Record, scale: Scale) -> None:
     ends = Counter(record.cells.values())
     words = next(iter(ends)) if len(record.cells) == 1 else dict(ends)
     print(
-        f"{'FAILED' if record.faults else 'held  '} {str(record.life):<48} {words}, "
+        f"{'FAILED' if record.faults else 'held  '} {record.life!s:<48} {words}, "
         f"{record.innocents} innocent ({record.again} again), "
         f"standstill {record.standstill:.1f} s, longest wait {record.longest:.1f} s, "
         f"stopped in {record.stopped:.1f} s, {record.seconds:.0f} s in all",

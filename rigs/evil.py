@@ -55,6 +55,8 @@ ALONE = ("harm", "kill", "freeze")
 """Groups whose handlers do not share a life in the full form; `freeze` never does."""
 AGAIN = ALONE
 """Groups beside which an innocent job may run twice: its process ended."""
+DWELL = 3.0
+"""Seconds that a life goes on after the last evil job ended: some strike later."""
 FEW_FILES = 200
 """Descriptors that a worker process has open at most, unless something leaks."""
 
@@ -217,12 +219,14 @@ def _await_start(crew: Crew, scale: Scale) -> None:
 def _work_off(life: Life, ledger: Ledger, crew: Crew, scale: Scale, record: Record) -> None:
     """Wait for the end of every job; meanwhile one innocent job of each mode comes every second."""
     falls = any(ROWS[name].fells for name in life.names)
-    end = time.monotonic() + scale.end
+    dwell = DWELL if life.groups & {*AGAIN} else 0.5
+    end, quiet = time.monotonic() + scale.end, time.monotonic() + dwell
     for turn in itertools.count(1):
         jobs = ledger.look()
         open_jobs = [job for job in jobs.values() if not job.is_terminal]
-        evil_open = [job for job in open_jobs if job.id in ledger.evil]
-        if not open_jobs or time.monotonic() > end:
+        if any(job.id in ledger.evil for job in open_jobs):
+            quiet = time.monotonic() + dwell
+        if (not open_jobs and time.monotonic() >= quiet) or time.monotonic() > end:
             return
         if ledger.standstill > 2 * scale.standstill:
             return  # nothing will change any more
@@ -230,7 +234,7 @@ def _work_off(life: Life, ledger: Ledger, crew: Crew, scale: Scale, record: Reco
             if not falls:
                 record.faults.append(f"the supervisor ended with code {code}")
             crew.start()
-        if evil_open and turn % 5 == 0:
+        if time.monotonic() < quiet and turn % 5 == 0:
             ledger.innocents()
         time.sleep(0.2)
 

@@ -729,6 +729,11 @@ def kills_its_parent() -> None:
 # --- group freeze: nothing in the process goes on
 
 
+def sleep_with_the_gil() -> NoReturn:
+    while True:  # a signal ends one call
+        ctypes.PyDLL(None).sleep(FOR_EVER)
+
+
 @evil("freeze", "late", limited="thread child", on_loop="crash")
 def blocks() -> None:
     time.sleep(FOR_EVER)
@@ -747,7 +752,7 @@ def spins() -> None:
 
 @evil("freeze", "crash", limited="child", in_child="late")
 def holds_the_gil() -> None:
-    ctypes.PyDLL(None).sleep(FOR_EVER)
+    sleep_with_the_gil()
 
 
 @evil("freeze", "late|crash", limited="thread child async")
@@ -789,7 +794,7 @@ def keeps_the_logging_lock() -> None:
 @evil("freeze", _ANY_END)
 def keeps_a_lock_in_a_thread() -> None:
     """Hold the GIL from a thread that the handler left behind."""
-    threading.Thread(target=ctypes.PyDLL(None).sleep, args=(FOR_EVER,), daemon=True).start()
+    threading.Thread(target=sleep_with_the_gil, daemon=True).start()
 
 
 # --- the program

@@ -85,6 +85,7 @@ class Scale:
     """How long things may take on this machine: `calm` is a life without evil, in seconds."""
 
     calm: float = 2.0
+    patience: float = 120.0
 
     @property
     def standstill(self) -> float:
@@ -94,7 +95,7 @@ class Scale:
     @property
     def end(self) -> float:
         """Seconds for three crashes or failures of everything in a life."""
-        return max(120.0, 40 * self.calm)
+        return max(self.patience, 40 * self.calm)
 
 
 @dataclass
@@ -386,11 +387,11 @@ CONTROLS = (
 """What must fail: a sabotage of `broken/workers.py`, and the cell that finds it out."""
 
 
-def run_all(lives: Sequence[Life], scale: Scale) -> list[Record]:
+def run_all(lives: Sequence[Life], scale: Scale, at_once: int = LIVES) -> list[Record]:
     """Run lives, some at one time; print a line of each."""
     records: list[Record] = []
     slow = sorted(lives, key=lambda life: "freeze" not in life.groups)
-    with ThreadPoolExecutor(LIVES) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         for ended in as_completed([pool.submit(live, life, scale) for life in slow]):
             records.append(ended.result())
             _print(records[-1], scale)
@@ -421,9 +422,13 @@ def main() -> int:
     parser.add_argument("--only", default="", help="names of handlers, or groups, with commas")
     parser.add_argument("--mode", choices=MODES)
     parser.add_argument("--processes", type=int)
+    parser.add_argument("--lives", type=int, default=LIVES, help="so many at one time")
+    parser.add_argument(
+        "--patience", type=float, default=120.0, help="seconds for evil jobs to end"
+    )
     given = parser.parse_args()
     calm = live(Life((), "thread", 1), Scale())
-    scale = Scale(calm.seconds)
+    scale = Scale(calm.seconds, given.patience)
     _print(calm, scale)
     if given.control:
         return control(scale)
@@ -434,7 +439,7 @@ def main() -> int:
     lives = [one for one in lives if given.mode in {None, one.mode}]
     lives = [one for one in lives if given.processes in {None, one.processes}]
     began = time.monotonic()
-    records = run_all(lives, scale)
+    records = run_all(lives, scale, given.lives)
     return summary([calm, *records], time.monotonic() - began)
 
 

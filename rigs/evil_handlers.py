@@ -791,9 +791,8 @@ def keeps_the_logging_lock() -> None:
         handler.acquire()
 
 
-@evil("freeze", _ANY_END)
-def keeps_a_lock_in_a_thread() -> None:
-    """Hold the GIL from a thread that the handler left behind."""
+@evil("freeze", _ANY_END, limited="child", in_child="done|late|crash")
+def leaves_a_thread_with_the_gil() -> None:
     threading.Thread(target=sleep_with_the_gil, daemon=True).start()
 
 

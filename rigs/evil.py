@@ -166,7 +166,7 @@ def live(life: Life, scale: Scale) -> Record:
     """Let a worker live through it, and judge."""
     record, began = Record(life), time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix="redrive-rig-"))
-    mark = f"REDRIVE_EVIL={uuid.uuid4().hex}"
+    mark = f"EVIL_LIFE={uuid.uuid4().hex}"
     url = f"sqlite:{directory}/jobs.db"
     more = dict([mark.split("=")]) | {"CREW_BROKEN": life.broken}
     if life.mode == "child":

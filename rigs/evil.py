@@ -51,9 +51,9 @@ LIVES = 4
 """Lives at one time: most of them wait."""
 KILLED_AFTER = 5.0
 """Seconds beyond the grace after which the supervisor kills."""
-ALONE = ("harm", "kill", "freeze")
+ALONE = ("tamper", "harm", "kill", "freeze")
 """Groups whose handlers do not share a life in the full form; `freeze` never does."""
-AGAIN = ALONE
+AGAIN = {"harm", "kill", "freeze"}
 """Groups beside which an innocent job may run twice: its process ended."""
 DWELL = 3.0
 """Seconds that a life goes on after the last evil job ended: some strike later."""
@@ -220,7 +220,7 @@ def _await_start(crew: Crew, scale: Scale) -> None:
 def _work_off(life: Life, ledger: Ledger, crew: Crew, scale: Scale, record: Record) -> None:
     """Wait for the end of every job; meanwhile one innocent job of each mode comes every second."""
     falls = any(ROWS[name].fells for name in life.names)
-    dwell = DWELL if life.groups & {*AGAIN} else 0.5
+    dwell = DWELL if life.groups & AGAIN else 0.5
     end, quiet = time.monotonic() + scale.end, time.monotonic() + dwell
     for turn in itertools.count(1):
         jobs = ledger.look()
@@ -295,7 +295,7 @@ def _judge(life: Life, ledger: Ledger, crew: Crew, record: Record) -> None:
         found[_innocent_fault(ledger.app, jobs.get(job_id))] += 1
     runs = Counter(one.job for one in crew.ran("ended") if one.job in ledger.submitted)
     record.again = sum(runs.values()) - len(runs)
-    if not life.groups & {*AGAIN}:
+    if not life.groups & AGAIN:
         found["ran twice"] += sum(count > 1 for count in runs.values())
     del found[""]
     record.faults += [f"{count} innocent jobs: {what}" for what, count in found.items() if count]
@@ -440,6 +440,8 @@ def main() -> int:
     lives = [one for one in lives if given.processes in {None, one.processes}]
     began = time.monotonic()
     records = run_all(lives, scale, given.lives)
+    if not given.short:
+        table(records)
     return summary([calm, *records], time.monotonic() - began)
 
 
@@ -454,6 +456,23 @@ def summary(records: list[Record], seconds: float) -> int:
         f"{len(bad)} failed, {seconds:.0f} s"
     )
     return 1 if bad else 0
+
+
+def table(records: list[Record]) -> None:
+    """Print handler × mode × processes: its end and the longest standstill; `!` where it failed."""
+    cells = list(itertools.product(MODES, PROCESSES))
+    found = {
+        (
+            name,
+            one.life.mode,
+            one.life.processes,
+        ): f"{end} {one.standstill:.1f}{'!' * bool(one.faults)}"
+        for one in records
+        for name, end in one.cells.items()
+    }
+    print(f"{'handler':<34}", *(f"{f'{mode} × {n}':<16}" for mode, n in cells))
+    for name in dict.fromkeys(name for name, _, _ in found):
+        print(f"{name:<34}", *(f"{found.get((name, *cell), '-')[:15]:<16}" for cell in cells))
 
 
 def control(scale: Scale) -> int:

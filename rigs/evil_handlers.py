@@ -785,10 +785,11 @@ async def blocks_after_it_returned() -> None:
     asyncio.get_running_loop().call_later(0.3, time.sleep, FOR_EVER)
 
 
-@evil("freeze", _ANY_END)
+@evil("freeze", "failed|crash")
 def keeps_the_logging_lock() -> None:
     for handler in (*logging.getLogger().handlers, *logging.getLogger("redrive").handlers):
         handler.acquire()
+    raise ValueError("the worker logs this")
 
 
 @evil("freeze", _ANY_END, limited="child", in_child="done|late|crash")

@@ -29,7 +29,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +47,8 @@ HERE = Path(__file__).resolve().parent
 PROCESSES = (1, 2)
 PROMISE = 10.0
 GRACE = 2.0
+WATCHDOG = 5.0
+"""Seconds of silence after which the supervisor replaces a process, where a handler freezes it."""
 LIVES = 4
 """Lives at one time: most of them wait."""
 KILLED_AFTER = 5.0
@@ -90,12 +92,12 @@ class Scale:
     @property
     def standstill(self) -> float:
         """Seconds in which some innocent job must be completed."""
-        return max(3 * PROMISE, 10 * self.calm)
+        return max(3 * PROMISE, 5 * self.calm)
 
     @property
     def end(self) -> float:
         """Seconds for three crashes or failures of everything in a life."""
-        return max(self.patience, 40 * self.calm)
+        return max(self.patience, 10 * self.calm)
 
 
 @dataclass
@@ -151,6 +153,11 @@ class Ledger:
             self._moved = now
         return jobs
 
+    def is_over(self, job: Job, mode: str) -> bool:
+        """Return True if nothing more is expected of a job."""
+        right = ROWS[self.evil[job.id]].ends[mode] if job.id in self.evil else ""
+        return job.is_terminal or _end_of(job) in right.split("|")
+
     def started(self) -> None:
         """Count waits from now on: what was submitted before could not run."""
         self._moved = time.monotonic()
@@ -171,7 +178,9 @@ def live(life: Life, scale: Scale) -> Record:
     more = dict([mark.split("=")]) | {"CREW_BROKEN": life.broken}
     if life.mode == "child":
         more["EVIL_LOOK"] = "1"
-    options = ["--processes", str(life.processes), "--concurrency", "4", "--grace", f"{GRACE:g}s"]
+    options = ["--processes", str(life.processes), "--concurrency", "2", "--grace", f"{GRACE:g}s"]
+    if "freeze" in life.groups:
+        options += ["--watchdog", f"{max(WATCHDOG, 3 * scale.calm):.0f}s"]
     crew = Crew(directory, url, *options, program="evil_handlers:app", path=HERE, **more)
     try:
         with evil_handlers.build(url) as app:
@@ -181,7 +190,7 @@ def live(life: Life, scale: Scale) -> Record:
             _await_start(crew, scale)
             ledger.started()
             _work_off(life, ledger, crew, scale, record)
-            _probe(ledger, crew, scale, record)
+            _probe(ledger, crew, scale, record, mark)
             _stop(crew, scale, record)
             _judge(life, ledger, crew, record)
         left = _left(mark, 5.0 + scale.calm)
@@ -224,7 +233,7 @@ def _work_off(life: Life, ledger: Ledger, crew: Crew, scale: Scale, record: Reco
     end, quiet = time.monotonic() + scale.end, time.monotonic() + dwell
     for turn in itertools.count(1):
         jobs = ledger.look()
-        open_jobs = [job for job in jobs.values() if not job.is_terminal]
+        open_jobs = [job for job in jobs.values() if not ledger.is_over(job, life.mode)]
         if any(job.id in ledger.evil for job in open_jobs):
             quiet = time.monotonic() + dwell
         if (not open_jobs and time.monotonic() >= quiet) or time.monotonic() > end:
@@ -240,7 +249,7 @@ def _work_off(life: Life, ledger: Ledger, crew: Crew, scale: Scale, record: Reco
         time.sleep(0.2)
 
 
-def _probe(ledger: Ledger, crew: Crew, scale: Scale, record: Record) -> None:
+def _probe(ledger: Ledger, crew: Crew, scale: Scale, record: Record, mark: str) -> None:
     """Submit one more job of each mode: the worker still serves."""
     ids, end = ledger.innocents(), time.monotonic() + scale.standstill
     while ledger.look() and not set(ids) <= ledger.completed.keys():
@@ -253,6 +262,9 @@ def _probe(ledger: Ledger, crew: Crew, scale: Scale, record: Record) -> None:
         time.sleep(0.1)
     files = [_files_of(pid) for pid in crew.workers()]
     record.faults += [f"{count} descriptors are open" for count in files if count > FEW_FILES]
+    if record.life.mode == "child":
+        strays = _left(mark, 5.0 + scale.calm, {os.getpid(), crew.pid, *crew.workers()})
+        record.faults += [f"a process outlived its handler: {one}" for one in strays.values()]
 
 
 def _files_of(pid: int) -> int:
@@ -308,9 +320,10 @@ def _end_of(job: Job | None) -> str:
         return "LOST"
     if job.state is State.COMPLETED:
         return "done"
-    if job.state is not State.DEAD:
-        return f"{job.state} (attempts {job.attempts}, crashes {job.crashes})"
     category = job.failure.category if job.failure else ""
+    if job.state is not State.DEAD:
+        words = f"{job.state} (attempts {job.attempts}, crashes {job.crashes})"
+        return "waits" if category == "timeout" else words
     return {"crash": "crash", "timeout": "late"}.get(category, "failed")
 
 
@@ -325,22 +338,24 @@ def _innocent_fault(app: Redrive, job: Job | None) -> str:
     return f"{job.handler} failed before: {failed[0].failure.why[:100]}" if failed else ""
 
 
-def _left(mark: str, patience: float) -> dict[int, str]:
-    """Return the processes that carry a mark, once there are none or after a while."""
+def _left(mark: str, patience: float, parents: Collection[int] = ()) -> dict[int, str]:
+    """Return the processes with a mark and other parents, once there are none or after a while."""
     end = time.monotonic() + patience
-    while (found := dict(_marked(mark))) and time.monotonic() < end:
+    while True:
+        found = {pid: words for pid, parent, words in _marked(mark) if parent not in parents}
+        if not found or time.monotonic() > end:
+            return found
         time.sleep(0.1)
-    return found
 
 
-def _marked(mark: str) -> Iterator[tuple[int, str]]:
+def _marked(mark: str) -> Iterator[tuple[int, int, str]]:
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if mark.encode() in (place / "environ").read_bytes():
                 words = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                state = (place / "stat").read_text().rpartition(")")[2].split()[0]
+                state, parent = (place / "stat").read_text().rpartition(")")[2].split()[:2]
                 if state != "Z":
-                    yield int(place.name), f"{state} {words[:90]}"
+                    yield int(place.name), int(parent), f"{state} {words[:90]}"
 
 
 def full() -> list[Life]:

@@ -3,7 +3,8 @@
 `ROWS` is the table. A row is one function; it runs in a thread, on the event loop and in a child. A
 plain function is called from a coroutine on the loop, a coroutine function runs by `asyncio.run` in
 a thread. Ends: `done`, `failed` (dead, by failures), `late` (dead, by its time limit), `crash` (dead,
-three crashes); `|` separates ends that are equally right.
+three crashes), `waits` (its time is over, but a thread cannot be ended: it is not started again in
+that process); `|` separates ends that are equally right.
 
 Groups: `raise` and `tamper` leave the process alive, so jobs beside them run exactly once; `harm`,
 `kill` and `freeze` cost the process, so jobs beside them may run again.
@@ -312,17 +313,17 @@ async def awaits_a_cancelled_task() -> None:
     await task
 
 
-@evil("raise", "late", limited="async child thread")
+@evil("raise", "late", in_thread="late|waits", limited="async child thread")
 async def awaits_nothing() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-@evil("raise", "late", limited="async child thread")
+@evil("raise", "late", in_thread="late|waits", limited="async child thread")
 async def shields_itself() -> None:
     await asyncio.shield(asyncio.sleep(FOR_EVER))
 
 
-@evil("harm", "late", limited="async child thread")
+@evil("harm", "late", in_thread="late|waits", limited="async child thread")
 async def ignores_cancellation() -> None:
     while True:
         with contextlib.suppress(asyncio.CancelledError):
@@ -734,17 +735,17 @@ def sleep_with_the_gil() -> NoReturn:
         ctypes.PyDLL(None).sleep(FOR_EVER)
 
 
-@evil("freeze", "late", limited="thread child", on_loop="crash")
+@evil("freeze", "late", in_thread="late|waits", limited="thread child", on_loop="crash")
 def blocks() -> None:
     time.sleep(FOR_EVER)
 
 
-@evil("freeze", "late", limited="thread child async")
+@evil("freeze", "late", in_thread="late|waits", limited="thread child async")
 def blocks_past_its_limit() -> None:
     time.sleep(FOR_EVER)
 
 
-@evil("freeze", "late", limited="thread child", on_loop="crash")
+@evil("freeze", "late", in_thread="late|waits", limited="thread child", on_loop="crash")
 def spins() -> None:
     while True:
         pass
@@ -775,7 +776,7 @@ def becomes_a_program_that_sleeps() -> None:
     os.execv("/bin/sleep", ["sleep", str(FOR_EVER)])  # noqa: S606
 
 
-@evil("freeze", "late", limited="thread child", on_loop="crash")
+@evil("freeze", "late", in_thread="late|waits", limited="thread child", on_loop="crash")
 def str_blocks() -> None:
     raise error_with(__str__=lambda _: time.sleep(FOR_EVER))
 

@@ -323,7 +323,7 @@ async def shields_itself() -> None:
     await asyncio.shield(asyncio.sleep(FOR_EVER))
 
 
-@evil("harm", "late", in_thread="late|waits", limited="async child thread")
+@evil("harm", "late|waits", in_child="late", limited="async child thread")
 async def ignores_cancellation() -> None:
     while True:
         with contextlib.suppress(asyncio.CancelledError):

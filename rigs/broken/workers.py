@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from broken import processes
 from redrive.job import Done, Outcome
-from redrive.worker import begun, children
+from redrive.worker import begun, children, run
 from redrive.worker.hands import Hands
 from redrive.worker.loop import Loop
 from redrive.worker.pauses import Pauses
@@ -62,17 +62,13 @@ def interruptible() -> None:
 
 
 def unwatched() -> None:
-    """Never notice that the event loop stands still."""
-    _put(Loop, "stood_still", lambda *_: False)
+    """Never look whether the event loop stands still."""
+    _put(Loop, "look", lambda _: None)
 
 
 def optimistic() -> None:
     """Take the death of a child for success."""
-
-    def crash(_why: str) -> Outcome:
-        return Done()
-
-    _put(children, "crash", crash)
+    _put(run, "crash", lambda *_: Done())
 
 
 def careless() -> None:

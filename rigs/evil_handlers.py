@@ -735,14 +735,24 @@ def sleep_with_the_gil() -> NoReturn:
         ctypes.PyDLL(None).sleep(FOR_EVER)
 
 
+@evil("freeze", "crash", limited="child", in_child="late")
+def matches_for_ever() -> None:
+    re.fullmatch(r"(?:a|a?)+b", "a" * 40)
+
+
+@evil("freeze", "crash", limited="child", in_child="late")
+def holds_the_gil() -> None:
+    sleep_with_the_gil()
+
+
 @evil("freeze", "late", in_thread="late|waits", limited="thread child", on_loop="crash")
 def blocks() -> None:
     time.sleep(FOR_EVER)
 
 
-@evil("freeze", "late", in_thread="late|waits", limited="thread child async")
-def blocks_past_its_limit() -> None:
-    time.sleep(FOR_EVER)
+@evil("freeze", _ANY_END, limited="child", in_child="done|late|crash")
+def leaves_a_thread_with_the_gil() -> None:
+    threading.Thread(target=sleep_with_the_gil, daemon=True).start()
 
 
 @evil("freeze", "late", in_thread="late|waits", limited="thread child", on_loop="crash")
@@ -751,39 +761,14 @@ def spins() -> None:
         pass
 
 
-@evil("freeze", "crash", limited="child", in_child="late")
-def holds_the_gil() -> None:
-    sleep_with_the_gil()
-
-
-@evil("freeze", "late|crash", limited="thread child async")
-def holds_the_gil_past_its_limit() -> None:
-    collections.deque(itertools.repeat(None), maxlen=0)
-
-
-@evil("freeze", "crash", limited="child", in_child="late")
-def matches_for_ever() -> None:
-    re.fullmatch(r"(?:a|a?)+b", "a" * 40)
-
-
-@evil("freeze", "crash", limited="child", in_child="late")
-def stops_itself() -> None:
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
 @evil("freeze", "crash", limited="child", in_child="late|crash")
 def becomes_a_program_that_sleeps() -> None:
     os.execv("/bin/sleep", ["sleep", str(FOR_EVER)])  # noqa: S606
 
 
-@evil("freeze", "late", in_thread="late|waits", limited="thread child", on_loop="crash")
-def str_blocks() -> None:
-    raise error_with(__str__=lambda _: time.sleep(FOR_EVER))
-
-
-@evil("freeze", _ANY_END)
-async def blocks_after_it_returned() -> None:
-    asyncio.get_running_loop().call_later(0.3, time.sleep, FOR_EVER)
+@evil("freeze", "crash", limited="child", in_child="late")
+def stops_itself() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 @evil("freeze", "failed|crash")
@@ -793,9 +778,24 @@ def keeps_the_logging_lock() -> None:
     raise ValueError("the worker logs this")
 
 
-@evil("freeze", _ANY_END, limited="child", in_child="done|late|crash")
-def leaves_a_thread_with_the_gil() -> None:
-    threading.Thread(target=sleep_with_the_gil, daemon=True).start()
+@evil("freeze", _ANY_END)
+async def blocks_after_it_returned() -> None:
+    asyncio.get_running_loop().call_later(0.3, time.sleep, FOR_EVER)
+
+
+@evil("freeze", "late", in_thread="late|waits", limited="thread child", on_loop="crash")
+def str_blocks() -> None:
+    raise error_with(__str__=lambda _: time.sleep(FOR_EVER))
+
+
+@evil("freeze", "late|crash", limited="thread child async")
+def holds_the_gil_past_its_limit() -> None:
+    collections.deque(itertools.repeat(None), maxlen=0)
+
+
+@evil("freeze", "late", in_thread="late|waits", limited="thread child async")
+def blocks_past_its_limit() -> None:
+    time.sleep(FOR_EVER)
 
 
 # --- the program

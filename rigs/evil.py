@@ -267,7 +267,7 @@ def _probe(ledger: Ledger, crew: Crew, scale: Scale, record: Record, mark: str) 
     files = [_files_of(pid) for pid in crew.workers()]
     record.faults += [f"{count} descriptors are open" for count in files if count > FEW_FILES]
     if record.life.mode == "child":
-        strays = _left(mark, 5.0 + scale.calm, {os.getpid(), crew.pid, *crew.workers()})
+        strays = _left(mark, 5.0 + scale.calm, crew)
         record.faults += [f"a process outlived its handler: {one}" for one in strays.values()]
 
 
@@ -342,13 +342,19 @@ def _innocent_fault(app: Redrive, job: Job | None) -> str:
     return f"{job.handler} failed before: {failed[0].failure.why[:100]}" if failed else ""
 
 
-def _left(mark: str, patience: float, parents: Collection[int] = ()) -> dict[int, str]:
-    """Return the processes with a mark and other parents, once there are none or after a while."""
+def _left(mark: str, patience: float, crew: Crew | None = None) -> dict[int, str]:
+    """Return the processes with a mark, once there are none or after a while.
+
+    With a crew that lives: without its supervisor, its workers and their children.
+    """
     end = time.monotonic() + patience
     while True:
-        found = {pid: words for pid, parent, words in _marked(mark) if parent not in parents}
+        found = {pid: (parent, words) for pid, parent, words in _marked(mark)}
+        if crew is not None and found.pop(crew.pid, None):
+            workers = {pid for pid, (_, words) in found.items() if " work " in words}
+            found = {pid: one for pid, one in found.items() if not {pid, one[0]} & workers}
         if not found or time.monotonic() > end:
-            return found
+            return {pid: words for pid, (_, words) in found.items()}
         time.sleep(0.1)
 
 

@@ -46,6 +46,7 @@ from redrive.keeping import Options
 
 HERE = Path(__file__).resolve().parent
 PROCESSES = (1, 2)
+CELLS = list(itertools.product(MODES, PROCESSES))
 PROMISE = 10.0
 GRACE = 2.0
 WATCHDOG = 5.0
@@ -54,9 +55,9 @@ LIVES = 4
 """Lives at one time: most of them wait."""
 KILLED_AFTER = 5.0
 """Seconds beyond the grace after which the supervisor kills."""
-ALONE = ("tamper", "harm", "kill", "freeze")
+ALONE = ("tamper", "harm", "ruin", "kill", "freeze")
 """Groups whose handlers do not share a life in the full form; `freeze` never does."""
-AGAIN = {"harm", "kill", "freeze"}
+AGAIN = {"harm", "ruin", "kill", "freeze"}
 """Groups beside which an innocent job may run twice: its process ended."""
 DWELL = 3.0
 """Seconds that a life goes on after the last evil job ended: some strike later."""
@@ -370,23 +371,26 @@ def _marked(mark: str) -> Iterator[tuple[int, int, str]]:
 
 def full() -> list[Life]:
     """Every cell; handlers that cost the process live alone."""
-    return [life for mode in MODES for n in PROCESSES for life in _lives([*ROWS], mode, n, ALONE)]
+    return [life for mode, n in CELLS for life in _lives(_rows_of(mode), mode, n, ALONE)]
 
 
 def short() -> list[Life]:
-    """Every handler in one mode with one number of processes, by its place in the table."""
-    cells = list(itertools.product(MODES, PROCESSES))
-    chosen: dict[tuple[str, int], list[str]] = {cell: [] for cell in cells}
-    turns = {
-        group: itertools.cycle(cells) for group in ("raise", "tamper", "harm", "kill", "freeze")
-    }
+    """Every handler in one mode with one number of processes, by its place in its group."""
+    chosen: dict[tuple[str, int], list[str]] = {cell: [] for cell in CELLS}
+    turns: dict[str, Iterator[tuple[str, int]]] = {}
     for name, row in ROWS.items():
-        chosen[next(turns[row.group])].append(name)
+        cells = [one for one in CELLS if name in _rows_of(one[0])]
+        chosen[next(turns.setdefault(row.group, itertools.cycle(cells)))].append(name)
     return [
         life
         for (mode, processes), names in chosen.items()
         for life in _lives(names, mode, processes, ("freeze",))
     ]
+
+
+def _rows_of(mode: str) -> list[str]:
+    """Return the handlers that are survived in a mode."""
+    return [name for name, row in ROWS.items() if mode == "child" or row.group != "ruin"]
 
 
 def _lives(names: Sequence[str], mode: str, processes: int, alone: Sequence[str]) -> Iterator[Life]:
@@ -460,7 +464,7 @@ def main() -> int:
     lives = short() if given.short else full()
     if given.only:
         names = [n for n, row in ROWS.items() if {n, row.group} & {*given.only.split(",")}]
-        lives = [Life((n,), m, p) for n in names for m in MODES for p in PROCESSES]
+        lives = [Life((n,), *cell) for n in names for cell in CELLS]
     lives = [one for one in lives if given.mode in {None, one.mode}]
     lives = [one for one in lives if given.processes in {None, one.processes}]
     began = time.monotonic()
@@ -485,7 +489,6 @@ def summary(records: list[Record], seconds: float) -> int:
 
 def table(records: list[Record]) -> None:
     """Print handler × mode × processes: its end and the longest standstill; `!` where it failed."""
-    cells = list(itertools.product(MODES, PROCESSES))
     found = {
         (
             name,
@@ -495,9 +498,9 @@ def table(records: list[Record]) -> None:
         for one in records
         for name, end in one.cells.items()
     }
-    print(f"{'handler':<34}", *(f"{f'{mode} × {n}':<16}" for mode, n in cells))
+    print(f"{'handler':<34}", *(f"{f'{mode} × {n}':<16}" for mode, n in CELLS))
     for name in dict.fromkeys(name for name, _, _ in found):
-        print(f"{name:<34}", *(f"{found.get((name, *cell), '-')[:15]:<16}" for cell in cells))
+        print(f"{name:<34}", *(f"{found.get((name, *cell), '-')[:15]:<16}" for cell in CELLS))
 
 
 def control(scale: Scale) -> int:

@@ -7,7 +7,9 @@ three crashes), `waits` (its time is over, but a thread cannot be ended: it is n
 that process); `|` separates ends that are equally right.
 
 Groups: `raise` and `tamper` leave the process alive, so jobs beside them run exactly once; `harm`,
-`kill` and `freeze` cost the process, so jobs beside them may run again.
+`kill` and `freeze` cost the process, so jobs beside them may run again. `ruin` takes from the process
+what it cannot work without; that is survived in a child only, so only there it is part of the rig
+(`--only ruin` runs it everywhere).
 """
 
 from __future__ import annotations
@@ -597,17 +599,17 @@ def closes_all_descriptors() -> None:
     os.closerange(3, 4096)
 
 
-@evil("harm", _ANY_END)
+@evil("ruin", _ANY_END)
 def limits_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
-@evil("harm", _ANY_END)
+@evil("ruin", _ANY_END)
 def limits_file_sizes() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 
 
-@evil("harm", _ANY_END)
+@evil("ruin", _ANY_END)
 def limits_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))
 
@@ -617,14 +619,14 @@ def limits_recursion() -> None:
     sys.setrecursionlimit(len(inspect.stack(0)) + 5)
 
 
-@evil("harm", _ANY_END)
+@evil("ruin", _ANY_END)
 def removes_modules() -> None:
     for name in ("sqlite3", "json", "asyncio", "redrive.worker.children", "redrive.worker.loop"):
         sys.modules[name] = None  # type: ignore[assignment]
     sys.path.clear()
 
 
-@evil("harm", _ANY_END)
+@evil("ruin", _ANY_END)
 def stops_the_clock() -> None:
     time.monotonic = time.perf_counter = lambda: 0.0
 

@@ -5,6 +5,8 @@
     python rigs/evil.py --control            builds that are broken on purpose: must be found out
     python rigs/evil.py --only NAME,… [--mode async] [--processes 2]   some of them, each alone
 
+EVIL_KEEP=DIRECTORY keeps the store and the log of lives that failed.
+
 A cell is a handler of `evil_handlers.py`, a mode (thread, async, child) and a number of processes. A
 life is one `redrive work` with a supervisor that serves one or several cells. Innocent jobs of all
 modes are submitted before, between and after the evil ones, then one of each mode every second. The

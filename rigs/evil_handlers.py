@@ -476,9 +476,10 @@ def silences_logging() -> None:
     logging.getLogger().handlers.clear()
 
 
-@evil("tamper", "done")
+@evil("harm", "failed|crash")
 def breaks_logging() -> None:
-    logging.Logger.handle = thrower(ValueError)  # type: ignore[method-assign]
+    logging.getLogger("redrive").addFilter(thrower(ValueError))
+    raise ValueError("the worker logs this")
 
 
 @evil("tamper", "done")

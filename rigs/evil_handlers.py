@@ -390,7 +390,7 @@ async def breaks_task_creation() -> None:
     asyncio.get_running_loop().set_task_factory(thrower(RuntimeError))
 
 
-@evil("harm", _ANY_END)
+@evil("ruin", _ANY_END)
 async def breaks_the_loop_object() -> None:
     loop: Any = asyncio.get_running_loop()
     loop.call_soon_threadsafe = loop.call_later = thrower(RuntimeError)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from collections.abc import Callable
 
 from broken import processes
-from redrive.worker import begun
+from redrive.job import Done, Outcome
+from redrive.worker import begun, children, run
 from redrive.worker.hands import Hands
+from redrive.worker.loop import Loop
 from redrive.worker.pauses import Pauses
+from redrive.worker.process import Process
+from redrive.worker.run import Execution
 from redrive.worker.suspects import Suspects
+from redrive.worker.wire import Message, outcome_in
 
 
 def together() -> None:
@@ -41,6 +49,51 @@ def flood() -> None:
     _put(Pauses, "_succeeded", succeeded)
 
 
+def interruptible() -> None:
+    """Let a KeyboardInterrupt of a handler end the thread that runs it."""
+    real = Execution.fail
+
+    def fail(self: Execution, error: BaseException, *, captured: bool = False) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        real(self, error, captured=captured)
+
+    _put(Execution, "fail", fail)
+
+
+def unwatched() -> None:
+    """Never look whether the event loop stands still."""
+    _put(Loop, "look", lambda _: None)
+
+
+def optimistic() -> None:
+    """Take the death of a child for success."""
+    _put(run, "crash", lambda *_: Done())
+
+
+def careless() -> None:
+    """Kill a child without what it started; its lifeline, which would end that too, stays open."""
+    kept: list[contextlib.ExitStack] = []
+
+    def kill(process: Process, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process._popen.pid, number)  # noqa: SLF001
+        if number == signal.SIGKILL:
+            kept.append(process._open.pop_all())  # noqa: SLF001
+
+    _put(Process, "signal", kill)
+
+
+def unaware() -> None:
+    """Go on with a child in which a handler changed something."""
+
+    def unspoiled(message: Message) -> Outcome:
+        message["spoiled"] = ""
+        return outcome_in(message)
+
+    _put(children, "outcome_in", unspoiled)
+
+
 def _put(where: object, name: str, what: object) -> None:
     """Replace something that is there; a name that is gone is a mistake of ours."""
     assert hasattr(where, name), f"{where!r} has no {name} any more: {processes.STALE}"
@@ -52,6 +105,11 @@ _ALL: dict[str, Callable[[], None]] = {
     "unasked": unasked,
     "forgiving": forgiving,
     "flood": flood,
+    "interruptible": interruptible,
+    "unwatched": unwatched,
+    "optimistic": optimistic,
+    "careless": careless,
+    "unaware": unaware,
 }
 
 

@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 _HIGH = 200
 """Where our descriptors are out of the way of handlers that close low ones."""
+_BEAT = 1.0
+"""Seconds between two signs that other threads than the handler's can run."""
 _SET_SIGNAL = 10  # F_SETSIG
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
@@ -55,14 +57,26 @@ class Line:
         self.orders: SimpleQueue[Message] = SimpleQueue()
         self.current: Current | None = None
         """The job that runs."""
+        self.is_beating = threading.Event()
+        """Set while a thread beats: from each order to its answer, unless an event loop beats."""
         self._is_ending = False
+        self._lock = threading.Lock()
         threading.Thread(target=self._listen, name="redrive-line", daemon=True).start()
+        threading.Thread(target=self._beat, name="redrive-pulse", daemon=True).start()
         # A fork of a handler's must neither answer for it nor keep the line open.
         os.register_at_fork(after_in_child=self._socket.close)
 
     def tell(self, message: Message) -> None:
         """Send a message to the worker."""
-        self._socket.sendall(line_of(message))
+        with self._lock:
+            self._socket.sendall(line_of(message))
+
+    def _beat(self) -> None:
+        pause = threading.Event()
+        with contextlib.suppress(OSError):
+            while self.is_beating.wait():
+                self.tell({"beat": True})
+                pause.wait(_BEAT)
 
     def _listen(self) -> None:
         with contextlib.suppress(OSError), open(self._descriptor, "rb", closefd=False) as lines:
@@ -79,6 +93,7 @@ class Line:
             self._is_ending = True
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
         else:
+            self.is_beating.set()
             self.orders.put(message)
 
     def on_term(self, _number: int, _frame: FrameType | None) -> None:
@@ -98,7 +113,6 @@ class Runner:
     def __init__(self, app: Redrive, line: Line) -> None:
         self._app = app
         self._line = line
-        self._pid = os.getpid()
         self._found = _surroundings()
 
     def run(self, message: Message) -> None:
@@ -106,6 +120,7 @@ class Runner:
         job = job_in(message)
         entry = self._entry(job.handler, message["module"])
         if entry is None:
+            self._line.is_beating.clear()
             self._line.tell({"unknown": True})
             return
         keeper = self._app.keeper
@@ -123,9 +138,9 @@ class Runner:
                 self._call(entry, execution)
         except BaseException as error:  # noqa: BLE001 - nobody presses Ctrl-C here: the handler raised it
             execution.fail(error)
+        execution.end_copy()
         self._line.current = None
-        if os.getpid() != self._pid:
-            os._exit(0)  # a fork of the handler's came back too
+        self._line.is_beating.clear()
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
@@ -142,6 +157,7 @@ class Runner:
 
     def _call(self, entry: Entry, execution: Execution) -> None:
         if entry.is_async:
+            self._line.is_beating.clear()
             self._loop.run(called(execution))
         else:
             finished(entry.function(**execution.arguments))
@@ -235,6 +251,7 @@ def main() -> None:
             stream.reconfigure(line_buffering=True)  # the last words before a crash count most
     signal.signal(signal.SIGTERM, line.on_term)
     runner = Runner(app, line)
+    line.is_beating.clear()
     line.tell({"ready": True})
     while "bye" not in (message := line.orders.get()):
         runner.run(message)

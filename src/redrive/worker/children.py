@@ -32,7 +32,7 @@ from redrive.worker.wire import Message, order, outcome_in
 _START_WITHIN = 60.0
 """Seconds a program has to be imported."""
 _LOOK = 1.5
-"""Seconds without a sign of a handler's event loop that one look counts for, at most."""
+"""Seconds without a beat of the child that one look counts for, at most."""
 _LAST_WORDS = 1.0
 """Seconds in which a process that is no longer needed may end by itself."""
 
@@ -199,7 +199,7 @@ class Child:
         if ending.why == "late":
             return Failed(replace(run.late(entry), traceback=trace))
         if ending.why == "blocked":
-            return run.blocked(run.BLOCKED, trace)
+            return run.blocked(run.BLOCKED, trace) if entry.is_async else run.frozen(run.BLOCKED)
         if ending.why == "stopped" and isinstance(outcome, Failed):
             return Interrupted()
         return outcome
@@ -237,14 +237,14 @@ class _Ending:
         self._limit = entry.timeout and entry.timeout + (grace if entry.is_async else 0.0)
         self._is_async = entry.is_async
         self._silent = 0.0
-        self._looked = 0.0
+        self._looked = time.monotonic()
         self.why: Literal["", "late", "blocked", "stopped"] = ""
         self.due = float("inf")
         self.began: float | None = None
         self.clock = time.perf_counter()
 
     def hear(self, message: Message) -> None:
-        """Start the clock when the handler begins; note when its event loop moves."""
+        """Start the clock when the handler begins; note each beat."""
         if "began" in message:
             self.began, self.clock = message["began"], time.perf_counter()
             if self._limit is not None:
@@ -253,11 +253,12 @@ class _Ending:
             self._silent, self._looked = 0.0, time.monotonic()
 
     def _is_blocked(self, now: float) -> bool:
-        """Return True if an async handler has let nothing else run for too long.
+        """Return True if nothing but the handler could run for too long.
 
-        One look counts for little: both processes may have stood still.
+        A plain handler with a time limit may take all of it. One look counts for little: both
+        processes may have stood still.
         """
-        if not self._is_async or self.began is None:
+        if self.began is not None and self._limit is not None and not self._is_async:
             return False
         passed, self._looked = now - self._looked, now
         self._silent += min(passed, _LOOK)
@@ -269,7 +270,7 @@ class _Ending:
         if stop is not None and not self.why:
             self._ask("stopped", now + stop)
         elif not self.why and self._is_blocked(now):
-            self._ask("blocked", now + self._grace)
+            self._end_blocked(now)
         elif now < self.due:
             return
         elif self.why:
@@ -277,6 +278,16 @@ class _Ending:
             self.due = float("inf")
         else:
             self._ask("late", now + self._grace)
+
+    def _end_blocked(self, now: float) -> None:
+        """End a process that is silent; only an event loop can be asked, and say where it stood.
+
+        One that did not begin is silent because of an earlier job, so nobody is charged.
+        """
+        if self.began is None:
+            self._process.signal(signal.SIGKILL)
+        else:
+            self._ask("blocked", now + (self._grace if self._is_async else 0.0))
 
     def _ask(self, why: Literal["late", "blocked", "stopped"], due: float) -> None:
         self.why, self.due = why, due

@@ -60,6 +60,8 @@ class Hands:
         """The tasks that were handed out and not yet handed in."""
         self.leaked: set[str] = set()
         """The jobs whose handlers never came back."""
+        self.is_refusing = False
+        """Whether one of them came again; here it cannot be begun beside itself."""
         self.loop: Loop | None = None
         self.is_stuck = False
         """Whether the loop stands still, so that nothing is handed to it."""
@@ -98,6 +100,7 @@ class Hands:
         leaked, is_noted = self.leaked, begun.is_noted
         for task in tasks:
             if leaked and task.claim.job.id in leaked:
+                self.is_refusing = True
                 self.give_back(task, delay=self._site.lease_for)
             elif is_noted(task.claim, task.entry):
                 self._lasts.append(task)
@@ -164,6 +167,7 @@ class Hands:
                 execution.value = run.finished(task.entry.function(**execution.arguments))
         except BaseException as error:  # noqa: BLE001 - nobody presses Ctrl-C here: the handler raised it
             execution.fail(error)
+        execution.end_copy()
         return self._finish(task, execution.outcome, execution.started, execution.duration)
 
     async def _perform_async(self, task: Task) -> None:
@@ -179,6 +183,7 @@ class Hands:
         except BaseException as error:  # noqa: BLE001 - cancelled at a shutdown, or the handler raised it
             if not (execution.cancelled and self._is_ending):
                 execution.fail(error)
+        execution.end_copy()
         if not self._may_be_anothers(task, execution):
             self._finish(task, execution.outcome, execution.started, execution.duration)
         elif self._took_out(task):

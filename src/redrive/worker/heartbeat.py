@@ -2,6 +2,8 @@
 
 A Python thread writes a byte to the supervisor's pipe every second. Code that holds the GIL stops
 this thread, so the supervisor sees that nothing else in the process runs either, and replaces it.
+The thread falls silent by itself while the steering thread hangs (a handler keeps a lock that it
+needs) or the clock stands still.
 The same thread ends a process that does not end by itself: because a handler left a thread behind
 that is not a daemon, or because something that runs at exit never returns.
 """
@@ -54,9 +56,11 @@ class Heartbeat:
         self._exit_by = time.monotonic() + _EXIT
 
     def _beat(self) -> None:
-        pause = threading.Event()
+        pause, last = threading.Event(), -1.0
         while not self._is_overdue():
-            self._write(b".")
+            last, before = time.monotonic(), last
+            if last > before and self._worker.is_moving:
+                self._write(b".")
             pause.wait(EVERY)
         report = threading.Thread(target=self._report, daemon=True)
         report.start()

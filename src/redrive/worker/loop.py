@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 import threading
 import time
 import traceback
+import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar
@@ -111,6 +113,7 @@ class Loop:
         self._has_answered = True
         self._looked = 0.0
         self._handle: asyncio.Handle | None = None
+        _loops.add(self)
 
     def put(self, tasks: list[Task]) -> None:
         """Hand in tasks."""
@@ -157,7 +160,7 @@ class Loop:
         asyncio.set_event_loop(loop)
         while not self._is_ending:
             try:
-                loop.run_forever()
+                _run_forever(loop)
             except (KeyboardInterrupt, SystemExit) as error:
                 self._blame(owner_in(sys.exc_info()[2]), error)
             except BaseException:
@@ -167,6 +170,13 @@ class Loop:
         with contextlib.suppress(Exception):
             loop.run_until_complete(type(loop).shutdown_asyncgens(loop))
             type(loop).close(loop)
+
+    def forget(self) -> None:
+        """Run nothing more in a fork of this process: the jobs on this loop are the parent's."""
+        if self._loop is not None:
+            ready: deque[object] = getattr(self._loop, "_ready", deque())
+            ready.clear()
+            type(self._loop).stop(self._loop)
 
     def _start(self) -> None:
         assert self._loop is not None  # noqa: S101
@@ -334,3 +344,24 @@ def owner_in(trace: TracebackType | None) -> object:
             return None if handle is None else _context_owner(handle)
         trace = trace.tb_next
     return None
+
+
+def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped; end the process if it is a fork that a handler made."""
+    pid = os.getpid()
+    try:
+        loop.run_forever()
+    finally:
+        if os.getpid() != pid:
+            os._exit(0)
+
+
+_loops: weakref.WeakSet[Loop] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for loop in list(_loops):
+        loop.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

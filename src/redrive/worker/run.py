@@ -58,7 +58,8 @@ _DONE, _INTERRUPTED = Done(), Interrupted()
 ENDLESS = 60.0
 """Seconds until a job is tried again whose providers are all paused without an end."""
 BLOCKED = 10.0
-"""Seconds for which an async handler may let nothing else run on its event loop."""
+"""Seconds for which an async handler may let nothing else run on its event loop, and for which a
+plain one without a time limit may let nothing else run in its child."""
 
 
 class Execution(AbstractContextManager["Execution"]):
@@ -88,6 +89,7 @@ class Execution(AbstractContextManager["Execution"]):
         self.entry = entry
         self.job = job
         self.clock = clock
+        self._pid = os.getpid()
         self.started = started = clock.now()
         limit = entry.timeout
         deadline = None if limit is None else started + limit
@@ -130,6 +132,11 @@ class Execution(AbstractContextManager["Execution"]):
         if captured and isinstance(self.outcome, Failed | Returned):
             failure = failure_of(error, self.entry, self.job, self.clock)
             self.outcome = Failed(failure, captured=True, provider=self.context.provider)
+
+    def end_copy(self) -> None:
+        """End this process if it is a fork that the handler made: only its parent's result counts."""
+        if os.getpid() != self._pid:
+            os._exit(0)
 
     def _good_end(self) -> Outcome:
         provider = self.context.provider
@@ -257,6 +264,13 @@ def blocked(seconds: float, trace: str = "") -> Failed:
     hint = "; call blocking code in a plain handler or with asyncio.to_thread()"
     failure = told(Category.CRASH, "BlockedLoop", why)
     return Failed(altered(failure, message=why + hint, traceback=trace))
+
+
+def frozen(seconds: float) -> Failed:
+    """Return the end of a plain handler that let nothing else run in its child."""
+    why = f"held the GIL of its process for over {seconds:g} s, or stopped the process"
+    hint = "; if it needs that long, give its handler a timeout="
+    return Failed(altered(told(Category.CRASH, "Frozen", why), message=why + hint))
 
 
 def broke_loop(execution: Execution, error: BaseException) -> Failed:

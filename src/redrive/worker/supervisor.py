@@ -29,9 +29,11 @@ LOST = 74
 """The exit code of a worker whose store is gone: only opening it again can help."""
 REPLACE = 75
 """The exit code of a worker that asks to be replaced."""
-WATCHDOG = 20.0
-"""Seconds of silence after which a worker is replaced. Less than what is left of a lease of 30 s that
-was renewed every 10 s: a worker that hangs is dead before another may start its jobs."""
+WATCHDOG = 8.0
+"""Seconds of silence after which a worker is replaced: with the start of the next one, its jobs go on
+within 10 s. A heartbeat needs nothing but the GIL, so an overloaded machine does not stop it. Less
+than what is left of a lease of 30 s that was renewed every 10 s: a worker that hangs is dead before
+another may start its jobs."""
 HOPELESS = frozenset({1, 2})
 """The exit codes of a worker that can never start: the program is broken, not there, or misused."""
 HURRY = signal.SIGQUIT
@@ -236,8 +238,9 @@ class Supervisor:
     def _kill_silent(self, place: _Place) -> None:
         if place.process is not None and 0 < self._watchdog < place.silence:
             log.error(
-                "worker %d gave no sign of life for %.0f s: a handler holds the GIL, or the process "
-                "was stopped; it is killed",
+                "worker %d gave no sign of life for %.0f s: a handler holds the GIL or a lock that "
+                "the worker needs, or the process was stopped; it is killed. If a handler needs the "
+                "GIL for so long, give it isolation='process' and a timeout, or raise --watchdog",
                 place.process.pid,
                 place.silence,
             )

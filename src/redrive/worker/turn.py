@@ -183,6 +183,7 @@ class Turn(Site):
                 self.settle(self._conclude(claim, execution, entry))
                 raise
             execution.fail(error)  # nobody pressed Ctrl-C: the handler raised it
+        execution.end_copy()
         return self._conclude(claim, execution, entry)
 
     def _execute_apart(self, task: Task, program: str) -> Settlement:

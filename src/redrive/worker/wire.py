@@ -9,7 +9,8 @@ To the child:  {"path": [...]}                     where to look for modules; th
 From it:       {"ready": true} or {"broken": WHY}  once, after the program was imported
                {"unknown": true}                   the program has no such handler
                {"began": WHEN}                     from here on a death is the job's
-               {"beat": true}                      the event loop of an async handler moves
+               {"beat": true}                      the event loop of an async handler moves, or
+                                                   other threads beside a plain one
                {"outcome": ..., "provider": ..., "took": SECONDS, "spoiled": WHAT}   its end:
                                                    done, skipped, failed or returned unspent;
                                                    `spoiled` names what the handler left changed

@@ -8,6 +8,7 @@ keeps the leases.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from redrive.worker.rest import Rest
 from redrive.worker.settler import Answer, Batch, Settler, verdicts
 from redrive.worker.site import Site, Watcher, Which
 from redrive.worker.store_loss import StoreLoss
+from redrive.worker.vitals import Vitals
 
 _LINGER = 0.005
 """Seconds that results of quick jobs may wait for one another."""
@@ -46,6 +48,12 @@ _LAST_WORD = 1.0
 """Seconds, at least, in which what has ended is settled at the end, whatever the grace."""
 _WATCH = 5.0
 """Seconds between two looks of a watcher."""
+_RUINED = 2.0
+"""Seconds in which a process that cannot work any more has to end."""
+_LONGEST_ROUND = 10.0
+"""Seconds after which a round of the steering thread counts as hanging, unless it waits for the store."""
+_LONGEST_STORE_WAIT = 60.0
+"""The same for a round that waits for the store: a few calls, each of which may wait for a lock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +99,7 @@ class Worker:
         self.lost_store = False
         """Whether it stopped because its store is gone: a new process has to open it again."""
         self._loss = StoreLoss(is_server=site.store.is_server)
+        self._vitals = Vitals()
         self._cleanup = cleanup
         self._watcher = watcher
         self._parent = parent
@@ -107,6 +116,8 @@ class Worker:
         self._complained = ""
         self._watch = LoopWatch(self._hands, site, plan.replaced)
         self._alive = False
+        self._steerer = 0
+        self._round_began: float | None = None
         self._stopping: float | None = None
         self._spare = _SPARE
         self._thread: threading.Thread | None = None
@@ -164,9 +175,28 @@ class Worker:
         """Whether it works, or drains."""
         return self._alive
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether the steering thread goes on: rests, drains, or is not too long in one round."""
+        began = self._round_began
+        if began is None or self.is_stopping or self._rest.is_asleep:
+            return True
+        age = time.monotonic() - began
+        return age < _LONGEST_ROUND or (age < _LONGEST_STORE_WAIT and self._is_in_store)
+
+    @property
+    def _is_in_store(self) -> bool:
+        frame = sys._current_frames().get(self._steerer)  # noqa: SLF001 - there is no other way to look
+        while frame is not None:
+            if str(frame.f_globals.get("__name__")).startswith("redrive.stores."):
+                return True
+            frame = frame.f_back
+        return False
+
     def run(self) -> None:
         """Work until stopped, then drain."""
         self._alive = True
+        self._steerer = threading.get_ident()
         try:
             self._run()
         finally:
@@ -195,15 +225,18 @@ class Worker:
 
     def _try(self, work: Callable[[], None]) -> None:
         """Do one round; whatever goes wrong in it, there is a next one."""
+        self._round_began = time.monotonic()
         try:
             work()
             self._loss.worked()
+            self._vitals.worked()
         except StoreError as error:
             log.warning("the store cannot be used now, trying again: %s", error)
             if self._loss.failed(error):
                 self._leave_store(error)
             self._rest.back_off()
         except Exception:
+            self._vitals.failed()
             log.exception("a round of the worker failed; trying again")
             self._rest.back_off()
 
@@ -350,6 +383,10 @@ class Worker:
     def _check_health(self) -> None:
         if len(self._hands.leaked) >= _LEAKS:
             self._replace(f"{len(self._hands.leaked)} handlers ignored their time limit")
+        elif self._hands.is_refusing:
+            self._replace("a job is due again whose handler ignored its time limit and still runs")
+        elif self._vitals.is_ruined():
+            self._replace(f"this process cannot work any more ({self._vitals.why})", _RUINED)
         if self._watch.is_given_up():
             self._replace("the event loop of the async handlers was blocked or broken")
 
@@ -366,7 +403,7 @@ class Worker:
             log.error("the supervisor is gone; this worker drains")
             self.stop()
 
-    def _replace(self, why: str) -> None:
+    def _replace(self, why: str, grace: float | None = None) -> None:
         """Have this process replaced, where somebody does that; else go on as well as can be."""
         if not self.plan.replaced:
             if why != self._complained:
@@ -375,7 +412,7 @@ class Worker:
             return
         log.error("%s; this worker drains, and should be replaced", why)
         self.wants_replacement = True
-        self.stop()
+        self.stop(grace)
 
     def _drain(self) -> None:
         self._hands.take_back()

@@ -600,17 +600,17 @@ def closes_all_descriptors() -> None:
     os.closerange(3, 4096)
 
 
-@evil("ruin", _ANY_END)
+@evil("harm", _ANY_END)
 def limits_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
-@evil("ruin", _ANY_END)
+@evil("harm", _ANY_END)
 def limits_file_sizes() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 
 
-@evil("ruin", _ANY_END)
+@evil("harm", _ANY_END)
 def limits_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))
 
@@ -627,7 +627,7 @@ def removes_modules() -> None:
     sys.path.clear()
 
 
-@evil("ruin", _ANY_END)
+@evil("harm", _ANY_END)
 def stops_the_clock() -> None:
     time.monotonic = time.perf_counter = lambda: 0.0
 

@@ -9,8 +9,10 @@ import asyncio
 import atexit
 import contextlib
 import ctypes
+import logging
 import os
 import re
+import resource
 import signal
 import subprocess
 import threading
@@ -110,6 +112,27 @@ def hold(deed: str) -> None:
                     time.sleep(0.01)
                     raise SystemExit
         case _:
+            hold_others_up(deed)
+
+
+def hold_others_up(deed: str) -> None:
+    """Do what harms the rest of the process, and return or fail."""
+    match deed:
+        case "fork":
+            os.fork()
+        case "log":
+            for handler in (*logging.root.handlers, *logging.getLogger("redrive").handlers):
+                handler.acquire()
+            raise ValueError("the worker logs this")
+        case "descriptors":
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, 4096))
+        case "sizes":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+        case "memory":
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))
+        case "clock":
+            time.monotonic = lambda: 0.0
+        case _:
             raise AssertionError(deed)
 
 
@@ -135,6 +158,22 @@ def apart(number: int, seconds: float = 0.0, deed: str = "") -> None:
 def once(number: int, seconds: float = 0.0, deed: str = "") -> None:
     """Work once and never again."""
     do(number, seconds, deed)
+
+
+@app.handler("forking")
+async def forking(number: int) -> None:
+    """Be two in the middle of the loop's work; each of them goes on, as far as it can."""
+    note("began", number)
+    os.fork()
+    await asyncio.sleep(0.1)
+    note("ended", number)
+
+
+@app.handler("late", attempts=2, isolation="thread", timeout=0.1)
+def late(number: int) -> None:
+    """Never come back; fail twice."""
+    note("began", number)
+    threading.Event().wait()
 
 
 @app.handler("asleep")

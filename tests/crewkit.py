@@ -120,14 +120,18 @@ def _given_path() -> list[str]:
     return [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
 
 
+_WORDS = 6
+"""Words of a line."""
+
+
 def read(directory: Path, word: str = "began") -> list[Ran]:
-    """Read what handlers wrote down; a last line that is still being written does not count."""
+    """Read what handlers wrote down, whole lines only: a limit on file sizes may cut one short."""
     place = directory / "ran"
     text = place.read_text("ascii") if place.exists() else ""
     rows = (line.split() for line in text.splitlines(keepends=True) if line.endswith("\n"))
     return [
         Ran(kind, job, int(attempt), int(pid), float(at), int(number))
-        for kind, job, attempt, pid, at, number in rows
+        for kind, job, attempt, pid, at, number in (row for row in rows if len(row) == _WORDS)
         if kind == word
     ]
 
@@ -181,6 +185,8 @@ def app_of(url: str) -> Redrive:
     made = Redrive(url)
     for name in ("work", "beside", "apart", "asleep"):
         made.handler(name, attempts=1000)(_nothing)
+    made.handler("forking", attempts=1000)(_nothing)
+    made.handler("late", attempts=2)(_nothing)
     for name in ("once", "stuck"):
         made.handler(name, attempts=1)(_nothing)
     return made

@@ -96,6 +96,30 @@ def holds_for_ever() -> None:
     collections.deque(itertools.repeat(None), maxlen=0)
 
 
+@app.handler("holds_for_a_while", timeout=600)
+def holds_for_a_while(seconds: int) -> None:
+    """Leave nobody a chance to run, for less than its time limit."""
+    ctypes.PyDLL(None).sleep(seconds)
+
+
+@app.handler("takes_its_time")
+def takes_its_time(seconds: float) -> None:
+    """Work for long, and let others run."""
+    time.sleep(seconds)
+
+
+@app.handler("stops_for_ever")
+def stops_for_ever() -> None:
+    """Stop the whole process."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@app.handler("leaves_a_holder")
+def leaves_a_holder() -> None:
+    """Leave a thread that lets nobody run, soon after this job's answer."""
+    threading.Timer(0.5, holds_for_ever).start()
+
+
 @app.handler("forks_for_ever")
 def forks_for_ever() -> None:
     """Be two, neither of which listens to anybody."""

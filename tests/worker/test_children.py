@@ -21,7 +21,7 @@ from kit import make_job
 from redrive import Redrive
 from redrive.errors import ChildFailed
 from redrive.job import Done, Interrupted, Skipped
-from redrive.worker import children, process
+from redrive.worker import children, process, run
 from redrive.worker.children import Child, Ran
 
 Run = Callable[..., Ran]
@@ -133,6 +133,45 @@ def test_a_stopped_handler_cleans_up_and_nothing_is_spent(own: Child, tmp_path: 
     assert isinstance(running.end().outcome, Interrupted)
     assert ended.exists()
     assert isinstance(own.run(*evil_job("look")).outcome, Interrupted), "nothing is begun any more"
+
+
+@pytest.fixture
+def silence(monkeypatch: pytest.MonkeyPatch) -> float:
+    """How many seconds of silence end a child in this test."""
+    monkeypatch.setattr(run, "BLOCKED", 4.0)
+    return 4.0
+
+
+@pytest.mark.parametrize("name", ["holds_for_ever", "stops_for_ever"])
+def test_a_plain_handler_that_lets_nothing_else_run_is_killed(
+    own: Child, silence: float, name: str
+) -> None:
+    """F41: it has no time limit, and its end is its own."""
+    category, words = end_of(own.run(*evil_job(name)).outcome)
+    assert category == "crash"
+    assert f"held the GIL of its process for over {silence:g} s" in words
+    assert "give its handler a timeout" in words
+    assert isinstance(own.run(*evil_job("look")).outcome, Done)
+
+
+@pytest.mark.parametrize("name", ["takes_its_time", "holds_for_a_while"])
+def test_a_plain_handler_that_takes_long_is_left_alone(
+    own: Child, silence: float, name: str
+) -> None:
+    """F41: it lets others run, or has a time limit of its own."""
+    ran = own.run(*evil_job(name, json.dumps({"seconds": round(2 * silence)})))
+    assert isinstance(ran.outcome, Done), end_of(ran.outcome)
+
+
+def test_a_child_that_an_earlier_job_froze_is_replaced_and_the_next_job_pays_nothing(
+    own: Child, silence: float
+) -> None:
+    """F41."""
+    assert isinstance(own.run(*evil_job("leaves_a_holder")).outcome, Done)
+    frozen = pid_of(own)
+    time.sleep(2)
+    assert isinstance(own.run(*evil_job("look")).outcome, Done)
+    assert pid_of(own) != frozen
 
 
 def test_a_handler_that_will_not_stop_is_killed(own: Child) -> None:

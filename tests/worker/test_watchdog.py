@@ -58,7 +58,7 @@ def test_a_worker_whose_handler_holds_the_gil_is_replaced(
 def test_those_beside_a_culprit_do_not_wait_for_its_end_in_a_child(
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
-    """F41, M5: it runs for ever there, and harms nobody."""
+    """F41, M5: it holds a child until it is killed there, and harms nobody."""
     with crew(tmp_path, url, "--watchdog", "1.5s", CREW_LEASE="600") as made:
         fill(app, "work", [{"number": 0, "deed": "gil"}])
         fill(app, "work", [{"number": n, "seconds": 0.05} for n in range(1, 21)])
@@ -76,6 +76,77 @@ def test_a_stopped_worker_is_replaced(app: Redrive, url: str, tmp_path: Path) ->
         gone([first], WAIT)
         fill(app, "work", [{"number": 1}])
         until(lambda: number(app, "completed") == 1, WAIT)
+
+
+def test_a_worker_that_waits_for_a_lock_of_a_handler_is_replaced(
+    app: Redrive, url: str, tmp_path: Path
+) -> None:
+    """F41: the heartbeat thread could beat on, but nothing would be claimed or settled any more."""
+    with crew(tmp_path, url, "--watchdog", "2s") as made:
+        fill(app, "work", [{"number": 0, "deed": "log"}])
+        wait_for(made, 1, "began", WAIT)
+        fill(app, "work", [{"number": n} for n in range(1, 21)])
+        until(lambda: number(app, "completed") == 20, 2 * WAIT)
+        assert "gave no sign of life" in made.log()
+
+
+@pytest.mark.parametrize("how", ["fork", "forking"])
+def test_a_fork_of_a_handler_runs_nobody_elses_job(
+    app: Redrive, url: str, tmp_path: Path, how: str
+) -> None:
+    """F41: the copy of a slot, or of the event loop, ends; the result of the original counts."""
+    with crew(tmp_path, url, "--concurrency", "4") as made:
+        for first in range(0, 60, 10):
+            todo = {"number": first} | ({"deed": "fork"} if how == "fork" else {})
+            fill(app, "beside" if how == "fork" else how, [todo])
+            numbers = range(first + 1, first + 10)
+            fill(app, "beside", [{"number": n, "seconds": 0.02} for n in numbers[::2]])
+            fill(app, "asleep", [{"number": n, "seconds": 0.02} for n in numbers[1::2]])
+        worker = only_worker(made)
+        until(lambda: number(app, "completed") == 60, WAIT)
+        until(lambda: not copies(worker), WAIT)
+        assert made.workers() == [worker]
+        others = [one for one in made.ran("ended") if one.number % 10]
+        assert {one.pid for one in others} == {worker}
+        assert len(others) == 54
+
+
+def copies(pid: int) -> list[str]:
+    """Return the processes that a process forked and that still run."""
+    children = [Path("/proc") / one for one in _children_of(pid)]
+    states = [(one / "stat").read_text().rpartition(")")[2].split()[0] for one in children]
+    return [state for state in states if state != "Z"]
+
+
+def _children_of(pid: int) -> list[str]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [one for task in tasks for one in task.read_text().split()]
+
+
+def test_a_job_that_a_leaked_thread_still_runs_is_tried_again_by_the_next_process(
+    app: Redrive, url: str, tmp_path: Path
+) -> None:
+    """F37: with one process too; it would wait for ever in the old one."""
+    with crew(tmp_path, url, "--grace", "1s") as made:
+        fill(app, "late", [{"number": 1}])
+        until(lambda: number(app, "dead") == 1, WAIT)
+        assert len({one.pid for one in made.ran()}) == 2
+        assert "ignored its time limit and still runs" in made.log()
+
+
+@pytest.mark.parametrize("deed", ["descriptors", "sizes", "memory", "clock"])
+def test_a_worker_that_a_handler_ruined_is_replaced(
+    app: Redrive, url: str, tmp_path: Path, deed: str
+) -> None:
+    """F41: its process can open no descriptor, write no file, start no thread, or tell no time."""
+    with crew(tmp_path, url, "--watchdog", "3s") as made:
+        first = only_worker(made)
+        wait_for_heartbeat(app)
+        time.sleep(1.5)  # so that it saw itself work
+        fill(app, "beside", [{"number": 0, "deed": deed}])
+        gone([first], WAIT)
+        fill(app, "apart", [{"number": n} for n in range(1, 4)])
+        until(lambda: number(app, "completed") >= 3, 2 * WAIT)
 
 
 def wait_for_heartbeat(app: Redrive) -> None:

@@ -62,9 +62,10 @@ class Heartbeat:
             if last > before and self._worker.is_moving:
                 self._write(b".")
             pause.wait(EVERY)
-        report = threading.Thread(target=self._report, daemon=True)
-        report.start()
-        report.join(EVERY)  # another thread may hold the log's lock for ever
+        with contextlib.suppress(RuntimeError, MemoryError):  # no thread can be started any more
+            report = threading.Thread(target=self._report, daemon=True)
+            report.start()
+            report.join(EVERY)  # another thread may hold the log's lock for ever
         end_orphaned_group(self._parent)
         os._exit(self._code())
 

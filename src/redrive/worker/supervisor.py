@@ -237,6 +237,7 @@ class Supervisor:
 
     def _kill_silent(self, place: _Place) -> None:
         if place.process is not None and 0 < self._watchdog < place.silence:
+            before = time.monotonic()
             log.error(
                 "worker %d gave no sign of life for %.0f s: a handler holds the GIL or a lock that "
                 "the worker needs, or the process was stopped; it is killed. If a handler needs the "
@@ -244,7 +245,9 @@ class Supervisor:
                 place.process.pid,
                 place.silence,
             )
-            place.kill()
+            # Whoever reads the log may have stopped reading: then the worker waits for the same.
+            if time.monotonic() - before < _SLOWEST_ROUND:
+                place.kill()
             place.silence = 0.0
 
     def _end_orphans(self) -> int:

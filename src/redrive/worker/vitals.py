@@ -15,7 +15,7 @@ from redrive import redact
 
 _EVERY = 1.0
 """Seconds between two looks."""
-_PATIENCE = 5.0
+_PATIENCE = 3.0
 """Seconds for which all looks, or all rounds, must fail: descriptors may be used up for a moment."""
 _FILE = 1 << 26
 """Bytes of a file that a process must be able to make; nothing is written."""

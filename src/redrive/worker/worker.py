@@ -50,8 +50,9 @@ _WATCH = 5.0
 """Seconds between two looks of a watcher."""
 _RUINED = 2.0
 """Seconds in which a process that cannot work any more has to end."""
-_LONGEST_ROUND = 10.0
-"""Seconds after which a round of the steering thread counts as hanging, unless it waits for the store."""
+_LONGEST_ROUND = 2.0
+"""Seconds after which a round of the steering thread stops the heartbeat, unless it waits for the
+store; the supervisor's patience comes on top."""
 _LONGEST_STORE_WAIT = 60.0
 """The same for a round that waits for the store: a few calls, each of which may wait for a lock."""
 

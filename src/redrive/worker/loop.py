@@ -167,9 +167,12 @@ class Loop:
                 log.exception("the event loop of the async handlers broke")
                 self.is_broken = True
                 return
+        for name in _GUARDED_SHARED:  # run_until_complete() calls the loop's own stop()
+            with contextlib.suppress(AttributeError):
+                delattr(loop, name)
         with contextlib.suppress(Exception):
-            loop.run_until_complete(type(loop).shutdown_asyncgens(loop))
-            type(loop).close(loop)
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
 
     def forget(self) -> None:
         """Run nothing more in a fork of this process: the jobs on this loop are the parent's."""

@@ -132,6 +132,11 @@ def hold_others_up(deed: str) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))
         case "clock":
             time.monotonic = lambda: 0.0
+        case "directory":
+            place = DIRECTORY / "removed"
+            place.mkdir(exist_ok=True)
+            os.chdir(place)
+            place.rmdir()
         case _:
             raise AssertionError(deed)
 

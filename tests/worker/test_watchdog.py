@@ -134,11 +134,11 @@ def test_a_job_that_a_leaked_thread_still_runs_is_tried_again_by_the_next_proces
         assert "ignored its time limit and still runs" in made.log()
 
 
-@pytest.mark.parametrize("deed", ["descriptors", "sizes", "memory", "clock"])
+@pytest.mark.parametrize("deed", ["descriptors", "sizes", "memory", "clock", "directory"])
 def test_a_worker_that_a_handler_ruined_is_replaced(
     app: Redrive, url: str, tmp_path: Path, deed: str
 ) -> None:
-    """F41: its process can open no descriptor, write no file, start no thread, or tell no time."""
+    """F41: it can open no descriptor, write no file, start no thread, tell no time, or is nowhere."""
     with crew(tmp_path, url, "--watchdog", "3s") as made:
         first = only_worker(made)
         wait_for_heartbeat(app)

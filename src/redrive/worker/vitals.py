@@ -1,7 +1,7 @@
 """Whether this process can still do what a worker needs, whatever handlers did to it.
 
-A handler may limit the descriptors, the memory or the size of files of its whole process, or break
-what our own code calls. Then only a new process helps.
+A handler may limit the descriptors, the memory or the size of files of its whole process, move it to
+a directory that is removed, or break what our own code calls. Then only a new process helps.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Vitals:
 
     def _look(self, now: float) -> None:
         try:
+            os.getcwd()  # children start there
             _open_file()
             _start_thread()
         except (OSError, RuntimeError, MemoryError) as error:

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from redrive import redact
 
@@ -54,7 +55,7 @@ class Vitals:
 
     def _look(self, now: float) -> None:
         try:
-            os.getcwd()  # children start there
+            Path.cwd()  # children start there
             _open_file()
             _start_thread()
         except (OSError, RuntimeError, MemoryError) as error:

@@ -210,7 +210,7 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     }
     if line["state"] == "resolved":
         line["resolvedAt"] = _ms(job.finished or job.updated)
-    line[EXTRA] = record.beside(job, _HANDLER, ids=ids[1:] or None, body=is_body or None)
+    line[EXTRA] = record.beside(job, _HANDLER, ids=ids[1:] or None, body=is_body or None, key=None)
     yield fields.joined(line, origin.get("fields") or {})
 
 

@@ -25,7 +25,7 @@ from redrive import _duration, _log, redact
 from redrive.classify.clues import as_whole
 from redrive.job import Category, Failure
 from redrive.stores.base import Note, Store
-from redrive.strategy import RetryStrategy, delay_after
+from redrive.strategy import RetryStrategy, delay_after, exponential
 from redrive.worker.overrides import PROVIDER
 
 log = _log.log.getChild("fallback")
@@ -33,6 +33,8 @@ T = TypeVar("T")
 _CATEGORIES = {category.value: category for category in Category}
 
 COOLED = "cooled:"
+COOLDOWN = exponential(30, cap=600, jitter="none")
+"""How long a provider rests where neither it nor the program says so."""
 ENOUGH = 3
 """So many different jobs must fail before failures that may be theirs start a cooldown."""
 WINDOW = 300.0
@@ -109,13 +111,22 @@ class Cooling:
     def cool(self, standing: Standing, failure: Failure) -> float:
         """Let a provider rest after a failure; gives for how many seconds."""
         told = failure.hint is not None
-        guess = delay_after(self.strategy, standing.count, random.random)
-        seconds = min(failure.hint if failure.hint is not None else guess, self.longest)
+        asked = failure.hint if failure.hint is not None else self._guess(standing.count)
+        seconds = min(asked, self.longest)
         left = standing.left or 0.0
         if left >= seconds or (standing.left is not None and not standing.is_ours):
             return left
         self._fenced(lambda: self._cool(standing, failure, seconds, told=told))
         return seconds
+
+    def _guess(self, count: int) -> float:
+        """Ask the strategy; one of the user's own that raises must not keep the next provider away."""
+        try:
+            return delay_after(self.strategy, count, random.random)
+        except Exception as error:  # noqa: BLE001 - user code
+            name, usual = type(self.strategy).__name__, delay_after(COOLDOWN, count, random.random)
+            log.warning("%s raised %s: the usual cooldown is used", name, type(error).__name__)
+            return usual
 
     def _cool(self, standing: Standing, failure: Failure, seconds: float, *, told: bool) -> None:
         lasts = seconds + _REMEMBERED

@@ -27,7 +27,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from redrive import _duration, _ids, redact
 from redrive._aio import Threads, hop
-from redrive._cooling import Cooling, Standing, log
+from redrive._cooling import COOLDOWN, Cooling, Standing, log
 from redrive._duration import Duration
 from redrive._patience import look_at, warn_of
 from redrive.classify import classify, is_about_the_server
@@ -37,7 +37,7 @@ from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError,
 from redrive.job import Category, Failure
 from redrive.policy import When, _category
 from redrive.stores.base import Store
-from redrive.strategy import RetryStrategy, exponential
+from redrive.strategy import RetryStrategy
 from redrive.worker.context import running
 from redrive.worker.overrides import is_marked
 from redrive.worker.registry import check_lane
@@ -48,7 +48,6 @@ R = TypeVar("R")
 _INPUTS = frozenset({Category.INVALID, Category.PERMANENT})
 PASSES = frozenset(Category) - _INPUTS
 """On these the next provider is asked. What is wrong with the input is wrong for all of them."""
-COOLDOWN = exponential(30, cap=600, jitter="none")
 _HOPELESS = frozenset({Category.INVALID, Category.PERMANENT, Category.AUTH})
 _threads = Threads()
 

@@ -17,6 +17,7 @@ from redrive import AllProvidersFailed, Answer, Category, GiveUp, Skip, UsageErr
 from redrive.classify import classify
 from redrive.errors import ProviderPaused
 from redrive.stores.memory import MemoryStore
+from redrive.strategy import RetryStrategy
 from redrive.testing import ManualClock
 
 
@@ -437,3 +438,17 @@ def test_what_cannot_work_is_refused(make: Callable[[], object]) -> None:
 
 async def _later() -> None:
     pass
+
+
+class Broken(RetryStrategy):
+    """A strategy of the user's own with a mistake in it."""
+
+    def calculate_backoff(self, attempt: int) -> float:
+        raise ZeroDivisionError
+
+
+def test_b2_a_strategy_that_raises_is_replaced_and_the_next_provider_is_asked() -> None:
+    two = Providers(cooldown=Broken())
+    two.script["openai"] = Refused(503)
+    assert two.winner() == "openai claude"
+    assert two.left()["openai"] == 30

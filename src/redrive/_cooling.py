@@ -19,7 +19,7 @@ import math
 import random
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from redrive import _duration, _log, redact
 from redrive.classify.clues import as_whole
@@ -209,7 +209,7 @@ class Cooling:
 
 
 def _standing(name: str, pause: Note | None, memory: Note | None, now: float) -> Standing:
-    told, known = _read(pause), _read(memory)
+    told, known = (note.fields if note else {} for note in (pause, memory))
     left = None if pause is None else math.inf if pause.expires_in is None else pause.expires_in
     probed = known.get("probe")
     return Standing(
@@ -234,12 +234,3 @@ def _recent(failed: object, now: float) -> dict[str, float]:
     found = cast("dict[str, object]", failed).items()
     recent = {job: at for job, at in found if isinstance(at, float) and 0 <= now - at < WINDOW}
     return dict(sorted(recent.items(), key=lambda one: one[1])[-ENOUGH:])
-
-
-def _read(note: Note | None) -> dict[str, Any]:
-    """Read a note; empty for what nobody can read."""
-    try:
-        value: object = json.loads(note.value) if note else {}
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -29,10 +29,11 @@ other processes too. A hint costs nobody anything when it is lost: who listens a
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from redrive._transitions import Verb
 from redrive.job import Act, Category, Claim, Group, Job, Settlement, State
@@ -163,6 +164,15 @@ class Note(NamedTuple):
     """Grows with every write; 0 stands for "there is none"."""
     expires_in: float | None = None
     """Seconds left, by the store's clock; None is for ever."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The members of the JSON object in it; none if it holds anything else."""
+        try:
+            value: object = json.loads(self.value)
+        except (ValueError, RecursionError):
+            return {}
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 class Store(ABC):

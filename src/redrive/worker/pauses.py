@@ -220,8 +220,8 @@ def _is_ours(note: Note) -> bool:
 
 def _read(note: Note) -> dict[str, Any]:
     """Read what we wrote; empty for the pauses of people and for what nobody can read."""
+    value = note.fields
     try:
-        value = json.loads(note.value)
         numbers = [float(value[name]) for name in ("at", "probe", "rate")]
         return value if "mode" in value and all(map(math.isfinite, numbers)) else {}
     except (ValueError, TypeError, KeyError):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import cast
 
 from redrive import runs
 from redrive._log import log
@@ -197,6 +196,5 @@ def _resolve_groups(store: Store, run: Run) -> None:
             continue
         name = f"{_GROUP}{group}"
         before = next((note for note in store.notes(name) if note.name == name), None)
-        said = cast("dict[str, object]", {} if before is None else json.loads(before.value))
-        version = 0 if before is None else before.version
+        said, version = ({}, 0) if before is None else (before.fields, before.version)
         store.note(name, json.dumps({**said, **marked}), expected=version, durable=True)

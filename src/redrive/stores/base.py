@@ -389,3 +389,8 @@ def every(store: Store, query: Query) -> Iterator[Job]:
         if page.cursor is None:
             return
         page = store.find(replace(query, limit=_PAGE, cursor=page.cursor))
+
+
+def note_named(store: Store, name: str) -> Note | None:
+    """Return the note of exactly this name; `notes` returns all that begin with it."""
+    return next((note for note in store.notes(name) if note.name == name), None)

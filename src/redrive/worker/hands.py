@@ -235,7 +235,7 @@ class Hands:
                 continue
             if task is culprit or (task.alone and not is_certain):
                 trace = redact.mask_text(where, redact.secrets_of(task.claim.job.payload))
-                self._charge(task, run.blocked(run.BLOCKED, trace))
+                self._charge(task, run.blocked(trace))
             else:
                 task.lose()
                 self._return_once(task)

@@ -19,7 +19,7 @@ from redrive._log import log
 from redrive.errors import StoreError
 from redrive.events import Bus, Event
 from redrive.job import Category, Completed, Failed, Interrupted, Job, Outcome, Settlement, State
-from redrive.stores.base import PAUSE, Note, Store
+from redrive.stores.base import PAUSE, Note, Store, note_named
 
 if TYPE_CHECKING:
     from redrive.policy import Pause
@@ -201,9 +201,7 @@ class Pauses:
         return self._store.note(PAUSE + lane, json.dumps(value), expected=expected)
 
     def _note(self, lane: str) -> Note | None:
-        return next(
-            (one for one in self._store.notes(PAUSE + lane) if one.name == PAUSE + lane), None
-        )
+        return note_named(self._store, PAUSE + lane)
 
     def _tripped(self, lane: str) -> Note | None:
         note = self._note(lane)

@@ -280,9 +280,9 @@ def crash(why: str) -> Failed:
     return Failed(told(Category.CRASH, "Crash", why))
 
 
-def blocked(seconds: float, trace: str = "") -> Failed:
+def blocked(trace: str) -> Failed:
     """Return the end of an async handler that let nothing else run on its event loop."""
-    why = f"blocked its event loop for over {seconds:g} s"
+    why = f"blocked its event loop for over {BLOCKED:g} s"
     hint = "; call blocking code in a plain handler or with asyncio.to_thread()"
     failure = told(Category.CRASH, "BlockedLoop", why)
     return Failed(altered(failure, message=why + hint, traceback=trace))

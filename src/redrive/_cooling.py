@@ -40,7 +40,7 @@ ENOUGH = 3
 WINDOW = 300.0
 """Seconds in which they must fail."""
 _REMEMBERED = 3600.0
-"""Seconds after a cool-down in which another one is longer."""
+"""Seconds after a cooldown in which another one is longer."""
 _PROBE = 60.0
 """Seconds that a probe has until another caller may try."""
 _LONGER = 1.0
@@ -58,7 +58,7 @@ class Standing:
     is_told: bool = False
     """Whether the server or a person said how long; else it is our own guess."""
     is_ours: bool = False
-    """Whether the pause is a cool-down; else it is a person's."""
+    """Whether the pause is a cooldown; else it is a person's."""
     is_probed: bool = False
     """Whether somebody finds out just now whether it works again."""
     category: Category = Category.TRANSIENT
@@ -75,7 +75,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Cooling:
-    """The cool-downs in one store: how long they are, and whose turn it is to probe."""
+    """The cooldowns in one store: how long they are, and whose turn it is to probe."""
 
     store: Store
     strategy: RetryStrategy
@@ -97,7 +97,7 @@ class Cooling:
         ]
 
     def probe(self, standing: Standing) -> Standing | None:
-        """Be the one who asks a provider after its cool-down; None if another one is."""
+        """Be the one who asks a provider after its cooldown; None if another one is."""
         if not standing.count:
             return standing
         if standing.is_probed:
@@ -177,7 +177,7 @@ class Cooling:
             return False
         level = log.error if failure.category is Category.AUTH else log.warning
         words = _duration.words(seconds)
-        level("%s cools down for %s: %s", standing.name, words, redact.inert(why))
+        level("%s is in cooldown for %s: %s", standing.name, words, redact.inert(why))
         return True
 
     def warm(self, standing: Standing) -> None:
@@ -204,7 +204,7 @@ class Cooling:
         try:
             return work()
         except Exception as error:  # noqa: BLE001 - whatever a store of one's own raises
-            log.warning("cool-downs are not kept, the store does not answer: %s", error)
+            log.warning("cooldowns are not kept, the store does not answer: %s", error)
             return None
 
 

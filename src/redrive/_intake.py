@@ -335,7 +335,7 @@ def _there(store: Store, ids: list[str]) -> set[str]:
 def _added(
     store: Store, jobs: list[Job], *, at_once: bool
 ) -> tuple[dict[str, str], dict[str, Job]]:
-    """Keep jobs; gives what is wrong with some, and those that were there under their key."""
+    """Store jobs; return what is wrong with some, and those that were there under their key."""
     wrong: dict[str, str] = {}
     same: dict[str, Job] = {}
     for job, answer in _add(store, jobs, at_once=at_once):

@@ -81,7 +81,7 @@ class Desk(Driving, Causes, Looking):
     def select(
         self, verb: Verb, *targets: Target, reveal: bool = True, **filters: Unpack[Filters]
     ) -> list[Job | str]:
-        """Give the jobs a deed is meant for, as they are now; an unknown id comes as written.
+        """Return the jobs that an action is for, as they are now; an unknown id comes as written.
 
         `reveal` is as in `each`.
         """

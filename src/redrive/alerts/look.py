@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from redrive import runs
 from redrive._duration import words
+from redrive._masked import masked
 from redrive.alerts.rules import SPAN, Cause, Condition, Memory, Rules, World, grows
 from redrive.desk import Desk
-from redrive.documents import masked
 from redrive.job import Group, Job, State
 from redrive.looking import Mark
 from redrive.redact import inert
@@ -116,7 +116,7 @@ def _paused(notes: list[Note], now: float) -> Iterator[Condition]:
     for note in notes:
         lane = note.name.removeprefix(PAUSE)
         if lane == NAME or (lane.startswith("provider:") and note.expires_in is not None):
-            continue  # a provider that cools down is the usual course of things
+            continue  # a provider in cooldown is the usual course of things
         said = note.fields
         since = said.get("since")
         by, why = said.get("by") or "somebody", said.get("reason") or "no reason given"

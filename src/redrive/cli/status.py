@@ -113,7 +113,7 @@ class Standing:
         return [note for note in self.workers if signs.is_silent(note)]
 
     def blocked(self) -> list[str]:
-        """Say in words which workers' event loops are blocked, and by which job."""
+        """Describe which workers' event loops are blocked, and by which job."""
         return [_blocked_words(note, self.now) for note in self.workers if signs.blocked(note)]
 
     def overdue(self) -> list[Overdue]:

@@ -74,7 +74,7 @@ def _is_old(value: Fields) -> bool:
 
 
 def ignores(value: Fields) -> str:
-    """Say why a line is no work: without a status it only tells that something happened."""
+    """Return why a line is no work: without a status it only tells that something happened."""
     return "" if value.get("status") is not None or _is_old(value) else "has no status"
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import cast
 
 from redrive import _hidden, _json
+from redrive._masked import masked
 from redrive._transitions import Verb
 from redrive.documents import (
     act_document,
     job_document,
     look,
-    masked,
     run_document,
     scope_document,
     seen_document,

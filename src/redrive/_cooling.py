@@ -19,13 +19,13 @@ import math
 import random
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from redrive import _duration, _log, redact
 from redrive.classify.clues import as_whole
 from redrive.job import Category, Failure
 from redrive.stores.base import Note, Store
-from redrive.strategy import RetryStrategy, delay_after
+from redrive.strategy import RetryStrategy, delay_after, exponential
 from redrive.worker.overrides import PROVIDER
 
 log = _log.log.getChild("fallback")
@@ -33,12 +33,14 @@ T = TypeVar("T")
 _CATEGORIES = {category.value: category for category in Category}
 
 COOLED = "cooled:"
+COOLDOWN = exponential(30, cap=600, jitter="none")
+"""How long a provider rests where neither it nor the program says so."""
 ENOUGH = 3
 """So many different jobs must fail before failures that may be theirs start a cooldown."""
 WINDOW = 300.0
 """Seconds in which they must fail."""
 _REMEMBERED = 3600.0
-"""Seconds after a cool-down in which another one is longer."""
+"""Seconds after a cooldown in which another one is longer."""
 _PROBE = 60.0
 """Seconds that a probe has until another caller may try."""
 _LONGER = 1.0
@@ -56,7 +58,7 @@ class Standing:
     is_told: bool = False
     """Whether the server or a person said how long; else it is our own guess."""
     is_ours: bool = False
-    """Whether the pause is a cool-down; else it is a person's."""
+    """Whether the pause is a cooldown; else it is a person's."""
     is_probed: bool = False
     """Whether somebody finds out just now whether it works again."""
     category: Category = Category.TRANSIENT
@@ -73,7 +75,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Cooling:
-    """The cool-downs in one store: how long they are, and whose turn it is to probe."""
+    """The cooldowns in one store: how long they are, and whose turn it is to probe."""
 
     store: Store
     strategy: RetryStrategy
@@ -95,7 +97,7 @@ class Cooling:
         ]
 
     def probe(self, standing: Standing) -> Standing | None:
-        """Be the one who asks a provider after its cool-down; None if another one is."""
+        """Be the one who asks a provider after its cooldown; None if another one is."""
         if not standing.count:
             return standing
         if standing.is_probed:
@@ -109,13 +111,22 @@ class Cooling:
     def cool(self, standing: Standing, failure: Failure) -> float:
         """Let a provider rest after a failure; gives for how many seconds."""
         told = failure.hint is not None
-        guess = delay_after(self.strategy, standing.count, random.random)
-        seconds = min(failure.hint if failure.hint is not None else guess, self.longest)
+        asked = failure.hint if failure.hint is not None else self._guess(standing.count)
+        seconds = min(asked, self.longest)
         left = standing.left or 0.0
         if left >= seconds or (standing.left is not None and not standing.is_ours):
             return left
         self._fenced(lambda: self._cool(standing, failure, seconds, told=told))
         return seconds
+
+    def _guess(self, count: int) -> float:
+        """Ask the strategy; one of the user's own that raises must not keep the next provider away."""
+        try:
+            return delay_after(self.strategy, count, random.random)
+        except Exception as error:  # noqa: BLE001 - user code
+            name, usual = type(self.strategy).__name__, delay_after(COOLDOWN, count, random.random)
+            log.warning("%s raised %s: the usual cooldown is used", name, type(error).__name__)
+            return usual
 
     def _cool(self, standing: Standing, failure: Failure, seconds: float, *, told: bool) -> None:
         lasts = seconds + _REMEMBERED
@@ -166,7 +177,7 @@ class Cooling:
             return False
         level = log.error if failure.category is Category.AUTH else log.warning
         words = _duration.words(seconds)
-        level("%s cools down for %s: %s", standing.name, words, redact.inert(why))
+        level("%s is in cooldown for %s: %s", standing.name, words, redact.inert(why))
         return True
 
     def warm(self, standing: Standing) -> None:
@@ -193,12 +204,12 @@ class Cooling:
         try:
             return work()
         except Exception as error:  # noqa: BLE001 - whatever a store of one's own raises
-            log.warning("cool-downs are not kept, the store does not answer: %s", error)
+            log.warning("cooldowns are not kept, the store does not answer: %s", error)
             return None
 
 
 def _standing(name: str, pause: Note | None, memory: Note | None, now: float) -> Standing:
-    told, known = _read(pause), _read(memory)
+    told, known = (note.fields if note else {} for note in (pause, memory))
     left = None if pause is None else math.inf if pause.expires_in is None else pause.expires_in
     probed = known.get("probe")
     return Standing(
@@ -223,12 +234,3 @@ def _recent(failed: object, now: float) -> dict[str, float]:
     found = cast("dict[str, object]", failed).items()
     recent = {job: at for job, at in found if isinstance(at, float) and 0 <= now - at < WINDOW}
     return dict(sorted(recent.items(), key=lambda one: one[1])[-ENOUGH:])
-
-
-def _read(note: Note | None) -> dict[str, Any]:
-    """Read a note; empty for what nobody can read."""
-    try:
-        value: object = json.loads(note.value) if note else {}
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

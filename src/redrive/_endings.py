@@ -37,9 +37,8 @@ def end(store: Store, ids: list[str], job: Job) -> int:
         only=ids,
         ignore_waits=True,
     )
-    for holder in {
-        one.holder for one in waiting if one.holder and waits(one)
-    }:  # an import that was killed here
+    killed = {one.holder for one in waiting if one.holder and waits(one)}
+    for holder in killed:  # imports that did not come to their end
         claims += store.seize(by=mine, lease_for=_LEASE, holder=holder)
     results = [_settlement(claim, job) for claim in claims[:1]]
     for claim in claims[1:]:

@@ -1,12 +1,12 @@
 """Several providers for one piece of work: the first that can does it, in order of preference.
 
-Each is asked once. Who is limited or fails cools down (`_cooling`), and the next call begins with
+Each is asked once. One that is limited or fails enters cooldown (`_cooling`), and the next call begins with
 another. Nothing here retries, and nothing decides what becomes of a job: when no provider is left,
 one error carries all of theirs, and the policy decides about it as about any other.
 
 Whom a call asks, in this order:
 
-1. those that are not paused; after a cool-down one caller at a time, as a probe;
+1. those that are not paused; after a cooldown one caller at a time, as a probe;
 2. those that another caller probes just now;
 3. those that cool down by our own guess, if another was asked and failed: better than nothing.
 
@@ -27,7 +27,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from redrive import _duration, _ids, redact
 from redrive._aio import Threads, hop
-from redrive._cooling import Cooling, Standing, log
+from redrive._cooling import COOLDOWN, Cooling, Standing, log
 from redrive._duration import Duration
 from redrive._patience import look_at, warn_of
 from redrive.classify import classify, is_about_the_server
@@ -37,7 +37,7 @@ from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError,
 from redrive.job import Category, Failure
 from redrive.policy import When, _category
 from redrive.stores.base import Store
-from redrive.strategy import RetryStrategy, exponential
+from redrive.strategy import RetryStrategy
 from redrive.worker.context import running
 from redrive.worker.overrides import is_marked
 from redrive.worker.registry import check_lane
@@ -48,7 +48,6 @@ R = TypeVar("R")
 _INPUTS = frozenset({Category.INVALID, Category.PERMANENT})
 PASSES = frozenset(Category) - _INPUTS
 """On these the next provider is asked. What is wrong with the input is wrong for all of them."""
-COOLDOWN = exponential(30, cap=600, jitter="none")
 _HOPELESS = frozenset({Category.INVALID, Category.PERMANENT, Category.AUTH})
 _threads = Threads()
 
@@ -94,7 +93,7 @@ class _Chain:
 
     @functools.cached_property
     def own_store(self) -> Store:
-        """Where cool-downs are kept outside of a job: in this process."""
+        """Where cooldowns are kept outside of a job: in this process."""
         from redrive.stores.memory import MemoryStore  # noqa: PLC0415 - jobs have a store
 
         return MemoryStore()
@@ -140,7 +139,7 @@ def fallback(
     `on` is what makes the next one be asked: categories (`Category` alone is all of them), and
     `when(…)` rules, which also say what an error is. Without categories these are all but invalid and
     permanent; such an error goes on up as it is. `cooldown` is how long a provider rests where it
-    does not say so itself, `longest` the most in any case. Cool-downs are kept in the store of the
+    does not say so itself, `longest` the most in any case. Cooldowns are kept in the store of the
     job that runs; outside of one in `store`, or in this process.
     """
     wanted = tuple(on)
@@ -242,7 +241,7 @@ class _Call:
         return job is not None and job.hurried
 
     def _store(self) -> Store:
-        """Give the store of cool-downs; one that cannot be opened stops nobody."""
+        """Return the store of cooldowns; one that cannot be opened stops nobody."""
         opened = self._job.store if self._job else None
         if self._chain.store is None and opened is not None:
             with suppress(StoreError):
@@ -359,7 +358,7 @@ _missing: set[str] = set()
 
 
 def _warn_of_missing(provider: str, failure: Failure) -> None:
-    """Say once that a provider cannot be asked by this process."""
+    """Log once that this process cannot ask a provider."""
     if provider not in _missing:
         _missing.add(provider)
         why = redact.inert(failure.message or failure.type)

@@ -208,6 +208,9 @@ class _Reader:
     def _together(self) -> Iterator[_Read]:
         """Make jobs of the pieces that belong together; a bad one among them costs itself alone."""
         asked: set[tuple[str, str]] = set()
+        chained = {name for name in FORMATS if self._spool.follows(name)}
+        for name in chained:  # whom a retry follows depends on what is stored, whatever its handler
+            self._learn(FORMATS[name])
         for name, common, found in self._spool.groups():
             format_ = FORMATS[name]
             whole = found
@@ -220,7 +223,7 @@ class _Reader:
             if job is None:
                 yield from (_Read([piece], why) for piece in whole)
                 continue
-            if (name, job.handler) not in asked:
+            if name not in chained and (name, job.handler) not in asked:
                 asked.add((name, job.handler))
                 self._learn(format_, job.handler)
             names = format_.names(job) if format_.names else ()
@@ -239,12 +242,12 @@ class _Reader:
         except _BAD as error:
             return None, _words(error)
 
-    def _learn(self, format_: Format, handler: str) -> None:
-        """Remember by which names the jobs of a handler are known that are stored already."""
+    def _learn(self, format_: Format, handler: str = "") -> None:
+        """Remember by which names the jobs (of a handler) are known that are stored already."""
         for job in every(self._store, Query(handler=handler)):
             try:
                 names = format_.names(job) if format_.names else ()
-                self._spool.know(names, job.id if _endings.waits(job) else "")
+                self._spool.know(names, job.id, waits=_endings.waits(job))
             except (RedriveError, AttributeError):  # its payload is damaged, or of another shape
                 continue
 
@@ -332,7 +335,7 @@ def _there(store: Store, ids: list[str]) -> set[str]:
 def _added(
     store: Store, jobs: list[Job], *, at_once: bool
 ) -> tuple[dict[str, str], dict[str, Job]]:
-    """Keep jobs; gives what is wrong with some, and those that were there under their key."""
+    """Store jobs; return what is wrong with some, and those that were there under their key."""
     wrong: dict[str, str] = {}
     same: dict[str, Job] = {}
     for job, answer in _add(store, jobs, at_once=at_once):

@@ -103,6 +103,9 @@ class Redrive(Desk):
         clock = clock or SystemClock()
         self._where = store if isinstance(store, Store) else config.place_of(store)
         check_policy(policy)
+        if not isinstance(keep, Keep | None):
+            msg = f"keep must be a Keep, such as Keep(dead='90d'); found {keep!r}"
+            raise UsageError(msg)
         self._policy = policy
         self._threads = Threads()
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
@@ -117,7 +120,7 @@ class Redrive(Desk):
             clock=clock,
             lease=_duration.positive(lease, name="lease"),
             payload_limit=_checks.whole(payload_limit, "payload_limit", least=1),
-            release=release,
+            release=None if release is None else _checks.text(release, "release"),
             actor=actor or who(),
             rand=rand,
         )

@@ -13,7 +13,7 @@ from redrive.job import Group, State
 from redrive.looking import GROUP, Mark, mark_of
 from redrive.redact import mask_text
 from redrive.selection import group_number, no_group
-from redrive.stores.base import Query
+from redrive.stores.base import Query, note_named
 from redrive.upkeep import Upkeep
 
 
@@ -40,10 +40,8 @@ class Causes(Upkeep):
             raise no_group(number)
         act = self._act("mark" if note is None else "note", f"G{number}", reason, actor)
         while True:
-            found = [
-                one for one in store.notes(f"{GROUP}{number}") if one.name == f"{GROUP}{number}"
-            ]
-            mark, now = mark_of(found[0]) if found else Mark(), store.now()
+            found = note_named(store, f"{GROUP}{number}")
+            mark, now = mark_of(found) if found else Mark(), store.now()
             if resolved is not None:
                 since = now if at is None else at
                 mark = replace(
@@ -51,7 +49,7 @@ class Causes(Upkeep):
                 )
             if note is not None:
                 mark = replace(mark, note=note, noted=now, noted_by=act.actor)
-            version = found[0].version if found else 0
+            version = found.version if found else 0
             text = json.dumps(asdict(mark))
             if store.note(f"{GROUP}{number}", text, expected=version, durable=True):
                 break

@@ -20,7 +20,7 @@ from redrive.events import TOLD, Event
 from redrive.job import Job
 from redrive.looking import Looking
 from redrive.selection import Filters, Target, spelled
-from redrive.stores.base import PAUSE, Moved
+from redrive.stores.base import PAUSE, Moved, note_named
 from redrive.worker import overrides
 from redrive.worker.registry import check_lane
 
@@ -81,7 +81,7 @@ class Desk(Driving, Causes, Looking):
     def select(
         self, verb: Verb, *targets: Target, reveal: bool = True, **filters: Unpack[Filters]
     ) -> list[Job | str]:
-        """Give the jobs a deed is meant for, as they are now; an unknown id comes as written.
+        """Return the jobs that an action is for, as they are now; an unknown id comes as written.
 
         `reveal` is as in `each`.
         """
@@ -174,7 +174,7 @@ class Desk(Driving, Causes, Looking):
     def resume(self, lane: str, *, reason: str = "", actor: str | None = None) -> None:
         """Let a paused lane go on; Refused if it is not paused."""
         name = PAUSE + check_lane(lane)
-        if all(note.name != name for note in self.keeper.store.notes(name)):
+        if note_named(self.keeper.store, name) is None:
             msg = f"lane {lane!r} is not paused; `redrive status` shows the lanes that are"
             raise Refused(msg)
         self.keeper.store.note(name, None, durable=True)

@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from redrive._clock import iso
-from redrive._masked import masked, secrets_of
+from redrive._masked import secrets_of
 from redrive.job import Act, Attempt, Category, Failure, Group, Job
 from redrive.looking import Looking, Mark, Scope
 from redrive.redact import loads, mask_payload, mask_text
 
 if TYPE_CHECKING:  # who lists jobs does not wait for runs
     from redrive.runs import Counts, Run
-
-__all__ = ["masked", "secrets_of"]
 
 HOUR = 3600.0
 SPANS, WIDTH = 12, 2 * HOUR

@@ -143,7 +143,7 @@ class Kept(RedriveError):
 
 
 class ProviderPaused(RedriveError):
-    """A provider was not asked: it cools down, or a person paused it."""
+    """A provider was not asked: it is in cooldown, or a person paused it."""
 
 
 class AllProvidersFailed(RedriveError, ExceptionGroup[Exception]):

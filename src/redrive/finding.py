@@ -31,7 +31,7 @@ def meant(
     """Give each job a deed is meant for, once; an id that nobody has comes as it was written.
 
     Groups and filters mean the states of USUAL unless a state is named. However many jobs there are,
-    all are looked at: a deed has no bound that people do not see. Without `reveal` the words are
+    all are looked at: an action has no bound that people do not see. Without `reveal` the words are
     asked of jobs as views show them; the jobs come as the store has them in any case.
     """
     wanted = read(targets, filters, USUAL[verb], reveal=reveal)
@@ -48,7 +48,7 @@ def meant(
 
 
 def each(store: Store, wanted: Wanted) -> Iterator[Job]:
-    """Give all jobs of a selection, newest first, page by page as they are asked for.
+    """Return all jobs of a selection, newest first, page by page as they are asked for.
 
     As the store has them, whoever asks. TimeoutError if it must end.
     """

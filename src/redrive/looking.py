@@ -106,7 +106,7 @@ class Looking:
     def each(
         self, *words: Target, reveal: bool = True, **filters: Unpack[Filters]
     ) -> Iterator[Job]:
-        """Give all jobs that match, newest first, page by page as they are asked for.
+        """Return all jobs that match, newest first, page by page as they are asked for.
 
         With `reveal=False` nothing that is masked can be asked for; the jobs come as they are stored.
         """
@@ -133,7 +133,7 @@ class Looking:
         reveal: bool = True,
         **filters: Unpack[Filters],
     ) -> tuple[list[Group], Scope | None]:
-        """Give the causes, and how far was looked where no index answers; `reveal` is as in `find`."""
+        """Return the causes, and how far was looked where no index answers; `reveal` is as in `find`."""
         _checks.whole(limit, "limit", least=1)
         return finding.groups(self.store, read(words, filters, reveal=reveal), limit)
 

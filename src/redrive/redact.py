@@ -38,6 +38,8 @@ _LONGEST_LEAD: Final = 80
 _SHORTEST_SECRET: Final = 4
 Span = tuple[int, int]
 """Where something to hide begins and ends."""
+_PASSES: Final = 8
+"""So often a text is searched again after masking; one made to need more is hidden whole."""
 _MASKED_AT_MOST: Final = 262_144
 _FEW_FORMS: Final = 200
 _MOST_WORK: Final = 200_000_000
@@ -154,10 +156,12 @@ def mask_text(text: str, secrets: Sequence[str] = ()) -> str:
         if found is None:
             return MASK
         spans += found
-    while spans:
+    for _ in range(_PASSES):
+        if not spans:
+            return text
         before, text = text, _hidden(text, spans)
         spans = [] if text == before else list(_unknown(text))  # a name may end before a mask now
-    return text
+    return MASK if spans else text
 
 
 def _hidden(text: str, spans: list[Span]) -> str:
@@ -266,7 +270,7 @@ _SHAPES: Final = tuple(
         "sk- sk_ rk_ whsec_ ghp_ gho_ ghu_ ghs_ ghr_ _pat_ glpat- xox xapp- akia asia aiza ya29."
         " hf_ sg. eyj": r"(?P<head>)(?:\b(?:sk-[\w*-]{8,}+|[sr]k_(?:live|test)_\w{8,}+"
         r"|whsec_[\w+/=-]{8,}+|gh[pousr]_\w{16,}+|(?:github|dckr)_pat_[\w-]{16,}+|glpat-[\w-]{16,}+"
-        r"|xox[a-z]-[\w-]{8,}+|xapp-[\w-]{8,}+|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}+"
+        r"|xox[a-z]-[\w-]{8,}+|xapp-[\w-]{8,}+|A[KS]IA[A-Z0-9]{16,}+|AIza[\w-]{30,}+"
         r"|ya29\.[\w-]{16,}+|hf_\w{30,}+|SG\.[\w-]{16,64}\.[\w-]{16,}+)"
         r"|eyJ[\w-]{12,}+(?:\.[\w-]*+){0,4}+)",
     }.items()

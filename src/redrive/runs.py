@@ -21,7 +21,7 @@ from typing import Any, Literal, cast
 from redrive import _checks
 from redrive.errors import UsageError
 from redrive.job import Act, State
-from redrive.stores.base import Members, Store
+from redrive.stores.base import Members, Store, note_named
 
 NOTE = "run:"
 """What the names of runs' notes begin with; the number follows."""
@@ -173,19 +173,17 @@ def read(text: str) -> Run | None:
 
 def found(store: Store, number: int) -> tuple[Run, int] | None:
     """Give a run and the version of its note."""
-    for note in store.notes(f"{NOTE}{number}"):
-        if note.name == f"{NOTE}{number}" and (run := read(note.value)) is not None:
-            return run, note.version
-    return None
+    note = note_named(store, f"{NOTE}{number}")
+    run = read(note.value) if note else None
+    return (run, note.version) if note and run else None
 
 
 def book(store: Store) -> tuple[int, tuple[int, ...], int]:
     """Give the last number, the runs that are not over, and the version of the note."""
-    for note in store.notes(BOOK):
-        if note.name == BOOK:
-            value = cast("dict[str, Any]", json.loads(note.value))
-            return value["last"], tuple(value["live"]), note.version
-    return 0, (), 0
+    if (note := note_named(store, BOOK)) is None:
+        return 0, (), 0
+    value = cast("dict[str, Any]", json.loads(note.value))
+    return value["last"], tuple(value["live"]), note.version
 
 
 def open_next(store: Store) -> int:

@@ -55,7 +55,7 @@ _LONGEST_NAME: Final = 64
 
 
 def is_secret_name(key: str) -> bool:
-    """Say whether a field of this name holds something to hide.
+    """Return True if a field of this name holds something to hide.
 
     Looks at the words of the name, however they are joined, so `apiKey`, `X-API-Key` and
     `DB_PASSWORD` are secret while `monkey`, `max_tokens` and `token_type` are not.
@@ -129,7 +129,7 @@ def environment() -> tuple[str, ...]:
 
 
 def _secrets_of(name: str, value: str) -> Iterator[str]:
-    """Give what is secret in one variable; a plain word such as `postgres` would hide half a log."""
+    """Yield what is secret in one variable; a plain word such as `postgres` would hide half a log."""
     found = _URL_PASSWORD.search(value)
     named = is_secret_name(name) and name not in _DIRECTORIES and not os.path.exists(value)  # noqa: PTH110
     candidates = (value if named else "", found[1] if found else "")

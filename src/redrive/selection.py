@@ -159,7 +159,7 @@ class Wanted:
         return self._asked(self.terms)
 
     def confirmation(self) -> Callable[[Job], bool] | None:
-        """Give what must hold of each job the store has found; None where its answer is enough.
+        """Return what must hold of each job the store has found; None where its answer is enough.
 
         A store compares what it keeps. Who may not reveal must not learn from its answer, not even by
         a count or a cursor, that a masked value fits.

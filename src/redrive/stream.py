@@ -147,7 +147,9 @@ class ResilientEventStream:
         return failed[::-1][: max(0, limit)]
 
     def get_dead_letter_queue(self, limit: int = 100) -> list[Line]:
-        """Give the dead letters, newest first; each line's `job_id` is what commands take."""
+        """Return the dead letters, newest first; each line's `job_id` is what commands take."""
+        if limit < 1:
+            return []
         dead = self.app.find(state=State.DEAD, by_change=True, limit=limit).jobs
         return [self._line(self.app.store.get(job.id) or job) for job in dead]
 

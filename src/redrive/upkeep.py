@@ -148,7 +148,7 @@ class Upkeep:
                 raise BadPayload(said, field=error.field) from None
 
     def _act(self, verb: str, target: str, reason: str, actor: str | None) -> Act:
-        """Make the record of a deed; people write secrets into reasons and selectors, too."""
+        """Make the record of an action; people write secrets into reasons and selectors, too."""
         who = actor or self.keeper.settings.actor
         text = mask_text(_checks.text(reason, "reason"))
         actor = _checks.text(who, "actor")

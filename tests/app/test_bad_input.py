@@ -206,6 +206,9 @@ def test_an_edit_takes_text_and_says_so(app: Redrive, handler: Any) -> None:
         (lambda app: Redrive("memory:", policy=5), "Policy"),
         (lambda app: Redrive("memory:", payload_limit=0), "payload_limit"),
         (lambda app: Redrive("memory:", lease=0), "lease"),
+        (lambda app: Redrive("memory:", release=5), "release must be text; found 5"),
+        (lambda app: Redrive("memory:", keep=5), "keep must be a Keep, .*; found 5"),
+        (lambda app: Redrive("memory:", keep=0), "keep must be a Keep"),
     ],
 )
 def test_a_wrong_argument_is_refused_with_the_value_found(

@@ -1,4 +1,4 @@
-"""Providers inside handlers: the winner on the attempt, cool-downs in the store, what is spent."""
+"""Providers inside handlers: the winner on the attempt, cooldowns in the store, what is spent."""
 
 from __future__ import annotations
 

@@ -14,7 +14,16 @@ from typing import Any
 import pytest
 
 from contract.kinds import KINDS, Kind, Place
-from redrive import Policy, Redrive, constant, fallback, when
+from redrive import (
+    AllProvidersFailed,
+    GiveUp,
+    Policy,
+    Redrive,
+    RetryLater,
+    constant,
+    fallback,
+    when,
+)
 from redrive.job import Act
 from redrive.worker.turn import Pass
 from workkit import until
@@ -138,6 +147,49 @@ def test_tried_now_the_caller_finds_the_job_kept_and_unspent(shop: Shop) -> None
         assert tried.job is not None
         assert unspent(shop.app, tried.job.id)
         assert shop.app.get(tried.job.id).due - shop.clock.now() == pytest.approx(30)
+
+
+def _raises_its_own(ask: Callable[[str], object], text: str) -> None:
+    try:
+        ask(text)
+    except AllProvidersFailed as error:
+        msg = "no summary"
+        raise RuntimeError(msg) from error
+
+
+def _asks_in_a_group(ask: Callable[[str], object], text: str) -> None:
+    async def both() -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(2):
+                group.create_task(asyncio.to_thread(ask, text))
+
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize("way", [_raises_its_own, _asks_in_a_group])
+def test_an_error_around_that_of_the_fallback_changes_nothing(
+    shop: Shop, way: Callable[[Callable[[str], object], str], None]
+) -> None:
+    shop.cool()
+    ask = fallback(openai=shop.provider, claude=shop.provider)
+    job = shop.app.handler("around")(lambda text: way(ask, text)).submit("b")
+    assert shop.app.run_due() == Pass(returned=1)
+    assert shop.app.get(job.id).attempts == 0
+
+
+@pytest.mark.parametrize("error", [GiveUp("no"), RetryLater(5)])
+def test_what_a_handler_says_outright_counts(shop: Shop, error: Exception) -> None:
+    shop.cool()
+    ask = fallback(openai=shop.provider, claude=shop.provider)
+
+    def told(text: str) -> None:
+        try:
+            ask(text)
+        except AllProvidersFailed as found:
+            raise error from found
+
+    shop.app.handler("told")(told).submit("b")
+    assert shop.app.run_due().failed == 1
 
 
 def test_limit_counts_returned_jobs_too(shop: Shop) -> None:
@@ -296,6 +348,16 @@ def test_a_missing_library_spends_nothing_and_the_process_serves_it_no_more(
     assert shop.app.unserved() == ["lacks"]
     why = "handler lacks cannot run: No module named 'no_such_library'"
     assert shop.app.unserved_because() == {"lacks": why}
+
+
+def test_in_a_group_it_is_a_missing_library_if_nothing_else_failed(shop: Shop) -> None:
+    def raises(*errors: Exception) -> None:
+        raise ExceptionGroup("tasks", errors)
+
+    missing = ModuleNotFoundError("No module named 'no_such_library'")
+    shop.app.handler("lacks")(lambda: raises(missing, missing)).submit()
+    shop.app.handler("fails")(lambda: raises(missing, ValueError("bad"))).submit()
+    assert shop.app.run_due() == Pass(taken=1, failed=1, returned=1)
 
 
 def test_a_program_that_can_run_none_of_its_handlers_takes_nothing(shop: Shop) -> None:

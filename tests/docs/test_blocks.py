@@ -101,7 +101,7 @@ def test_every_toml_block_is_a_file_that_redrive_reads(
     found = config.find(directory=tmp_path, environ={})
     assert found.unknown == (), page
     assert tomllib.loads(block).keys() <= {*config.KEYS, "redrive"}, page
-    assert found.source == str(tmp_path / "redrive.toml"), page
+    assert found.file == tmp_path / "redrive.toml", page
 
 
 @pytest.mark.parametrize(

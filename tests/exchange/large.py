@@ -58,7 +58,7 @@ def main(number: int, kind: str) -> None:
                     check=True,
                     capture_output=True,
                 )
-                words = ("import", str(place), "--assume-tz", "UTC", "--store", store)
+                words = ("import", str(place), "--assume-tz", "UTC", "--force", "--store", store)
                 took, peak, told = run(*words)
                 again, most, second = run(*words)
                 assert (told["added"], second["known"]) == (many, many)

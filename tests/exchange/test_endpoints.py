@@ -95,6 +95,27 @@ def test_jobs_of_an_endpoint_go_out_as_hooks_and_come_back() -> None:
         assert (back.max_attempts, back.state) == (job.max_attempts, job.state)
 
 
+def test_when_it_was_made_and_first_failed_come_back_too() -> None:
+    clock = ManualClock(AT)
+    with receiver(answer(500)) as there:
+        app = Redrive("memory:", clock=clock)
+        endpoint = app.endpoint("railway", url=there.url(), allow=there.allow)
+        endpoint.send({"n": 1})
+        clock.advance(60)
+        app.run_due()
+        endpoint.send({"n": 2})
+        known = Asked(urls={"railway": there.url()})
+        text = [*app.export_lines(app.each(), format="hooks", asked=known)]
+        again, _ = take("\n".join(text).encode())
+    assert {(job.created, job.first_failed) for job in app.each()} == {
+        (AT, AT + 60),
+        (AT + 60, None),
+    }
+    for job in app.each():
+        back = again.get(job.id)
+        assert (back.created, back.first_failed) == (job.created, job.first_failed)
+
+
 def test_the_command_knows_urls_and_says_what_it_leaves_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,7 +53,7 @@ def error(count: int, most: int, kind: str = "TimeoutError") -> Record:
     }
 
 
-def retries(second: float, number: int, most: int = 3) -> list[Record]:
+def retries(second: float, number: int, most: int = 3, wait: float = 0.9) -> list[Record]:
     """The lines of so many failed attempts, a second apart, each with an id of its own."""
     return [
         told(
@@ -63,8 +63,8 @@ def retries(second: float, number: int, most: int = 3) -> list[Record]:
             retry_info={
                 "count": one + 1,
                 "max_retries": most,
-                "next_retry_at": f"2025-11-07T11:38:{second + one + 0.9:09.6f}",
-                "backoff_seconds": 0.9,
+                "next_retry_at": f"2025-11-07T11:38:{second + one + wait:09.6f}",
+                "backoff_seconds": wait,
             },
         )
         for one in range(number)
@@ -186,15 +186,37 @@ def test_two_events_alike_at_one_time_stay_two() -> None:
     assert [job.attempts for job in jobs(app).values()] == [3, 3]
 
 
-@pytest.mark.parametrize("order", ["both", "stream first", "dead letters first"])
-def test_a_pass_runs_exactly_what_was_still_waiting(order: str) -> None:
-    """X2, X6: whichever file comes first, and however often."""
-    stream, dead = map(list, stream_and_dead_letters())
-    files = {
+ORDERS = ["both", "stream first", "dead letters first"]
+
+
+def files_of(stream: list[Record], dead: list[Record], order: str) -> list[bytes]:
+    return {
         "both": [lines(*stream, *dead)],
         "stream first": [lines(*stream), lines(*dead)],
         "dead letters first": [lines(*dead), lines(*stream)],
     }[order]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_events_alike_that_overlap_end_one_by_one(order: str) -> None:
+    """X2: the names that a line gives come before guesses by number, whichever file has them."""
+    done, dies, waits = (retries(second, 2, wait=0.1) for second in (10.5, 10, 10.7))
+    success = told(14, "success", recovery_actions=named(done))
+    dead = told(15, "dead_letter", error_info=error(2, 3), recovery_actions=named(dies))
+    stream = sorted([*done, *dies, *waits, success], key=lambda one: str(one["timestamp"]))
+    app = Redrive("memory:", clock=ManualClock(2_000_000_000))
+    files = files_of(stream, [dead], order)
+    for file in [*files, *files]:
+        take(file, app)
+    assert states(app) == {"pending": 1, "completed": 1, "dead": 1}
+    assert [job.attempts for job in jobs(app).values() if job.state is State.PENDING] == [2]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_pass_runs_exactly_what_was_still_waiting(order: str) -> None:
+    """X2, X6: whichever file comes first, and however often."""
+    stream, dead = map(list, stream_and_dead_letters())
+    files = files_of(stream, dead, order)
     app = Redrive("memory:", clock=ManualClock(2_000_000_000))
     for file in files:
         take(file, app)

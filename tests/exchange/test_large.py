@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from redrive import Redrive
+
 spec = importlib.util.spec_from_file_location("large", Path(__file__).with_name("large.py"))
 assert spec is not None
 assert spec.loader is not None
@@ -18,10 +20,13 @@ spec.loader.exec_module(large)
 def test_many_records_need_little_more_memory_than_few(name: str, tmp_path: Path) -> None:
     """Both ways of reading: lines that wait for each other on disk, and one document."""
     peaks: list[int] = []
+    store = str(tmp_path / "jobs.db")
+    with Redrive(store) as app:
+        assert app.counts() == []
     for number in (4_000, 12_000):
         place = tmp_path / f"{name}{number}"
         large.write(place, name, number)
-        words = ("import", str(place), "--dry-run", "--assume-tz", "UTC", "--store", "memory:")
+        words = ("import", str(place), "--dry-run", "--assume-tz", "UTC", "--store", store)
         _, peak, told = large.run(*words)
         assert told["added"] == number
         peaks.append(peak)

@@ -23,8 +23,9 @@ from exchangekit import (
     take,
 )
 from kit import make_job
-from redrive import Redrive
+from redrive import Policy, Redrive
 from redrive.job import Category, Job, Reason, State
+from redrive.testing import ManualClock
 
 STATES: list[tuple[str, dict[str, Any], str]] = [
     ("hooks", {"state": "pending"}, "pending"),
@@ -200,3 +201,21 @@ def test_secrets_in_errors_are_masked_before_they_are_stored() -> None:
     assert job.failure is not None
     assert job.failure.message == "login with ••• failed"
     assert "hunter22" in job.payload
+
+
+@pytest.mark.parametrize("name", ["articles", "events"])
+def test_a_job_of_ours_that_was_never_tried_comes_back_as_it_was(name: str) -> None:
+    """X2: nothing is spent, it is not due earlier, and its key still stands for it."""
+    clock = ManualClock(2_000_000_000)
+    app = Redrive("memory:", clock=clock)
+
+    @app.handler("article.summarize", policy=Policy(attempts=6))
+    def summarize(article: object) -> None: ...
+
+    summarize.options(key="article:a1", delay="1h").submit({"id": "a1"})
+    data = out(app, name)
+    again, _ = take(data, Redrive("memory:", clock=clock))
+    [(job, back)] = zip(jobs(app).values(), jobs(again).values(), strict=True)
+    assert (back.attempts, back.spent, back.failure, back.history) == (0, {}, None, ())
+    assert (back.id, back.key, back.due, back.limit) == (job.id, job.key, job.due, job.limit)
+    assert out(again, name) == data

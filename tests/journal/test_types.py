@@ -114,6 +114,19 @@ def test_the_damage_says_which_line_and_repair_keeps_the_others(
     assert [job.id for job in store.find(Query()).jobs] == ["b", "a"]
 
 
+@pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"Infinity", b"NaN"])
+def test_a_number_that_is_not_finite_is_damage(tmp_path: Path, number: bytes) -> None:
+    path = tmp_path / "jobs.jsonl"
+    job = body("job", HEAD, payload={})
+    offset = spoilt(path, job.replace(b'"due":1.0', b'"due":' + number))
+    with pytest.raises(StoreDamaged, match=f"at byte {offset}"):
+        JsonlStore(path, clock=CLOCK).add([make_job("c")])
+    path.unlink()
+    offset = spoilt(path, body("note", NOTE).replace(b"null", number))
+    with pytest.raises(StoreDamaged, match=f"at byte {offset}"):
+        JsonlStore(path, clock=CLOCK).add([make_job("c")])
+
+
 @pytest.mark.parametrize("fields", [{"seq": "x"}, {"notes": None}, {"store": 5}])
 def test_a_header_of_wrong_types_is_damage(tmp_path: Path, fields: dict[str, object]) -> None:
     path = tmp_path / "jobs.jsonl"

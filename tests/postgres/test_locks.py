@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -74,6 +75,15 @@ VERBS: dict[str, Callable[[PostgresStore, str], object]] = {
 }
 
 
+def ended_together(store: PostgresStore, url: str) -> dict[str, BaseException | None]:
+    """Call every verb at the same time; return what each ended with."""
+    with ThreadPoolExecutor(len(VERBS)) as threads:
+        calls = {
+            name: threads.submit(ended, partial(verb, store, url)) for name, verb in VERBS.items()
+        }
+        return {name: call.result() for name, call in calls.items()}
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_table_that_is_locked_is_waited_for_then_the_holder_is_named(
     opener: Opener, url: str, schema: str, verb: str
@@ -122,9 +132,8 @@ def test_whichever_table_is_locked_nothing_waits_for_ever(
     store = opener(patience=0.1)
     add_one(store, "a")
     with lock(schema, f"LOCK TABLE {{schema}}.{table} IN ACCESS EXCLUSIVE MODE"):
-        for verb in VERBS.values():
-            error = ended(partial(verb, store, f"{url}&max_wait=0.1"))
-            assert isinstance(error, StoreError | None), error
+        for name, error in ended_together(store, f"{url}&max_wait=0.1").items():
+            assert isinstance(error, StoreError | None), name
     assert store.verify().ok
 
 
@@ -293,8 +302,8 @@ def test_a_server_that_takes_packets_and_never_answers_is_given_up(
     store = opener(quick)
     add_one(store, "a")
     with frozen():
-        for name, verb in VERBS.items():
-            assert isinstance(ended(partial(verb, store, quick)), StoreLost), name
+        for name, error in ended_together(store, quick).items():
+            assert isinstance(error, StoreLost), name
         ended(store.listen)
     assert get(store, "a").state is not None
     assert store.verify().ok
@@ -304,7 +313,7 @@ def test_a_long_question_is_not_taken_for_a_dead_server(
     opener: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connecting.BoundedConnection, "limit", 0.3)
-    store = opener()
+    store = opener(patience=0.1)
 
     def slow(tx: Any) -> int:
         tx._cursor.execute("SELECT pg_sleep(1)")

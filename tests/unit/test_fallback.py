@@ -17,6 +17,7 @@ from redrive import AllProvidersFailed, Answer, Category, GiveUp, Skip, UsageErr
 from redrive.classify import classify
 from redrive.errors import ProviderPaused
 from redrive.stores.memory import MemoryStore
+from redrive.strategy import RetryStrategy
 from redrive.testing import ManualClock
 
 
@@ -68,7 +69,7 @@ class Providers:
         return caught.value
 
     def left(self) -> dict[str, float | None]:
-        """How long each cool-down still lasts."""
+        """How long each cooldown still lasts."""
         notes = self.store.notes("pause:provider:")
         return {note.name.rpartition(":")[2]: note.expires_in for note in notes}
 
@@ -341,7 +342,7 @@ def test_b4_one_error_carries_every_providers(two: Providers) -> None:
     assert failure.category is Category.TRANSIENT, "that of the most hopeful"
     assert failure.why == "no provider answered, the most hopeful is claude: transient, status 529"
     assert failure.code == "openai:rate_limit/claude:transient"
-    assert failure.hint == 30, "the earliest end of a cool-down"
+    assert failure.hint == 30, "the earliest end of a cooldown"
     assert "Refused: status 529" in failure.traceback
     assert "Refused: status 429" in failure.traceback
 
@@ -396,7 +397,7 @@ def test_b5_the_winner_is_logged(two: Providers, caplog: pytest.LogCaptureFixtur
     two.ask("cats")
     said = [(one.levelname, one.getMessage()) for one in caplog.records]
     assert said == [
-        ("ERROR", "openai cools down for 30s: auth, status 401"),
+        ("ERROR", "openai is in cooldown for 30s: auth, status 401"),
         ("INFO", "claude answered, after openai: auth, status 401"),
     ]
 
@@ -437,3 +438,17 @@ def test_what_cannot_work_is_refused(make: Callable[[], object]) -> None:
 
 async def _later() -> None:
     pass
+
+
+class Broken(RetryStrategy):
+    """A strategy of the user's own with a mistake in it."""
+
+    def calculate_backoff(self, attempt: int) -> float:
+        raise ZeroDivisionError
+
+
+def test_b2_a_strategy_that_raises_is_replaced_and_the_next_provider_is_asked() -> None:
+    two = Providers(cooldown=Broken())
+    two.script["openai"] = Refused(503)
+    assert two.winner() == "openai claude"
+    assert two.left()["openai"] == 30

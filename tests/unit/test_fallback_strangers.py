@@ -137,4 +137,4 @@ def test_a_store_of_ones_own_may_fail_as_it_likes(caplog: pytest.LogCaptureFixtu
 
     with caplog.at_level(logging.WARNING):
         assert fallback(openai=lambda: "x", store=Odd())().value == "x"
-    assert "cool-downs are not kept" in caplog.text
+    assert "cooldowns are not kept" in caplog.text

@@ -96,7 +96,7 @@ def test_the_reason_says_no_secrets() -> None:
 
 
 def test_providers_say_no_secrets_of_the_job() -> None:
-    """Neither in the answer's record of who failed, nor in the cool-down that all workers read."""
+    """Neither in the answer's record of who failed, nor in the cooldown that all workers read."""
     app = Redrive("memory:")
     tried: list[str] = []
 

@@ -215,7 +215,7 @@ def test_r_articles_3_five_minutes_doubling_five_retries_then_a_warning(
         assert desk.app.run_due().failed == 1
     assert waits == pytest.approx([300, 600, 1200, 2400, 4800], abs=0.05)
     assert (job.state, job.reason, job.attempts) == ("dead", "exhausted", 6)
-    assert desk.asked == (6, 6), "each retry asked both: no cool-down outlasts the schedule"
+    assert desk.asked == (6, 6), "each retry asked both: no cooldown outlasts the schedule"
     (warning,) = [one for one in caplog.records if "dead_letter" in one.getMessage()]
     assert warning.levelname == "WARNING"
 

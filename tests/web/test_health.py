@@ -45,6 +45,20 @@ def test_with_a_token_it_says_how_things_stand(web: Web) -> None:
     assert [pause["lane"] for pause in found["pauses"]] == ["mail.send"]
 
 
+def test_it_says_who_hangs_and_why_a_lane_is_not_served(web: Web) -> None:
+    missing = {"pay.charge": ["pay.charge", "No module named 'stripe'"]}
+    note = {"host": "w1", "pid": 7, "since": 0.0, "lanes": [], "lasts": 30.0, "missing": missing}
+    note["blocked"] = {"job": name(1), "handler": "mail.send", "since": 0.0}
+    web.app.store.note("worker:x", json.dumps(note), expires_in=10)
+    found = web.get("/api/v1/health", token=READ)
+    (worker,) = found["workers"]
+    assert worker["silent_seconds"] == 20
+    since = "1970-01-01T00:00:00.000Z"
+    assert worker["blocked"] == {"job": name(1), "handler": "mail.send", "since": since}
+    why = "handler pay.charge cannot run: No module named 'stripe'"
+    assert found["unserved_because"] == {"pay.charge": why}
+
+
 def test_a_full_dead_letter_queue_keeps_it_green(web: Web) -> None:
     web.app.store.add([dead_letter(number) for number in range(10, 2010)])
     for path in ("/healthz", "/readyz", "/api/v1/health"):

@@ -82,7 +82,7 @@ def test_a_failure_is_kept_when_nobody_can_say_whether_its_lane_is_paused(
 def test_a_suspect_that_can_never_be_alone_stops_nobody_for_long(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suspects, "_ALONE", 0.3)
+    monkeypatch.setattr(suspects, "ALONE", 0.3)
     free = threading.Event()
 
     @app.handler("long")
@@ -109,7 +109,7 @@ def test_a_suspect_that_can_never_be_alone_stops_nobody_for_long(
 def test_many_suspects_that_can_never_be_alone_stop_nobody_for_ever(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suspects, "_ALONE", 3.0)
+    monkeypatch.setattr(suspects, "ALONE", 3.0)
     free = threading.Event()
 
     @app.handler("long")

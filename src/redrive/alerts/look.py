@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from redrive import runs
 from redrive._duration import words
+from redrive._masked import masked
 from redrive.alerts.rules import SPAN, Cause, Condition, Memory, Rules, World, grows
 from redrive.desk import Desk
-from redrive.documents import masked
 from redrive.job import Group, Job, State
 from redrive.looking import Mark
 from redrive.redact import inert
@@ -101,7 +101,7 @@ def _conditions(
 ) -> Iterator[Condition]:
     yield from _paused(app.pauses(), now)
     if rules.unserved is not None:
-        yield from _unserved(store, now)
+        yield from _unserved(app, store, now)
     yield from _stopped(store, now, born)
     yield from _silent(app.workers(), now)
     if rules.idle is not None:
@@ -116,8 +116,8 @@ def _paused(notes: list[Note], now: float) -> Iterator[Condition]:
     for note in notes:
         lane = note.name.removeprefix(PAUSE)
         if lane == NAME or (lane.startswith("provider:") and note.expires_in is not None):
-            continue  # a provider that cools down is the usual course of things
-        said = signs.read(note)
+            continue  # a provider in cooldown is the usual course of things
+        said = note.fields
         since = said.get("since")
         by, why = said.get("by") or "somebody", said.get("reason") or "no reason given"
         yield Condition(
@@ -129,9 +129,9 @@ def _paused(notes: list[Note], now: float) -> Iterator[Condition]:
         )
 
 
-def _unserved(store: Store, now: float) -> Iterator[Condition]:
+def _unserved(app: Desk, store: Store, now: float) -> Iterator[Condition]:
     served, due = signs.served(store, "lanes"), dict[str, float]()
-    because = dict(signs.missing(store).values())
+    because = app.unserved_because()
     for count in store.counts():
         if count.state is State.PENDING and count.oldest is not None and count.oldest <= now:
             due[count.lane] = min(count.oldest, due.get(count.lane, now))
@@ -164,14 +164,15 @@ def _stopped(store: Store, now: float, born: float) -> Iterator[Condition]:
 
 
 def _silent(notes: list[Note], now: float) -> Iterator[Condition]:
-    """Give the hosts with a worker whose signs of life stopped; one that left took its note along."""
-    late: dict[str, list[str]] = {}
+    """Yield the hosts with a worker whose signs of life stopped; one that left took its note along."""
+    late: dict[str, list[Note]] = {}
     for note in notes:
-        said = signs.read(note)
-        left = note.expires_in
-        if left is not None and said.get("lasts") == presence.LASTS and left < presence.SIGN_EVERY:
-            late.setdefault(str(said.get("host")), []).append(str(said.get("pid")))
-    for host, pids in sorted(late.items()):
+        if (
+            signs.silence(note) > 2 * presence.SIGN_EVERY
+        ):  # later than in `status`: it may wake somebody
+            late.setdefault(str(note.fields.get("host")), []).append(note)
+    for host, silent in sorted(late.items()):
+        pids = [str(note.fields.get("pid")) for note in silent]
         title = (
             f"a worker on {inert(host)} gives no sign of life (process {', '.join(pids[:_FEW])})"
         )
@@ -179,7 +180,7 @@ def _silent(notes: list[Note], now: float) -> Iterator[Condition]:
             subject=f"host {inert(host)}",
             state="silent",
             title=title[:300],
-            since=now - presence.LASTS + presence.SIGN_EVERY,
+            since=now - max(map(signs.silence, silent)),
             command="redrive status",
         )
 

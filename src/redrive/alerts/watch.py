@@ -28,7 +28,7 @@ from redrive.errors import RetryLater, StoreError, UsageError
 from redrive.keeping import Options
 from redrive.policy import Keep, Policy
 from redrive.redact import error_text, inert
-from redrive.stores.base import Store
+from redrive.stores.base import Store, note_named
 from redrive.strategy import exponential
 from redrive.worker import presence
 from redrive.worker.context import current
@@ -187,7 +187,7 @@ class Watch:
             self._handed_over(store, after, note.version)
 
     def _book(self, store: Store) -> tuple[Book, int]:
-        note = next((one for one in store.notes(_NOTE) if one.name == _NOTE), None)
+        note = note_named(store, _NOTE)
         if note is None:
             return Book(born=store.now()), 0
         try:

@@ -58,7 +58,7 @@ def program_name(face: Face, name: str | None) -> str | None:
 
 
 def not_loaded(config: Config) -> tuple[str, str] | None:
-    """Say that a file in a directory above names a program, which is not imported, and what to do."""
+    """Return a notice if a file in a directory above names a program: it is not imported; what to do."""
     if config.app_above is None or config.file is None:
         return None
     said = f"app {config.app_above} is not loaded: {config.file} is in a directory above this one"

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from redrive import _transitions
+from redrive._masked import masked
 from redrive._transitions import Verb
 from redrive.app import USUAL, Filters, Redrive
 from redrive.cli._filters import Selection
-from redrive.documents import masked
 from redrive.errors import Refused
 from redrive.job import Job, State
 

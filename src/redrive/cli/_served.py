@@ -69,7 +69,7 @@ def refuse(unserved: Unserved, handlers: Handlers) -> None:
 
 
 def named(unserved: Unserved) -> str:
-    """Say which jobs nobody can run."""
+    """Describe the jobs that nobody can run."""
     few = ", ".join(
         f"{number:,} for {handler}{f' to {url}' if url else ''}"
         for (handler, url), number in unserved.most_common(NAMED)

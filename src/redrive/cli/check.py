@@ -114,9 +114,11 @@ def _figures(app: Redrive, limits: dict[str, str | None]) -> Iterator[Figure]:
     why = "; ".join(because[lane] for lane in lanes if lane in because)
     said = f"{len(lanes)} ({why})" if why else ""
     yield Figure("unserved", len(lanes), "", said, *limit("max_unserved", 0))
-    silent = sum(signs.is_silent(note) for note in app.workers())
+    workers = app.workers()
+    silent, blocked = (
+        sum(map(bool, map(ask, workers))) for ask in (signs.is_silent, signs.blocked)
+    )
     yield Figure("silent", silent, "", "", *limit("max_silent", 0))
-    blocked = sum(signs.blocked(note) is not None for note in app.workers())
     yield Figure("blocked", blocked, "", "", 0)
 
 

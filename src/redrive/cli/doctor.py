@@ -29,7 +29,6 @@ from redrive.errors import (
     UsageError,
 )
 from redrive.job import State
-from redrive.worker import signs
 
 SKEW, BAD_SKEW = 2.0, 60.0
 """Seconds by which the store's clock may differ from ours."""
@@ -189,7 +188,7 @@ def _clock(app: Redrive) -> Iterator[Finding]:
 
 
 def _workers(app: Redrive) -> Iterator[Finding]:
-    notes = [signs.read(note) for note in app.workers()]
+    notes = [note.fields for note in app.workers()]
     waiting = sum(c.jobs for c in app.counts() if c.state is State.PENDING)
     last = app.last_pass()
     if not notes and last is not None:

@@ -201,7 +201,7 @@ def _is_same(text: str, stored: str) -> bool:
 
 
 def _difference(before: str, after: str) -> str:
-    """Say what changes, line by line, with the secrets of each hidden.
+    """Return what changes, line by line, with the secrets of each hidden.
 
     Each by its own: what was typed is not compared with what is hidden, or it would tell a right guess.
     """

@@ -9,6 +9,7 @@ import click
 
 from redrive._clock import iso
 from redrive._inert import inert
+from redrive._masked import masked
 from redrive.cli._command import command
 from redrive.cli._errors import NOTHING, USAGE, Stop
 from redrive.cli._face import Face
@@ -31,7 +32,6 @@ from redrive.documents import (
     category_of,
     error_line,
     group_name,
-    masked,
     payload_of,
     payload_of_origin,
     payload_text,

@@ -113,7 +113,7 @@ class Standing:
         return [note for note in self.workers if signs.is_silent(note)]
 
     def blocked(self) -> list[str]:
-        """Say in words which workers' event loops are blocked, and by which job."""
+        """Describe which workers' event loops are blocked, and by which job."""
         return [_blocked_words(note, self.now) for note in self.workers if signs.blocked(note)]
 
     def overdue(self) -> list[Overdue]:
@@ -240,21 +240,21 @@ def _run_table(at: Standing) -> Table:
 
 
 def _worker(note: Note) -> dict[str, object]:
-    found = signs.read(note)
+    found = note.fields
     who = {name: found.get(name) for name in ("host", "pid", "lanes", "blocked")}
     who["missing"] = found.get("missing") or {}
     return {**who, "silent_seconds": signs.silence(note)}
 
 
 def _silent_line(note: Note) -> str:
-    found = signs.read(note)
+    found = note.fields
     who = f"worker {found.get('pid')} on {found.get('host')}"
     said = words(signs.silence(note))
     return f"{who} gave no sign of life for {said}: a handler holds the GIL, or it was stopped"
 
 
 def _blocked_words(note: Note, now: float) -> str:
-    found, said = signs.read(note), signs.blocked(note) or {}
+    found, said = note.fields, signs.blocked(note) or {}
     since = said.get("since")
     lasting = f" for {words(max(0.0, now - since))}" if isinstance(since, int | float) else ""
     job = f"job {said['job']} ({said.get('handler')})" if "job" in said else "an unknown job"
@@ -297,14 +297,9 @@ def lane_of(note: Note) -> str:
 
 
 def pause_words(note: Note) -> tuple[str, str]:
-    """Give who paused a lane and why; a note that says neither gives its whole text."""
-    import json  # noqa: PLC0415 - few stores have a pause
-
-    try:
-        value = json.loads(note.value)
-        return str(value.get("by") or "unknown"), str(value.get("reason") or "")
-    except (ValueError, AttributeError):
-        return "unknown", note.value
+    """Return who paused a lane and why; the whole text of a note that somebody else wrote."""
+    said = note.fields
+    return str(said.get("by") or "unknown"), str(said.get("reason") or "") if said else note.value
 
 
 def _document(at: Standing) -> dict[str, object]:

@@ -33,7 +33,10 @@ def fits(value: Fields) -> bool:
 
 
 def job(lines: Sequence[Line], asked: Asked) -> Job:
-    """Make a job of an item: the first failure queued it, so it was tried once more than retried."""
+    """Make a job of an item: the first failure queued it, so it was tried once more than retried.
+
+    Unless it is one of ours that was never tried, or not since a person retried it.
+    """
     line = lines[-1]
     value = line.value
     ident = fields.text(value, "id")
@@ -44,6 +47,8 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     is_dead = retries >= most
     payload = f'{{"article":{fields.cut(line.text, "article_data")}}}'
     why = fields.text(value, "failure_reason", "")
+    is_new = not retries and fields.inner(value, EXTRA).get("attempts") == 0
+    has_failed = bool(why) or not is_new
     return record.made(
         asked,
         lines,
@@ -56,10 +61,10 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
         created=created,
         updated=max(created, failed_at),
         due=asked.moment(value, "next_retry_time"),
-        attempts=retries + 1,
+        attempts=0 if is_new else retries + 1,
         limit=most + 1,
-        failings=[record.failing(failed_at, why, payload)],
-        first_failed=failed_at,
+        failings=[record.failing(failed_at, why, payload)] if has_failed else [],
+        first_failed=failed_at if has_failed else None,
         finished=max(created, failed_at),
         origin={"fields": fields.rest(value, _KNOWN)},
         is_same=lambda state: (state is State.DEAD) == is_dead,
@@ -79,7 +84,7 @@ def _item(job: Job, asked: Asked) -> Fields:
         "next_retry_time": asked.naive(job.due),
         "max_retries": most,
         "created_at": asked.naive(job.created),
-        EXTRA: record.beside(job, _HANDLER),
+        EXTRA: record.beside(job, _HANDLER, attempts=None if job.attempts else 0),
     }
     origin = record.origin_of(job, "articles")
     return fields.joined(item, origin.get("fields", {"provider_failures": {}}))

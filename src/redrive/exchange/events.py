@@ -74,7 +74,7 @@ def _is_old(value: Fields) -> bool:
 
 
 def ignores(value: Fields) -> str:
-    """Say why a line is no work: without a status it only tells that something happened."""
+    """Return why a line is no work: without a status it only tells that something happened."""
     return "" if value.get("status") is not None or _is_old(value) else "has no status"
 
 
@@ -297,7 +297,8 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
         line["job_id"] = job.id
     origin = record.origin_of(job, "events")
     usual = record.fit_name(str(origin.get("event_type", job.handler)))
-    line[EXTRA] = record.beside(job, usual, ids=origin.get("ids"))
+    due = job.due if status == "pending" and job.due > job.updated else None
+    line[EXTRA] = record.beside(job, usual, ids=origin.get("ids"), due=due)
     yield fields.joined(line, origin.get("fields") or {})
 
 

@@ -99,6 +99,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     for one in told:
         left = {**left, **fields.rest(one.line.value, _KNOWN)}
     ended = [one.resolved for one in told if one.resolved is not None]
+    failings = _failings(line, last.at, payload)
     job = record.made(
         asked,
         [line],
@@ -113,8 +114,8 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
         due=max((one.next for one in told if one.next is not None), default=None),
         attempts=furthest.made,
         limit=furthest.most,
-        failings=_failings(line, last.at, payload),
-        first_failed=first.at,
+        failings=failings,
+        first_failed=first.at if furthest.made or failings else None,
         finished=max(ended, default=last.at) if state is State.COMPLETED else last.at,
         key=record.visible(first.ids[0], "hooks"),
         origin={"ids": _unique(name for one in told for name in one.ids), "fields": left},
@@ -210,7 +211,10 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     }
     if line["state"] == "resolved":
         line["resolvedAt"] = _ms(job.finished or job.updated)
-    line[EXTRA] = record.beside(job, _HANDLER, ids=ids[1:] or None, body=is_body or None)
+    made = job.created if job.first_failed not in {None, job.created} else None
+    line[EXTRA] = record.beside(
+        job, _HANDLER, ids=ids[1:] or None, body=is_body or None, created=made, key=None
+    )
     yield fields.joined(line, origin.get("fields") or {})
 
 

@@ -293,6 +293,8 @@ def is_id(text: object) -> bool:
 
 def beside(job: Job, usual: str, **more: object) -> Fields:
     """Return what goes out in the field `redrive`; `usual` is the handler that the format implies."""
+    origin = job.origin or {}
+    usual_key = key_of(str(origin["format"]), str(origin["id"])) if "id" in origin else None
     said: Fields = {
         "id": job.id,
         "state": "pending" if job.state is State.RUNNING else job.state.value,
@@ -307,6 +309,7 @@ def beside(job: Job, usual: str, **more: object) -> Fields:
         "limited": False if job.max_attempts is None else None,
         "handler": job.handler if job.handler != usual else None,
         "lane": job.lane if job.lane != job.handler else None,
+        "key": job.key if job.key != usual_key else None,
         **more,
     }
     return {name: found for name, found in said.items() if found is not None}
@@ -319,6 +322,8 @@ def _with_extra(job: Job, given: Fields, asked: Asked, is_same: Callable[[State]
     if asked.handler is None:
         handler = given.get("handler", job.handler)
         job = evolve(job, handler=handler, lane=given.get("lane", handler))
+    if isinstance(key := given.get("key"), str) and _KEY.fullmatch(key):
+        job = evolve(job, key=key)
     if given.get("limited") is False:
         job = evolve(job, max_attempts=None)
     state = given.get("state")

@@ -220,13 +220,13 @@ def _defaults(kind: type[Any]) -> list[tuple[str, object]]:
 
 @cache
 def _types(kind: type[Any]) -> dict[str, tuple[type[object], ...]]:
-    """Give the types that each field of a record may have in JSON."""
+    """Return the types that each field of a record may have in JSON."""
     hints = get_type_hints(kind, localns={"Mapping": Mapping})
     return {name: _json_types(hint) for name, hint in hints.items()}
 
 
 def _json_types(hint: Any) -> tuple[type[object], ...]:
-    """Give the types that a field of this annotation may have in JSON."""
+    """Return the types that a field of this annotation may have in JSON."""
     if isinstance(hint, UnionType):
         return tuple(kind for one in get_args(hint) for kind in _json_types(one))
     kind = get_origin(hint) or hint

@@ -29,10 +29,11 @@ other processes too. A hint costs nobody anything when it is lost: who listens a
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from redrive._transitions import Verb
 from redrive.job import Act, Category, Claim, Group, Job, Settlement, State
@@ -163,6 +164,15 @@ class Note(NamedTuple):
     """Grows with every write; 0 stands for "there is none"."""
     expires_in: float | None = None
     """Seconds left, by the store's clock; None is for ever."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The members of the JSON object in it; none if it holds anything else."""
+        try:
+            value: object = json.loads(self.value)
+        except (ValueError, RecursionError):
+            return {}
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 class Store(ABC):
@@ -379,3 +389,8 @@ def every(store: Store, query: Query) -> Iterator[Job]:
         if page.cursor is None:
             return
         page = store.find(replace(query, limit=_PAGE, cursor=page.cursor))
+
+
+def note_named(store: Store, name: str) -> Note | None:
+    """Return the note of exactly this name; `notes` returns all that begin with it."""
+    return next((note for note in store.notes(name) if note.name == name), None)

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import cast
 
 from redrive import _hidden, _json
+from redrive._masked import masked
 from redrive._transitions import Verb
 from redrive.documents import (
     act_document,
     job_document,
     look,
-    masked,
     run_document,
     scope_document,
     seen_document,
@@ -20,11 +20,10 @@ from redrive.documents import (
 )
 from redrive.errors import BadPayload, KeyConflict, Refused
 from redrive.job import Act, Group, Job
-from redrive.keeping import Options, check_key
+from redrive.keeping import Options, check_key, check_tags
 from redrive.redact import mask_json, mask_text
 from redrive.web.call import Call, Document, Problem, Reply
 from redrive.web.health import UNAVAILABLE, pause_document
-from redrive.worker.registry import check_name
 
 PAGE = 50
 """How many of a thing a page has unless the caller says."""
@@ -67,7 +66,7 @@ def submit(call: Call) -> Document:
     options = Options(
         delay=float(call.body.get("delay", 0.0)),
         key=check_key(call.body.get("key")),
-        tags=tuple(check_name(tag) for tag in call.body.get("tags", ())),
+        tags=check_tags(call.body.get("tags", ())),
         max_attempts=call.body.get("max_attempts"),
     )
     try:

@@ -5,11 +5,10 @@ A full dead-letter queue is not an unhealthy process: only a store that does not
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from redrive._clock import iso
 from redrive._log import log
@@ -19,6 +18,7 @@ from redrive.errors import RedriveError
 from redrive.job import State
 from redrive.web.call import Document
 from redrive.web.shapes import shape
+from redrive.worker import signs
 
 FRESH = 2.0
 """Seconds for which an answer serves everybody."""
@@ -38,7 +38,8 @@ _AGES = {"oldest_due_seconds": State.PENDING, "oldest_dead_seconds": State.DEAD}
 
 SHAPE = shape(
     "status:Health counts:Counts oldest_due_seconds:number? oldest_dead_seconds:number? store "
-    "durability version workers:Worker[] last_pass:time? unserved:text[] pauses:Pause[] now:time?",
+    "durability version workers:Worker[] last_pass:time? unserved:text[] unserved_because:text{} pauses:Pause[] "
+    "now:time?",
     needed="status",
 )
 
@@ -103,6 +104,7 @@ class Health:
                 "workers": [worker_document(note) for note in app.workers()],
                 "last_pass": iso(app.last_pass()),
                 "unserved": app.unserved(counts),
+                "unserved_because": app.unserved_because(),
                 "pauses": [pause_document(note) for note in app.pauses()],
                 "now": iso(now),
             }
@@ -130,29 +132,26 @@ def _age(counts: list[Count], state: State, now: float) -> float | None:
 
 
 def worker_document(note: Note) -> Document:
-    """Say who works where, since when, on what."""
-    said = _said(note)
+    """Return who works where, since when, on what, and whether it hangs."""
+    said, blocked = note.fields, signs.blocked(note)
     return {
         **{name: said.get(name) for name in ("host", "pid", "version")},
         "since": iso(said.get("since")),
         "lanes": list(said.get("lanes") or ()),
+        "silent_seconds": signs.silence(note),
+        "blocked": blocked
+        and {
+            **{name: blocked.get(name) for name in ("job", "handler")},
+            "since": iso(blocked.get("since")),
+        },
     }
 
 
 def pause_document(note: Note) -> Document:
     """Say which lane is paused, by whom and why."""
-    said = _said(note)
+    said = note.fields
     return {
         "lane": note.name.partition(":")[2],
         **{name: said.get(name) for name in ("by", "reason")},
         "seconds_left": note.expires_in,
     }
-
-
-def _said(note: Note) -> Document:
-    """Read a note; one that nobody can read says nothing."""
-    try:
-        value = json.loads(note.value)
-    except ValueError:
-        return {}
-    return cast("Document", value) if isinstance(value, dict) else {}

@@ -16,9 +16,10 @@ from typing import NamedTuple, TypeVar
 
 from redrive import _transitions, finding, runs, selection
 from redrive._clock import iso
+from redrive._masked import masked
 from redrive._transitions import Verb
 from redrive.app import Redrive
-from redrive.documents import job_document, masked
+from redrive.documents import job_document
 from redrive.errors import JobNotFound, Refused, UsageError
 from redrive.job import Job, State
 from redrive.selection import Filters, Wanted

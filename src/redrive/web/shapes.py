@@ -93,7 +93,9 @@ SCHEMAS: Mapping[str, Schema] = {
         "LeftOut": "total:whole reasons:whole{} samples:Left[]",
         "Act": "number:whole at:time? actor verb target reason done:whole skipped:whole",
         "Pause": "lane by:text? reason:text? seconds_left:number?",
-        "Worker": "host:text? pid:whole? version:text? since:time? lanes:text[]",
+        "Worker": "host:text? pid:whole? version:text? since:time? lanes:text[] "
+        "silent_seconds:number blocked:Blocked?",
+        "Blocked": "job:text? handler:text? since:time?",
         "Scope": "looked:whole of:whole",
         "Counts": " ".join(f"{state}:whole" for state in State),
         "Problem": "type title status:whole code detail",

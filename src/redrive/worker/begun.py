@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from redrive.job import Claim
-from redrive.stores.base import Store
+from redrive.stores.base import Store, note_named
 
 if TYPE_CHECKING:
     from redrive.worker.registry import Entry
@@ -59,10 +59,9 @@ def never(store: Store, seized: Claim, entry: Entry) -> bool:
     """Return True if a job that was taken over had not begun its noted attempt, for certain."""
     if not is_noted(seized, entry):
         return False
-    name = f"{_BEGAN}{seized.lost_by}"
-    found = [one.value for one in store.notes(name) if one.name == name]
+    note = note_named(store, f"{_BEGAN}{seized.lost_by}")
     try:
-        begun = {(job_id, lease) for job_id, lease in json.loads(found[0])} if found else None
+        begun = {(job_id, lease) for job_id, lease in json.loads(note.value)} if note else None
     except (ValueError, TypeError):
         return False  # nobody can read it, so it may well have begun
     return begun is not None and (seized.job.id, seized.job.lease - 1) not in begun

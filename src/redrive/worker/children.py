@@ -199,7 +199,7 @@ class Child:
         if ending.why == "late":
             return Failed(replace(run.late(entry), traceback=trace))
         if ending.why == "blocked":
-            return run.blocked(run.BLOCKED, trace) if entry.is_async else run.frozen(run.BLOCKED)
+            return run.blocked(trace) if entry.is_async else run.frozen()
         if ending.why == "stopped" and isinstance(outcome, Failed):
             return Interrupted()
         return outcome

@@ -24,7 +24,7 @@ from redrive import _ids
 from redrive._log import log
 from redrive.errors import StoreError
 from redrive.job import Attempt, Completed, Dead, Job, Release, Retry, Settlement
-from redrive.stores.base import Store
+from redrive.stores.base import Store, note_named
 
 EVERY = 10.0
 """Seconds between two additions: a sign of life."""
@@ -202,7 +202,7 @@ def _channel(job: Job) -> str:
 
 def _read(store: Store) -> tuple[int, Counts, dict[str, int]]:
     """Give the version of the note, its counts, and the number of each process's last addition."""
-    note = next((one for one in store.notes(_NOTE) if one.name == _NOTE), None)
+    note = note_named(store, _NOTE)
     if note is None:
         return 0, {}, {}
     try:

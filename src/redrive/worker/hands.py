@@ -240,7 +240,7 @@ class Hands:
                 continue
             if task is culprit or (task.alone and not is_certain):
                 trace = redact.mask_text(where, redact.secrets_of(task.claim.job.payload))
-                self._charge(task, run.blocked(run.BLOCKED, trace))
+                self._charge(task, run.blocked(trace))
             else:
                 task.lose()
                 self._return_once(task)
@@ -340,11 +340,10 @@ class Hands:
             ):
                 continue  # another job holds up the loop
             if self._took_out(task):
-                self._leak(task, now - task.began)
+                self._leak(task)
 
-    def _leak(self, task: Task, ran: float) -> None:
+    def _leak(self, task: Task) -> None:
         entry = task.entry
-        task.lose()
         self.leaked.add(task.claim.job.id)
         log.error(
             "job %s (%s) ignored its time limit; its slot is lost", task.claim.job.id, entry.name
@@ -353,7 +352,7 @@ class Hands:
             self.loop.add_slot()
         else:
             self._slots.replace_thread()
-        self._conclude(task, Failed(run.late(entry)), self._site.clock.now() - ran, ran)
+        self._charge(task, Failed(run.late(entry)))
 
     @property
     def has_limits(self) -> bool:

@@ -31,6 +31,10 @@ _SAFE = 0.75
 """The part of a lease in which its holder may rely on it without having renewed it."""
 
 
+ALONE = 10.0
+"""Seconds for which nothing is begun beside a job that must be alone, or for which it waits to be."""
+
+
 class Task:
     """One claim on its way: from the store to whoever runs it, and back."""
 

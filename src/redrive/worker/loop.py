@@ -23,13 +23,11 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from redrive._log import log
-from redrive.worker.leases import Task
+from redrive.worker.leases import ALONE, Task
 
 if TYPE_CHECKING:
     from redrive.worker.run import Execution
 
-ALONE = 10.0
-"""Seconds for which nothing is begun on the loop beside a job that must be alone."""
 _STEP = 1.0
 """Seconds, at most, that one look adds to a stall: the whole process may have stood still."""
 _END = 0.5

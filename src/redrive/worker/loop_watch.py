@@ -53,11 +53,11 @@ class LoopWatch:
         return False
 
     def _note(self, stuck: Loop | None) -> None:
-        """Say in the sign of life which job blocks the loop, or that none does any more."""
+        """Write into the sign of life which job blocks the loop, or that none does any more."""
         if self._hands.is_stuck == (stuck is not None):
             return
         self._hands.is_stuck = stuck is not None
-        self._blocked = None if stuck is None else self._words(stuck)
+        self._blocked = None if stuck is None else self._blocking_job(stuck)
         with contextlib.suppress(StoreError):  # the next sign says it
             self.sign()
 
@@ -65,7 +65,7 @@ class LoopWatch:
         """Write the worker's sign of life."""
         presence.sign(self._site, self._since, blocked=self._blocked)
 
-    def _words(self, loop: Loop) -> Mapping[str, object]:
+    def _blocking_job(self, loop: Loop) -> Mapping[str, object]:
         said: dict[str, object] = {"since": self._site.clock.now() - loop.stalled}
         if isinstance(loop.culprit, Task):
             said |= {"job": loop.culprit.claim.job.id, "handler": loop.culprit.entry.name}

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 
 from redrive.job import Job, State
-from redrive.stores.base import PAUSE, RELEASABLE, Store
+from redrive.stores.base import PAUSE, RELEASABLE, Store, note_named
 from redrive.worker.context import Current
 
 PROVIDER = PAUSE + "provider:"
@@ -41,8 +41,7 @@ def _next_attempt(job: Job) -> list[int]:
 
 def is_marked(store: Store, current: Current) -> bool:
     """Return True if a person's retry covers this attempt; the note is used up."""
-    name = _NOTE + current.job_id
-    for note in store.notes(name):
-        if note.name == name and note.value == json.dumps([current.life, current.attempt]):
-            return store.note(name, None, expected=note.version) is not None
-    return False
+    note = note_named(store, _NOTE + current.job_id)
+    if note is None or note.value != json.dumps([current.life, current.attempt]):
+        return False
+    return store.note(note.name, None, expected=note.version) is not None

@@ -19,7 +19,7 @@ from redrive._log import log
 from redrive.errors import StoreError
 from redrive.events import Bus, Event
 from redrive.job import Category, Completed, Failed, Interrupted, Job, Outcome, Settlement, State
-from redrive.stores.base import PAUSE, Note, Store
+from redrive.stores.base import PAUSE, Note, Store, note_named
 
 if TYPE_CHECKING:
     from redrive.policy import Pause
@@ -201,9 +201,7 @@ class Pauses:
         return self._store.note(PAUSE + lane, json.dumps(value), expected=expected)
 
     def _note(self, lane: str) -> Note | None:
-        return next(
-            (one for one in self._store.notes(PAUSE + lane) if one.name == PAUSE + lane), None
-        )
+        return note_named(self._store, PAUSE + lane)
 
     def _tripped(self, lane: str) -> Note | None:
         note = self._note(lane)
@@ -220,8 +218,8 @@ def _is_ours(note: Note) -> bool:
 
 def _read(note: Note) -> dict[str, Any]:
     """Read what we wrote; empty for the pauses of people and for what nobody can read."""
+    value = note.fields
     try:
-        value = json.loads(note.value)
         numbers = [float(value[name]) for name in ("at", "probe", "rate")]
         return value if "mode" in value and all(map(math.isfinite, numbers)) else {}
     except (ValueError, TypeError, KeyError):

@@ -32,7 +32,7 @@ def sign(
     lasts: float = LASTS,
     blocked: Mapping[str, object] | None = None,
 ) -> None:
-    """Say that this process serves its handlers, and what it did since the last time.
+    """Write that this process serves its handlers, and what it did since the last time.
 
     `blocked` names the job that blocks its event loop, and since when.
     A pass signs before and after: it may learn that it lacks a library that a handler needs.

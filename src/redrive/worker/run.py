@@ -24,7 +24,7 @@ from redrive._interrupts import may_be_ctrl_c
 from redrive._log import log
 from redrive.classify import classify
 from redrive.classify.judge import has_rule
-from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, Skip
+from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, RetryLater, Skip
 from redrive.job import (
     AlreadyDone,
     Attempt,
@@ -55,6 +55,11 @@ _SAID: Mapping[type[object], str] = {
 }
 """How each good end is recorded."""
 _DONE, _INTERRUPTED = Done(), Interrupted()
+_MEMBERS = BaseExceptionGroup.__dict__["exceptions"].__get__
+_CAUSE = BaseException.__dict__["__cause__"].__get__
+"""Read past what a class of the user's own may have in their place."""
+_DEEPEST = 10
+"""How far causes and groups are followed; an error may be its own cause."""
 ENDLESS = 60.0
 """Seconds until a job is tried again whose providers are all paused without an end."""
 BLOCKED = 10.0
@@ -166,21 +171,40 @@ class Execution(AbstractContextManager["Execution"]):
             return Skipped(self._text(error), provider)
         if missing := self._missing(error):
             return Returned(f"{self.entry.name} cannot run here: {missing}", missing=missing)
-        if type(error) is AllProvidersFailed and not error.was_asked:
-            return Returned(self._text(error), error.cooldown_time or ENDLESS)
+        if unasked := self._unasked(error):
+            waits = [one.cooldown_time or ENDLESS for one in unasked]
+            return Returned(self._text(unasked[0]), max(waits))
         failure = failure_of(error, self.entry, self.job, self.clock, self.timed_out)
         return Failed(failure, provider=provider)
 
-    def _missing(self, error: BaseException) -> str:
+    def _missing(self, error: BaseException, depth: int = _DEEPEST) -> str:
         """Return the import error that the handler ended with; empty if the user has a rule for it.
 
         A library that is missing is a mistake in the program, which no retry mends.
         """
         if type(error) is AllProvidersFailed:
             return error.missing
+        if members := _members(error) if depth else ():
+            found = [self._missing(one, depth - 1) for one in members]
+            return found[0] if all(found) else ""
         if not _is(error, ImportError) or has_rule(error, self.entry.policy.on):
             return ""
         return self._text(error) or "ImportError"
+
+    def _unasked(self, error: BaseException, depth: int = _DEEPEST) -> list[AllProvidersFailed]:
+        """Return the errors of fallbacks that asked nobody, if these are all that went wrong.
+
+        A handler may raise an error of its own from such a one, and a task group holds several.
+        """
+        if type(error) is AllProvidersFailed:
+            return [] if error.was_asked else [error]
+        cause = _CAUSE(error)
+        members = _members(error) or (() if cause is None else (cause,))
+        found = [self._unasked(one, depth - 1) for one in members] if depth else []
+        is_told = _is(error, GiveUp) or _is(error, RetryLater)
+        if not found or not all(found) or is_told or has_rule(error, self.entry.policy.on):
+            return []
+        return [one for some in found for one in some]
 
     def _text(self, error: BaseException) -> str:
         return redact.error_text(error, redact.secrets_of(self.job.payload), limit=500)
@@ -189,6 +213,11 @@ class Execution(AbstractContextManager["Execution"]):
 def _is(error: BaseException | None, kind: type[BaseException]) -> bool:
     """Tell by the type itself: isinstance() asks the error, which may raise or lie."""
     return issubclass(type(error), kind)
+
+
+def _members(error: BaseException) -> tuple[BaseException, ...]:
+    """Return what a group of errors holds; empty for any other error."""
+    return _MEMBERS(error) if _is(error, BaseExceptionGroup) else ()
 
 
 def finished(result: object) -> object:
@@ -258,17 +287,17 @@ def crash(why: str) -> Failed:
     return Failed(told(Category.CRASH, "Crash", why))
 
 
-def blocked(seconds: float, trace: str = "") -> Failed:
+def blocked(trace: str) -> Failed:
     """Return the end of an async handler that let nothing else run on its event loop."""
-    why = f"blocked its event loop for over {seconds:g} s"
+    why = f"blocked its event loop for over {BLOCKED:g} s"
     hint = "; call blocking code in a plain handler or with asyncio.to_thread()"
     failure = told(Category.CRASH, "BlockedLoop", why)
     return Failed(altered(failure, message=why + hint, traceback=trace))
 
 
-def frozen(seconds: float) -> Failed:
+def frozen() -> Failed:
     """Return the end of a plain handler that let nothing else run in its child."""
-    why = f"held the GIL of its process for over {seconds:g} s, or stopped the process"
+    why = f"held the GIL of its process for over {BLOCKED:g} s, or stopped the process"
     hint = "; if it needs that long, give its handler a timeout="
     return Failed(altered(told(Category.CRASH, "Frozen", why), message=why + hint))
 

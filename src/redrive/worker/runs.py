@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import cast
 
 from redrive import runs
 from redrive._log import log
 from redrive.events import Bus, Event
 from redrive.job import Act, State
 from redrive.runs import Counts, Phase, Run
-from redrive.stores.base import Note, Query, Store, every
+from redrive.stores.base import Note, Query, Store, every, note_named
 from redrive.worker import overrides
 
 EVERY = 1.0
@@ -196,7 +195,6 @@ def _resolve_groups(store: Store, run: Run) -> None:
         if store.groups(Query(group=group, limit=1)):
             continue
         name = f"{_GROUP}{group}"
-        before = next((note for note in store.notes(name) if note.name == name), None)
-        said = cast("dict[str, object]", {} if before is None else json.loads(before.value))
-        version = 0 if before is None else before.version
+        before = note_named(store, name)
+        said, version = ({}, 0) if before is None else (before.fields, before.version)
         store.note(name, json.dumps({**said, **marked}), expected=version, durable=True)

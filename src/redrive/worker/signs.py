@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
@@ -18,18 +17,9 @@ SERVES = "serves:"
 """Notes about what is served apart from workers: the name of a handler and lane follows."""
 
 
-def read(note: Note) -> Mapping[str, Any]:
-    """Give what a worker's note says; empty if nobody can read it."""
-    try:
-        value = json.loads(note.value)
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
 def silence(note: Note) -> float:
     """Return for how many seconds a worker has given no sign of life."""
-    lasts = read(note).get("lasts")
+    lasts = note.fields.get("lasts")
     if not isinstance(lasts, int | float) or note.expires_in is None:
         return 0.0
     return max(0.0, lasts - note.expires_in)
@@ -42,31 +32,26 @@ def is_silent(note: Note) -> bool:
 
 def blocked(note: Note) -> Mapping[str, Any] | None:
     """Return which `job` and `handler` block a worker's event loop, and `since` when; None if none does."""
-    said = read(note).get("blocked")
+    said = note.fields.get("blocked")
     return cast("dict[str, Any]", said) if isinstance(said, dict) else None
 
 
 def is_pass(note: Note) -> bool:
-    """Whether it was left by a pass over what was due, which has ended; a worker's ends soon."""
-    return is_passes(read(note))
-
-
-def is_passes(said: Mapping[str, Any]) -> bool:
-    """Return True if what a note says was said by a pass."""
-    return said.get("lasts") == PASS_LASTS
+    """Return True if it was left by a pass over what was due, which has ended; a worker's ends soon."""
+    return note.fields.get("lasts") == PASS_LASTS
 
 
 def served(store: Store, what: Literal["handlers", "lanes"]) -> frozenset[str]:
-    """Give the handlers or lanes that some worker serves now, or a pass served in the last day.
+    """Return the handlers or lanes that some worker serves now, or a pass served in the last day.
 
     A pass that could not run a handler contradicts the passes before it.
     """
     names = {note.name.removeprefix(SERVES) for note in store.notes(SERVES)}
-    for said in _said(store):
-        if is_passes(said):
-            lost = _missing(said)
+    for note in _in_order(store):
+        if is_pass(note):
+            lost = _missing(note)
             names -= lost.keys() if what == "handlers" else {lane for lane, _ in lost.values()}
-        names.update(_list(said.get(what)))
+        names.update(_list(note.fields.get(what)))
     return frozenset(names)
 
 
@@ -76,17 +61,17 @@ def missing(store: Store) -> dict[str, tuple[str, str]]:
     Another worker may serve them.
     """
     lost: dict[str, tuple[str, str]] = {}
-    for said in _said(store):
-        for name in _list(said.get("handlers")):
+    for note in _in_order(store):
+        for name in _list(note.fields.get("handlers")):
             lost.pop(name, None)
-        lost |= _missing(said)
+        lost |= _missing(note)
     return lost
 
 
-def _said(store: Store) -> list[Mapping[str, Any]]:
-    """Return what all notes say: passes from the first to the last, then the workers of now."""
-    notes = map(read, store.notes(WORKER))
-    return sorted(notes, key=lambda said: (not is_passes(said), _number(said.get("since"))))
+def _in_order(store: Store) -> list[Note]:
+    """Return all notes: those of passes from the first to the last, then of the workers of now."""
+    notes = store.notes(WORKER)
+    return sorted(notes, key=lambda note: (not is_pass(note), _number(note.fields.get("since"))))
 
 
 def _number(value: object) -> float:
@@ -97,8 +82,9 @@ def _list(value: object) -> list[str]:
     return [str(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
 
 
-def _missing(said: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+def _missing(note: Note) -> dict[str, tuple[str, str]]:
     try:
-        return {name: (str(lane), str(why)) for name, (lane, why) in said["missing"].items()}
+        missing = note.fields["missing"].items()
+        return {name: (str(lane), str(why)) for name, (lane, why) in missing}
     except (KeyError, AttributeError, TypeError, ValueError):  # an older version, or nobody's
         return {}

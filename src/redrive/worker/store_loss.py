@@ -1,4 +1,4 @@
-"""Whether a worker's store is gone for good, so that only opening it again can help.
+"""Find out that a worker's store is gone for good: then only opening it again can help.
 
 A server that does not answer is waited for: it comes back by itself. A file that was replaced,
 removed or cut does not: an open connection refuses the right file too once it is back.

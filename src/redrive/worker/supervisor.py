@@ -266,7 +266,8 @@ class Supervisor:
                     end = min(end, time.monotonic() + HURRIED + _SPARE)
             if time.monotonic() > end:
                 for place in places:
-                    log.warning("a worker did not end in time; it is killed")
+                    pid = place.process and place.process.pid
+                    log.warning("worker %s did not end in time; it is killed", pid)
                     place.kill()
                 end += _SPARE
             time.sleep(_POLL / 5)

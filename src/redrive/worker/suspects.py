@@ -6,12 +6,10 @@ import time
 from collections.abc import Callable, Collection
 
 from redrive.worker.hands import Hands
-from redrive.worker.leases import Task
+from redrive.worker.leases import ALONE, Task
 
 EVERY = 1.0
 """Seconds between two looks for suspects, while there are none."""
-_ALONE = 10.0
-"""Seconds for which nothing else is begun beside a suspect, or for which it waits to be alone."""
 
 
 class Suspects:
@@ -43,7 +41,7 @@ class Suspects:
         return (
             self._task is not None
             and not self._hands.is_apart(self._task)
-            and time.monotonic() - self._since < _ALONE
+            and time.monotonic() - self._since < ALONE
         )
 
     def take(self) -> None:
@@ -59,14 +57,14 @@ class Suspects:
         if self._hands.is_apart(self._task) or self._busy() == 1:
             self._runs = True
             self._hands.put([self._task])
-        elif now - self._since > _ALONE:  # it had its chance; now it is the turn of all the others
-            self._not_before = now + 2 * _ALONE
-            self._give_back(_ALONE)
+        elif now - self._since > ALONE:  # it had its chance; now it is the turn of all the others
+            self._not_before = now + 2 * ALONE
+            self._give_back(ALONE)
 
     def _pass_over(self, now: float) -> None:
         """Let the next one have its turn beside one that works for long in a child."""
         is_apart = self._task is not None and self._hands.is_apart(self._task)
-        if is_apart and self._runs and now - self._since > _ALONE:
+        if is_apart and self._runs and now - self._since > ALONE:
             self._task, self._runs = None, False
 
     def settled(self, tasks: Collection[Task]) -> None:

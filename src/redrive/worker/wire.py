@@ -53,7 +53,7 @@ def job_in(message: Message) -> Job:
 
 
 def said(outcome: Outcome) -> Message:
-    """Say how a job ended; a child knows no other ends than these four."""
+    """Return how a job ended, as a message; a child knows no other ends than these four."""
     match outcome:
         case Failed(failure, _, provider):
             told = {"failure": failure_to_dict(failure)}

@@ -16,7 +16,7 @@ import json
 import re
 from datetime import UTC, datetime
 from json.encoder import encode_basestring as _quoted
-from math import inf
+from math import inf, isfinite
 from operator import itemgetter
 from typing import Any, NamedTuple, assert_never
 from zlib import crc32
@@ -55,12 +55,18 @@ _HISTORY = ',"history":'
 
 
 def _no_number(word: str) -> float:
-    """Refuse NaN and Infinity, which JSON does not have and which no order holds for."""
-    msg = f"{word} is no number"
+    """Refuse NaN, Infinity and 1e999, which no order holds for."""
+    msg = f"{word:.80} is no finite number"
     raise TypeError(msg)
 
 
-_decode = json.JSONDecoder(parse_constant=_no_number).raw_decode
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if isfinite(number) else _no_number(digits)
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite)
+_decode = _decoder.raw_decode
 _float, _integer = float.__repr__, int.__repr__
 """How JSON has them; other types of numbers raise or are shown as these."""
 _BLANK = Job(id="", handler="", lane="", payload="", created=0.0, due=0.0, since=0.0, updated=0.0)
@@ -195,7 +201,7 @@ def change_of(raw: bytes, found: Line) -> Change | None:
 
     TypeError if a value is of a type that Redrive never writes there.
     """
-    value = json.loads(raw, parse_constant=_no_number)[found.kind]
+    value = _decoder.decode(raw.decode())[found.kind]
     match found.kind:
         case "purge":
             check_types(Purged, {"ids": value})

@@ -22,7 +22,7 @@ from typing import Literal
 
 from redrive._log import log
 from redrive.errors import ChildFailed
-from redrive.job import Failed, Interrupted, Job, Outcome
+from redrive.job import Category, Failed, Interrupted, Job, Outcome
 from redrive.program import importable
 from redrive.worker import run
 from redrive.worker.process import Process
@@ -199,7 +199,7 @@ class Child:
         if ending.why == "late":
             return Failed(replace(run.late(entry), traceback=trace))
         if ending.why == "blocked":
-            return run.blocked(trace) if entry.is_async else run.frozen()
+            return run.blocked(trace) if entry.is_async else _frozen()
         if ending.why == "stopped" and isinstance(outcome, Failed):
             return Interrupted()
         return outcome
@@ -293,6 +293,13 @@ class _Ending:
         self.why, self.due = why, due
         self._process.tell({"end": True})
         self._process.signal(signal.SIGTERM)
+
+
+def _frozen() -> Failed:
+    """Return the end of a plain handler that let nothing else run in its child."""
+    why = f"held the GIL of its process for over {run.BLOCKED:g} s, or stopped the process"
+    hint = "; if it needs that long, give its handler a timeout="
+    return Failed(replace(run.told(Category.CRASH, "Frozen", why), message=why + hint))
 
 
 def _pipe() -> tuple[int, int]:

@@ -295,13 +295,6 @@ def blocked(trace: str) -> Failed:
     return Failed(altered(failure, message=why + hint, traceback=trace))
 
 
-def frozen() -> Failed:
-    """Return the end of a plain handler that let nothing else run in its child."""
-    why = f"held the GIL of its process for over {BLOCKED:g} s, or stopped the process"
-    hint = "; if it needs that long, give its handler a timeout="
-    return Failed(altered(told(Category.CRASH, "Frozen", why), message=why + hint))
-
-
 def broke_loop(execution: Execution, error: BaseException) -> Failed:
     """Return the end of an async handler that harmed the event loop, or jobs beside it, by an error."""
     execution.fail(error)

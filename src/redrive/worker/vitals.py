@@ -18,6 +18,8 @@ _EVERY = 1.0
 """Seconds between two looks."""
 _PATIENCE = 3.0
 """Seconds for which all looks, or all rounds, must fail: descriptors may be used up for a moment."""
+GRACE = 2.0
+"""Seconds in which a process that cannot work any more has to end."""
 _FILE = 1 << 26
 """Bytes of a file that a process must be able to make; nothing is written."""
 

@@ -8,7 +8,6 @@ keeps the leases.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -22,17 +21,17 @@ from redrive.errors import StoreError
 from redrive.events import Teller
 from redrive.job import Settlement
 from redrive.policy import Policy
-from redrive.worker import begun, chronicle, presence, runs, suspects
+from redrive.worker import begun, chronicle, presence, runs, suspects, vitals
 from redrive.worker.duties import Aside, Duty
 from redrive.worker.hands import Hands
 from redrive.worker.leases import Task
 from redrive.worker.loop_watch import LoopWatch
 from redrive.worker.pace import Pace
 from redrive.worker.rest import Rest
+from redrive.worker.round import Round
 from redrive.worker.settler import Answer, Batch, Settler, verdicts
 from redrive.worker.site import Site, Watcher, Which
 from redrive.worker.store_loss import StoreLoss
-from redrive.worker.vitals import Vitals
 
 _LINGER = 0.005
 """Seconds that results of quick jobs may wait for one another."""
@@ -48,13 +47,6 @@ _LAST_WORD = 1.0
 """Seconds, at least, in which what has ended is settled at the end, whatever the grace."""
 _WATCH = 5.0
 """Seconds between two looks of a watcher."""
-_RUINED = 2.0
-"""Seconds in which a process that cannot work any more has to end."""
-_LONGEST_ROUND = 2.0
-"""Seconds after which a round of the steering thread stops the heartbeat, unless it waits for the
-store; the supervisor's patience comes on top."""
-_LONGEST_STORE_WAIT = 60.0
-"""The same for a round that waits for the store: a few calls, each of which may wait for a lock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +92,7 @@ class Worker:
         self.lost_store = False
         """Whether it stopped because its store is gone: a new process has to open it again."""
         self._loss = StoreLoss(is_server=site.store.is_server)
-        self._vitals = Vitals()
+        self._vitals = vitals.Vitals()
         self._cleanup = cleanup
         self._watcher = watcher
         self._parent = parent
@@ -113,12 +105,10 @@ class Worker:
         self._settler = Settler(site.store, self._rest.wake) if site.store.is_server else None
         self._busy = 0
         self._suspects = suspects.Suspects(self._hands, self._claim_suspects, lambda: self._busy)
-        self._noted = False
-        self._complained = ""
+        self._noted, self._complained = False, ""
         self._watch = LoopWatch(self._hands, site, plan.replaced)
         self._alive = False
-        self._steerer = 0
-        self._round_began: float | None = None
+        self._round = Round()
         self._stopping: float | None = None
         self._spare = _SPARE
         self._thread: threading.Thread | None = None
@@ -179,25 +169,11 @@ class Worker:
     @property
     def is_moving(self) -> bool:
         """Whether the steering thread goes on: rests, drains, or is not too long in one round."""
-        began = self._round_began
-        if began is None or self.is_stopping or self._rest.is_asleep:
-            return True
-        age = time.monotonic() - began
-        return age < _LONGEST_ROUND or (age < _LONGEST_STORE_WAIT and self._is_in_store)
-
-    @property
-    def _is_in_store(self) -> bool:
-        frame = sys._current_frames().get(self._steerer)  # noqa: SLF001 - there is no other way to look
-        while frame is not None:
-            if str(frame.f_globals.get("__name__")).startswith("redrive.stores."):
-                return True
-            frame = frame.f_back
-        return False
+        return self.is_stopping or self._rest.is_asleep or self._round.is_young
 
     def run(self) -> None:
         """Work until stopped, then drain."""
         self._alive = True
-        self._steerer = threading.get_ident()
         try:
             self._run()
         finally:
@@ -226,7 +202,7 @@ class Worker:
 
     def _try(self, work: Callable[[], None]) -> None:
         """Do one round; whatever goes wrong in it, there is a next one."""
-        self._round_began = time.monotonic()
+        self._round.begin()
         try:
             work()
             self._loss.worked()
@@ -387,7 +363,7 @@ class Worker:
         elif self._hands.is_refusing:
             self._replace("a job is due again whose handler ignored its time limit and still runs")
         elif self._vitals.is_ruined():
-            self._replace(f"this process cannot work any more ({self._vitals.why})", _RUINED)
+            self._replace(f"this process cannot work any more ({self._vitals.why})", vitals.GRACE)
         if self._watch.is_given_up():
             self._replace("the event loop of the async handlers was blocked or broken")
 

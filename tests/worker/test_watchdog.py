@@ -83,7 +83,7 @@ def test_a_worker_that_waits_for_a_lock_of_a_handler_is_replaced(
 ) -> None:
     """F41: the heartbeat thread could beat on, but nothing would be claimed or settled any more."""
     with crew(tmp_path, url, "--watchdog", "2s") as made:
-        fill(app, "work", [{"number": 0, "deed": "log"}])
+        fill(app, "once", [{"number": 0, "deed": "log"}])
         wait_for(made, 1, "began", WAIT)
         fill(app, "work", [{"number": n} for n in range(1, 21)])
         until(lambda: number(app, "completed") == 20, 2 * WAIT)

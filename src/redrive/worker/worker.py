@@ -169,7 +169,7 @@ class Worker:
     @property
     def is_moving(self) -> bool:
         """Whether the steering thread goes on: rests, drains, or is not too long in one round."""
-        return self.is_stopping or self._rest.is_asleep or self._round.is_young
+        return self.is_stopping or self._rest.is_asleep or self._round.is_moving
 
     def run(self) -> None:
         """Work until stopped, then drain."""

@@ -269,8 +269,10 @@ def left_of(run: Run, counts: Counts) -> dict[str, int]:
 
 def payload_of_origin(job: Job) -> object:
     """Give where an imported job came from, masked like a payload."""
-    return None if job.origin is None else payload_of(
-        json.dumps(dict(job.origin), default=str), secrets_of(job)
+    return (
+        None
+        if job.origin is None
+        else payload_of(json.dumps(dict(job.origin), default=str), secrets_of(job))
     )
 
 

@@ -15,6 +15,7 @@ import base64
 import json
 import re
 import unicodedata
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from html import escape
 from string import ascii_letters, digits
@@ -47,6 +48,8 @@ _FEW_FORMS: Final = 200
 _PERCENT = re.compile("%[0-9A-F]{2}")
 _MOST_WORK: Final = 200_000_000
 """Characters looked at for one text, over all spellings of all secrets: a fifth of a second."""
+_WORK_PER_FORM: Final = 40
+"""What it takes to look for one spelling in a text, however short, in characters."""
 
 
 def loads(text: str) -> Any:
@@ -158,16 +161,23 @@ def mask_text(text: str, secrets: Sequence[str] = ()) -> str:
 
 def masker(secrets: Sequence[str]) -> Callable[[str], str]:
     """Return `mask_text` for these secrets: what many take to compare is done once for all texts."""
-    return partial(_mask_text, _spellings(tuple(secrets)) if secrets else None)
+    return partial(_mask_text, _spellings(tuple(secrets)) if secrets else None, _Left())
 
 
-def _mask_text(mine: _Known | None, text: str) -> str:
+@dataclass(slots=True)
+class _Left:
+    """How much may still be looked at for all texts of one masker."""
+
+    characters: int = 10 * _MOST_WORK
+
+
+def _mask_text(mine: _Known | None, left: _Left, text: str) -> str:
     spans = list(_unknown(text))
     known = [mine] if mine else []
     if environment := secret_names.environment():
         known.append(_spellings(environment))
     for forms in known:
-        found = _known_spans(text, forms)
+        found = _known_spans(text, forms, left)
         if found is None:
             return MASK
         spans += found
@@ -216,6 +226,8 @@ class _Known(NamedTuple):
     forms: list[str]
     by_end: dict[str, list[str]]
     """By their last characters: keys of one service begin alike."""
+    widths: set[int]
+    """The lengths of those ends."""
 
 
 @lru_cache(maxsize=8)
@@ -233,9 +245,10 @@ def _spellings(secrets: tuple[str, ...]) -> _Known:
         if len(secret) >= LONG_SECRET:
             forms |= {secret.upper(), secret.lower(), raw.hex(), raw.hex().upper()}
             forms |= _base64(raw)
-    known = _Known(sorted(forms - {""}, key=_by_length), {})
+    known = _Known(sorted(forms - {""}, key=_by_length), {}, set())
     for form in known.forms:
         known.by_end.setdefault(form[-_SHORTEST_SECRET:], []).append(form)
+    known.widths.update(map(len, known.by_end))
     return known
 
 
@@ -249,10 +262,14 @@ def _base64(raw: bytes) -> set[str]:
     return forms | {form.replace("+", "-").replace("/", "_") for form in forms}
 
 
-def _known_spans(text: str, known: _Known) -> list[Span] | None:
+def _known_spans(text: str, known: _Known, left: _Left) -> list[Span] | None:
     """Find secrets that are known; None if that would take seconds: then all must be hidden."""
-    forms = known.forms if len(known.forms) <= _FEW_FORMS else _likely(text, known.by_end)
-    if len(forms) * len(text) > _MOST_WORK:
+    if left.characters < 0:
+        return None
+    forms = known.forms if len(known.forms) <= _FEW_FORMS else _likely(text, known)
+    work = len(forms) * (len(text) + _WORK_PER_FORM)
+    left.characters -= work
+    if work > _MOST_WORK or left.characters < 0:
         return None
     return [span for form in forms if form in text for span in _occurrences(form, text)]
 
@@ -270,11 +287,11 @@ def _occurrences(form: str, text: str) -> Iterator[Span]:
             at = text.find(form, at + 1)
 
 
-def _likely(text: str, by_end: dict[str, list[str]]) -> list[str]:
+def _likely(text: str, known: _Known) -> list[str]:
     """Pick the few of many spellings that a text can hold, by its pieces of their ends' length."""
-    widths = {len(end) for end in by_end}
-    pieces = {text[at : at + wide] for wide in widths for at in range(len(text) - wide + 1)}
-    return sorted((form for end in by_end.keys() & pieces for form in by_end[end]), key=_by_length)
+    by_end = known.by_end
+    pieces = {text[at : at + wide] for wide in known.widths for at in range(len(text) - wide + 1)}
+    return [form for end in by_end.keys() & pieces for form in by_end[end]]
 
 
 # Each pattern either has a bounded lead or consumes what it has scanned (possessive

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 from redrive import _json
 from redrive.errors import BadPayload
-from redrive.redact import MASK, mask_text, secrets_of
+from redrive.redact import MASK, mask_text, masker, secrets_in, secrets_of
 from redrive.secret_names import is_secret_name
 
 
@@ -41,7 +42,9 @@ class Hidden:
 
     text: str
     secrets: tuple[str, ...] = ()
-    """Those of the payload, which are hidden wherever they recur."""
+    """Those of the payload and those that the caller knows, which are hidden wherever they recur."""
+    more: tuple[str, ...] = ()
+    """Those that the caller knows: of the payload as it was first."""
     values: dict[str, Secret] = field(default_factory=dict[str, Secret])
     """By mark."""
     mark: str = MASK
@@ -57,7 +60,7 @@ class Hidden:
             return written(value)
         used = set[str]()
         text = written(self._restored(value, (), used))
-        self._check_still_hidden(text, used)
+        self._check_still_hidden(used)
         return text
 
     def _restored(self, value: Any, path: Path, used: set[str]) -> Any:
@@ -90,11 +93,17 @@ class Hidden:
             raise BadPayload(msg)
         return text
 
-    def _check_still_hidden(self, text: str, used: set[str]) -> None:
-        """Refuse to put back a text that was hidden for a secret in it which is no longer known as one."""
-        now = secrets_of(text)
-        for mark, secret in ((mark, self.values[mark]) for mark in used):
-            if type(secret.value) is str and not _is_named(secret.path):
+    def _check_still_hidden(self, used: set[str]) -> None:
+        """Refuse to put back a text that was hidden for a secret in it which is no longer known as one.
+
+        A secret counts only where its own mark was left: one that was typed may be a guess, and to
+        take the right one would tell.
+        """
+        found = [(mark, self.values[mark]) for mark in used]
+        named = [secret.value for _, secret in found if _is_named(secret.path)]
+        now = (*secrets_in({"secret": named}), *self.more)
+        for mark, secret in found:
+            if isinstance(secret.value, str) and not _is_named(secret.path):
                 before, after = (mask_text(secret.value, known) for known in (self.secrets, now))
                 if before != after:
                     msg = (
@@ -119,12 +128,12 @@ def _spelled(path: Path) -> str:
     return ".".join(["payload", *(str(step) for step in path if step != VALUE)])
 
 
-def hide(payload: str, *, reveal: bool = False) -> Hidden:
-    """Write a payload out for an editor, its secrets as marks unless they are to be seen."""
+def hide(payload: str, more: Sequence[str] = (), *, reveal: bool = False) -> Hidden:
+    """Write a payload out for an editor, its secrets and these as marks unless they are to be seen."""
     value = parsed(payload)
-    hidden = Hidden("")
+    hidden = Hidden("", more=tuple(more))
     if not reveal:
-        hidden.secrets = secrets_of(payload)
+        hidden.secrets = (*secrets_of(payload), *more)
         value = _Hider(payload, hidden).hide(value, ())
     hidden.text = written(value, indent="  ") + "\n"
     return hidden
@@ -133,6 +142,8 @@ def hide(payload: str, *, reveal: bool = False) -> Hidden:
 class _Hider:
     def __init__(self, payload: str, hidden: Hidden) -> None:
         self._hidden = hidden
+        self._mask = masker(hidden.secrets)
+        self._known = frozenset(hidden.secrets)
         while re.search(rf"{hidden.mark}\d+{hidden.mark}", payload):
             hidden.mark += MASK[0]
 
@@ -142,6 +153,8 @@ class _Hider:
         if isinstance(value, list):
             items = enumerate(cast("list[object]", value))
             return [self.hide(item, (*path, at)) for at, item in items]
+        if isinstance(value, _Number):
+            return self._put(value, (*path, VALUE)) if value in self._known else value
         return self._text(value, (*path, VALUE)) if type(value) is str else value
 
     def _field(self, key: str, item: Any, path: Path) -> tuple[str, Any]:
@@ -152,7 +165,7 @@ class _Hider:
         return name, self.hide(item, inner)
 
     def _text(self, text: str, path: Path, *, is_key: bool = False) -> str:
-        if mask_text(text, self._hidden.secrets) == text:
+        if self._mask(text) == text:
             return text
         return self._put(text, (*path, self._next()) if is_key else path)
 

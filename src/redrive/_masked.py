@@ -11,9 +11,12 @@ from redrive.job import Attempt, Failure, Job
 from redrive.redact import mask_text
 
 
-def secrets_of(job: Job) -> tuple[str, ...]:
-    """Return the secrets in a job's payloads, of today and as it was first, to hide them elsewhere."""
-    found = redact.secrets_of(job.payload)
+def secrets_of(job: Job, *, first: bool = False) -> tuple[str, ...]:
+    """Return the secrets in a job's payloads, of today and as it was first, to hide them elsewhere.
+
+    With `first` only those of the payload as it was first, if it was edited.
+    """
+    found = () if first else redact.secrets_of(job.payload)
     if job.original is None:
         return found
     return tuple({**dict.fromkeys(found), **dict.fromkeys(redact.secrets_of(job.original))})

@@ -10,8 +10,9 @@ import json
 from collections.abc import Sequence
 from typing import Unpack
 
-from redrive import _checks, _duration, _json, finding
+from redrive import _checks, _duration, _json, finding, redact
 from redrive._duration import Duration
+from redrive._masked import secrets_of
 from redrive._transitions import Verb
 from redrive.causes import Causes
 from redrive.driving import Driving
@@ -20,9 +21,12 @@ from redrive.events import TOLD, Event
 from redrive.job import Job
 from redrive.looking import Looking
 from redrive.selection import Filters, Target, spelled
-from redrive.stores.base import PAUSE, Moved, note_named
+from redrive.stores.base import PAUSE, Moved, Query, note_named
 from redrive.worker import overrides
 from redrive.worker.registry import check_lane
+
+_READ_FOR_REASON = 100
+"""So many jobs of an action are read for secrets that its reason may repeat."""
 
 
 class Desk(Driving, Causes, Looking):
@@ -103,11 +107,17 @@ class Desk(Driving, Causes, Looking):
         ids = _checks.texts(ids, "ids")
         if verb == "retry":
             overrides.mark(self.keeper.store, ids)
-        act = self._act(verb, asked, reason, actor)
+        act = self._act(verb, asked, reason, actor, self._secrets_in(ids) if reason else ())
         moved = self.keeper.store.move(ids, verb, act)
         for job in moved.done:
             self.keeper.bus.emit(Event(TOLD[verb], job, detail=act.reason))
         return moved
+
+    def _secrets_in(self, ids: Sequence[str]) -> list[str]:
+        """Return the secrets of the first jobs of a set, for a reason that may repeat one."""
+        few = tuple(ids[:_READ_FOR_REASON])
+        jobs = self.keeper.store.find(Query(ids=few, limit=len(few))).jobs if few else []
+        return [secret for job in jobs for secret in secrets_of(job)]
 
     def _deed(
         self,
@@ -147,7 +157,8 @@ class Desk(Driving, Causes, Looking):
         job = self.get(which)
         text = _json.compact(payload, max_bytes=self.keeper.settings.payload_limit)
         self.check_payload(job.handler, text)
-        act = self._act("edit", job.id, reason, actor)
+        known = (*secrets_of(job), *redact.secrets_of(text))
+        act = self._act("edit", job.id, reason, actor, known)
         seen = job.edits if expected is None else expected
         edited = self.keeper.store.amend(job.id, text, act, expected=seen)
         self.keeper.bus.emit(Event("edited", edited))

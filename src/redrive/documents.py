@@ -269,7 +269,11 @@ def left_of(run: Run, counts: Counts) -> dict[str, int]:
 
 def payload_of_origin(job: Job) -> object:
     """Give where an imported job came from, masked like a payload."""
-    return None if job.origin is None else payload_of(json.dumps(dict(job.origin), default=str))
+    return (
+        None
+        if job.origin is None
+        else payload_of(json.dumps(dict(job.origin), default=str), secrets_of(job))
+    )
 
 
 def _resolution(job: Job) -> dict[str, object] | None:

@@ -11,10 +11,13 @@ stored as given; these functions serve every view, log, event, alert and stored 
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import unicodedata
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from html import escape
 from string import ascii_letters, digits
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,7 +28,7 @@ from redrive._interrupts import may_be_ctrl_c
 from redrive.secret_names import LONG_SECRET, is_secret_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from redrive._json import Json
 
@@ -42,8 +45,11 @@ _PASSES: Final = 8
 """So often a text is searched again after masking; one made to need more is hidden whole."""
 _MASKED_AT_MOST: Final = 262_144
 _FEW_FORMS: Final = 200
+_PERCENT = re.compile("%[0-9A-F]{2}")
 _MOST_WORK: Final = 200_000_000
 """Characters looked at for one text, over all spellings of all secrets: a fifth of a second."""
+_WORK_PER_FORM: Final = 40
+"""What it takes to look for one spelling in a text, however short, in characters."""
 
 
 def loads(text: str) -> Any:
@@ -65,7 +71,8 @@ def mask_payload(value: Json, more: Sequence[str] = ()) -> Json:
     >>> mask_payload({"user": "ada", "password": "hunter22", "note": "try hunter22"})
     {'user': 'ada', 'password': '•••', 'note': 'try •••'}
     """
-    return _masked(value, (*secrets_in(value), *more))
+    secrets = (*secrets_in(value), *more)
+    return _masked(value, masker(secrets), frozenset(secrets))
 
 
 def mask_json(text: str, more: Sequence[str] = ()) -> str:
@@ -80,16 +87,18 @@ def mask_json(text: str, more: Sequence[str] = ()) -> str:
     return json.dumps(masked, ensure_ascii=False, separators=(",", ":"))
 
 
-def _masked(value: Json, secrets: Sequence[str]) -> Json:
+def _masked(value: Json, mask: Callable[[str], str], secrets: frozenset[str]) -> Json:
     if isinstance(value, str):
-        return mask_text(value, secrets)
+        return mask(value)
     if isinstance(value, dict):
         return {
-            mask_text(key, secrets): MASK if is_secret_name(key) else _masked(item, secrets)
+            mask(key): MASK if is_secret_name(key) else _masked(item, mask, secrets)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_masked(item, secrets) for item in value]
+        return [_masked(item, mask, secrets) for item in value]
+    if secrets and type(value) in {int, float} and json.dumps(value) in secrets:
+        return MASK
     return value
 
 
@@ -147,12 +156,28 @@ def mask_text(text: str, secrets: Sequence[str] = ()) -> str:
     >>> mask_text("GET https://ada:pw@db.example/?sig=abc said sk-ant-0123456789")
     'GET https://ada:•••@db.example/?sig=••• said •••'
     """
+    return masker(secrets)(text)
+
+
+def masker(secrets: Sequence[str]) -> Callable[[str], str]:
+    """Return `mask_text` for these secrets: what many take to compare is done once for all texts."""
+    return partial(_mask_text, _spellings(tuple(secrets)) if secrets else None, _Left())
+
+
+@dataclass(slots=True)
+class _Left:
+    """How much may still be looked at for all texts of one masker."""
+
+    characters: int = 10 * _MOST_WORK
+
+
+def _mask_text(mine: _Known | None, left: _Left, text: str) -> str:
     spans = list(_unknown(text))
-    known = [_spellings(tuple(secrets))] if secrets else []
+    known = [mine] if mine else []
     if environment := secret_names.environment():
         known.append(_spellings(environment))
     for forms in known:
-        found = _known_spans(text, forms)
+        found = _known_spans(text, forms, left)
         if found is None:
             return MASK
         spans += found
@@ -201,6 +226,8 @@ class _Known(NamedTuple):
     forms: list[str]
     by_end: dict[str, list[str]]
     """By their last characters: keys of one service begin alike."""
+    widths: set[int]
+    """The lengths of those ends."""
 
 
 @lru_cache(maxsize=8)
@@ -209,36 +236,62 @@ def _spellings(secrets: tuple[str, ...]) -> _Known:
     forms: set[str] = set()
     for secret in secrets:
         raw = secret.encode("utf-8", "replace")
-        forms |= {secret, repr(secret)[1:-1], quote(raw), quote(raw, safe=""), quote_plus(raw)}
-        forms |= {json.dumps(secret, ensure_ascii=only)[1:-1] for only in (True, False)}
-        forms.add(repr(raw)[2:-1])
-    known = _Known(sorted(forms - {""}, key=_by_length), {})
+        forms |= {secret, repr(secret)[1:-1], ascii(secret)[1:-1], repr(raw)[2:-1]}
+        for url in {quote(raw), quote(raw, safe=""), quote_plus(raw)}:
+            forms |= {url, quote(url), _PERCENT.sub(lambda found: found[0].lower(), url)}
+        forms |= {escape(secret), escape(secret, quote=False)}
+        for once in {json.dumps(secret, ensure_ascii=only)[1:-1] for only in (True, False)}:
+            forms |= {once, once.replace("/", r"\/"), json.dumps(once, ensure_ascii=False)[1:-1]}
+        if len(secret) >= LONG_SECRET:
+            forms |= {secret.upper(), secret.lower(), raw.hex(), raw.hex().upper()}
+            forms |= _base64(raw)
+    known = _Known(sorted(forms - {""}, key=_by_length), {}, set())
     for form in known.forms:
         known.by_end.setdefault(form[-_SHORTEST_SECRET:], []).append(form)
+    known.widths.update(map(len, known.by_end))
     return known
 
 
-def _known_spans(text: str, known: _Known) -> list[Span] | None:
+def _base64(raw: bytes) -> set[str]:
+    """Return how Base64 writes these bytes: alone, and wherever they stand between others."""
+    forms = {base64.b64encode(raw).decode().rstrip("=")}
+    for lead in range(3):
+        text = base64.b64encode(bytes(lead) + raw).decode()
+        rest = (lead + len(raw)) % 3
+        forms.add(text[(0, 2, 3)[lead] : len(text) - (0, 3, 2)[rest]])
+    return forms | {form.replace("+", "-").replace("/", "_") for form in forms}
+
+
+def _known_spans(text: str, known: _Known, left: _Left) -> list[Span] | None:
     """Find secrets that are known; None if that would take seconds: then all must be hidden."""
-    forms = known.forms if len(known.forms) <= _FEW_FORMS else _likely(text, known.by_end)
-    if len(forms) * len(text) > _MOST_WORK:
+    if left.characters < 0:
         return None
-    spans: list[Span] = []
-    for form in forms:
-        if form in text:
-            # A short one may be part of an innocent word.
-            whole = (
-                rf"(?<!\w){re.escape(form)}(?!\w)" if len(form) < LONG_SECRET else re.escape(form)
-            )
-            spans += (found.span() for found in re.finditer(whole, text))
-    return spans
+    forms = known.forms if len(known.forms) <= _FEW_FORMS else _likely(text, known)
+    work = len(forms) * (len(text) + _WORK_PER_FORM)
+    left.characters -= work
+    if work > _MOST_WORK or left.characters < 0:
+        return None
+    return [span for form in forms if form in text for span in _occurrences(form, text)]
 
 
-def _likely(text: str, by_end: dict[str, list[str]]) -> list[str]:
+def _occurrences(form: str, text: str) -> Iterator[Span]:
+    """Find a secret in a text; a short one may be part of an innocent word."""
+    at = text.find(form)
+    while at >= 0:
+        end = at + len(form)
+        around = text[at - 1 : at] + text[end : end + 1] if at else text[end : end + 1]
+        if len(form) >= LONG_SECRET or not any(one.isalnum() or one == "_" for one in around):
+            yield at, end
+            at = text.find(form, end)
+        else:
+            at = text.find(form, at + 1)
+
+
+def _likely(text: str, known: _Known) -> list[str]:
     """Pick the few of many spellings that a text can hold, by its pieces of their ends' length."""
-    widths = {len(end) for end in by_end}
-    pieces = {text[at : at + wide] for wide in widths for at in range(len(text) - wide + 1)}
-    return sorted((form for end in by_end.keys() & pieces for form in by_end[end]), key=_by_length)
+    by_end = known.by_end
+    pieces = {text[at : at + wide] for wide in known.widths for at in range(len(text) - wide + 1)}
+    return [form for end in by_end.keys() & pieces for form in by_end[end]]
 
 
 # Each pattern either has a bounded lead or consumes what it has scanned (possessive
@@ -257,7 +310,7 @@ _SHAPES: Final = tuple(
         "bearer basic": r"\b(?P<head>(?i:bearer|basic)(?:\s{1,4}|%20))"
         r"(?![A-Za-z][a-z]{0,14}(?![\w.~+/=%-]))[\w.~+/=%-]{4,}+",
         r":// :\/": r"(?P<head>:\\?/\\?/[^\s/?#:@\"']{0,256}:)"
-        r"(?:[^\s/?#\"']*|(?!\d{1,5}[/?#])[^\s\"'<>]{0,256})(?=@)",
+        r"(?:[^\s/?#\"']*|(?!\d{1,5}[/?#])(?:(?!:\\?/\\?/)[^\s\"'<>]){0,256})(?=@)",
         "sig key=": r"(?i)(?P<head>[?&](?:[\w.-]{0,40}(?:sig|signature)|key)=)[^&\s#\"'<>]++",
         "hooks.slack.com discord": r"(?i)(?P<head>(?:hooks\.slack\.com/\w{1,20}"
         r"|discord(?:app)?\.com/api/webhooks)/)[\w/-]++",
@@ -281,6 +334,7 @@ _ROOTS: Final = (
     *("otp", "cv", "iban", "ssn", "sessi", "pin", "string", "card", "mnemon", "phrase"),
     *("kennwort", "contrasen", "senha", "wachtwoord", "salasana", "lozinka", "adgang", "heslo"),
     *("haslo", "sifre", "losenord", "parola", "recovery", "backup", "database", "redis", "mongo"),
+    *("pw", "mfa", "2fa", "verification", "one_time", "onetime", "security"),
     *("postgres", "mysql", "amqp", "rabbit", "broker", "dbur", "db_ur", "db-ur", "db.ur"),
 )
 _HINTS: Final = tuple(hint for hints, _ in _SHAPES for hint in hints)
@@ -290,7 +344,7 @@ _SEPARATOR = re.compile(
     r"|--(?P<option>[A-Za-z][\w-]{0,63}+)[\"']?,?[ \t]{1,4}(?=[\"']?[^\s\"',-])"
 )
 _VALUE = re.compile(
-    r"(?P<open>[bBrRuUfF]{0,2}(?P<quote>\\+[\"']|\"{3}|'{3}|[\"']))"
+    r"(?P<open>[bBrRuUfF]{0,2}(?P<quote>\\{1,31}[\"']|\"{3}|'{3}|[\"']))"
     r"(?P<body>(?:(?!(?P=quote))(?:\\[^\r\n]|[^\\\r\n]))*+)"
     r"|[\[({][^\])}\r\n]*+[\])}]?"
     r"|(?:[^\s&;,]|,(?![\s\"']|[a-zA-Z_]\w{0,63}=))++"

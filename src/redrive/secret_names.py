@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_NAME = re.compile(
-    r"(?:password|passwd|passphrase|passcode|secret|token|(?:api|auth|private|access|secret)key"
+    r"(?:pass_?word|passwd|pass_?phrase|pass_?code|secret|token|(?:api|auth|private|access|secret)key"
     r"|cookie|credentials?|sessionid|passwort|kennwort|passord|mot_?de_?passe|contrasena|senha"
     r"|wachtwoord|salasana|lozinka|adgangskode|mnemonic|seed_?phrase)(?![a-z])"
-    r"|(?<![a-z])(?:passwords|pwd|secrets|authorization|cookies|creds|dsn|bearer|jwt|t?otp|cv[cnv]"
+    r"|(?<![a-z])(?:pass_?words|pwd|pw|credit_?card|(?:mfa|2_?fa|verification|one_?time|security)_(?:code|answer)|secrets|authorization|cookies|creds|dsn|bearer|jwt|t?otp|cv[cnv]"
     r"|iban|ssn|(?:php)?sessid|connection_?string|card_?number|basic_auth|secret_id"
     r"|(?:api|private|access|secret|encryption|signing|master|account|shared|ssh|hmac|session"
     r"|webhook|auth|service)_keys?|(?:access|refresh|auth|api|bearer|session)_tokens"
     r"|(?:recovery|backup)_(?:phrase|codes?)|heslo|haslo|sifre|losenord|parola"
-    r"|(?:db|database|user|admin|smtp|mail|ftp|redis|mysql|pg|postgres)_pass)(?![a-z])"
+    r"|(?:db|database|user|admin|old|new|smtp|mail|ftp|redis|mysql|pg|postgres)_pass)(?![a-z])"
     r"|(?<![a-z])pin$"  # only as the last word: pin_code is a postal code
     r"|^pass$"  # only alone: a boarding_pass is none
 )
@@ -60,7 +60,7 @@ def is_secret_name(key: str) -> bool:
     Looks at the words of the name, however they are joined, so `apiKey`, `X-API-Key` and
     `DB_PASSWORD` are secret while `monkey`, `max_tokens` and `token_type` are not.
     """
-    return _says_secret(key[-_LONGEST_NAME:])
+    return _says_secret(key[-_LONGEST_NAME:] if key.isascii() else _plain(key)[-_LONGEST_NAME:])
 
 
 @lru_cache(maxsize=2048)
@@ -68,7 +68,7 @@ def _says_secret(key: str) -> bool:
     if not key.isascii() and _says_secret_abroad(key):
         return True
     name = _joined(key)
-    if more and any(f"_{name}".endswith(f"_{one}") for one in more):
+    if more and not more.isdisjoint(_endings(name)):
         return True
     if _SECRET_URL.search(name) or _SESSION_ID.search(key):
         return True
@@ -77,10 +77,22 @@ def _says_secret(key: str) -> bool:
 
 def _says_secret_abroad(key: str) -> bool:
     """Return True if a name that is not ASCII has a word for a password in it, or one of the user's."""
-    name = unicodedata.normalize("NFKC", key).casefold()
+    name = key.casefold()
     return any(word in name for word in FOREIGN) or any(
         not one.isascii() and one in name for one in more
     )
+
+
+def _plain(key: str) -> str:
+    """Write a name as it looks: wide letters as the usual ones, without characters nobody sees."""
+    visible = (letter for letter in key if unicodedata.category(letter) != "Cf")
+    return unicodedata.normalize("NFKC", "".join(visible))
+
+
+def _endings(name: str) -> list[str]:
+    """Return the last words of a name, more and more of them, written together."""
+    words = name.split("_")
+    return ["".join(words[at:]) for at in range(len(words))]
 
 
 def _joined(key: str) -> str:
@@ -89,14 +101,15 @@ def _joined(key: str) -> str:
 
 
 more: set[str] = set()
-"""Names that the user calls secret, as words in small letters."""
+"""Names that the user calls secret, in small letters and written together."""
 
 
 def add_secret_names(names: Iterable[str]) -> None:
-    """Mask fields of these names too, in this process: `kundennummer` also means `alteKundennummer`."""
+    """Mask fields of these names too, in this process: `kundennummer` also means `alteKundenNummer`."""
     known = len(more)
     for name in names:
-        bare = _joined(name) if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
+        plain = _plain(name)
+        bare = _joined(plain).replace("_", "") if plain.isascii() else plain.casefold()
         if not bare:
             msg = (
                 f"a secret name must have letters in it, such as 'customer_number'; found {name!r}"

@@ -147,9 +147,16 @@ class Upkeep:
                 said = mask_text(str(error), secrets_of(payload))
                 raise BadPayload(said, field=error.field) from None
 
-    def _act(self, verb: str, target: str, reason: str, actor: str | None) -> Act:
+    def _act(
+        self,
+        verb: str,
+        target: str,
+        reason: str,
+        actor: str | None,
+        secrets: Sequence[str] = (),
+    ) -> Act:
         """Make the record of an action; people write secrets into reasons and selectors, too."""
         who = actor or self.keeper.settings.actor
-        text = mask_text(_checks.text(reason, "reason"))
+        text = mask_text(_checks.text(reason, "reason"), secrets)
         actor = _checks.text(who, "actor")
         return Act(actor=actor, verb=verb, target=mask_text(target), reason=text)

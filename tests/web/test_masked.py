@@ -89,6 +89,64 @@ def test_a_mark_in_another_field_is_refused(web: Web) -> None:
     assert web.app.get(name(1)).edits == 0
 
 
+def stored(web: Web, number: int, payload: object, **more: Any) -> str:
+    """Store a dead job with this payload; return where it is."""
+    text = json.dumps(payload, ensure_ascii=False)
+    web.app.store.add([dead_letter(number, payload=text, handler="other", **more)])
+    return f"/api/v1/jobs/{name(number)}"
+
+
+@pytest.mark.parametrize("guess", ["Hunter22xyz", "Hunter22xyq", ["Hunter22xyz", "other-guess"]])
+def test_a_guess_beside_the_mark_of_what_repeats_it_is_refused(web: Web, guess: object) -> None:
+    """F104: right or wrong, for to take the right one would tell."""
+    place = stored(web, 8001, {"password": "Hunter22xyz", "note": "try Hunter22xyz", "to": "ada"})
+    shown = web.get(place)["payload"]
+    body = {"payload": {**shown, "password": guess}, "edits": 0}
+    assert "write both values anew" in web.post(f"{place}/edit", body, status=400)["detail"]
+    kept = {"payload": {**shown, "to": "bob"}, "edits": 0}
+    assert web.post(f"{place}/edit", kept)["payload"] == {**shown, "to": "bob"}
+    assert json.loads(web.app.get(name(8001)).payload)["note"] == "try Hunter22xyz"
+
+
+def test_a_number_that_repeats_a_secret_has_a_mark_too(web: Web) -> None:
+    place = stored(web, 8002, {"pin": 4711, "rows": [4711, 1.50], "to": "ada"})
+    shown = web.get(place)["payload"]
+    assert "4711" not in str(shown)
+    body = {"payload": {**shown, "to": "bob"}, "edits": 0}
+    assert web.post(f"{place}/edit", body)["payload"]["rows"] == shown["rows"]
+    assert web.app.get(name(8002)).payload == '{"pin":4711,"rows":[4711,1.5],"to":"bob"}'
+
+
+def test_secrets_of_the_first_payload_stay_hidden_after_an_edit(web: Web) -> None:
+    """F104: in the payload, and where the job came from."""
+    first = {"password": "Hunter22xyz", "note": "try Hunter22xyz"}
+    origin = {"file": "jobs.csv", "line": "ada,Hunter22xyz"}
+    place = stored(web, 8003, first, origin=origin)
+    assert "Hunter22" not in str(web.get(place))
+    web.app.edit(name(8003), json.dumps({**first, "password": "else-4321"}))
+    shown = web.get(place)
+    assert "Hunter22" not in str(shown)
+    body = {"payload": {**shown["payload"], "more": 1}, "edits": 1}
+    assert "Hunter22" not in str(web.post(f"{place}/edit", body))
+    assert json.loads(web.app.get(name(8003)).payload) == {
+        **first,
+        "password": "else-4321",
+        "more": 1,
+    }
+
+
+def test_a_reason_that_repeats_a_secret_of_its_job_is_masked(web: Web) -> None:
+    """F104: in the audit log as in the job."""
+    place = stored(web, 8004, {"password": "Hunter22xyz"})
+    said = {"reason": "signed in with Hunter22xyz myself"}
+    web.post(f"{place}/resolve", said)
+    web.post(f"{place}/reopen", said)
+    shown = web.get(place)["payload"]
+    web.post(f"{place}/edit", {"payload": {**shown, "n": 1}, "edits": 0, **said})
+    acts = web.get("/api/v1/acts")["acts"][:3]
+    assert [act["reason"] for act in acts] == ["signed in with ••• myself"] * 3
+
+
 def test_a_key_does_not_say_whether_a_secret_was_guessed(app: Redrive) -> None:
     @app.handler("login")
     def login(user: str, password: str) -> None: ...

@@ -19,6 +19,7 @@ import click
 
 from redrive import _json
 from redrive._hidden import Hidden, hide
+from redrive._masked import secrets_of
 from redrive._transitions import amended
 from redrive.app import Redrive
 from redrive.cli._command import command
@@ -75,20 +76,20 @@ def edit(
         if payload is not None:
             said = _content(payload)
             text = accept(said)
-            _check_changed(said, _shown(job.payload, reveal=reveal))
+            _check_changed(said, _shown(job, reveal=reveal))
             _finish(face, app, job, text, reason, dry_run=dry_run, yes=yes)
             return
-        hidden = hide(job.payload, reveal=reveal)
+        hidden = hide(job.payload, secrets_of(job, first=True), reveal=reveal)
         with _paper(face, hidden) as paper:
             text = _ask(face, paper, lambda said: accept(hidden.restore(said)))
             _check_changed(_content(str(paper)), hidden.text)
             _finish(face, app, job, text, reason, dry_run=dry_run, yes=yes)
 
 
-def _shown(payload: str, *, reveal: bool) -> str:
+def _shown(job: Job, *, reveal: bool) -> str:
     """Return a payload as this person may see it; what cannot be read is shown as nothing."""
     try:
-        return hide(payload, reveal=reveal).text
+        return hide(job.payload, secrets_of(job, first=True), reveal=reveal).text
     except BadPayload:
         return ""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from redrive import _hidden, _json
-from redrive._masked import masked
+from redrive._masked import masked, secrets_of
 from redrive._transitions import Verb
 from redrive.documents import (
     act_document,
@@ -129,14 +130,14 @@ def _whole(job: Job) -> Document:
 
     Sent back with a mark in it, the hidden value stays as it was.
     """
-    return whole_document(masked(job), _shown)
+    return whole_document(masked(job), partial(_shown, secrets_of(job)))
 
 
-def _shown(payload: str) -> object:
+def _shown(secrets: Sequence[str], payload: str) -> object:
     try:
-        return _hidden.parsed(_hidden.hide(payload).text)
+        return _hidden.parsed(_hidden.hide(payload, secrets).text)
     except (BadPayload, ValueError, RecursionError):
-        return mask_text(payload)  # a file edited by hand
+        return mask_text(payload, secrets)  # a file edited by hand
 
 
 def deed(verb: Verb) -> Callable[[Call], Document]:
@@ -160,7 +161,7 @@ def edit(call: Call) -> Document:
     found = call.app.get(call.path["job"])
     edited = call.app.edit(
         found.id,
-        _payload(call, _hidden.hide(found.payload).restore),
+        _payload(call, _hidden.hide(found.payload, secrets_of(found, first=True)).restore),
         expected=call.body["edits"],
         reason=call.body.get("reason", ""),
         actor=call.actor,

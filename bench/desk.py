@@ -23,7 +23,7 @@ from pathlib import Path
 import server
 from jobs import new_job
 
-from redrive.job import Category, Failure, Job, Reason, State
+from redrive.jobs.job import Category, Failure, Job, Reason, State
 from redrive.stores import open_store
 
 GOAL = 0.5

@@ -17,7 +17,7 @@ from jobs import HANDLER, new_job, settlement
 from measure import Contestant, Goal, Measure, Round, Stage, seconds
 
 import postgres
-from redrive.job import Attempt, Category, Claim, Failure, Job, Reason, State
+from redrive.jobs.job import Attempt, Category, Claim, Failure, Job, Reason, State
 from redrive.stores.base import PAUSE, Query, Store
 from redrive.stores.jsonl import JsonlStore
 from redrive.stores.sqlite import SqliteStore

@@ -7,9 +7,9 @@ from typing import Any
 
 from payload import BYTES, PAYLOAD, TEXT
 
-from redrive import _ids
-from redrive._evolve import BLANK, evolve
-from redrive.job import Attempt, Claim, Completed, Job, Reason, Settlement
+from redrive.jobs import ids
+from redrive.jobs.job import Attempt, Claim, Completed, Job, Reason, Settlement
+from redrive.jobs.records import BLANK, evolve
 
 __all__ = ["BYTES", "HANDLER", "PAYLOAD", "TEXT", "new_job", "settlement"]
 
@@ -20,7 +20,7 @@ def new_job(**given: Any) -> Job:
     """Make a pending job that is due, the way a submit does, or as `given`."""
     now = time.time()
     job = evolve(
-        BLANK, id=_ids.new_id(), handler=HANDLER, lane=HANDLER, payload=TEXT,
+        BLANK, id=ids.new_id(), handler=HANDLER, lane=HANDLER, payload=TEXT,
         created=now, due=now, since=now, updated=now, limit=10,
     )  # fmt: skip
     return evolve(job, **given) if given else job

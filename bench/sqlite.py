@@ -14,7 +14,7 @@ from jobs import HANDLER, TEXT, new_job, settlement
 from measure import Contestant, Goal, Measure, Round, Stage, Submit, seconds, submitting
 from peers import litequeue, persistqueue, sqlitehuey
 
-from redrive.job import Claim
+from redrive.jobs.job import Claim
 from redrive.stores.base import Store
 
 C = TypeVar("C")

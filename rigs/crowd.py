@@ -27,7 +27,7 @@ from ledger import Ledger
 from scene import main, place, settle_up
 
 from kit import make_failure, make_job, make_settlement
-from redrive.job import Claim, Completed, Reason, Retry, State
+from redrive.jobs.job import Claim, Completed, Reason, Retry, State
 from redrive.stores import open_store
 from redrive.stores.base import Store
 

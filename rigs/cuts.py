@@ -28,7 +28,7 @@ from scene import main, place, settle_up
 from kit import make_failure, make_job, make_settlement
 from postgres.proxy import Cut, Proxy, proxied
 from redrive.errors import StoreLost
-from redrive.job import Claim, Completed, Reason, Retry, Verdict
+from redrive.jobs.job import Claim, Completed, Reason, Retry, Verdict
 from redrive.stores.base import Store
 from redrive.stores.postgres import PostgresStore
 

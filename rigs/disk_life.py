@@ -28,7 +28,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from contract.verbs import everything as picture
 from kit import make_act, make_failure, make_job, make_settlement
 from redrive.errors import StoreError, StoreLost
-from redrive.job import Claim, Completed, Dead, Failure, Reason, Retry, State, Verdict
+from redrive.jobs.job import Claim, Completed, Dead, Failure, Reason, Retry, State, Verdict
 from redrive.stores.base import PurgeRule, Store
 from redrive.stores.jsonl import JsonlStore
 from redrive.stores.sqlite import SqliteStore, opening

@@ -40,7 +40,7 @@ from kit import START, make_attempt, make_failure, make_job
 from redrive import Job, Reason, Redrive, State, _hidden, _portable, redact, selection
 from redrive.cli._face import Face
 from redrive.cli._root import root
-from redrive.job import Resolution
+from redrive.jobs.job import Resolution
 from redrive.selection import Wanted
 from redrive.testing import ManualClock
 from redrive.web import deeds

@@ -31,7 +31,7 @@ from broken import workers
 
 from crewkit import fill
 from redrive import Pause, Policy, Redrive, exponential
-from redrive._clock import Clock, SystemClock
+from redrive.jobs.clock import Clock, SystemClock
 from redrive.testing import ManualClock
 
 AFTER = 10

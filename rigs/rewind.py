@@ -27,7 +27,7 @@ from scene import main, place, settle_up
 
 import pgkit
 from kit import make_job, make_settlement
-from redrive.job import Claim, Completed, Reason
+from redrive.jobs.job import Claim, Completed, Reason
 from redrive.stores import open_store
 
 JOBS = 5

@@ -23,7 +23,7 @@ from scene import labour, main, place, settle_up
 
 import pgkit
 from kit import make_job, make_settlement
-from redrive.job import Completed, Reason
+from redrive.jobs.job import Completed, Reason
 from redrive.stores import open_store
 
 CREW = 4

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import evilkit
 from kit import make_job
-from redrive.job import Done, Failed, Job, Outcome, Skipped
+from redrive.jobs.job import Done, Failed, Job, Outcome, Skipped
 from redrive.worker.registry import Entry
 
 PROGRAM = "evilkit:app"

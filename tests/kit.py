@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from redrive.job import Act, Attempt, Category, Claim, Failure, Job, Settlement, Verdict
+from redrive.jobs.job import Act, Attempt, Category, Claim, Failure, Job, Settlement, Verdict
 
 _numbers = itertools.count(1)
 

@@ -11,7 +11,7 @@ from kit import START, make_attempt, make_failure, make_job
 from redrive import Job, Reason, Redrive, State
 from redrive.cli._face import Face
 from redrive.cli._root import root
-from redrive.job import Failure
+from redrive.jobs.job import Failure
 from redrive.testing import ManualClock
 
 HOUR = 3600.0

@@ -19,7 +19,7 @@ from kit import make_failure, make_job
 from redrive import Job, Reason, Redrive, State
 from redrive.cli._face import Face
 from redrive.cli._root import root
-from redrive.job import Resolution
+from redrive.jobs.job import Resolution
 
 HANDLER = "article.summarize"
 VIEW = "redrive.summarize_job_queue"

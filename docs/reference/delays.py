@@ -7,7 +7,7 @@ from itertools import repeat
 from pathlib import Path
 
 from redrive import RetryStrategy, constant, exponential, fibonacci, linear, simulate
-from redrive.job import Category
+from redrive.jobs.job import Category
 from redrive.policy import Policy
 from redrive.presets import PRESETS
 

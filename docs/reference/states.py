@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from redrive.job import TRANSITIONS, State
+from redrive.jobs.job import TRANSITIONS, State
 
 PICTURE = Path(__file__).resolve().parents[1] / "images" / "states.svg"
 WIDE, HIGH = 150, 46

@@ -16,8 +16,8 @@ from typing import Any
 
 import psycopg
 
-from redrive import _transitions
-from redrive.job import Claim, Job, Settlement, State
+from redrive.jobs import transitions
+from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.stores import _files
 from redrive.stores.index.draft import Draft
 from redrive.stores.index.engine import Drafted, Engine
@@ -116,7 +116,7 @@ def sweep() -> None:
         boot, seconds = tx.lease_clock()
         return [
             Claim(
-                _transitions.seized(lost, by=by, lease_end=seconds + lease_for, boot=boot),
+                transitions.seized(lost, by=by, lease_end=seconds + lease_for, boot=boot),
                 lost_by=lost.holder,
             )
             for _, lost in readable(rows)
@@ -174,7 +174,7 @@ def early() -> None:
 
 def _as_settled(result: Settlement, now: float) -> Job:
     failure = result.attempt.failure if result.attempt else None
-    return _transitions.settled(result.claim.job, result.verdict, failure, now=now, group=None)
+    return transitions.settled(result.claim.job, result.verdict, failure, now=now, group=None)
 
 
 def no_lock() -> None:

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 
 from broken import processes
-from redrive.job import Done, Outcome
+from redrive.jobs.job import Done, Outcome
 from redrive.worker import begun, children, run
 from redrive.worker.hands import Hands
 from redrive.worker.loop import Loop

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     )
     from redrive.events import Event
     from redrive.handler import Handler, Tried
-    from redrive.job import Attempt, Category, Failure, Group, Job, Reason, State
+    from redrive.jobs.job import Attempt, Category, Failure, Group, Job, Reason, State
     from redrive.policy import DEAD, Keep, Pause, Policy, Rule, when
     from redrive.strategy import (
         ConstantBackoffStrategy,
@@ -129,7 +129,7 @@ _HOMES = {
     "redrive.endpoint": "Endpoint",
     "redrive.events": "Event",
     "redrive.handler": "Handler Tried",
-    "redrive.job": "Attempt Category Failure Group Job Reason State",
+    "redrive.jobs.job": "Attempt Category Failure Group Job Reason State",
     "redrive.policy": "DEAD Keep Pause Policy Rule when",
     "redrive.strategy": "ConstantBackoffStrategy ExponentialBackoffStrategy FibonacciBackoffStrategy LinearBackoffStrategy RetryStrategy constant exponential fibonacci linear",
     "redrive.worker.context": "Current current",

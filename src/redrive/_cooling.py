@@ -21,14 +21,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
-from redrive import _duration, _log, redact
+from redrive import redact
 from redrive.classify.clues import as_whole
-from redrive.job import Category, Failure
+from redrive.jobs import durations, logger
+from redrive.jobs.job import Category, Failure
 from redrive.stores.base import Note, Store
 from redrive.strategy import RetryStrategy, delay_after, exponential
 from redrive.worker.overrides import PROVIDER
 
-log = _log.log.getChild("fallback")
+log = logger.log.getChild("fallback")
 T = TypeVar("T")
 _CATEGORIES = {category.value: category for category in Category}
 
@@ -176,7 +177,7 @@ class Cooling:
         if not self._write(PROVIDER + standing.name, value, standing.pause, seconds):
             return False
         level = log.error if failure.category is Category.AUTH else log.warning
-        words = _duration.words(seconds)
+        words = durations.words(seconds)
         level("%s is in cooldown for %s: %s", standing.name, words, redact.inert(why))
         return True
 

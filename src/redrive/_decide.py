@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from redrive import _duration
-from redrive._interrupts import may_be_ctrl_c
-from redrive.job import (
+from redrive.jobs import durations
+from redrive.jobs.interrupts import may_be_ctrl_c
+from redrive.jobs.job import (
     AlreadyDone,
     Category,
     Completed,
@@ -108,7 +108,7 @@ def _after_failure(
     if policy.oldest is not None and now + delay > job.since + policy.oldest:
         return Dead(
             Reason.EXPIRED,
-            f"the next try would come after its greatest age, {_duration.words(policy.oldest)}",
+            f"the next try would come after its greatest age, {durations.words(policy.oldest)}",
         )
     return Retry(delay, detail)
 
@@ -124,7 +124,7 @@ def _wait(
         return delay, detail
     hint = min(max(0.0, failure.hint), LONGEST_HINT)
     hint += rand() * min(hint * 0.1, 30.0)
-    said = f"{failure.hint_source or 'the server'} asked for {_duration.words(failure.hint)}"
+    said = f"{failure.hint_source or 'the server'} asked for {durations.words(failure.hint)}"
     if policy.hints == "floor":
         return (hint, said) if hint > delay else (delay, detail)
     return hint, said

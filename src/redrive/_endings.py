@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from redrive.exchange.record import WORKER
-from redrive.job import Attempt, Claim, Completed, Dead, Job, Reason, Settlement, State
+from redrive.jobs.job import Attempt, Claim, Completed, Dead, Job, Reason, Settlement, State
 from redrive.stores.base import Store
 
 _LEASE: Final = 60.0

@@ -25,16 +25,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from redrive import _duration, _ids, redact
+from redrive import redact
 from redrive._aio import Threads, hop
 from redrive._cooling import COOLDOWN, Cooling, Standing, log
-from redrive._duration import Duration
 from redrive._patience import look_at, warn_of
 from redrive.classify import classify, is_about_the_server
 from redrive.classify.judge import has_rule
 from redrive.classify.tables import WORST_FIRST
 from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError, UsageError
-from redrive.job import Category, Failure
+from redrive.jobs import durations, ids
+from redrive.jobs.durations import Duration
+from redrive.jobs.job import Category, Failure
 from redrive.policy import When, _category
 from redrive.stores.base import Store
 from redrive.strategy import RetryStrategy
@@ -148,7 +149,7 @@ def fallback(
         passes=frozenset(_category(one) for one in wanted if not isinstance(one, When)) or PASSES,
         rules=tuple(one for one in wanted if isinstance(one, When)),
         cooldown=cooldown,
-        longest=_duration.seconds(longest, name="longest"),
+        longest=durations.seconds(longest, name="longest"),
         store=store,
     )
     kinds = {_checked(name, function) for name, function in providers.items()}
@@ -281,7 +282,7 @@ class _Call:
         if renews or is_about_the_server(failure, error):
             return self._cooling.cool(asked, failure)
         # Outside of a job each call counts as a job of its own.
-        job = self._job.job_id if self._job else _ids.new_id()
+        job = self._job.job_id if self._job else ids.new_id()
         return self._cooling.suspect(asked.name, job, failure)
 
     def _passes(self, failure: Failure, error: Exception) -> bool:

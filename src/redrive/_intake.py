@@ -16,7 +16,6 @@ from itertools import chain
 from typing import IO, Any, Final, Literal
 
 from redrive import _endings, _json
-from redrive._evolve import evolve
 from redrive._portable import checked, job_of
 from redrive.errors import KeyConflict, RedriveError
 from redrive.exchange import pieces as cutting
@@ -26,7 +25,8 @@ from redrive.exchange.quarantine import QUARANTINED
 from redrive.exchange.record import Asked, Format, Line
 from redrive.exchange.spool import Spool
 from redrive.exchange.times import NaiveTime
-from redrive.job import TERMINAL, Job, State
+from redrive.jobs.job import TERMINAL, Job, State
+from redrive.jobs.records import evolve
 from redrive.stores.base import Query, Store, every
 
 AUTO: Final = "auto"

@@ -15,10 +15,10 @@ from itertools import count, islice
 from pathlib import Path
 from typing import IO, Any, cast
 
-from redrive._clock import Clock
-from redrive._log import log
 from redrive.errors import StoreForeign
-from redrive.job import Act, State
+from redrive.jobs.clock import Clock
+from redrive.jobs.job import Act, State
+from redrive.jobs.logger import log
 from redrive.stores import open_store
 from redrive.stores.base import Store
 

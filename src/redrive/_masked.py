@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from redrive import redact
-from redrive._evolve import evolve
-from redrive.job import Attempt, Failure, Job
+from redrive.jobs.job import Attempt, Failure, Job
+from redrive.jobs.records import evolve
 from redrive.redact import mask_text
 
 

@@ -16,12 +16,13 @@ from itertools import pairwise
 from types import UnionType
 from typing import Any, Final, cast, get_args, get_origin, get_type_hints
 
-from redrive import _json, _transitions
-from redrive._evolve import evolve
+from redrive import _json
 from redrive._masked import failures_masked
 from redrive.errors import RedriveError
 from redrive.exchange.pieces import LONGEST
-from redrive.job import TERMINAL, Attempt, Failure, Job, Release, Resolution, State
+from redrive.jobs import transitions
+from redrive.jobs.job import TERMINAL, Attempt, Failure, Job, Release, Resolution, State
+from redrive.jobs.records import evolve
 from redrive.keeping import LATEST, check_key
 from redrive.stores._codec import attempt_to_dict, encode, head_to_dict, job_from_dict
 from redrive.worker.registry import check_lane, check_name
@@ -76,7 +77,7 @@ def job_of(raw: bytes) -> Job:
 def _at_rest(job: Job) -> Job:
     """Leave out what only one store can mean."""
     if job.state is State.RUNNING:
-        job = _transitions.settled(job, Release(), None, now=job.updated, group=None)
+        job = transitions.settled(job, Release(), None, now=job.updated, group=None)
     return evolve(job, group=None, run=None, holder=None, lease_end=None, boot=None)
 
 

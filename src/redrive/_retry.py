@@ -15,11 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar, overload
 
-from redrive import _decide, _duration, _log, _transitions
-from redrive._duration import Duration
+from redrive import _decide
 from redrive.classify import classify
 from redrive.errors import Skip, UsageError
-from redrive.job import (
+from redrive.jobs import durations, logger, transitions
+from redrive.jobs.durations import Duration
+from redrive.jobs.job import (
     Category,
     Completed,
     Dead,
@@ -36,7 +37,7 @@ from redrive.job import (
 from redrive.policy import Policy, _category, check_policy
 from redrive.strategy import Rand
 
-log = _log.log.getChild("retry")
+log = logger.log.getChild("retry")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,10 +76,10 @@ class Walk:
 
     def after(self, outcome: Outcome, now: float) -> Verdict:
         """Count an attempt that ended so, and give what becomes of the call."""
-        job = _transitions.claimed(self.job, holder="", now=now, lease_end=now, boot=None)
+        job = transitions.claimed(self.job, holder="", now=now, lease_end=now, boot=None)
         verdict = _decide.decide(job, outcome, self.policy, now, self.rand)
         failure = outcome.failure if isinstance(outcome, Failed) else None
-        self.job = _transitions.settled(job, verdict, failure, now=now, group=None)
+        self.job = transitions.settled(job, verdict, failure, now=now, group=None)
         return verdict
 
     def wait(self, error: Exception, now: float) -> float | None:
@@ -97,7 +98,7 @@ class Walk:
             self.job.attempts,
             failure.category,
             failure.why,
-            _duration.words(verdict.delay),
+            durations.words(verdict.delay),
         )
         return verdict.delay
 
@@ -146,7 +147,7 @@ def retry(
         return retry()(policy)
     chosen = (policy or IN_PLACE).limited(attempts)
     if within is not None:
-        chosen = replace(chosen, max_age=_duration.seconds(within, name="within"))
+        chosen = replace(chosen, max_age=durations.seconds(within, name="within"))
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         name = _name_of(function)

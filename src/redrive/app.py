@@ -13,18 +13,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
-from redrive import _checks, _duration, _json, config, presets, retention
+from redrive import _json, config, presets, retention
 from redrive._aio import Threads, hop
-from redrive._clock import Clock, SystemClock
-from redrive._duration import Duration
 from redrive._legacy import opened
-from redrive._log import log
 from redrive.args import Arguments
 from redrive.desk import Desk
 from redrive.errors import UsageError
 from redrive.events import Listener, Teller
 from redrive.handler import Handler
-from redrive.job import Job
+from redrive.jobs import checks, durations
+from redrive.jobs.clock import Clock, SystemClock
+from redrive.jobs.durations import Duration
+from redrive.jobs.job import Job
+from redrive.jobs.logger import log
 from redrive.keeping import Capture, Keeper, Options, Settings, check_key, check_tags, who
 from redrive.looking import Mark
 from redrive.policy import Keep, Policy, check_policy
@@ -118,9 +119,9 @@ class Redrive(Desk):
 
         settings = Settings(
             clock=clock,
-            lease=_duration.positive(lease, name="lease"),
-            payload_limit=_checks.whole(payload_limit, "payload_limit", least=1),
-            release=None if release is None else _checks.text(release, "release"),
+            lease=durations.positive(lease, name="lease"),
+            payload_limit=checks.whole(payload_limit, "payload_limit", least=1),
+            release=None if release is None else checks.text(release, "release"),
             actor=actor or who(),
             rand=rand,
         )
@@ -147,8 +148,8 @@ class Redrive(Desk):
         check_name(name)
         check_isolation(isolation)
         check_policy(self._policy if policy is None else policy)
-        seconds = None if timeout is None else _duration.positive(timeout, name="timeout")
-        names = (formerly,) if isinstance(formerly, str) else _checks.texts(formerly, "formerly")
+        seconds = None if timeout is None else durations.positive(timeout, name="timeout")
+        names = (formerly,) if isinstance(formerly, str) else checks.texts(formerly, "formerly")
         chosen = (policy or self._policy).limited(attempts)
         if policy is not None and attempts is not None and policy.attempts is not None:
             msg = f"handler {name!r}: give attempts on the policy or on the handler, not on both"
@@ -246,8 +247,8 @@ class Redrive(Desk):
         `ignore_backoff` takes every pending job, whatever its wait, pauses too. `only` names those
         that may be run.
         """
-        _checks.whole(limit, "limit", least=0)
-        only = None if only is None else _checks.texts(only, "only")
+        checks.whole(limit, "limit", least=0)
+        only = None if only is None else checks.texts(only, "only")
         queued = self._queued()
         log.info("pass begins: %d queued", queued, extra={"event": "begins", "queued": queued})
         turn = self.keeper.turn()
@@ -311,10 +312,10 @@ class Redrive(Desk):
         check_apart(self.keeper.registry, name)
 
         plan = Plan(
-            concurrency=_checks.whole(concurrency, "concurrency", least=1),
-            batch=_checks.whole(batch, "batch", least=1),
-            poll=_duration.seconds(poll, name="poll"),
-            grace=_duration.seconds(grace, name="grace"),
+            concurrency=checks.whole(concurrency, "concurrency", least=1),
+            batch=checks.whole(batch, "batch", least=1),
+            poll=durations.seconds(poll, name="poll"),
+            grace=durations.seconds(grace, name="grace"),
             replaced=replaced,
         )
         worker = Worker(
@@ -364,7 +365,7 @@ class Redrive(Desk):
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Be told of every change after it is true; call what comes back to stop."""
-        return self.keeper.bus.listen(_checks.function(listener, "a listener"))
+        return self.keeper.bus.listen(checks.function(listener, "a listener"))
 
     async def aio(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call any verb from async code: `await app.aio(app.retry, "G7")`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 
-from redrive.job import Group, State
+from redrive.jobs.job import Group, State
 from redrive.looking import GROUP, Mark, mark_of
 from redrive.redact import mask_text
 from redrive.selection import group_number, no_group

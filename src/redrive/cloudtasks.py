@@ -22,12 +22,12 @@ from functools import cached_property
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from redrive._log import log
 from redrive.app import Redrive
 from redrive.delivery import signing
 from redrive.errors import JobNotFound, TokenMissing, UsageError
 from redrive.events import Event
-from redrive.job import Job, State
+from redrive.jobs.job import Job, State
+from redrive.jobs.logger import log
 from redrive.redact import error_text
 from redrive.worker.turn import Pass
 

@@ -10,15 +10,16 @@ import json
 from collections.abc import Sequence
 from typing import Unpack
 
-from redrive import _checks, _duration, _json, finding, redact
-from redrive._duration import Duration
+from redrive import _json, finding, redact
 from redrive._masked import secrets_of
-from redrive._transitions import Verb
 from redrive.causes import Causes
 from redrive.driving import Driving
 from redrive.errors import JobNotFound, Refused, UsageError
 from redrive.events import TOLD, Event
-from redrive.job import Job
+from redrive.jobs import checks, durations
+from redrive.jobs.durations import Duration
+from redrive.jobs.job import Job
+from redrive.jobs.transitions import Verb
 from redrive.looking import Looking
 from redrive.selection import Filters, Target, spelled
 from redrive.stores.base import PAUSE, Moved, Query, note_named
@@ -101,10 +102,10 @@ class Desk(Driving, Causes, Looking):
         actor: str | None = None,
     ) -> Moved:
         """Do a deed to exactly the jobs of a frozen set; `asked` is how they were asked for."""
-        if verb == "discard" and not _checks.text(reason, "reason").strip():
+        if verb == "discard" and not checks.text(reason, "reason").strip():
             msg = "discard needs a reason: those who come after want to know why"
             raise UsageError(msg)
-        ids = _checks.texts(ids, "ids")
+        ids = checks.texts(ids, "ids")
         if verb == "retry":
             overrides.mark(self.keeper.store, ids)
         act = self._act(verb, asked, reason, actor, self._secrets_in(ids) if reason else ())
@@ -173,7 +174,7 @@ class Desk(Driving, Causes, Looking):
         actor: str | None = None,
     ) -> None:
         """Let a lane's jobs wait, for all workers, until `resume` or for a while; none is spent."""
-        seconds = None if duration is None else _duration.positive(duration, name="duration")
+        seconds = None if duration is None else durations.positive(duration, name="duration")
         act = self._act("pause", check_lane(lane), reason, actor)
         value = json.dumps(
             {"by": act.actor, "reason": act.reason, "since": self.keeper.store.now()}

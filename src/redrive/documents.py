@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from redrive._clock import iso
 from redrive._masked import secrets_of
-from redrive.job import Act, Attempt, Category, Failure, Group, Job
+from redrive.jobs.clock import iso
+from redrive.jobs.job import Act, Attempt, Category, Failure, Group, Job
 from redrive.looking import Looking, Mark, Scope
 from redrive.redact import loads, mask_payload, mask_text
 

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from redrive.job import Failure, Job
+    from redrive.jobs.job import Failure, Job
 
 
 class RedriveError(Exception):

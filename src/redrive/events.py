@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Literal
 
-from redrive import _log
-from redrive._interrupts import may_be_ctrl_c
-from redrive._transitions import Verb
-from redrive.job import Failure, Job
+from redrive.jobs import logger
+from redrive.jobs.interrupts import may_be_ctrl_c
+from redrive.jobs.job import Failure, Job
+from redrive.jobs.transitions import Verb
 from redrive.redact import mask_json
 
-log = _log.log.getChild("events")
+log = logger.log.getChild("events")
 
 Kind = Literal[
     "submitted",

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from redrive._interrupts import may_be_ctrl_c
+from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.redact import error_text, inert, safe_text, type_name
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from redrive import _checks, _duration
 from redrive._aio import Threads, hop
-from redrive._duration import Duration
 from redrive.errors import Kept, UsageError
-from redrive.job import Failed, Job, Returned, State
+from redrive.jobs import checks, durations
+from redrive.jobs.durations import Duration
+from redrive.jobs.job import Failed, Job, Returned, State
 from redrive.keeping import Keeper, Options, check_key, check_tags
 from redrive.worker.registry import Entry, warn_unlimited
 from redrive.worker.run import Execution, awaited, finished
@@ -136,9 +136,9 @@ class Handler(Generic[P, R_co]):
         submit joins. `durable`: `try_now` stores it before it runs.
         """
         if max_attempts is not None:
-            _checks.whole(max_attempts, "max_attempts", least=1)
+            checks.whole(max_attempts, "max_attempts", least=1)
         chosen = Options(
-            delay=_duration.seconds(delay, name="delay"),
+            delay=durations.seconds(delay, name="delay"),
             key=check_key(key),
             tags=check_tags(tags),
             max_attempts=max_attempts,

@@ -17,15 +17,16 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from redrive import _checks, _ids, _json, _transitions
+from redrive import _json
 from redrive._aio import Threads, hop
-from redrive._clock import Clock
 from redrive._collect import Collector
-from redrive._evolve import BLANK, evolve
-from redrive._log import log
 from redrive.errors import StoreError, StoreFull, UsageError
 from redrive.events import Bus, Event
-from redrive.job import Claim, Failed, Job, Returned, Settlement, State
+from redrive.jobs import checks, ids, transitions
+from redrive.jobs.clock import Clock
+from redrive.jobs.job import Claim, Failed, Job, Returned, Settlement, State
+from redrive.jobs.logger import log
+from redrive.jobs.records import BLANK, evolve
 from redrive.stores._keys import check_same
 from redrive.stores.base import Query, Store
 from redrive.strategy import Rand
@@ -87,7 +88,7 @@ def who() -> str:
 
 def check_key(key: str | None) -> str | None:
     """Refuse an idempotency key that could not travel in a header."""
-    if key is not None and not _KEY.fullmatch(_checks.text(key, "a key")):
+    if key is not None and not _KEY.fullmatch(checks.text(key, "a key")):
         msg = f"a key must be 1 to 255 visible ASCII characters; found {key[:300]!r}"
         raise UsageError(msg)
     return key
@@ -95,7 +96,7 @@ def check_key(key: str | None) -> str | None:
 
 def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Refuse tags that are no names, and one text where a list is meant."""
-    return tuple(check_name(tag) for tag in _checks.texts(tags, "tags"))
+    return tuple(check_name(tag) for tag in checks.texts(tags, "tags"))
 
 
 class Keeper:
@@ -119,7 +120,7 @@ class Keeper:
         """The name our leases are held under: another one in a forked child."""
         pid, name = self._held_by
         if pid != os.getpid():
-            name = _ids.new_holder()
+            name = ids.new_holder()
             self._held_by = (os.getpid(), name)
         return name
 
@@ -158,7 +159,7 @@ class Keeper:
         due = min(now + options.delay, LATEST)
         return evolve(
             BLANK,
-            id=_ids.new_id(),
+            id=ids.new_id(),
             handler=entry.name,
             lane=entry.lane,
             payload=payload,
@@ -233,7 +234,7 @@ class Keeper:
     def take(self, job: Job) -> Job:
         """Count the next attempt of a job that runs in place; nothing is stored."""
         now = self.settings.clock.now()
-        return _transitions.claimed(job, holder=self.holder, now=now, lease_end=now, boot=None)
+        return transitions.claimed(job, holder=self.holder, now=now, lease_end=now, boot=None)
 
     def end(self, execution: Execution, options: Options) -> Job | None:
         """Keep a call that failed in place, or settle one that was stored before it ran."""
@@ -278,7 +279,7 @@ class Keeper:
     def settled(self, settlement: Settlement) -> Job:
         """Give the job as a settlement leaves it, that attempt in its history; stores nothing."""
         attempt = settlement.attempt
-        job = _transitions.settled(
+        job = transitions.settled(
             settlement.claim.job,
             settlement.verdict,
             attempt.failure if attempt else None,
@@ -286,7 +287,7 @@ class Keeper:
             group=None,
             limit=settlement.limit,
         )
-        return _transitions.with_attempt(job, attempt) if attempt else job
+        return transitions.with_attempt(job, attempt) if attempt else job
 
     def conclude(self, execution: Execution) -> Settlement:
         """Decide what becomes of a job that ran in place."""

@@ -11,17 +11,18 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
-from redrive import _checks, _masked, finding
-from redrive._duration import Duration, seconds
+from redrive import _masked, finding
 from redrive.errors import JobNotFound
-from redrive.job import Act, Group, Job, State
+from redrive.jobs import checks
+from redrive.jobs.durations import Duration, seconds
+from redrive.jobs.job import Act, Group, Job, State
 from redrive.selection import Filters, Target, group_number, job_id, no_group, read
 from redrive.stores import open_store
 from redrive.stores.base import PAUSE, Count, Note, Page, Query, Scope, Store
 from redrive.worker import signs
 
 if TYPE_CHECKING:
-    from redrive._clock import Clock
+    from redrive.jobs.clock import Clock
     from redrive.runs import Run
 
 __all__ = ["Count", "Looking", "Mark", "Note", "Page", "Scope"]
@@ -99,7 +100,7 @@ class Looking:
         """
         wanted = read(words, filters, reveal=reveal)
         store = self.store
-        _checks.whole(limit, "limit", least=1)
+        checks.whole(limit, "limit", least=1)
         page = finding.find(store, wanted, limit=limit, cursor=cursor, by_change=by_change)
         return page if reveal else page._replace(jobs=[_masked.seen(job) for job in page.jobs])
 
@@ -134,7 +135,7 @@ class Looking:
         **filters: Unpack[Filters],
     ) -> tuple[list[Group], Scope | None]:
         """Return the causes, and how far was looked where no index answers; `reveal` is as in `find`."""
-        _checks.whole(limit, "limit", least=1)
+        checks.whole(limit, "limit", least=1)
         return finding.groups(self.store, read(words, filters, reveal=reveal), limit)
 
     def group(self, which: int | str | Group) -> Group:
@@ -175,7 +176,7 @@ class Looking:
         """
         from redrive import runs  # noqa: PLC0415 - few commands ask
 
-        _checks.whole(limit, "limit", least=1)
+        checks.whole(limit, "limit", least=1)
         asked = None if run is None else f"R{runs.number_of(run)}"
         begin = -inf if since is None else self.store.now() - seconds(since, name="since")
         found: list[Act] = []

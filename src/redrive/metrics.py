@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive import runs
 from redrive._version import __version__
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.looking import Count, Looking, Mark
 from redrive.stores.base import PAUSE
 from redrive.worker import counters, presence

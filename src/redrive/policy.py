@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from redrive import _duration
-from redrive._duration import Duration
 from redrive.errors import UsageError
-from redrive.job import Category
+from redrive.jobs import durations
+from redrive.jobs.durations import Duration
+from redrive.jobs.job import Category
 from redrive.strategy import RetryStrategy, constant, exponential
 
 CEILING = 25
@@ -195,7 +195,7 @@ class Policy:
         object.__setattr__(self, "retries", None)
         object.__setattr__(self, "on", tuple(self.on))
         if self.max_age is not None:
-            object.__setattr__(self, "max_age", _duration.seconds(self.max_age, name="max_age"))
+            object.__setattr__(self, "max_age", durations.seconds(self.max_age, name="max_age"))
         if self.wait is not None and not isinstance(self.wait, RetryStrategy):
             msg = f"wait must be a strategy such as exponential(1, cap=300); found {self.wait!r}"
             raise UsageError(msg)
@@ -208,7 +208,7 @@ class Policy:
     @property
     def oldest(self) -> float | None:
         """`max_age` in seconds."""
-        return None if self.max_age is None else _duration.seconds(self.max_age)
+        return None if self.max_age is None else durations.seconds(self.max_age)
 
     def limited(self, attempts: int | None) -> Policy:
         """Give the same policy under a job's own limit of attempts."""

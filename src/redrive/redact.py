@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from redrive import _inert, secret_names
-from redrive._interrupts import may_be_ctrl_c
+from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.secret_names import LONG_SECRET, is_secret_name
 
 if TYPE_CHECKING:

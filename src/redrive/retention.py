@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from redrive._log import log
 from redrive.events import Bus, Event
-from redrive.job import State
+from redrive.jobs.job import State
+from redrive.jobs.logger import log
 from redrive.policy import Keep
 from redrive.stores.base import PurgeRule, Store
 from redrive.worker.registry import Registry

@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any, Literal, cast
 
-from redrive import _checks
 from redrive.errors import UsageError
-from redrive.job import Act, State
+from redrive.jobs import checks
+from redrive.jobs.job import Act, State
 from redrive.stores.base import Members, Store, note_named
 
 NOTE = "run:"
@@ -337,11 +337,11 @@ def speed(spec: Spec, rate: float, passed: float) -> float:
 
 def spec_of(*, canary: int = 0, rate: float | str | None = None, ramp: bool, stop_on: str) -> Spec:
     """Make a spec of what people say; refuses what would not do what it seems to."""
-    _checks.whole(canary, "canary", least=0)
+    checks.whole(canary, "canary", least=0)
     if ramp and rate is None:
         msg = "ramp needs a rate to lead to, such as 20/s"
         raise UsageError(msg)
-    limit = _checks.text(stop_on, "stop_on").replace(" ", "")
+    limit = checks.text(stop_on, "stop_on").replace(" ", "")
     most = _FULL if limit.endswith("%") else inf
     if limit and not (_STOP.fullmatch(limit) and 0 < float(limit.rstrip("%")) <= most):
         msg = f"stop_on must be a share such as 10% or a number of jobs, above 0; found {stop_on!r}"

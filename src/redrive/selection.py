@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import TypedDict, TypeVar, Unpack
 
-from redrive import _checks, _duration, selector
-from redrive._duration import Duration
+from redrive import selector
 from redrive._masked import searched
-from redrive._transitions import Verb
 from redrive.errors import JobNotFound, UsageError
-from redrive.job import Category, Group, Job, Reason, State
+from redrive.jobs import checks, durations
+from redrive.jobs.durations import Duration
+from redrive.jobs.job import Category, Group, Job, Reason, State
+from redrive.jobs.transitions import Verb
 from redrive.selector import Term, no_job
 from redrive.stores.base import Query, Store
 
@@ -79,10 +80,10 @@ def query_of(**filters: Unpack[Filters]) -> Query:
     if "group" in filters:
         query = replace(query, group=group_number(filters["group"]))
     if "older_than" in filters:
-        age = _duration.seconds(filters["older_than"], name="older_than")
+        age = durations.seconds(filters["older_than"], name="older_than")
         query = replace(query, older_than=age)
     if "newer_than" in filters:
-        age = _duration.seconds(filters["newer_than"], name="newer_than")
+        age = durations.seconds(filters["newer_than"], name="newer_than")
         query = replace(query, newer_than=age)
     return query
 
@@ -98,13 +99,13 @@ def _check_filter(name: str, value: object) -> None:
     if isinstance(value, str):
         selector.checked_text(value, f"the filter {name}")
     if name in _TEXTS:
-        _checks.text(value, f"the filter {name}")
+        checks.text(value, f"the filter {name}")
     elif name == "run":
-        _checks.whole(value, "the filter run", least=1)
+        checks.whole(value, "the filter run", least=1)
 
 
 def _states(value: State | str | Iterable[State | str]) -> frozenset[State]:
-    words = [value] if isinstance(value, str) else _checks.texts(value, "the filter state")
+    words = [value] if isinstance(value, str) else checks.texts(value, "the filter state")
     return frozenset(_word(State, word, "state") for word in words)
 
 
@@ -204,7 +205,7 @@ def read(
             wanted.groups.append(target.number)
         else:
             what = "a target (a job, its id, a group, or words of a selector)"
-            terms += selector.parse(_checks.text(target, what))
+            terms += selector.parse(checks.text(target, what))
     _check_terms(terms, reveal=reveal)
     _take_terms(wanted, terms, usual)
     if wanted.ids and (wanted.groups or wanted.filters or wanted.terms):
@@ -272,7 +273,7 @@ def _take_age(filters: Filters, term: Term) -> None:
     """Ask for the narrowest of all ages that are named."""
     sign = selector.OPPOSITE.get(term.sign, "") if term.negated else term.sign
     try:
-        age = _duration.seconds(term.values[0])
+        age = durations.seconds(term.values[0])
     except UsageError:
         age = None
     if age is None or sign not in selector.OPPOSITE or len(term.values) > 1:
@@ -282,9 +283,9 @@ def _take_age(filters: Filters, term: Term) -> None:
         )
         raise UsageError(msg)
     if sign.startswith(">"):
-        filters["older_than"] = max(age, _duration.seconds(filters.get("older_than", age)))
+        filters["older_than"] = max(age, durations.seconds(filters.get("older_than", age)))
     else:
-        filters["newer_than"] = min(age, _duration.seconds(filters.get("newer_than", age)))
+        filters["newer_than"] = min(age, durations.seconds(filters.get("newer_than", age)))
 
 
 def _take_filter(filters: Filters, term: Term) -> bool:
@@ -305,7 +306,7 @@ def _take_filter(filters: Filters, term: Term) -> bool:
 
 def job_id(store: Store, text: str) -> str:
     """Give the id that starts with this text; it must be the only one."""
-    if not selector.ID.fullmatch(_checks.text(text, "a job's id")):
+    if not selector.ID.fullmatch(checks.text(text, "a job's id")):
         raise UsageError(no_job(text))
     if store.get(text) is not None:
         return text

@@ -21,7 +21,7 @@ from typing import Any
 
 from redrive._glob import matches
 from redrive.errors import UsageError
-from redrive.job import Failure, Job
+from redrive.jobs.job import Failure, Job
 from redrive.redact import loads
 from redrive.secret_names import is_secret_name
 

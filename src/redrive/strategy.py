@@ -15,9 +15,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import ClassVar
 
-from redrive import _duration
-from redrive._duration import Duration
 from redrive.errors import UsageError
+from redrive.jobs import durations
+from redrive.jobs.durations import Duration
 
 Rand = Callable[[], float]
 """A source of random numbers in [0, 1)."""
@@ -104,7 +104,7 @@ class ExponentialBackoffStrategy(RetryStrategy):
     ) -> None:
         super().__init__(jitter_factor, max_backoff, jitter=jitter)
         self.base = _finite("base", base)
-        self.initial = _duration.seconds(initial, name="initial")
+        self.initial = durations.seconds(initial, name="initial")
 
     def calculate_backoff(self, attempt: int) -> float:
         """Give initial·base^attempt, in the same time for attempt 3 and attempt 2^63."""
@@ -129,8 +129,8 @@ class LinearBackoffStrategy(RetryStrategy):
         jitter: Jitter = None,
     ) -> None:
         super().__init__(jitter_factor, max_backoff, jitter=jitter)
-        self.initial_delay = _duration.seconds(initial_delay, name="initial_delay")
-        self.increment = _duration.seconds(increment, name="increment")
+        self.initial_delay = durations.seconds(initial_delay, name="initial_delay")
+        self.increment = durations.seconds(increment, name="increment")
 
     def calculate_backoff(self, attempt: int) -> float:
         """Give initial_delay + increment·attempt."""
@@ -152,7 +152,7 @@ class ConstantBackoffStrategy(RetryStrategy):
         jitter: Jitter = None,
     ) -> None:
         super().__init__(jitter_factor, max_backoff, jitter=jitter)
-        self.delay = _duration.seconds(delay, name="delay")
+        self.delay = durations.seconds(delay, name="delay")
 
     def calculate_backoff(self, attempt: int) -> float:  # noqa: ARG002 - the same for all
         """Give the delay."""
@@ -181,7 +181,7 @@ class FibonacciBackoffStrategy(RetryStrategy):
         jitter: Jitter = None,
     ) -> None:
         super().__init__(jitter_factor, max_backoff, jitter=jitter)
-        self.unit = _duration.seconds(unit, name="unit")
+        self.unit = durations.seconds(unit, name="unit")
 
     def calculate_backoff(self, attempt: int) -> float:
         """Give unit times the Fibonacci number, looked up; past the last one it is infinite."""
@@ -218,7 +218,7 @@ def constant(
     delay: Duration = 5.0, *, cap: Duration = 300.0, jitter: Jitter = 0.2
 ) -> ConstantBackoffStrategy:
     """Wait the same time every time (the cap grows with the delay)."""
-    ceiling = max(_duration.seconds(delay, name="delay"), _cap(cap))
+    ceiling = max(durations.seconds(delay, name="delay"), _cap(cap))
     return ConstantBackoffStrategy(delay, 0.0, ceiling, jitter=jitter)
 
 
@@ -240,7 +240,7 @@ def jitter_window(seconds: float, strategy: RetryStrategy) -> tuple[float, float
         case "none":
             return seconds, seconds
         case str() | timedelta():
-            spread = _duration.seconds(jitter, name="jitter")
+            spread = durations.seconds(jitter, name="jitter")
             return max(0.0, seconds - spread), seconds + spread
         case _:
             part = _finite("jitter", jitter)
@@ -266,7 +266,7 @@ def _clean(seconds: float, cap: float) -> float:
 
 
 def _cap(value: Duration) -> float:
-    return _duration.seconds(value, name="max_backoff")
+    return durations.seconds(value, name="max_backoff")
 
 
 def _finite(name: str, value: float) -> float:

@@ -23,19 +23,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeAlias, cast
 
-from redrive import _duration, _json, _log, presets, redact
-from redrive._clock import Clock
+from redrive import _json, presets, redact
 from redrive.app import Redrive
 from redrive.errors import BadPayload, GiveUp, StoreError, UsageError
 from redrive.handler import Handler
-from redrive.job import Category, Dead, Failure, Job, Reason, Retry, Settlement, State
+from redrive.jobs import durations, logger
+from redrive.jobs.clock import Clock
+from redrive.jobs.job import Category, Dead, Failure, Job, Reason, Retry, Settlement, State
 from redrive.keeping import Options
 from redrive.stores import _files
 from redrive.strategy import Rand, RetryStrategy, exponential
 from redrive.worker.registry import Entry
 from redrive.worker.run import Execution
 
-log = _log.log.getChild("stream")
+log = logger.log.getChild("stream")
 
 Action: TypeAlias = "Callable[[], object] | Handler[..., object]"
 Line: TypeAlias = dict[str, Any]
@@ -246,7 +247,7 @@ class ResilientEventStream:
         failure = last.failure if last else job.failure
         status = _STATUS.get(job.state) or ("retrying" if job.attempts else "pending")
         advice = {
-            "retrying": f"next try in {_duration.words(max(0.0, job.due - job.updated))}",
+            "retrying": f"next try in {durations.words(max(0.0, job.due - job.updated))}",
             "success": job.detail,
             "dead_letter": f"mend the cause, then: redrive retry {job.id}",
         }.get(status)

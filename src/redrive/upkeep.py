@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import inf
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 
-from redrive import _checks
 from redrive.errors import BadPayload
-from redrive.job import TERMINAL, Act, Job
+from redrive.jobs import checks
+from redrive.jobs.job import TERMINAL, Act, Job
 from redrive.keeping import Keeper
 from redrive.redact import mask_text, secrets_of
 from redrive.stores.base import PurgeRule
@@ -121,7 +121,7 @@ class Upkeep:
         self, ids: Sequence[str], *, target: str = "", reason: str = "", actor: str | None = None
     ) -> int:
         """Remove exactly these jobs for good, those of them that are finished; gives how many."""
-        store, removed, ids = self.keeper.store, 0, _checks.texts(ids, "ids")
+        store, removed, ids = self.keeper.store, 0, checks.texts(ids, "ids")
         try:
             for start in range(0, len(ids), _CHUNK):
                 some = frozenset(ids[start : start + _CHUNK])
@@ -157,6 +157,6 @@ class Upkeep:
     ) -> Act:
         """Make the record of an action; people write secrets into reasons and selectors, too."""
         who = actor or self.keeper.settings.actor
-        text = mask_text(_checks.text(reason, "reason"), secrets)
-        actor = _checks.text(who, "actor")
+        text = mask_text(checks.text(reason, "reason"), secrets)
+        actor = checks.text(who, "actor")
         return Act(actor=actor, verb=verb, target=mask_text(target), reason=text)

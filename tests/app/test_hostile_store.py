@@ -12,7 +12,7 @@ import pytest
 
 from kit import make_job
 from redrive import Redrive, State
-from redrive._ids import new_id
+from redrive.jobs.ids import new_id
 
 # What a pickle that calls os.system looks like, in the oldest, printable form.
 PICKLE = "cos\nsystem\n(S'touch pwned'\ntR."

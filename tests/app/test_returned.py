@@ -24,7 +24,7 @@ from redrive import (
     fallback,
     when,
 )
-from redrive.job import Act
+from redrive.jobs.job import Act
 from redrive.worker.turn import Pass
 from workkit import until
 

@@ -8,7 +8,7 @@ import pytest
 
 from kit import make_job
 from redrive import Policy, Redrive, State, constant
-from redrive._ids import new_id
+from redrive.jobs.ids import new_id
 from redrive.testing import ManualClock
 
 

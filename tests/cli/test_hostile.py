@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from kit import make_failure
 from ptykit import on_terminal
 from redrive.cli import _inline
-from redrive.job import Category
+from redrive.jobs.job import Category
 from shopkit import Shop, dead_letter, name
 
 ATTACKS = {

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from kit import make_job
-from redrive._clock import iso
 from redrive.cli import _follow
+from redrive.jobs.clock import iso
 from shopkit import Shop, name
 
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from contract.kinds import Kind, Place
 from contract.model import Model, shown
-from redrive.job import TRANSITIONS, Claim, Job, Settlement, State
+from redrive.jobs.job import TRANSITIONS, Claim, Job, Settlement, State
 from redrive.stores.base import Query, Store
 from redrive.stores.memory import MemoryStore
 

@@ -16,9 +16,8 @@ from contract.checks import WatchedLife, fence
 from contract.kinds import Kind
 from contract.model import Belief, shown
 from kit import make_act, make_attempt, make_failure, make_job
-from redrive._transitions import Verb
 from redrive.errors import KeyConflict, Refused
-from redrive.job import (
+from redrive.jobs.job import (
     Claim,
     Completed,
     Dead,
@@ -29,6 +28,7 @@ from redrive.job import (
     State,
     Verdict,
 )
+from redrive.jobs.transitions import Verb
 from redrive.stores.base import PurgeRule, Query
 
 TEN_YEARS = 315_576_000.0

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from redrive.job import Completed, Dead, Job, Release, Retry, Verdict
+from redrive.jobs.job import Completed, Dead, Job, Release, Retry, Verdict
 from redrive.stores.base import ALONE
 from redrive.testing import ManualClock
 

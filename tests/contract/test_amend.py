@@ -10,7 +10,7 @@ from contract.kinds import Place
 from contract.verbs import add_one, bare, bring_to, claim_one, everything, get, history, settle
 from kit import make_act
 from redrive.errors import JobNotFound, Refused
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.base import Store
 from redrive.testing import ManualClock
 

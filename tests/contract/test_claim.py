@@ -24,7 +24,7 @@ from contract.verbs import (
     settle,
 )
 from kit import START, make_failure, make_job
-from redrive.job import Release, Retry, State
+from redrive.jobs.job import Release, Retry, State
 from redrive.stores.base import ALONE, PAUSE, Store
 from redrive.testing import ManualClock
 

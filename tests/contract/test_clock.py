@@ -7,7 +7,7 @@ import pytest
 from contract.kinds import Place
 from contract.verbs import add, add_one, claim, claim_one, count, fail, get, ids, settle
 from kit import START, make_job
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.base import Store
 from redrive.testing import ManualClock
 

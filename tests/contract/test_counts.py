@@ -17,7 +17,7 @@ from contract.verbs import (
     table,
 )
 from kit import START, make_failure, make_job
-from redrive.job import Category, Reason, Retry, State
+from redrive.jobs.job import Category, Reason, Retry, State
 from redrive.stores.base import Count, PurgeRule, Query, Store
 from redrive.testing import ManualClock
 

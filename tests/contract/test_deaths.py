@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contract.verbs import add, move
 from kit import START, make_failure, make_job
-from redrive.job import Job, Reason, State
+from redrive.jobs.job import Job, Reason, State
 from redrive.stores.base import Query, Store
 from redrive.testing import ManualClock
 

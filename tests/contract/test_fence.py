@@ -24,7 +24,7 @@ from contract.verbs import (
     settle,
 )
 from kit import make_failure, make_job, make_settlement
-from redrive.job import Claim, Release, Retry, State, Verdict
+from redrive.jobs.job import Claim, Release, Retry, State, Verdict
 from redrive.stores.base import Store
 from redrive.testing import ManualClock
 

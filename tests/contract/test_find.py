@@ -23,7 +23,7 @@ from contract.verbs import (
 )
 from kit import START, make_failure, make_job
 from redrive.errors import UsageError
-from redrive.job import Category, Reason, State
+from redrive.jobs.job import Category, Reason, State
 from redrive.stores.base import PurgeRule, Store
 from redrive.testing import ManualClock
 

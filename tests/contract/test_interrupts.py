@@ -11,7 +11,7 @@ import pytest
 
 from contract.kinds import Place
 from contract.verbs import find, get
-from redrive.job import State
+from redrive.jobs.job import State
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -23,7 +23,7 @@ sys.path.append(sys.argv[1])
 from contract.kinds import KINDS
 from contract.verbs import claim, settle
 from kit import make_job
-from redrive._clock import SystemClock
+from redrive.jobs.clock import SystemClock
 
 heard = [0]
 def hear(number, frame):

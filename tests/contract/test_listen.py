@@ -18,7 +18,7 @@ import pytest
 from contract.kinds import Place
 from contract.verbs import DEAD, add_one, claim_one, move, settle
 from kit import START, make_failure
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.base import Store
 from redrive.stores.hearing import Ears
 
@@ -79,7 +79,7 @@ from pathlib import Path
 sys.path.append(sys.argv[1])
 from contract.kinds import KINDS
 from kit import make_job
-from redrive._clock import SystemClock
+from redrive.jobs.clock import SystemClock
 kind = next(kind for kind in KINDS if kind.name == sys.argv[3])
 store = kind.open(Path(sys.argv[2]), SystemClock())
 store.add([make_job("from afar")])

@@ -24,8 +24,8 @@ from contract.verbs import (
 )
 from contract.verbs import claim as claim_all
 from kit import START, make_act, make_job
-from redrive._transitions import Verb
-from redrive.job import TRANSITIONS, Reason, State
+from redrive.jobs.job import TRANSITIONS, Reason, State
+from redrive.jobs.transitions import Verb
 from redrive.stores.base import Store
 from redrive.testing import ManualClock
 

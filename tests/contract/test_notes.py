@@ -10,7 +10,7 @@ import pytest
 from contract.kinds import Place
 from contract.verbs import bring_to, move
 from kit import make_act
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.base import Note, Store
 from redrive.testing import ManualClock
 

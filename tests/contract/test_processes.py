@@ -11,7 +11,7 @@ import pytest
 
 from contract.kinds import Place
 from contract.verbs import claim, count, find, ids, settle
-from redrive.job import State
+from redrive.jobs.job import State
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -25,7 +25,7 @@ sys.path.append(sys.argv[1])
 from contract.kinds import KINDS
 from contract.verbs import claim, ids, settle
 from kit import make_job
-from redrive._clock import SystemClock
+from redrive.jobs.clock import SystemClock
 
 directory, name, me = Path(sys.argv[2]), sys.argv[3], sys.argv[4]
 store = next(kind for kind in KINDS if kind.name == name).open(directory, SystemClock())

@@ -19,7 +19,7 @@ from contract.verbs import (
     settle,
 )
 from kit import START, make_failure, make_job
-from redrive.job import Reason, State
+from redrive.jobs.job import Reason, State
 from redrive.stores.base import PurgeRule, Query, Store
 from redrive.testing import ManualClock
 

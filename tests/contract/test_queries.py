@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from contract.kinds import Place
 from contract.verbs import find
 from kit import START, make_failure, make_job
-from redrive.job import TERMINAL, Category, Job, Reason, State
+from redrive.jobs.job import TERMINAL, Category, Job, Reason, State
 from redrive.stores.base import Query, Store
 
 REASONS = {

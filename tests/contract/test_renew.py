@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from contract.verbs import add, add_one, claim, claim_one, everything, get, move, settle
 from kit import make_job
-from redrive.job import Claim, Release
+from redrive.jobs.job import Claim, Release
 from redrive.stores.base import Store
 from redrive.testing import ManualClock
 

@@ -26,7 +26,7 @@ from contract.verbs import (
 )
 from kit import START, make_act, make_failure, make_job
 from redrive.errors import KeyConflict, StoreError
-from redrive.job import Category, Retry, State
+from redrive.jobs.job import Category, Retry, State
 from redrive.stores.base import PurgeRule, Store
 
 

@@ -20,7 +20,7 @@ from contract.verbs import (
 )
 from kit import make_act, make_failure
 from redrive.errors import Refused
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.base import PurgeRule, Store
 from redrive.testing import ManualClock
 

@@ -22,7 +22,7 @@ from contract.verbs import (
     settle,
 )
 from kit import make_failure, make_job
-from redrive.job import Release, State
+from redrive.jobs.job import Release, State
 from redrive.stores.base import PAUSE, Store
 from redrive.testing import ManualClock
 

@@ -22,8 +22,7 @@ from contract.verbs import (
     settle,
 )
 from kit import make_attempt, make_failure, make_job, make_settlement
-from redrive._transitions import KEEP_FIRST, KEEP_LAST
-from redrive.job import (
+from redrive.jobs.job import (
     Category,
     Completed,
     Dead,
@@ -34,6 +33,7 @@ from redrive.job import (
     State,
     Verdict,
 )
+from redrive.jobs.transitions import KEEP_FIRST, KEEP_LAST
 from redrive.stores.base import Query, Store
 from redrive.testing import ManualClock
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from contract.kinds import Place
 from contract.verbs import DEAD, add_one, claim_one, find, found, get, settle
 from kit import make_act, make_failure
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.base import Query, Store
 
 PAYLOADS = [

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kit import make_act, make_failure, make_job, make_settlement
-from redrive._transitions import Verb
-from redrive.job import (
+from redrive.jobs.job import (
     Attempt,
     Claim,
     Completed,
@@ -21,6 +20,7 @@ from redrive.job import (
     State,
     Verdict,
 )
+from redrive.jobs.transitions import Verb
 from redrive.stores.base import Count, Moved, Page, Query, Store
 
 DONE = Completed(Reason.DONE)

@@ -11,7 +11,7 @@ import pytest
 from postkit import Canary, Names, receiver
 from redrive import Policy, Redrive, constant, presets
 from redrive.delivery import wire
-from redrive.job import Failure
+from redrive.jobs.job import Failure
 
 HERE = Path(__file__).parent / "certificates"
 AUTHORITY = HERE / "authority.pem"

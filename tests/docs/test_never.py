@@ -116,8 +116,8 @@ def test_the_check_finds(code: str) -> None:
     [
         "import json\njson.loads(text)",
         "from redrive import job",
-        "from redrive.job import Job",
-        "import redrive.job",
+        "from redrive.jobs.job import Job",
+        "import redrive.jobs.job",
         "import subprocess\nsubprocess.run(['ls'], shell=False)",
         "import os\nos.path.join('a', 'b')",
         "connection.exec(statement)",

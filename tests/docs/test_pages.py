@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from redrive.job import TRANSITIONS, State
+from redrive.jobs.job import TRANSITIONS, State
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"

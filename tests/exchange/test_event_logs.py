@@ -18,7 +18,7 @@ import pytest
 
 from exchangekit import Record, jobs, lines, out, take
 from redrive import Redrive
-from redrive.job import Category, Job, Reason, State
+from redrive.jobs.job import Category, Job, Reason, State
 from redrive.stream import ResilientEventStream
 from redrive.testing import ManualClock
 

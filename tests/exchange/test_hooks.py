@@ -8,7 +8,7 @@ import pytest
 
 from exchangekit import AT, Record, hook, jobs, lines, only, out, take
 from redrive import Redrive
-from redrive.job import Reason, State
+from redrive.jobs.job import Reason, State
 
 SAME = hook()["data"]
 

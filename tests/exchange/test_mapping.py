@@ -24,7 +24,7 @@ from exchangekit import (
 )
 from kit import make_job
 from redrive import Policy, Redrive
-from redrive.job import Category, Job, Reason, State
+from redrive.jobs.job import Category, Job, Reason, State
 from redrive.testing import ManualClock
 
 STATES: list[tuple[str, dict[str, Any], str]] = [

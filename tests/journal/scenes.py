@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kit import make_act, make_failure, make_job, make_settlement
-from redrive.job import Claim, Completed, Dead, Job, Reason, Release, Retry, State
+from redrive.jobs.job import Claim, Completed, Dead, Job, Reason, Release, Retry, State
 from redrive.stores.base import PurgeRule, Query
 from redrive.stores.jsonl import JsonlStore
 from redrive.testing import ManualClock

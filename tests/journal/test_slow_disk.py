@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kit import make_job, make_settlement
-from redrive.job import Completed, Reason
+from redrive.jobs.job import Completed, Reason
 from redrive.stores.jsonl import JsonlStore
 from redrive.testing import ManualClock
 

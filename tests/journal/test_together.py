@@ -12,7 +12,7 @@ import pytest
 
 from kit import make_job
 from redrive.errors import KeyConflict, StoreError, StoreFull
-from redrive.job import Job
+from redrive.jobs.job import Job
 from redrive.stores.base import Query
 from redrive.stores.jsonl import JsonlStore
 from redrive.testing import ManualClock

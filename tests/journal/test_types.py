@@ -14,7 +14,7 @@ from journal.test_nesting import spoilt
 from kit import make_job
 from redrive import Redrive
 from redrive.errors import StoreDamaged, StoreError, StoreForeign
-from redrive.job import Act, Attempt, Failure, Job, Resolution
+from redrive.jobs.job import Act, Attempt, Failure, Job, Resolution
 from redrive.stores.base import Query
 from redrive.stores.jsonl import JsonlStore
 from redrive.testing import ManualClock

@@ -14,7 +14,7 @@ import pgkit
 from contract.verbs import add, add_one, bare, claim, claim_one, get, move, settle
 from kit import make_failure, make_job
 from redrive.errors import UsageError
-from redrive.job import Retry
+from redrive.jobs.job import Retry
 from redrive.stores.base import Query
 from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.arrays import packed
@@ -53,7 +53,7 @@ def test_a_lease_number_never_goes_back_when_a_running_job_is_closed(
 
 
 def _closed(job: Any, row: Any) -> tuple[Any, ...]:
-    from redrive._transitions import moved  # noqa: PLC0415
+    from redrive.jobs.transitions import moved  # noqa: PLC0415
     from redrive.stores.sql.rows import changes_to_row  # noqa: PLC0415
 
     return changes_to_row(moved(job, "discard", actor="me", reason="", now=5.0), row[0])

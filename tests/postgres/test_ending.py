@@ -14,7 +14,7 @@ import pytest
 from contract.verbs import DEAD, DONE, add, add_one, claim, claim_one, get, history, settle
 from kit import make_failure, make_job, make_settlement
 from redrive.errors import UsageError
-from redrive.job import (
+from redrive.jobs.job import (
     Claim,
     Completed,
     Reason,

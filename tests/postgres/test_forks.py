@@ -6,7 +6,7 @@ import os
 import warnings
 
 from contract.verbs import add_one, claim_one, get
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.postgres import PostgresStore
 
 

@@ -20,7 +20,7 @@ from contract.verbs import add_one, claim, claim_one, get, move, settle
 from kit import make_job
 from redrive import Redrive
 from redrive.errors import StoreBusy, StoreError, StoreLost, UsageError
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.base import Query
 from redrive.stores.postgres import PostgresStore, connecting
 from redrive.stores.postgres.address import read_url

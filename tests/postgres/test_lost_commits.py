@@ -11,7 +11,7 @@ from contract.verbs import DEAD, add, add_one, claim, claim_one, get, history, m
 from kit import make_act, make_attempt, make_failure, make_job
 from postgres.proxy import Cut, Proxy, proxied
 from redrive.errors import KeyConflict, Refused, StoreLost
-from redrive.job import Completed, Reason, Release, Retry, Settlement, State
+from redrive.jobs.job import Completed, Reason, Release, Retry, Settlement, State
 from redrive.stores.base import PurgeRule
 from redrive.stores.postgres import PostgresStore
 

@@ -12,7 +12,7 @@ import pytest
 import pgkit
 from contract.verbs import add_one, get
 from redrive.errors import StoreError, StoreForeign
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.postgres import PostgresStore, database
 from redrive.stores.postgres.tx import queries_for
 from redrive.stores.sql.tx import Migration

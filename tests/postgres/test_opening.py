@@ -24,7 +24,7 @@ from redrive.errors import (
     StoreReadOnly,
     UsageError,
 )
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores import open_store
 from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.address import read_url

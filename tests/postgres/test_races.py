@@ -19,7 +19,7 @@ import pgkit
 from contract.verbs import DEAD, add, add_one, claim, claim_one, get, history, move, settle
 from kit import make_act, make_failure, make_job
 from redrive.errors import Refused, StoreBusy
-from redrive.job import Release, State
+from redrive.jobs.job import Release, State
 from redrive.stores.base import PurgeRule, Query
 from redrive.stores.postgres import PostgresStore, opening, pool
 

@@ -14,7 +14,7 @@ import pgkit
 from contract.verbs import add_one, claim, claim_one, get, history, settle
 from kit import make_job
 from redrive.errors import StoreLost
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.postgres import PostgresStore
 
 Opener = Callable[..., PostgresStore]

@@ -13,7 +13,7 @@ import pytest
 import pgkit
 from contract.verbs import DEAD, add, add_one, claim, claim_one, everything, move, settle
 from kit import make_act, make_failure, make_job
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.base import PurgeRule, Query
 from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.pool import Pool

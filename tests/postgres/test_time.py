@@ -11,7 +11,7 @@ import pytest
 import pgkit
 from contract.verbs import add_one, claim, claim_one, fail, get, settle
 from redrive import Redrive
-from redrive._clock import SystemClock
+from redrive.jobs.clock import SystemClock
 from redrive.stores.postgres import PostgresStore, database
 
 Opener = Callable[..., PostgresStore]

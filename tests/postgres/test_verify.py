@@ -19,7 +19,7 @@ from redrive.errors import (
     StoreReadOnly,
     UsageError,
 )
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.errors import is_passing, translate
 

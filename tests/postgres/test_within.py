@@ -15,7 +15,7 @@ from contract.verbs import add_one, claim, get
 from kit import make_attempt, make_failure, make_job
 from redrive import Redrive
 from redrive.errors import KeyConflict, StoreBusy, StoreMissing, UsageError
-from redrive.job import Reason, State
+from redrive.jobs.job import Reason, State
 from redrive.stores.postgres import PostgresStore
 
 

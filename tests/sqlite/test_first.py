@@ -22,7 +22,7 @@ from contract.verbs import (
     settle,
 )
 from kit import make_failure, make_job, make_settlement
-from redrive.job import Claim, Completed, Reason, Release, Retry, Settlement, State
+from redrive.jobs.job import Claim, Completed, Reason, Release, Retry, Settlement, State
 from redrive.stores.base import PurgeRule
 from redrive.stores.sqlite import SqliteStore
 from redrive.testing import ManualClock

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from contract.verbs import count, find
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.sqlite import SqliteStore
 from sqlite.programs import run, start
 

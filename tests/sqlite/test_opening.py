@@ -24,7 +24,7 @@ from redrive.errors import (
     StoreReadOnly,
     UsageError,
 )
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores import _files
 from redrive.stores.sqlite import SqliteStore, opening
 from sqlite.programs import run

@@ -13,7 +13,7 @@ import pytest
 from contract.verbs import add_one, claim_one, found, get, settle
 from kit import make_job
 from redrive.errors import StoreDamaged, StoreLost
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.sqlite import SqliteStore
 
 Opener = Callable[..., SqliteStore]

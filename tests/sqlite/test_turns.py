@@ -16,7 +16,7 @@ import pytest
 from contract.verbs import add_one, claim, count, found, settle
 from kit import make_job
 from redrive.errors import KeyConflict, StoreBusy
-from redrive.job import Job, State
+from redrive.jobs.job import Job, State
 from redrive.stores.sqlite import SqliteStore
 from sqlite.programs import run, start
 

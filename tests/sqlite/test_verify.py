@@ -10,7 +10,7 @@ import pytest
 
 from contract.verbs import bring_to
 from kit import make_job
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.sqlite import SqliteStore
 
 Opener = Callable[..., SqliteStore]

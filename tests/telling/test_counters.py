@@ -14,7 +14,7 @@ import pgkit
 from kit import make_attempt, make_failure, make_job
 from redrive import Redrive, State
 from redrive.errors import StoreError
-from redrive.job import Claim, Completed, Dead, Reason, Settlement
+from redrive.jobs.job import Claim, Completed, Dead, Reason, Settlement
 from redrive.stores import open_store
 from redrive.stores.memory import MemoryStore
 from redrive.worker import counters

@@ -21,9 +21,9 @@ import pytest
 import yaml
 
 from redrive import Redrive
-from redrive._duration import seconds
 from redrive.cli._face import Face
 from redrive.cli._root import root
+from redrive.jobs.durations import seconds
 from redrive.logs import JsonFormatter
 from redrive.metrics import ALL
 from redrive.web.routes import ROUTES

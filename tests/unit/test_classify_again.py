@@ -12,7 +12,7 @@ import pytest
 from redrive.classify import classify as read
 from redrive.classify import clues, judge, trace
 from redrive.fingerprint import _digest
-from redrive.job import Category, Failure
+from redrive.jobs.job import Category, Failure
 from redrive.policy import when
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kit import make_failure
-from redrive.job import Attempt, Category, Failure
+from redrive.jobs.job import Attempt, Category, Failure
 from redrive.stores._codec import (
     attempt_from_dict,
     attempt_to_dict,

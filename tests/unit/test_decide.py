@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from kit import START, make_failure, make_job
 from redrive._decide import HANDLER, LONGEST_HINT, decide, limit_after
-from redrive._transitions import claimed, moved, settled
-from redrive.job import (
+from redrive.jobs.job import (
     AlreadyDone,
     Category,
     Completed,
@@ -30,6 +29,7 @@ from redrive.job import (
     Skipped,
     Verdict,
 )
+from redrive.jobs.transitions import claimed, moved, settled
 from redrive.policy import DEAD, Policy, Rule
 from redrive.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, PRESETS, SUMMARIES, SYNC
 from redrive.strategy import RetryStrategy, constant, exponential

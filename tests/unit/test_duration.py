@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive import _duration
 from redrive.errors import RedriveError, UsageError
+from redrive.jobs import durations
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from redrive.errors import RedriveError, UsageError
     ],
 )
 def test_seconds_reads_what_people_write(given_: Any, expected: float) -> None:
-    assert _duration.seconds(given_) == expected
+    assert durations.seconds(given_) == expected
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_seconds_reads_what_people_write(given_: Any, expected: float) -> None:
 )
 def test_seconds_refuses_what_is_no_length_of_time_and_names_the_argument(bad: Any) -> None:
     with pytest.raises(UsageError, match="max_age") as caught:
-        _duration.seconds(bad, name="max_age")
+        durations.seconds(bad, name="max_age")
     assert isinstance(caught.value, ValueError)
     assert isinstance(caught.value, RedriveError)
 
@@ -93,10 +93,10 @@ def test_seconds_refuses_what_is_no_length_of_time_and_names_the_argument(bad: A
     ],
 )
 def test_words_says_at_most_two_units(value: float, said: str) -> None:
-    assert _duration.words(value) == said
+    assert durations.words(value) == said
 
 
 @given(st.floats(min_value=0, max_value=1e12))
 def test_what_words_says_can_be_read_back_and_is_close(value: float) -> None:
-    back = _duration.seconds(_duration.words(value))
+    back = durations.seconds(durations.words(value))
     assert math.isclose(back, value, rel_tol=0.05, abs_tol=0.6)

@@ -21,7 +21,7 @@ import pytest
 
 from redrive.classify import classify, tables
 from redrive.errors import GiveUp, RetryLater
-from redrive.job import Category
+from redrive.jobs.job import Category
 
 NOW = 1_750_000_000.0
 

@@ -10,7 +10,7 @@ import pytest
 from kit import START, make_job
 from redrive._decide import decide
 from redrive.classify import classify
-from redrive.job import Dead, Failed, Reason, Retry
+from redrive.jobs.job import Dead, Failed, Reason, Retry
 from redrive.policy import Policy
 from redrive.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, SUMMARIES, SYNC
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from redrive._log import log
+from redrive.jobs.logger import log
 
 
 def test_a_filter_that_raises_stops_nobody() -> None:

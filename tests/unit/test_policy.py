@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from redrive.errors import UsageError
-from redrive.job import Category
+from redrive.jobs.job import Category
 from redrive.policy import CEILING, DEAD, DEFAULTS, Keep, Pause, Policy, Rule, When, when
 from redrive.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, PRESETS, SUMMARIES, SYNC
 from redrive.strategy import RetryStrategy, constant, exponential, fibonacci

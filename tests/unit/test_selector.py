@@ -8,7 +8,7 @@ import pytest
 
 from kit import START, make_failure, make_job
 from redrive import Redrive, State, UsageError, finding
-from redrive.job import Category, Job, Reason
+from redrive.jobs.job import Category, Job, Reason
 from redrive.selection import read
 from redrive.stores.memory import MemoryStore
 from redrive.testing import ManualClock

@@ -12,19 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit import START, make_attempt, make_failure, make_job
-from redrive._transitions import (
-    KEEP_FIRST,
-    KEEP_LAST,
-    Verb,
-    amended,
-    claimed,
-    moved,
-    seized,
-    settled,
-    with_attempt,
-)
 from redrive.errors import Refused
-from redrive.job import (
+from redrive.jobs.job import (
     TERMINAL,
     TRANSITIONS,
     Completed,
@@ -35,6 +24,17 @@ from redrive.job import (
     Resolution,
     Retry,
     State,
+)
+from redrive.jobs.transitions import (
+    KEEP_FIRST,
+    KEEP_LAST,
+    Verb,
+    amended,
+    claimed,
+    moved,
+    seized,
+    settled,
+    with_attempt,
 )
 
 NOW = START + 1000.0

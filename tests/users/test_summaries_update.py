@@ -11,7 +11,7 @@ from psycopg import errors
 
 from kit import START, make_act, make_failure, make_settlement
 from redrive import Reason, State
-from redrive.job import Completed, Dead
+from redrive.jobs.job import Completed, Dead
 from summarykit import HANDLER, RETRY, VIEW, Service, role
 
 OWN = {"n", "id", "key"}

@@ -20,7 +20,7 @@ from childkit import PROGRAM, end_of, evil_job, held, is_right_end
 from kit import make_job
 from redrive import Redrive
 from redrive.errors import ChildFailed
-from redrive.job import Done, Interrupted, Skipped
+from redrive.jobs.job import Done, Interrupted, Skipped
 from redrive.worker import children, process, run
 from redrive.worker.children import Child, Ran
 

@@ -13,8 +13,8 @@ import pytest
 
 from childkit import end_of, evil_job, held, is_right_end, left
 from evilkit import ENDS
-from redrive._clock import SystemClock
-from redrive.job import Done, Failed
+from redrive.jobs.clock import SystemClock
+from redrive.jobs.job import Done, Failed
 from redrive.worker.children import Ran
 from redrive.worker.run import Execution
 

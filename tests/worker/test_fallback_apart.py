@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from redrive.job import Act
+from redrive.jobs.job import Act
 
 PROGRAM = """
 from pathlib import Path

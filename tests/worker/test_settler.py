@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from redrive import Redrive, StoreBusy
-from redrive.job import Claim, Job, Settlement
+from redrive.jobs.job import Claim, Job, Settlement
 from workkit import Log, all_done, app_on, number, until
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from redrive import config
-from redrive._log import log
 from redrive.alerts.channels import Apprise, Channel, Slack, Webhook, checked
 from redrive.alerts.mail import Email
 from redrive.alerts.rules import Rules
 from redrive.alerts.watch import Watch
 from redrive.alerts.words import Message, Wording
 from redrive.errors import UsageError
+from redrive.jobs.logger import log
 
 if TYPE_CHECKING:
     from redrive.app import Redrive

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, Self, cast
 
-from redrive._duration import Duration
 from redrive.alerts.words import Message
 from redrive.delivery import hiding
 from redrive.delivery.courier import Courier, EndpointSettings
 from redrive.errors import TokenMissing, Undelivered, UsageError
+from redrive.jobs.durations import Duration
 from redrive.redact import MASK, mask_text
 from redrive.worker.registry import check_name
 

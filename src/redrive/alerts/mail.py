@@ -13,11 +13,11 @@ from email.message import EmailMessage
 from email.utils import formatdate
 from typing import Any
 
-from redrive import _duration
-from redrive._duration import Duration
 from redrive.alerts.channels import SECONDS, environment
 from redrive.alerts.words import Message
 from redrive.errors import Undelivered, UsageError
+from redrive.jobs import durations
+from redrive.jobs.durations import Duration
 from redrive.redact import mask_text
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -43,7 +43,7 @@ class Email:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "to", (self.to,) if isinstance(self.to, str) else tuple(self.to))
-        _duration.positive(self.timeout, name="timeout")
+        durations.positive(self.timeout, name="timeout")
         if bool(self.user_env) != bool(self.password_env):
             msg = f"channel {self.name}: give user_env and password_env, or neither"
             raise UsageError(msg)
@@ -104,7 +104,7 @@ class Email:
         return mail
 
     def _connected(self) -> smtplib.SMTP:
-        seconds = _duration.seconds(self.timeout)
+        seconds = durations.seconds(self.timeout)
         is_local = self.host.lower() in _LOCAL
         port = self.port or (25 if is_local else 587)
         tls = ssl.create_default_context(cafile=self.ca_file)

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from redrive import _duration
-from redrive._duration import Duration
 from redrive.errors import UsageError
+from redrive.jobs import durations
+from redrive.jobs.durations import Duration
 
 State = Literal[
     "new", "growing", "old", "regressed", "resolved",
@@ -55,7 +55,7 @@ class Rules:
         for name in ("old", "unserved", "idle", "quiet"):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, _duration.seconds(value, name=name))
+                object.__setattr__(self, name, durations.seconds(value, name=name))
         if not self.factor > 1 or self.threshold < 1:
             msg = f"factor must be above 1 and threshold 1 or more; found {self.factor}, {self.threshold}"
             raise UsageError(msg)

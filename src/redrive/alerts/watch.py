@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from redrive import _json
-from redrive._log import log
 from redrive.alerts import words
 from redrive.alerts.channels import Channel
 from redrive.alerts.look import NAME, look, newest
@@ -25,6 +24,7 @@ from redrive.alerts.rules import Cause, Change, Told, judge
 from redrive.alerts.words import Message
 from redrive.args import Arguments
 from redrive.errors import RetryLater, StoreError, UsageError
+from redrive.jobs.logger import log
 from redrive.keeping import Options
 from redrive.policy import Keep, Policy
 from redrive.redact import error_text, inert

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from redrive._duration import words
 from redrive.alerts.rules import Cause, Change, Condition, Told
 from redrive.errors import UsageError
-from redrive.job import Job
+from redrive.jobs.durations import words
+from redrive.jobs.job import Job
 from redrive.redact import inert, mask_payload, mask_text
 from redrive.worker.registry import check_name
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from redrive._evolve import UNSAID, altered
 from redrive.classify import tables
 from redrive.classify.clues import Clues, as_text, errno_name, guarded, name_of, with_causes
 from redrive.classify.hints import find_hint
 from redrive.classify.judge import Finding, Judge
 from redrive.classify.trace import trace_text
 from redrive.fingerprint import cause_of, of_text
-from redrive.job import Category, Failure
+from redrive.jobs.job import Category, Failure
+from redrive.jobs.records import UNSAID, altered
 from redrive.policy import When
 from redrive.redact import error_text, safe_text, type_name
 

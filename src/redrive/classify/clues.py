@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
-from redrive._interrupts import may_be_ctrl_c
 from redrive.classify import tables
+from redrive.jobs.interrupts import may_be_ctrl_c
 
 T = TypeVar("T")
 _LONGEST_TEXT, _LARGEST_HEADER, _LARGEST_BODY, _MOST_HEADERS = 500, 8192, 65536, 200

@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from redrive import _duration
 from redrive.classify.clues import Clues, as_text, as_whole, guarded, is_a, reach
 from redrive.classify.packed import STATUS_DETAILS, retry_delay
 from redrive.errors import RetryLater
+from redrive.jobs import durations
 
 LONGEST: Final = 86400.0
 """Seconds. A hint of the other side beyond a day is taken for a mistake and cut."""
@@ -28,7 +28,7 @@ _YEAR, _EPOCH_SECONDS, _EPOCH_MILLISECONDS, _MOST_DETAILS = 31536000.0, 1e9, 1e1
 def find_hint(clues: Clues, now: float) -> tuple[float, str] | None:
     """Find how many seconds an error asks us to wait, and where it says so."""
     if is_a(clues.error, RetryLater):
-        after = guarded(_duration.seconds, reach(clues.error, "after"))
+        after = guarded(durations.seconds, reach(clues.error, "after"))
         return None if after is None or after > 10 * _YEAR else (after, RetryLater.__name__)
     if clues.is_plain:
         return None
@@ -82,7 +82,7 @@ def _seconds(value: Any, headers: Mapping[str, str], now: float) -> float | None
     scale = 1000 if number is not None and number > _EPOCH_MILLISECONDS else 1
     moment = guarded(_date, text) if number is None else number / scale
     if moment is None:
-        return guarded(_duration.seconds, text)
+        return guarded(durations.seconds, text)
     # By the server's clock: only that says how far off a date of the server is.
     wait = moment - (guarded(_date, headers.get("date", "")) or now)
     # A time long gone is no time but an absurd delay, such as 10^12 seconds.

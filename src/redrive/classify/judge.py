@@ -15,7 +15,7 @@ from redrive.classify import tables
 from redrive.classify.clues import Clues, as_text, as_whole, errno_name, is_a, name_of
 from redrive.classify.hints import PUSHBACK, is_refusal, is_used_up
 from redrive.errors import GiveUp, RetryLater
-from redrive.job import Category
+from redrive.jobs.job import Category
 from redrive.policy import When
 
 Rows = Mapping[str, Category]

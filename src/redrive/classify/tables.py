@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from redrive.job import Category
+from redrive.jobs.job import Category
 
 Place = tuple[str, tuple[str | int, ...]]
 """An attribute of an error, and the attributes, keys and positions to follow from there."""

@@ -19,9 +19,9 @@ from redrive._inert import inert
 from redrive.config import Config, find
 
 if TYPE_CHECKING:  # what runs jobs is loaded only by commands that act
-    from redrive._clock import Clock
     from redrive.app import Redrive
     from redrive.cli.output import View
+    from redrive.jobs.clock import Clock
     from redrive.looking import Looking, Scope
     from redrive.policy import Keep
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from redrive._duration import seconds
 from redrive.cli._errors import NOTHING, Stop
 from redrive.errors import JobNotFound, UsageError
-from redrive.job import Category, State
+from redrive.jobs.durations import seconds
+from redrive.jobs.job import Category, State
 from redrive.selection import Filters, read
 
 _GROUP = re.compile(r"[Gg]\d{1,9}")

@@ -9,12 +9,12 @@ import time
 
 import click
 
-from redrive._duration import words
 from redrive.app import Redrive
 from redrive.cli import _waits
 from redrive.cli._errors import FAILED, INTERRUPTED, PARTLY, STOPPED
 from redrive.cli._face import SPEAK_EVERY, Face
 from redrive.cli.runs import view_of
+from redrive.jobs.durations import words
 from redrive.runs import Counts, Run
 
 _EVERY = 0.5

@@ -24,7 +24,7 @@ from redrive.cli._plan import Plan, make_plan, still_so
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.documents import error_line
 from redrive.errors import RetryLater, Skip
-from redrive.job import Job, State
+from redrive.jobs.job import Job, State
 from redrive.redact import error_text
 from redrive.runs import Spec
 from redrive.worker.registry import Entry

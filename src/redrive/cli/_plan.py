@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from redrive import _transitions
 from redrive._masked import masked
-from redrive._transitions import Verb
 from redrive.app import USUAL, Filters, Redrive
 from redrive.cli._filters import Selection
 from redrive.errors import Refused
-from redrive.job import Job, State
+from redrive.jobs import transitions
+from redrive.jobs.job import Job, State
+from redrive.jobs.transitions import Verb
 
 SAMPLES = 5
 MISSING = "there is no such job"
@@ -128,7 +128,7 @@ def _light(job: Job) -> Job:
 
 def _refusal(job: Job, verb: Verb) -> str | None:
     try:
-        _transitions.moved(job, verb, actor="", reason="", now=job.updated)
+        transitions.moved(job, verb, actor="", reason="", now=job.updated)
     except Refused as refused:
         return str(refused)
     return None

@@ -6,7 +6,7 @@ It reads the arguments from the store when it is run: nothing of a payload is ev
 from __future__ import annotations
 
 from redrive.errors import UsageError
-from redrive.job import Job
+from redrive.jobs.job import Job
 
 _TEXT = """\
 # Calls the handler {handler} with the arguments of job {id}, as a plain function.

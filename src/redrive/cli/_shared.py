@@ -9,7 +9,7 @@ from math import inf
 from typing import cast
 
 from redrive.documents import payload_of
-from redrive.job import Group, Job
+from redrive.jobs.job import Group, Job
 from redrive.looking import Looking
 from redrive.redact import MASK
 from redrive.selection import Filters

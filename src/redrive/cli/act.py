@@ -12,8 +12,6 @@ from typing import Any
 
 import click
 
-from redrive._clock import iso
-from redrive._transitions import Verb
 from redrive.app import USUAL, Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, FAILED, NOTHING, PARTLY, USAGE, Stop
@@ -22,6 +20,8 @@ from redrive.cli._filters import Selection, explained, selection_of, unquoted, w
 from redrive.cli._plan import Plan, make_plan, still_so
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, When, columns
 from redrive.documents import error_line, job_document
+from redrive.jobs.clock import iso
+from redrive.jobs.transitions import Verb
 from redrive.selector import no_job
 
 TYPED = 100

@@ -23,7 +23,7 @@ from redrive.errors import StoreMissing
 from redrive.redact import error_text
 
 if TYPE_CHECKING:
-    from redrive.job import Job
+    from redrive.jobs.job import Job
 
 _LATEST = 20
 
@@ -83,7 +83,7 @@ def _test(face: Face, channels: Sequence[Channel]) -> None:
 
 
 def _now(face: Face) -> float:
-    from redrive._clock import SystemClock  # noqa: PLC0415
+    from redrive.jobs.clock import SystemClock  # noqa: PLC0415
 
     return (face.clock or SystemClock()).now()
 

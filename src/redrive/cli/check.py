@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import click
 
-from redrive._duration import seconds, words
 from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.output import Line, View
 from redrive.errors import RedriveError, UsageError
-from redrive.job import State
+from redrive.jobs.durations import seconds, words
+from redrive.jobs.job import State
 from redrive.worker import signs
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)

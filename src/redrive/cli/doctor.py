@@ -13,7 +13,6 @@ from typing import Literal
 import click
 
 import redrive
-from redrive._duration import words
 from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED
@@ -28,7 +27,8 @@ from redrive.errors import (
     StoreMissing,
     UsageError,
 )
-from redrive.job import State
+from redrive.jobs.durations import words
+from redrive.jobs.job import State
 
 SKEW, BAD_SKEW = 2.0, 60.0
 """Seconds by which the store's clock may differ from ours."""

@@ -20,7 +20,6 @@ import click
 from redrive import _json
 from redrive._hidden import Hidden, hide
 from redrive._masked import secrets_of
-from redrive._transitions import amended
 from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, USAGE, Stop
@@ -29,7 +28,8 @@ from redrive.cli._load import program_of
 from redrive.cli.output import Block, Line, Part, View
 from redrive.documents import payload_text
 from redrive.errors import BadPayload, RedriveError
-from redrive.job import Job
+from redrive.jobs.job import Job
+from redrive.jobs.transitions import amended
 from redrive.redact import MASK
 
 _PARTLY_HIDDEN = re.compile(rf'"(?:[^"\\]|\\.)*?{MASK}(?:[^"\\]|\\.)*+"')

@@ -30,7 +30,7 @@ from redrive.exchange.detect import FORMATS, OWN
 from redrive.exchange.quarantine import Quarantine, private
 from redrive.exchange.record import Asked
 from redrive.exchange.times import Zone, no_zone, zone_of
-from redrive.job import Job, State
+from redrive.jobs.job import Job, State
 
 
 @command(

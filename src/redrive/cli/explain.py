@@ -15,7 +15,6 @@ from typing import NamedTuple, cast
 
 import click
 
-from redrive._clock import SystemClock
 from redrive._retry import simulate
 from redrive.classify import classify, tables
 from redrive.cli._command import command
@@ -23,7 +22,8 @@ from redrive.cli._errors import USAGE, Stop
 from redrive.cli._face import Face
 from redrive.cli.output import Cell, Facts, Span, Table, View, columns
 from redrive.cli.output.plain import span
-from redrive.job import Failure
+from redrive.jobs.clock import SystemClock
+from redrive.jobs.job import Failure
 from redrive.policy import Policy
 from redrive.presets import PRESETS
 

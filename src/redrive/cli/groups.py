@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from redrive._clock import iso
-from redrive._duration import seconds
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli._filters import selection_of, with_filters
 from redrive.cli._shared import newest_of, shared_facts
 from redrive.cli.output import Cell, Facts, Line, Part, Table, Trend, View, When, columns
 from redrive.documents import Seen, error_line, job_document, look, scope_document, seen_document
-from redrive.job import Group, Job
+from redrive.jobs.clock import iso
+from redrive.jobs.durations import seconds
+from redrive.jobs.job import Group, Job
 from redrive.looking import Looking, Scope
 
 SAMPLES = 5

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection
 
 import click
 
-from redrive._duration import positive, seconds, words
 from redrive.app import Redrive, Report
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, NOTHING, USAGE, Stop
@@ -16,6 +15,7 @@ from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.cli.status import lane_of, pause_words
 from redrive.errors import StoreForeign, StoreMissing
+from redrive.jobs.durations import positive, seconds, words
 from redrive.policy import Keep
 from redrive.worker import signs
 from redrive.worker.registry import check_name

@@ -7,13 +7,13 @@ from itertools import repeat
 
 import click
 
-from redrive._duration import words
 from redrive._retry import simulate
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.output import Cell, Facts, Part, Span, Table, View, columns
 from redrive.cli.output.plain import span
-from redrive.job import Category
+from redrive.jobs.durations import words
+from redrive.jobs.job import Category
 from redrive.policy import Policy, Rule
 from redrive.presets import PRESETS
 from redrive.strategy import (

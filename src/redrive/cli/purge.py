@@ -16,7 +16,7 @@ from redrive.cli._filters import Selection, explained, selection_of, with_filter
 from redrive.cli._plan import ageless, mark
 from redrive.cli.exchange import chosen
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
-from redrive.job import TERMINAL, Job, State
+from redrive.jobs.job import TERMINAL, Job, State
 
 SAMPLES = 5
 

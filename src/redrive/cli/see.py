@@ -19,7 +19,7 @@ from redrive.documents import (
     job_document,
     scope_document,
 )
-from redrive.job import Act, Category, Job
+from redrive.jobs.job import Act, Category, Job
 from redrive.looking import Count, Looking, Page
 
 _SHORT = columns(

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import click
 
-from redrive._clock import iso
 from redrive._inert import inert
 from redrive._masked import masked
 from redrive.cli._command import command
@@ -39,7 +38,8 @@ from redrive.documents import (
     whole_document,
 )
 from redrive.errors import JobNotFound, UsageError
-from redrive.job import Job, State
+from redrive.jobs.clock import iso
+from redrive.jobs.job import Job, State
 from redrive.looking import Looking
 
 

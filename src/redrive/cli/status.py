@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from redrive._clock import iso
-from redrive._duration import words
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.groups import table
@@ -27,7 +25,9 @@ from redrive.cli.output import (
     columns,
 )
 from redrive.documents import HOPELESS, Seen, look, seen_document
-from redrive.job import Category, State
+from redrive.jobs.clock import iso
+from redrive.jobs.durations import words
+from redrive.jobs.job import Category, State
 from redrive.looking import Count, Looking, Note
 from redrive.worker import signs
 

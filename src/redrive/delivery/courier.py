@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from redrive import _duration
-from redrive._duration import Duration
 from redrive.delivery import guard, hiding, signing, wire
 from redrive.delivery.guard import Allowed
 from redrive.delivery.wire import Deadline, Reply, Sent
 from redrive.errors import GiveUp, NoAnswer, Redirected, TokenMissing, Undelivered, UsageError
+from redrive.jobs import durations
+from redrive.jobs.durations import Duration
 from redrive.redact import MASK
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Courier:
         self._headers = _headers(settings.get("headers", {}), ours)
         self.key_field = _text(settings.get("key_field", ""), "key_field")
         self._is_idempotent = bool(settings.get("idempotent", False))
-        self._seconds = _duration.positive(settings.get("timeout", 30.0), name="timeout")
+        self._seconds = durations.positive(settings.get("timeout", 30.0), name="timeout")
         self._ca_file = settings.get("ca_file")
 
     def deliver(self, body: Json, *, ident: str, key: str | None) -> Reply:

@@ -14,7 +14,7 @@ from redrive.alerts import Alerts, webhook
 from redrive.app import Redrive
 from redrive.demo.screen import Row, Screen
 from redrive.demo.town import KEYS, Town, town
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.policy import Policy
 from redrive.runs import Run
 from redrive.strategy import exponential

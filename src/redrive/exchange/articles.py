@@ -9,7 +9,7 @@ from typing import Final
 from redrive.exchange import fields, record
 from redrive.exchange.fields import Fields, written
 from redrive.exchange.record import EXTRA, Asked, Format, Line
-from redrive.job import Job, Reason, State
+from redrive.jobs.job import Job, Reason, State
 
 _KNOWN: Final = {
     "id": None,

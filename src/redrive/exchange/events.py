@@ -12,11 +12,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from redrive._evolve import evolve
 from redrive.exchange import fields, record, times
 from redrive.exchange.fields import Fields, Raw
 from redrive.exchange.record import EXTRA, Asked, Failing, Format, Line, Link
-from redrive.job import Attempt, Failure, Job, Reason, State
+from redrive.jobs.job import Attempt, Failure, Job, Reason, State
+from redrive.jobs.records import evolve
 
 _ABOUT: Final = ("event_type", "source", "parent_event_id", "tags", "importance")
 _KNOWN: Final = {

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from redrive import _json
-from redrive._evolve import evolve
 from redrive.exchange import fields, record
 from redrive.exchange.fields import Fields, Raw
 from redrive.exchange.record import EXTRA, Asked, Format, Line
-from redrive.job import Job, Reason, State
+from redrive.jobs.job import Job, Reason, State
+from redrive.jobs.records import evolve
 
 _HANDLER: Final = "hook.post"
 _DATA: Final = ("hook", "endpoint")

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
-from redrive import _ids, _json, redact
-from redrive._evolve import evolve
+from redrive import _json, redact
 from redrive.classify import tables
 from redrive.exchange import times
 from redrive.exchange.fields import Fields, Raw, cut, written
 from redrive.fingerprint import of_text
-from redrive.job import TERMINAL, Attempt, Category, Failure, Job, Reason, Resolution, State
+from redrive.jobs import ids
+from redrive.jobs.job import TERMINAL, Attempt, Category, Failure, Job, Reason, Resolution, State
+from redrive.jobs.records import evolve
 
 EXTRA: Final = "redrive"
 """The field in which goes out what a format has no place for."""
@@ -219,7 +220,7 @@ def made(
     due = max(created, updated if due is None else due)
     history = _history(failings, failed, redrives)
     job = Job(
-        id=_ids.id_of(created, f"{format}\0{ident}"),
+        id=ids.id_of(created, f"{format}\0{ident}"),
         handler=asked.handler or fit_name(handler),
         lane=asked.handler or fit_name(handler),
         payload=_json.compact(payload, max_bytes=asked.limit),

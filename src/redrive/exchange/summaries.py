@@ -12,7 +12,7 @@ from redrive.exchange import fields, record, times
 from redrive.exchange.fields import Fields
 from redrive.exchange.pieces import Piece
 from redrive.exchange.record import EXTRA, Asked, Format, Line
-from redrive.job import TERMINAL, Job, Reason, State
+from redrive.jobs.job import TERMINAL, Job, Reason, State
 
 if TYPE_CHECKING:
     from psycopg.rows import DictRow

@@ -10,7 +10,7 @@ from typing import Final
 from redrive.exchange import fields, record, times
 from redrive.exchange.fields import Fields, Raw
 from redrive.exchange.record import EXTRA, Asked, Format, Line
-from redrive.job import Job, Reason, State
+from redrive.jobs.job import Job, Reason, State
 
 _KNOWN: Final = {
     "failureId": None,

@@ -7,17 +7,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from redrive import _log
-from redrive._clock import Clock, SystemClock
 from redrive._inert import inert
 from redrive.errors import UsageError
+from redrive.jobs import logger
+from redrive.jobs.clock import Clock, SystemClock
 from redrive.stores.base import Store
 
 if TYPE_CHECKING:
     from redrive.stores.jsonl import JsonlStore
     from redrive.stores.sqlite import SqliteStore
 
-log = _log.log.getChild("store")
+log = logger.log.getChild("store")
 
 _KNOWN = "memory:, jsonl:PATH, sqlite:PATH (or just a path), postgresql://…"
 

@@ -16,8 +16,8 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from redrive._evolve import UNSAID, altered, evolve
-from redrive.job import Act, Attempt, Category, Failure, Job, Reason, Resolution, State
+from redrive.jobs.job import Act, Attempt, Category, Failure, Job, Reason, Resolution, State
+from redrive.jobs.records import UNSAID, altered, evolve
 
 T = TypeVar("T")
 

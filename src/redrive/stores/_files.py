@@ -13,7 +13,6 @@ import stat
 import time
 from pathlib import Path
 
-from redrive import _log
 from redrive._inert import inert
 from redrive.errors import (
     StoreBusy,
@@ -24,8 +23,9 @@ from redrive.errors import (
     StoreReadOnly,
     UsageError,
 )
+from redrive.jobs import logger
 
-log = _log.log.getChild("store")
+log = logger.log.getChild("store")
 
 PATIENCE = 30.0
 """Seconds to wait for another process's lock before giving up."""

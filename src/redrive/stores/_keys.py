@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redrive import _json
 from redrive.errors import KeyConflict
-from redrive.job import Job
+from redrive.jobs.job import Job
 
 
 def check_same(stored: Job, job: Job) -> None:

@@ -35,8 +35,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, cast
 
-from redrive._transitions import Verb
-from redrive.job import Act, Category, Claim, Group, Job, Settlement, State
+from redrive.jobs.job import Act, Category, Claim, Group, Job, Settlement, State
+from redrive.jobs.transitions import Verb
 from redrive.stores.hearing import Ears
 from redrive.stores.report import Report
 

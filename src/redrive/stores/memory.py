@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, TypeVar
 
-from redrive._clock import Clock, SystemClock
-from redrive.job import Job
+from redrive.jobs.clock import Clock, SystemClock
+from redrive.jobs.job import Job
 from redrive.stores._combine import within_itself
 from redrive.stores.hearing import Ears
 from redrive.stores.index.engine import Drafted, Engine

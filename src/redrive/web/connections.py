@@ -22,7 +22,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from redrive._log import log
+from redrive.jobs.logger import log
 
 MOST = 800
 """Connections of all clients; fewer where the limit of open files is low."""

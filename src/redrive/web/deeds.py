@@ -9,7 +9,6 @@ from typing import cast
 
 from redrive import _hidden, _json
 from redrive._masked import masked, secrets_of
-from redrive._transitions import Verb
 from redrive.documents import (
     act_document,
     job_document,
@@ -20,7 +19,8 @@ from redrive.documents import (
     whole_document,
 )
 from redrive.errors import BadPayload, KeyConflict, Refused
-from redrive.job import Act, Group, Job
+from redrive.jobs.job import Act, Group, Job
+from redrive.jobs.transitions import Verb
 from redrive.keeping import Options, check_key, check_tags
 from redrive.redact import mask_json, mask_text
 from redrive.web.call import Call, Document, Problem, Reply

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from redrive._clock import iso
-from redrive._log import log
 from redrive._version import __version__
 from redrive.app import Count, Note, Redrive
 from redrive.errors import RedriveError
-from redrive.job import State
+from redrive.jobs.clock import iso
+from redrive.jobs.job import State
+from redrive.jobs.logger import log
 from redrive.web.call import Document
 from redrive.web.shapes import shape
 from redrive.worker import signs

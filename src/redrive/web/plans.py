@@ -14,14 +14,15 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from redrive import _transitions, finding, runs, selection
-from redrive._clock import iso
+from redrive import finding, runs, selection
 from redrive._masked import masked
-from redrive._transitions import Verb
 from redrive.app import Redrive
 from redrive.documents import job_document
 from redrive.errors import JobNotFound, Refused, UsageError
-from redrive.job import Job, State
+from redrive.jobs import transitions
+from redrive.jobs.clock import iso
+from redrive.jobs.job import Job, State
+from redrive.jobs.transitions import Verb
 from redrive.selection import Filters, Wanted
 from redrive.web.call import Document
 
@@ -231,7 +232,7 @@ def _light(job: T) -> T:
 
 def _refusal(job: Job, verb: Verb) -> str | None:
     try:
-        _transitions.moved(job, verb, actor="", reason="", now=job.updated)
+        transitions.moved(job, verb, actor="", reason="", now=job.updated)
     except Refused as refused:
         return str(refused)
     return None

@@ -23,9 +23,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from redrive import _hidden, finding
 from redrive._aio import Threads, hop
-from redrive._log import log
 from redrive.app import Redrive
 from redrive.errors import RedriveError, StoreError
+from redrive.jobs.logger import log
 from redrive.web import guard, health
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
 from redrive.web.plans import Plans

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from redrive.job import Category, Reason, State
+from redrive.jobs.job import Category, Reason, State
 from redrive.web.schema import (
     ANY,
     BOOLEAN,

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from redrive.job import Claim
+from redrive.jobs.job import Claim
 from redrive.stores.base import Store, note_named
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from redrive._log import log
 from redrive.errors import ChildFailed
-from redrive.job import Category, Failed, Interrupted, Job, Outcome
+from redrive.jobs.job import Category, Failed, Interrupted, Job, Outcome
+from redrive.jobs.logger import log
 from redrive.program import importable
 from redrive.worker import run
 from redrive.worker.process import Process

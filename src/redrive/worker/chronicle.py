@@ -6,8 +6,8 @@ import logging
 import time
 from collections import Counter
 
-from redrive._log import log
-from redrive.job import State
+from redrive.jobs.job import State
+from redrive.jobs.logger import log
 from redrive.stores.base import Query
 from redrive.worker.site import Site
 

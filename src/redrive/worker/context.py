@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from redrive.errors import UsageError
-from redrive.job import Job
+from redrive.jobs.job import Job
 from redrive.policy import When
 from redrive.stores.base import Store
 

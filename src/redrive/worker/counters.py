@@ -20,10 +20,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-from redrive import _ids
-from redrive._log import log
 from redrive.errors import StoreError
-from redrive.job import Attempt, Completed, Dead, Job, Release, Retry, Settlement
+from redrive.jobs import ids
+from redrive.jobs.job import Attempt, Completed, Dead, Job, Release, Retry, Settlement
+from redrive.jobs.logger import log
 from redrive.stores.base import Store, note_named
 
 EVERY = 10.0
@@ -60,7 +60,7 @@ class Counters:
         self._new: Counts = defaultdict(float)
         self._batch: Counts = {}
         """On its way, and perhaps there already."""
-        self._name = _ids.new_holder()
+        self._name = ids.new_holder()
         self._number = 0
         self._next = time.monotonic() + EVERY
         self._ever: Counter[type] = Counter()

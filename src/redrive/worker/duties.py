@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from redrive._log import log
 from redrive.errors import StoreError
+from redrive.jobs.logger import log
 
 
 class Duty:

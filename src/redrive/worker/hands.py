@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from redrive import redact
-from redrive._log import log
 from redrive.errors import ChildFailed
-from redrive.job import Failed, Outcome, Settlement
+from redrive.jobs.job import Failed, Outcome, Settlement
+from redrive.jobs.logger import log
 from redrive.worker import begun, returned, run
 from redrive.worker.leases import Leases, Task
 from redrive.worker.run import Execution

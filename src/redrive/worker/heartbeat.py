@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from redrive._log import log
+from redrive.jobs.logger import log
 
 if TYPE_CHECKING:
     from redrive.worker.worker import Worker

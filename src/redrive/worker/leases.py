@@ -11,10 +11,10 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
-from redrive._clock import Clock
-from redrive._log import log
 from redrive.errors import StoreError
-from redrive.job import Claim
+from redrive.jobs.clock import Clock
+from redrive.jobs.job import Claim
+from redrive.jobs.logger import log
 from redrive.stores.base import Store
 
 if TYPE_CHECKING:

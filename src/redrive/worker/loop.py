@@ -22,7 +22,7 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from redrive._log import log
+from redrive.jobs.logger import log
 from redrive.worker.leases import ALONE, Task
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from redrive.job import Job, State
+from redrive.jobs.job import Job, State
 from redrive.stores.base import PAUSE, RELEASABLE, Store, note_named
 from redrive.worker.context import Current
 

@@ -15,10 +15,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from redrive._log import log
 from redrive.errors import StoreError
 from redrive.events import Bus, Event
-from redrive.job import Category, Completed, Failed, Interrupted, Job, Outcome, Settlement, State
+from redrive.jobs.job import (
+    Category,
+    Completed,
+    Failed,
+    Interrupted,
+    Job,
+    Outcome,
+    Settlement,
+    State,
+)
+from redrive.jobs.logger import log
 from redrive.stores.base import PAUSE, Note, Store, note_named
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Mapping
 
 from redrive._version import __version__
-from redrive.job import Category, Failed, State
+from redrive.jobs.job import Category, Failed, State
 from redrive.policy import Policy
 from redrive.stores.base import Query, Store, every
 from redrive.worker.counters import EVERY

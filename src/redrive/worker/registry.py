@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from redrive import _checks, redact
-from redrive._log import log
+from redrive import redact
 from redrive.args import Arguments
 from redrive.errors import UnknownHandler, UsageError
+from redrive.jobs import checks
+from redrive.jobs.logger import log
 from redrive.policy import Policy
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
@@ -179,9 +180,9 @@ def check_functions(
     name: str, function: Callable[..., object], already_done: Callable[..., object] | None
 ) -> bool:
     """Say whether a handler is async; refuse what would be called but never run."""
-    _checks.function(function, f"handler {name!r}")
+    checks.function(function, f"handler {name!r}")
     if already_done is not None:
-        _checks.function(already_done, f"already_done of handler {name!r}")
+        checks.function(already_done, f"already_done of handler {name!r}")
     call = getattr(function, "__call__", function)  # noqa: B004 - an object may have an async one
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         msg = f"handler {name!r} is a generator, which nobody would run through; return instead"

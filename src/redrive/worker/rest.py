@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Self
 
-from redrive.job import Release, Retry, Settlement
+from redrive.jobs.job import Release, Retry, Settlement
 from redrive.stores.base import Store
 
 if TYPE_CHECKING:

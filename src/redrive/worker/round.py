@@ -11,7 +11,7 @@ import threading
 import time
 from types import FrameType
 
-from redrive._log import lines_logged
+from redrive.jobs.logger import lines_logged
 
 _LONGEST = 2.0
 """Seconds without any progress after which a round stops the heartbeat, unless it waits for the store;

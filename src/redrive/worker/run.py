@@ -18,14 +18,12 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from redrive import _decide, fingerprint, redact
-from redrive._clock import Clock
-from redrive._evolve import altered, attempt_of, settlement_of
-from redrive._interrupts import may_be_ctrl_c
-from redrive._log import log
 from redrive.classify import classify
 from redrive.classify.judge import has_rule
 from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, RetryLater, Skip
-from redrive.job import (
+from redrive.jobs.clock import Clock
+from redrive.jobs.interrupts import may_be_ctrl_c
+from redrive.jobs.job import (
     AlreadyDone,
     Attempt,
     Category,
@@ -42,6 +40,8 @@ from redrive.job import (
     Settlement,
     Skipped,
 )
+from redrive.jobs.logger import log
+from redrive.jobs.records import altered, attempt_of, settlement_of
 from redrive.policy import Policy
 from redrive.stores.base import Store
 from redrive.strategy import Rand

@@ -11,9 +11,9 @@ import json
 from dataclasses import replace
 
 from redrive import runs
-from redrive._log import log
 from redrive.events import Bus, Event
-from redrive.job import Act, State
+from redrive.jobs.job import Act, State
+from redrive.jobs.logger import log
 from redrive.runs import Counts, Phase, Run
 from redrive.stores.base import Note, Query, Store, every, note_named
 from redrive.worker import overrides

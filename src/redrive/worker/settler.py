@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from redrive.job import Job, Settlement
+from redrive.jobs.job import Job, Settlement
 from redrive.stores.base import Store
 from redrive.worker.leases import Task
 

@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, Unpack
 
-from redrive import _duration, redact
-from redrive._clock import Clock
-from redrive._log import log
+from redrive import redact
 from redrive.errors import StoreError
 from redrive.events import Bus, Event, Kind
-from redrive.job import (
+from redrive.jobs import durations
+from redrive.jobs.clock import Clock
+from redrive.jobs.job import (
     Claim,
     Completed,
     Dead,
@@ -28,6 +28,7 @@ from redrive.job import (
     Settlement,
     State,
 )
+from redrive.jobs.logger import log
 from redrive.stores.base import Store
 from redrive.strategy import Rand
 from redrive.worker import begun, counters
@@ -331,7 +332,7 @@ class Site:
                 job.id,
                 job.handler,
                 redact.inert(failure.why) if failure else "",
-                _duration.words(max(0.0, job.due - job.updated)),
+                durations.words(max(0.0, job.due - job.updated)),
                 extra=_fields("failed", job),
             )
         elif isinstance(settlement.verdict, Release) and settlement.verdict.detail:

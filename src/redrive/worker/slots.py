@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
-from redrive._log import log
+from redrive.jobs.logger import log
 from redrive.worker.leases import Task
 
 

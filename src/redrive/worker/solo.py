@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 
-from redrive._log import log
+from redrive.jobs.logger import log
 from redrive.worker.loop import GUARDED, guard, owner_in, owner_var
 
 _LAST_WORDS = 1.0

@@ -22,7 +22,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-from redrive._log import log
+from redrive.jobs.logger import log
 from redrive.worker import orphans
 
 LOST = 74

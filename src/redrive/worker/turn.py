@@ -12,9 +12,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from redrive._log import log
 from redrive.errors import ChildFailed, UsageError
-from redrive.job import Claim, Settlement, State
+from redrive.jobs.job import Claim, Settlement, State
+from redrive.jobs.logger import log
 from redrive.stores.base import Query, every
 from redrive.worker.interrupts import Interrupts
 from redrive.worker.leases import Leases, Task

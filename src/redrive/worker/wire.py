@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from redrive.job import Done, Failed, Interrupted, Job, Outcome, Returned, Skipped
+from redrive.jobs.job import Done, Failed, Interrupted, Job, Outcome, Returned, Skipped
 from redrive.stores._codec import failure_from_dict, failure_to_dict, head_to_dict, job_from_dict
 
 Message = dict[str, Any]

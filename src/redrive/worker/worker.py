@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self, Unpack
 
-from redrive import _ids
-from redrive._log import log
 from redrive.errors import StoreError
 from redrive.events import Teller
-from redrive.job import Settlement
+from redrive.jobs import ids
+from redrive.jobs.job import Settlement
+from redrive.jobs.logger import log
 from redrive.policy import Policy
 from redrive.worker import begun, chronicle, presence, runs, suspects, vitals
 from redrive.worker.duties import Aside, Duty
@@ -82,7 +82,7 @@ class Worker:
         watcher: Watcher | None = None,
     ) -> None:
         # Its own: a pass of this program notes nothing of what it begins.
-        site.holder = _ids.new_holder()
+        site.holder = ids.new_holder()
         site.pauses.burst = 1.5 * _PAUSES
         self.site = site
         self.plan = plan

@@ -15,8 +15,6 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from redrive._clock import iso
-from redrive._duration import words
 from redrive._inert import inert
 from redrive.cli.output import (
     Block,
@@ -32,6 +30,8 @@ from redrive.cli.output import (
     View,
     When,
 )
+from redrive.jobs.clock import iso
+from redrive.jobs.durations import words
 
 CELL, FACT, BLOCK = 160, 2_000, 20_000
 """How many characters of a table's cell, of a fact, and of a block are shown."""

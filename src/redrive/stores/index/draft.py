@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from redrive.job import Act, Failure, Job
+from redrive.jobs.job import Act, Failure, Job
 from redrive.stores.index.entries import Change, Entry, Grouped, Index, Put
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from redrive._clock import Clock
-from redrive._transitions import Verb, amended, claimed, moved, seized, settled, with_attempt
 from redrive.errors import JobNotFound, Refused
-from redrive.job import TERMINAL, Act, Claim, Group, Job, Settlement, State
+from redrive.jobs.clock import Clock
+from redrive.jobs.job import TERMINAL, Act, Claim, Group, Job, Settlement, State
+from redrive.jobs.transitions import Verb, amended, claimed, moved, seized, settled, with_attempt
 from redrive.stores._keys import check_same
 from redrive.stores.base import ALONE, PAUSE, Count, Members, Moved, Note, Page, PurgeRule, Query
 from redrive.stores.index import search

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, assert_never
 
-from redrive.job import Act, Category, Failure, Job, State
+from redrive.jobs.job import Act, Category, Failure, Job, State
 
 
 class Put(NamedTuple):

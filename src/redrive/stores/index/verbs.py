@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
-from redrive._clock import Clock
-from redrive._transitions import Verb
 from redrive.errors import UsageError
-from redrive.job import Act, Claim, Group, Job, Settlement, State
+from redrive.jobs.clock import Clock
+from redrive.jobs.job import Act, Claim, Group, Job, Settlement, State
+from redrive.jobs.transitions import Verb
 from redrive.stores.base import PAUSE, Count, Members, Moved, Note, Page, PurgeRule, Query, Store
 from redrive.stores.index.engine import Drafted, Engine
 

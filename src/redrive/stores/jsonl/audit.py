@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from redrive.job import TRANSITIONS, State
+from redrive.jobs.job import TRANSITIONS, State
 from redrive.stores.jsonl import lines, recovery
 from redrive.stores.jsonl.journal import Journal
 from redrive.stores.jsonl.lines import Line

@@ -13,8 +13,8 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from redrive._clock import Clock
 from redrive.errors import StoreError, StoreLost
+from redrive.jobs.clock import Clock
 from redrive.stores import _files
 from redrive.stores._files import log
 from redrive.stores.index.entries import Change

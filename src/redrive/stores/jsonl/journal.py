@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from redrive._clock import Clock
 from redrive.errors import (
     StoreDamaged,
     StoreError,
@@ -25,7 +24,8 @@ from redrive.errors import (
     StoreMissing,
     StoreReadOnly,
 )
-from redrive.job import Job, State
+from redrive.jobs.clock import Clock
+from redrive.jobs.job import Job, State
 from redrive.stores import _files
 from redrive.stores.index.entries import Change, Entry, Index, Put
 from redrive.stores.jsonl import lines, recovery

@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, assert_never
 from zlib import crc32
 
-from redrive.job import Act, Job
+from redrive.jobs.job import Act, Job
 from redrive.stores._codec import (
     act_from_dict,
     act_to_dict,

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from redrive._clock import Clock, SystemClock
 from redrive.errors import StoreError, StoreReadOnly
+from redrive.jobs.clock import Clock, SystemClock
 from redrive.stores import _files
 from redrive.stores._combine import Combiner, Operation
 from redrive.stores._files import FileLock, log

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from psycopg.errors import UniqueViolation
 
-from redrive.job import Job
+from redrive.jobs.job import Job
 from redrive.stores._codec import attempt_to_json
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.sql.rows import job_to_row

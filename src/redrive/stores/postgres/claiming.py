@@ -13,10 +13,10 @@ import contextlib
 import secrets
 from collections.abc import Collection, Iterator, Sequence
 
-from redrive._evolve import BLANK, job_of
-from redrive._transitions import claimed
 from redrive.errors import StoreError
-from redrive.job import Claim, Job
+from redrive.jobs.job import Claim, Job
+from redrive.jobs.records import BLANK, job_of
+from redrive.jobs.transitions import claimed
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.sql.rows import readable

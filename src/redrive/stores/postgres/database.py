@@ -17,8 +17,8 @@ from typing import Generic, TypeVar, cast
 import psycopg
 from psycopg.errors import LockNotAvailable, ObjectNotInPrerequisiteState
 
-from redrive._clock import Clock
 from redrive.errors import StoreError, StoreForeign, StoreLost
+from redrive.jobs.clock import Clock
 from redrive.stores.postgres.address import Address
 from redrive.stores.postgres.connecting import LONG, MIGRATING, BoundedConnection, connect
 from redrive.stores.postgres.errors import is_passing, locked, translate

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from redrive._evolve import job_of
-from redrive._transitions import KEEP_FIRST, KEEP_LAST, ended, settled
-from redrive.job import Completed, Dead, Failure, Job, Retry, Settlement
+from redrive.jobs.job import Completed, Dead, Failure, Job, Retry, Settlement
+from redrive.jobs.records import job_of
+from redrive.jobs.transitions import KEEP_FIRST, KEEP_LAST, ended, settled
 from redrive.stores._codec import attempt_to_json
 from redrive.stores.postgres.claiming import PLACE, ROW
 from redrive.stores.postgres.database import Database

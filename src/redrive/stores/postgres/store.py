@@ -18,9 +18,9 @@ from typing import TypeVar, cast
 
 import psycopg
 
-from redrive._clock import Clock, SystemClock
 from redrive.errors import RedriveError, StoreReadOnly
-from redrive.job import Claim, Job, Settlement, State
+from redrive.jobs.clock import Clock, SystemClock
+from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.stores.base import Count
 from redrive.stores.hearing import Ears
 from redrive.stores.postgres import adding, audit, claiming, ending, opening, view

@@ -19,7 +19,7 @@ from psycopg import generators
 from psycopg.pq import ExecStatus
 from psycopg.rows import tuple_row
 
-from redrive._clock import Clock
+from redrive.jobs.clock import Clock
 from redrive.stores.postgres.arrays import Array, know_arrays, packed
 from redrive.stores.sql.tx import Args, Migration, Row, Tx, load_migrations, load_queries
 

@@ -11,9 +11,9 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from redrive._transitions import Verb, amended, moved, seized
 from redrive.errors import JobNotFound, Refused, StoreDamaged, UsageError
-from redrive.job import TERMINAL, Act, Claim, Job, Settlement, State
+from redrive.jobs.job import TERMINAL, Act, Claim, Job, Settlement, State
+from redrive.jobs.transitions import Verb, amended, moved, seized
 from redrive.stores._keys import check_same
 from redrive.stores.base import Moved, PurgeRule
 from redrive.stores.sql.lists import SqlLists

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from redrive.errors import UsageError
-from redrive.job import State
+from redrive.jobs.job import State
 from redrive.stores.base import Query
 from redrive.stores.sql.tx import Tx
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from redrive.job import Act
+from redrive.jobs.job import Act
 from redrive.stores.base import PAUSE, Note
 from redrive.stores.sql.filters import LAST
 from redrive.stores.sql.rows import act_from_row, act_to_row

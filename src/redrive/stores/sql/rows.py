@@ -10,9 +10,19 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from redrive._evolve import job_of
 from redrive.errors import StoreDamaged
-from redrive.job import TERMINAL, Act, Attempt, Category, Failure, Job, Reason, Resolution, State
+from redrive.jobs.job import (
+    TERMINAL,
+    Act,
+    Attempt,
+    Category,
+    Failure,
+    Job,
+    Reason,
+    Resolution,
+    State,
+)
+from redrive.jobs.records import job_of
 from redrive.stores._codec import (
     attempt_from_dict,
     encode,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from redrive._evolve import evolve
-from redrive._transitions import KEEP_FIRST, KEEP_LAST, settled
-from redrive.job import Attempt, Claim, Failure, Job, Settlement, State
+from redrive.jobs.job import Attempt, Claim, Failure, Job, Settlement, State
+from redrive.jobs.records import evolve
+from redrive.jobs.transitions import KEEP_FIRST, KEEP_LAST, settled
 from redrive.stores._codec import attempt_to_json
 from redrive.stores.sql.rows import category_of, changes_to_row, job_from_row
 from redrive.stores.sql.tx import Row, Tx

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from redrive.job import Job
+from redrive.jobs.job import Job
 from redrive.stores._codec import encode
 from redrive.stores.sql.tx import Row
 

@@ -7,8 +7,8 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from redrive._transitions import claimed
-from redrive.job import Claim, Job
+from redrive.jobs.job import Claim, Job
+from redrive.jobs.transitions import claimed
 from redrive.stores.base import ALONE
 from redrive.stores.sql.rows import UNREADABLE, readable
 from redrive.stores.sql.tx import Row

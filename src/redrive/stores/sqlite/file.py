@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from redrive import _log
-from redrive._clock import Clock
 from redrive.errors import StoreError, StoreLost, StoreReadOnly
+from redrive.jobs import logger
+from redrive.jobs.clock import Clock
 from redrive.stores._combine import Combiner, Operation, within_itself
 from redrive.stores._files import FileLock
 from redrive.stores.sqlite import doubt, opening
@@ -31,7 +31,7 @@ from redrive.stores.sqlite.errors import KNOWN, translate, translated
 from redrive.stores.sqlite.tx import SqliteTx
 from redrive.stores.sqlite.watch import Watch
 
-log = _log.log.getChild("store")
+log = logger.log.getChild("store")
 
 P = ParamSpec("P")
 R = TypeVar("R")

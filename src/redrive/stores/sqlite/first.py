@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from redrive._evolve import BLANK, job_of
-from redrive._transitions import claimed, ended
-from redrive.job import Claim, Completed, Job, Settlement
+from redrive.jobs.job import Claim, Completed, Job, Settlement
+from redrive.jobs.records import BLANK, job_of
+from redrive.jobs.transitions import claimed, ended
 from redrive.stores._codec import attempt_to_json
 from redrive.stores.sql.rows import texts
 from redrive.stores.sql.settle import settle

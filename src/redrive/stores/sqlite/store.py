@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
-from redrive._clock import Clock, SystemClock
-from redrive.job import Claim, Job, Settlement
+from redrive.jobs.clock import Clock, SystemClock
+from redrive.jobs.job import Claim, Job, Settlement
 from redrive.stores import _files
 from redrive.stores._codec import attempt_to_json
 from redrive.stores.base import PAUSE, Durability

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 
-from redrive._clock import Clock
+from redrive.jobs.clock import Clock
 from redrive.stores.sql.tx import Args, Row, Tx, load_queries
 
 QUERIES = load_queries("sqlite")

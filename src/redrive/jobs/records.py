@@ -6,7 +6,7 @@ the time of claiming and settling a job. So a job keeps its fields in a dict, wh
 
 from __future__ import annotations
 
-from redrive.job import Attempt, Category, Failure, Job, Settlement
+from redrive.jobs.job import Attempt, Category, Failure, Job, Settlement
 
 _new = object.__new__
 _set = object.__setattr__

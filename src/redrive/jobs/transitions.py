@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Literal, assert_never
 
-from redrive._evolve import altered, evolve, job_of
 from redrive.errors import Refused
-from redrive.job import (
+from redrive.jobs.job import (
     TRANSITIONS,
     Attempt,
     Category,
@@ -25,6 +24,7 @@ from redrive.job import (
     State,
     Verdict,
 )
+from redrive.jobs.records import altered, evolve, job_of
 
 Verb = Literal["retry", "resolve", "discard", "reopen", "enlist"]
 """What people do to jobs; `enlist` only tags them as part of a run."""

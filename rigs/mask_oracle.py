@@ -37,10 +37,11 @@ from click.testing import CliRunner
 
 import pgkit
 from kit import START, make_attempt, make_failure, make_job
-from redrive import Job, Reason, Redrive, State, _hidden, _portable, redact, selection
+from redrive import Job, Reason, Redrive, State, _portable, selection
 from redrive.cli._face import Face
 from redrive.cli._root import root
 from redrive.jobs.job import Resolution
+from redrive.payloads import editing, masking
 from redrive.selection import Wanted
 from redrive.testing import ManualClock
 from redrive.web import deeds
@@ -405,7 +406,7 @@ def lets_every_name(_terms: object, *, reveal: bool) -> None:
     del reveal
 
 
-def puts_marks_anywhere(hidden: _hidden.Hidden, text: str, _path: object, used: set[str]) -> object:
+def puts_marks_anywhere(hidden: editing.Hidden, text: str, _path: object, used: set[str]) -> object:
     """Put a value back wherever its mark stands."""
     del used
     return hidden.values[text].value if text in hidden.values else text
@@ -424,9 +425,9 @@ def forgets_the_shapes(text: str) -> tuple[()]:
 CONTROLS: list[tuple[object, str, Callable[..., Any]]] = [
     (selection, "searched", asks_what_is_stored),
     (Wanted, "confirmation", takes_the_store_s_word),
-    (_hidden.Hidden, "_put_back", puts_marks_anywhere),
+    (editing.Hidden, "_put_back", puts_marks_anywhere),
     (deeds, "_same_as_seen", compares_keys_openly),
-    (redact, "_unknown", forgets_the_shapes),
+    (masking, "_unknown", forgets_the_shapes),
 ]
 
 

@@ -21,10 +21,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
-from redrive import redact
 from redrive.classify.clues import as_whole
 from redrive.jobs import durations, logger
 from redrive.jobs.job import Category, Failure
+from redrive.payloads import masking
 from redrive.stores.base import Note, Store
 from redrive.strategy import RetryStrategy, delay_after, exponential
 from redrive.worker.overrides import PROVIDER
@@ -178,7 +178,7 @@ class Cooling:
             return False
         level = log.error if failure.category is Category.AUTH else log.warning
         words = durations.words(seconds)
-        level("%s is in cooldown for %s: %s", standing.name, words, redact.inert(why))
+        level("%s is in cooldown for %s: %s", standing.name, words, masking.inert(why))
         return True
 
     def warm(self, standing: Standing) -> None:

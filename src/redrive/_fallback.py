@@ -25,7 +25,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from redrive import redact
 from redrive._aio import Threads, hop
 from redrive._cooling import COOLDOWN, Cooling, Standing, log
 from redrive._patience import look_at, warn_of
@@ -36,6 +35,7 @@ from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError,
 from redrive.jobs import durations, ids
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category, Failure
+from redrive.payloads import masking
 from redrive.policy import When, _category
 from redrive.stores.base import Store
 from redrive.strategy import RetryStrategy
@@ -63,7 +63,7 @@ class Miss:
     seconds: float
 
     def __str__(self) -> str:
-        return redact.inert(f"{self.provider}: {self.category}, {self.why}")
+        return masking.inert(f"{self.provider}: {self.category}, {self.why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ class _Call:
         """Take note of a provider's error; False if it is not to be covered by another one."""
         if issubclass(type(error), Skip):
             return False
-        secrets = redact.secrets_of(self._job.payload) if self._job else ()
+        secrets = masking.secrets_of(self._job.payload) if self._job else ()
         failure = classify(error, rules=self._rules, secrets=secrets, now=time.time())
         seconds = time.perf_counter() - self._began
         if issubclass(type(error), ImportError) and not has_rule(error, self._rules):
@@ -362,7 +362,7 @@ def _warn_of_missing(provider: str, failure: Failure) -> None:
     """Log once that this process cannot ask a provider."""
     if provider not in _missing:
         _missing.add(provider)
-        why = redact.inert(failure.message or failure.type)
+        why = masking.inert(failure.message or failure.type)
         log.error("provider %s cannot be asked here: %s; install it and restart", provider, why)
 
 

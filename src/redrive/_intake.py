@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain
 from typing import IO, Any, Final, Literal
 
-from redrive import _endings, _json
+from redrive import _endings
 from redrive._portable import checked, job_of
 from redrive.errors import KeyConflict, RedriveError
 from redrive.exchange import pieces as cutting
@@ -27,6 +27,7 @@ from redrive.exchange.spool import Spool
 from redrive.exchange.times import NaiveTime
 from redrive.jobs.job import TERMINAL, Job, State
 from redrive.jobs.records import evolve
+from redrive.payloads import strict_json
 from redrive.stores.base import Query, Store, every
 
 AUTO: Final = "auto"
@@ -84,7 +85,7 @@ class _Read:
 
 
 def _url(job: Job, format_: Format) -> str:
-    return str(_json.loads(job.payload).get(format_.url, "")) if format_.url else ""
+    return str(strict_json.loads(job.payload).get(format_.url, "")) if format_.url else ""
 
 
 def stored(
@@ -266,7 +267,9 @@ def _line(piece: Piece, *, is_checked: bool = False) -> Line:
     """Read a piece, by the rules of payloads unless it was read before."""
     try:
         text = piece.raw.decode()
-        value = json.loads(text) if is_checked else _json.read(text, max_bytes=cutting.LONGEST)
+        value = (
+            json.loads(text) if is_checked else strict_json.read(text, max_bytes=cutting.LONGEST)
+        )
     except (RedriveError, ValueError) as error:
         msg = f"is not JSON in UTF-8: {error}"
         raise ValueError(msg) from error

@@ -16,14 +16,14 @@ from itertools import pairwise
 from types import UnionType
 from typing import Any, Final, cast, get_args, get_origin, get_type_hints
 
-from redrive import _json
-from redrive._masked import failures_masked
 from redrive.errors import RedriveError
 from redrive.exchange.pieces import LONGEST
 from redrive.jobs import transitions
 from redrive.jobs.job import TERMINAL, Attempt, Failure, Job, Release, Resolution, State
 from redrive.jobs.records import evolve
 from redrive.keeping import LATEST, check_key
+from redrive.payloads import strict_json
+from redrive.payloads.masked_jobs import failures_masked
 from redrive.stores._codec import attempt_to_dict, encode, head_to_dict, job_from_dict
 from redrive.worker.registry import check_lane, check_name
 
@@ -69,7 +69,7 @@ def job_of(raw: bytes) -> Job:
         if not isinstance(head.get(name, []), list):
             msg = f"job.{name} must be a list"
             raise TypeError(msg)
-    _json.dumps(head, max_bytes=LONGEST)
+    strict_json.dumps(head, max_bytes=LONGEST)
     job = job_from_dict(head, _payload(line, value.get("payload")))
     return failures_masked(checked(_at_rest(job)))
 
@@ -84,7 +84,7 @@ def _at_rest(job: Job) -> Job:
 def _embedded(payload: str) -> str:
     """Give the payload as it stands, or as a string if it is no object."""
     try:
-        return _json.compact(payload, max_bytes=LONGEST)
+        return strict_json.compact(payload, max_bytes=LONGEST)
     except RedriveError:
         return json.dumps(payload)
 
@@ -93,8 +93,8 @@ def _payload(line: str, value: object) -> str:
     """Cut the payload out; where another program has written the line, write it anew."""
     if line.startswith(_START):
         _, end = _decode(line, len(_START))
-        return _json.compact(line[len(_START) : end], max_bytes=LONGEST)
-    return _json.dumps(value, max_bytes=LONGEST)
+        return strict_json.compact(line[len(_START) : end], max_bytes=LONGEST)
+    return strict_json.dumps(value, max_bytes=LONGEST)
 
 
 def checked(job: Job) -> Job:
@@ -112,7 +112,7 @@ def checked(job: Job) -> Job:
     for tag in job.tags:
         check_name(tag)
     if job.original is not None:
-        _json.compact(job.original, max_bytes=LONGEST)
+        strict_json.compact(job.original, max_bytes=LONGEST)
     if (job.finished is not None) != (job.state in TERMINAL):
         msg = f"is {job.state} and {'has' if job.finished is not None else 'lacks'} an end"
         raise ValueError(msg)

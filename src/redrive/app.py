@@ -13,10 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
-from redrive import _json, config, presets, retention
+from redrive import config, presets, retention
 from redrive._aio import Threads, hop
 from redrive._legacy import opened
-from redrive.args import Arguments
 from redrive.desk import Desk
 from redrive.errors import UsageError
 from redrive.events import Listener, Teller
@@ -28,8 +27,10 @@ from redrive.jobs.job import Job
 from redrive.jobs.logger import log
 from redrive.keeping import Capture, Keeper, Options, Settings, check_key, check_tags, who
 from redrive.looking import Mark
+from redrive.payloads import strict_json
+from redrive.payloads.arguments import Arguments
+from redrive.payloads.secret_names import add_secret_names
 from redrive.policy import Keep, Policy, check_policy
-from redrive.secret_names import add_secret_names
 from redrive.selection import USUAL, Filters
 from redrive.stores import shown
 from redrive.stores.base import Count, Moved, Note, Page, Scope, Store
@@ -87,7 +88,7 @@ class Redrive(Desk):
         policy: Policy = presets.DEFAULT,
         lease: Duration = 30.0,
         keep: Keep | None = None,
-        payload_limit: int = _json.MAX_BYTES,
+        payload_limit: int = strict_json.MAX_BYTES,
         release: str | None = None,
         actor: str | None = None,
         create: bool = True,
@@ -229,7 +230,7 @@ class Redrive(Desk):
             raise UsageError(msg[:300])
         limit = self.keeper.settings.payload_limit
         if entry is None:
-            text = _json.dumps(dict(payload), max_bytes=limit)
+            text = strict_json.dumps(dict(payload), max_bytes=limit)
         else:
             text = entry.arguments.dump((), dict(payload), limit)
         options = Options(key=check_key(key), tags=check_tags(tags))

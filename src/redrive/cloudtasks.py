@@ -28,7 +28,7 @@ from redrive.errors import JobNotFound, TokenMissing, UsageError
 from redrive.events import Event
 from redrive.jobs.job import Job, State
 from redrive.jobs.logger import log
-from redrive.redact import error_text
+from redrive.payloads.masking import error_text
 from redrive.worker.turn import Pass
 
 _SECONDS: Final = 10.0

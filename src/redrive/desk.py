@@ -10,8 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Unpack
 
-from redrive import _json, finding, redact
-from redrive._masked import secrets_of
+from redrive import finding
 from redrive.causes import Causes
 from redrive.driving import Driving
 from redrive.errors import JobNotFound, Refused, UsageError
@@ -21,6 +20,8 @@ from redrive.jobs.durations import Duration
 from redrive.jobs.job import Job
 from redrive.jobs.transitions import Verb
 from redrive.looking import Looking
+from redrive.payloads import masking, strict_json
+from redrive.payloads.masked_jobs import secrets_of
 from redrive.selection import Filters, Target, spelled
 from redrive.stores.base import PAUSE, Moved, Query, note_named
 from redrive.worker import overrides
@@ -156,9 +157,9 @@ class Desk(Driving, Causes, Looking):
             msg = f"a payload must be JSON text, such as json.dumps gives; found {found}"
             raise UsageError(msg)
         job = self.get(which)
-        text = _json.compact(payload, max_bytes=self.keeper.settings.payload_limit)
+        text = strict_json.compact(payload, max_bytes=self.keeper.settings.payload_limit)
         self.check_payload(job.handler, text)
-        known = (*secrets_of(job), *redact.secrets_of(text))
+        known = (*secrets_of(job), *masking.secrets_of(text))
         act = self._act("edit", job.id, reason, actor, known)
         seen = job.edits if expected is None else expected
         edited = self.keeper.store.amend(job.id, text, act, expected=seen)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from redrive._masked import secrets_of
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Act, Attempt, Category, Failure, Group, Job
 from redrive.looking import Looking, Mark, Scope
-from redrive.redact import loads, mask_payload, mask_text
+from redrive.payloads.masked_jobs import secrets_of
+from redrive.payloads.masking import loads, mask_payload, mask_text
 
 if TYPE_CHECKING:  # who lists jobs does not wait for runs
     from redrive.runs import Counts, Run

@@ -10,7 +10,7 @@ from typing import Unpack
 from redrive import finding, runs
 from redrive.errors import JobNotFound, Refused
 from redrive.jobs.job import Act, Job
-from redrive.redact import mask_text
+from redrive.payloads.masking import mask_text
 from redrive.runs import Phase, Run, Spec
 from redrive.selection import Filters, Target, spelled
 from redrive.stores.base import Query, Store

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from redrive import config
-from redrive._json import Json
 from redrive.delivery.courier import Courier, EndpointSettings
 from redrive.delivery.wire import Reply
 from redrive.errors import BadPayload, UsageError
+from redrive.payloads.strict_json import Json
 from redrive.worker.context import current
 
 if TYPE_CHECKING:

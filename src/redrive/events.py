@@ -15,7 +15,7 @@ from redrive.jobs import logger
 from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.jobs.job import Failure, Job
 from redrive.jobs.transitions import Verb
-from redrive.redact import mask_json
+from redrive.payloads.masking import mask_json
 
 log = logger.log.getChild("events")
 

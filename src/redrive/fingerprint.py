@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from redrive.jobs.interrupts import may_be_ctrl_c
-from redrive.redact import error_text, inert, safe_text, type_name
+from redrive.payloads.masking import error_text, inert, safe_text, type_name
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -17,7 +17,6 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from redrive import _json
 from redrive._aio import Threads, hop
 from redrive._collect import Collector
 from redrive.errors import StoreError, StoreFull, UsageError
@@ -27,6 +26,7 @@ from redrive.jobs.clock import Clock
 from redrive.jobs.job import Claim, Failed, Job, Returned, Settlement, State
 from redrive.jobs.logger import log
 from redrive.jobs.records import BLANK, evolve
+from redrive.payloads import strict_json
 from redrive.stores._keys import check_same
 from redrive.stores.base import Query, Store
 from redrive.strategy import Rand
@@ -51,7 +51,7 @@ class Settings:
 
     clock: Clock
     lease: float = 30.0
-    payload_limit: int = _json.MAX_BYTES
+    payload_limit: int = strict_json.MAX_BYTES
     release: str | None = None
     actor: str = ""
     rand: Rand = random.random

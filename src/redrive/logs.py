@@ -16,8 +16,8 @@ import math
 from datetime import UTC, datetime
 from typing import cast
 
-from redrive._json import Json
-from redrive.redact import inert, mask_payload, safe_text
+from redrive.payloads.masking import inert, mask_payload, safe_text
+from redrive.payloads.strict_json import Json
 
 LONGEST = 60_000
 """Characters of one text; Cloud Logging takes 256 KiB a line."""

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
-from redrive import _masked, finding
+from redrive import finding
 from redrive.errors import JobNotFound
 from redrive.jobs import checks
 from redrive.jobs.durations import Duration, seconds
 from redrive.jobs.job import Act, Group, Job, State
+from redrive.payloads import masked_jobs
 from redrive.selection import Filters, Target, group_number, job_id, no_group, read
 from redrive.stores import open_store
 from redrive.stores.base import PAUSE, Count, Note, Page, Query, Scope, Store
@@ -102,7 +103,7 @@ class Looking:
         store = self.store
         checks.whole(limit, "limit", least=1)
         page = finding.find(store, wanted, limit=limit, cursor=cursor, by_change=by_change)
-        return page if reveal else page._replace(jobs=[_masked.seen(job) for job in page.jobs])
+        return page if reveal else page._replace(jobs=[masked_jobs.seen(job) for job in page.jobs])
 
     def each(
         self, *words: Target, reveal: bool = True, **filters: Unpack[Filters]

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from redrive.errors import ProgramMissing, UsageError
-from redrive.redact import error_text, type_name
+from redrive.payloads.masking import error_text, type_name
 
 T = TypeVar("T")
 

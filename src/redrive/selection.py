@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypedDict, TypeVar, Unpack
 
 from redrive import selector
-from redrive._masked import searched
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category, Group, Job, Reason, State
 from redrive.jobs.transitions import Verb
+from redrive.payloads.masked_jobs import searched
 from redrive.selector import Term, no_job
 from redrive.stores.base import Query, Store
 

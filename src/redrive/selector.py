@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from redrive._glob import matches
 from redrive.errors import UsageError
 from redrive.jobs.job import Failure, Job
-from redrive.redact import loads
-from redrive.secret_names import is_secret_name
+from redrive.payloads.masking import loads
+from redrive.payloads.secret_names import is_secret_name
+from redrive.payloads.wildcards import matches
 
 Check = Callable[[Job], bool]
 LONGEST = 2000

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeAlias, cast
 
-from redrive import _json, presets, redact
+from redrive import presets
 from redrive.app import Redrive
 from redrive.errors import BadPayload, GiveUp, StoreError, UsageError
 from redrive.handler import Handler
@@ -31,6 +31,7 @@ from redrive.jobs import durations, logger
 from redrive.jobs.clock import Clock
 from redrive.jobs.job import Category, Dead, Failure, Job, Reason, Retry, Settlement, State
 from redrive.keeping import Options
+from redrive.payloads import masking, strict_json
 from redrive.stores import _files
 from redrive.strategy import Rand, RetryStrategy, exponential
 from redrive.worker.registry import Entry
@@ -128,10 +129,10 @@ class ResilientEventStream:
         origin: dict[str, object] = {
             "format": "events",
             "id": event_id,
-            "event_type": redact.safe_text(event_type, _LONGEST),
-            "source": redact.safe_text(source, _LONGEST),
-            "parent_event_id": parent_event_id and redact.safe_text(parent_event_id, _LONGEST),
-            "tags": [redact.safe_text(tag, _LONGEST) for tag in tags or ()],
+            "event_type": masking.safe_text(event_type, _LONGEST),
+            "source": masking.safe_text(source, _LONGEST),
+            "parent_event_id": parent_event_id and masking.safe_text(parent_event_id, _LONGEST),
+            "tags": [masking.safe_text(tag, _LONGEST) for tag in tags or ()],
             "importance": importance,
         }
         limit = None if max_retries is None else max_retries + 1
@@ -256,7 +257,7 @@ class ResilientEventStream:
             "timestamp": _stamp(job.updated),
             "event_type": about.get("event_type", job.handler),
             "source": about.get("source", job.lane),
-            "data": _json.loads(job.payload),
+            "data": strict_json.loads(job.payload),
             "parent_event_id": about.get("parent_event_id"),
             "tags": about.get("tags", []),
             "importance": about.get("importance", 3),
@@ -268,7 +269,7 @@ class ResilientEventStream:
             "exit_code": {"success": 0, "dead_letter": 1}.get(status),
             "job_id": job.id if status == "dead_letter" else None,
         }
-        return cast("Line", redact.mask_payload(line))
+        return cast("Line", masking.mask_payload(line))
 
     def _retry_info(self, job: Job, status: str) -> dict[str, object]:
         used = max(0, job.attempts - 1)
@@ -315,7 +316,7 @@ class EventLog:
                 "the line %s of %s was not written to the event log: %s",
                 line["status"],
                 line["event_id"],
-                redact.inert(redact.safe_text(error)),
+                masking.inert(masking.safe_text(error)),
             )
 
     def lines(self) -> Generator[Line]:
@@ -365,12 +366,14 @@ def _payload(entry: Entry, data: Mapping[str, object], limit: int) -> tuple[str,
     except UsageError as error:
         misfit = str(error)
     try:
-        text = json.dumps(dict(data), default=lambda value: redact.safe_text(value, _LONGEST_VALUE))
-        return _json.dumps(json.loads(text, parse_constant=str), max_bytes=limit), misfit
+        text = json.dumps(
+            dict(data), default=lambda value: masking.safe_text(value, _LONGEST_VALUE)
+        )
+        return strict_json.dumps(json.loads(text, parse_constant=str), max_bytes=limit), misfit
     except (ValueError, TypeError, RecursionError) as error:
-        why = redact.safe_text(error, _LONGEST)
-        whole = redact.error_text(data, limit=_LONGEST_VALUE)
-        return _json.dumps({"not_kept": why, "text": whole}), misfit
+        why = masking.safe_text(error, _LONGEST)
+        whole = masking.error_text(data, limit=_LONGEST_VALUE)
+        return strict_json.dumps({"not_kept": why, "text": whole}), misfit
 
 
 def _error_info(failure: Failure, number: int) -> dict[str, object]:
@@ -391,5 +394,5 @@ def _stamp(at: float) -> str:
 
 def _check(is_right: object, wanted: str, found: object) -> None:
     if not is_right:
-        msg = f"{wanted}; found {redact.safe_text(found, 200)!r}"
+        msg = f"{wanted}; found {masking.safe_text(found, 200)!r}"
         raise UsageError(msg)

@@ -11,7 +11,7 @@ from redrive.errors import BadPayload
 from redrive.jobs import checks
 from redrive.jobs.job import TERMINAL, Act, Job
 from redrive.keeping import Keeper
-from redrive.redact import mask_text, secrets_of
+from redrive.payloads.masking import mask_text, secrets_of
 from redrive.stores.base import PurgeRule
 from redrive.worker.registry import check_name
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ptykit import on_terminal
-from redrive._hidden import hide
 from redrive.errors import BadPayload
+from redrive.payloads.editing import hide
 from shopkit import Shop, dead_letter, name
 
 TRICKY = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from redrive import secret_names
+from redrive.payloads import secret_names
 from shopkit import TIMEOUT, Shop, dead_letter, name
 
 

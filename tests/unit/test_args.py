@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.args import Arguments
 from redrive.errors import BadPayload, UsageError
+from redrive.payloads.arguments import Arguments
 
 LIMIT = 1_000_000
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import redrive.fingerprint
 from redrive.fingerprint import Cause, normalise, of_text
-from redrive.redact import error_text
+from redrive.payloads.masking import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

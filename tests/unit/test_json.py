@@ -14,8 +14,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from redrive._json import MAX_BYTES, MAX_DEPTH, compact, dumps, loads, same
 from redrive.errors import BadPayload
+from redrive.payloads.strict_json import MAX_BYTES, MAX_DEPTH, compact, dumps, loads, same
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 leaves = (

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from redrive import secret_names
-from redrive._hidden import hide
-from redrive._json import Json
 from redrive.errors import UsageError
-from redrive.redact import (
+from redrive.payloads import secret_names
+from redrive.payloads.editing import hide
+from redrive.payloads.masking import (
     MASK,
     error_text,
     inert,
@@ -28,7 +27,8 @@ from redrive.redact import (
     secrets_of,
     type_name,
 )
-from redrive.secret_names import add_secret_names, is_secret_name
+from redrive.payloads.secret_names import add_secret_names, is_secret_name
+from redrive.payloads.strict_json import Json
 
 SECRET_NAMES = """
     passWord PassWord pw db_pw credit_card mfa_code verificationCode one_time_code security_answer old_pass

@@ -18,7 +18,7 @@ from redrive.delivery import hiding
 from redrive.delivery.courier import Courier, EndpointSettings
 from redrive.errors import TokenMissing, Undelivered, UsageError
 from redrive.jobs.durations import Duration
-from redrive.redact import MASK, mask_text
+from redrive.payloads.masking import MASK, mask_text
 from redrive.worker.registry import check_name
 
 SECONDS = 10.0

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from redrive import runs
-from redrive._masked import masked
 from redrive.alerts.rules import SPAN, Cause, Condition, Memory, Rules, World, grows
 from redrive.desk import Desk
 from redrive.jobs.durations import words
 from redrive.jobs.job import Group, Job, State
 from redrive.looking import Mark
-from redrive.redact import inert
+from redrive.payloads.masked_jobs import masked
+from redrive.payloads.masking import inert
 from redrive.stores.base import PAUSE, Note, Query, Store
 from redrive.worker import presence, signs
 

@@ -18,7 +18,7 @@ from redrive.alerts.words import Message
 from redrive.errors import Undelivered, UsageError
 from redrive.jobs import durations
 from redrive.jobs.durations import Duration
-from redrive.redact import mask_text
+from redrive.payloads.masking import mask_text
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _TLS_PORT = 465

@@ -16,18 +16,18 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from redrive import _json
 from redrive.alerts import words
 from redrive.alerts.channels import Channel
 from redrive.alerts.look import NAME, look, newest
 from redrive.alerts.rules import Cause, Change, Told, judge
 from redrive.alerts.words import Message
-from redrive.args import Arguments
 from redrive.errors import RetryLater, StoreError, UsageError
 from redrive.jobs.logger import log
 from redrive.keeping import Options
+from redrive.payloads import strict_json
+from redrive.payloads.arguments import Arguments
+from redrive.payloads.masking import error_text, inert
 from redrive.policy import Keep, Policy
-from redrive.redact import error_text, inert
 from redrive.stores.base import Store, note_named
 from redrive.strategy import exponential
 from redrive.worker import presence
@@ -217,7 +217,7 @@ class Watch:
         for number, message in book.outbox:
             log.info("alert: %s", message.title)
             for name in self._alerts.channels:
-                payload = _json.dumps({"channel": name, "message": asdict(message)})
+                payload = strict_json.dumps({"channel": name, "message": asdict(message)})
                 key = f"alert-{int(book.born)}-{number}-{name}"
                 self._app.keeper.submit(self.entry, payload, Options(key=key))
         after = replace(book, outbox=())

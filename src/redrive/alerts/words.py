@@ -17,7 +17,7 @@ from redrive.alerts.rules import Cause, Change, Condition, Told
 from redrive.errors import UsageError
 from redrive.jobs.durations import words
 from redrive.jobs.job import Job
-from redrive.redact import inert, mask_payload, mask_text
+from redrive.payloads.masking import inert, mask_payload, mask_text
 from redrive.worker.registry import check_name
 
 LONGEST = 2000

@@ -18,8 +18,8 @@ from redrive.classify.trace import trace_text
 from redrive.fingerprint import cause_of, of_text
 from redrive.jobs.job import Category, Failure
 from redrive.jobs.records import UNSAID, altered
+from redrive.payloads.masking import error_text, safe_text, type_name
 from redrive.policy import When
-from redrive.redact import error_text, safe_text, type_name
 
 _MESSAGE, _LINE, _WORD = 1900, 300, 100
 _REQUEST_IDS: Final = ("x-request-id", "request-id", "x-amzn-requestid")

@@ -14,7 +14,7 @@ from types import CodeType, TracebackType
 from typing import Any, Final
 
 from redrive.classify.clues import guarded, is_a, name_of
-from redrive.redact import error_text
+from redrive.payloads.masking import error_text
 
 _CAUSE: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
 _CONTEXT: Final = "\nDuring handling of the above exception, another exception occurred:\n\n"

@@ -15,8 +15,8 @@ from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, TextIO
 
-from redrive._inert import inert
 from redrive.config import Config, find
+from redrive.payloads.escaping import inert
 
 if TYPE_CHECKING:  # what runs jobs is loaded only by commands that act
     from redrive.app import Redrive
@@ -50,7 +50,7 @@ class Face:
             names = ", ".join(config.unknown)
             self.say(f"warning: {config.file} has keys that mean nothing to Redrive: {names}")
         if config.secret_names:
-            from redrive.secret_names import add_secret_names  # noqa: PLC0415 - few have any
+            from redrive.payloads.secret_names import add_secret_names  # noqa: PLC0415 - few have any
 
             add_secret_names(config.secret_names)
         return config
@@ -219,7 +219,7 @@ class _Inert(logging.Formatter):
     """Makes a record harmless; its further lines stand back, so that none looks like a new one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        from redrive.redact import mask_text  # noqa: PLC0415 - most commands log nothing
+        from redrive.payloads.masking import mask_text  # noqa: PLC0415 - most commands log nothing
 
         text = inert(mask_text(super().format(record)), keep_newlines=True)
         return text.rstrip("\n").replace("\n", "\n    ")

@@ -13,7 +13,6 @@ from typing import Any, cast
 import click
 
 from redrive import runs
-from redrive._inert import inert
 from redrive.app import Redrive
 from redrive.cli import act
 from redrive.cli._errors import CONFLICT, PARTLY, STOPPED
@@ -25,7 +24,8 @@ from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.documents import error_line
 from redrive.errors import RetryLater, Skip
 from redrive.jobs.job import Job, State
-from redrive.redact import error_text
+from redrive.payloads.escaping import inert
+from redrive.payloads.masking import error_text
 from redrive.runs import Spec
 from redrive.worker.registry import Entry
 

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from redrive._masked import masked
 from redrive.app import USUAL, Filters, Redrive
 from redrive.cli._filters import Selection
 from redrive.errors import Refused
 from redrive.jobs import transitions
 from redrive.jobs.job import Job, State
 from redrive.jobs.transitions import Verb
+from redrive.payloads.masked_jobs import masked
 
 SAMPLES = 5
 MISSING = "there is no such job"

@@ -11,9 +11,9 @@ from typing import Any, NoReturn, TextIO, cast
 
 import click
 
-from redrive._inert import inert
 from redrive.cli._command import shared, write_examples
 from redrive.cli._errors import FAILED, INTERRUPTED, Problem, explain
+from redrive.payloads.escaping import inert
 
 EXAMPLES = (
     "redrive status",

@@ -11,7 +11,7 @@ from typing import cast
 from redrive.documents import payload_of
 from redrive.jobs.job import Group, Job
 from redrive.looking import Looking
-from redrive.redact import MASK
+from redrive.payloads.masking import MASK
 from redrive.selection import Filters
 
 HOUR = 3600.0

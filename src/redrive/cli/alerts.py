@@ -20,7 +20,7 @@ from redrive.cli._load import find_program, program_name
 from redrive.cli.output import Cell, Line, Part, Table, View, When, columns
 from redrive.documents import error_line, job_document
 from redrive.errors import StoreMissing
-from redrive.redact import error_text
+from redrive.payloads.masking import error_text
 
 if TYPE_CHECKING:
     from redrive.jobs.job import Job

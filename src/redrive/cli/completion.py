@@ -10,12 +10,12 @@ from contextlib import redirect_stderr
 import click
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
-from redrive._inert import inert
 from redrive.app import Redrive
 from redrive.cli._command import Kind, command
 from redrive.cli._face import Face
 from redrive.documents import error_line
 from redrive.errors import RedriveError
+from redrive.payloads.escaping import inert
 
 NEWEST = 200
 """So many jobs of each kind are looked through for the beginning of an id."""

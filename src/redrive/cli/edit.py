@@ -17,9 +17,6 @@ from pathlib import Path
 
 import click
 
-from redrive import _json
-from redrive._hidden import Hidden, hide
-from redrive._masked import secrets_of
 from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, USAGE, Stop
@@ -30,7 +27,10 @@ from redrive.documents import payload_text
 from redrive.errors import BadPayload, RedriveError
 from redrive.jobs.job import Job
 from redrive.jobs.transitions import amended
-from redrive.redact import MASK
+from redrive.payloads import strict_json
+from redrive.payloads.editing import Hidden, hide
+from redrive.payloads.masked_jobs import secrets_of
+from redrive.payloads.masking import MASK
 
 _PARTLY_HIDDEN = re.compile(rf'"(?:[^"\\]|\\.)*?{MASK}(?:[^"\\]|\\.)*+"')
 
@@ -117,7 +117,7 @@ def _content(file: str) -> str:
 
 def _accepted(job: Job, program: Redrive | None, text: str) -> str:
     """Check a payload as a submit would, and by its handler where that is known."""
-    text = _json.compact(text)
+    text = strict_json.compact(text)
     if MASK in text and MASK not in job.payload:
         msg = f"the text has {MASK} where a secret was hidden: give the secret itself, or use --reveal"
         raise BadPayload(msg)
@@ -196,7 +196,7 @@ def _finish(
 
 def _is_same(text: str, stored: str) -> bool:
     try:
-        return _json.same(_json.compact(text), _json.compact(stored))
+        return strict_json.same(strict_json.compact(text), strict_json.compact(stored))
     except BadPayload:
         return False  # what was stored cannot be read: somebody mends it
 

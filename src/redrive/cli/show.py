@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import click
 
-from redrive._inert import inert
-from redrive._masked import masked
 from redrive.cli._command import command
 from redrive.cli._errors import NOTHING, USAGE, Stop
 from redrive.cli._face import Face
@@ -41,6 +39,8 @@ from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Job, State
 from redrive.looking import Looking
+from redrive.payloads.escaping import inert
+from redrive.payloads.masked_jobs import masked
 
 
 @command(

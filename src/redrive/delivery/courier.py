@@ -20,12 +20,12 @@ from redrive.delivery.wire import Deadline, Reply, Sent
 from redrive.errors import GiveUp, NoAnswer, Redirected, TokenMissing, Undelivered, UsageError
 from redrive.jobs import durations
 from redrive.jobs.durations import Duration
-from redrive.redact import MASK
+from redrive.payloads.masking import MASK
 
 if TYPE_CHECKING:
     import ssl
 
-    from redrive._json import Json
+    from redrive.payloads.strict_json import Json
 
 _TOKEN: Final = re.compile(r"[!-~]+")
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

@@ -11,12 +11,12 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from redrive import _json
 from redrive.exchange import fields, record
 from redrive.exchange.fields import Fields, Raw
 from redrive.exchange.record import EXTRA, Asked, Format, Line
 from redrive.jobs.job import Job, Reason, State
 from redrive.jobs.records import evolve
+from redrive.payloads import strict_json
 
 _HANDLER: Final = "hook.post"
 _DATA: Final = ("hook", "endpoint")
@@ -57,7 +57,7 @@ def group(value: Fields) -> str:
 
 def names(job: Job) -> Iterator[str]:
     """Give that of a stored job, and the ids its lines had."""
-    payload = _json.loads(job.payload)
+    payload = strict_json.loads(job.payload)
     if "hook" in payload:
         yield _digest(payload["hook"], payload.get("endpoint"))
     origin = record.origin_of(job, "hooks")

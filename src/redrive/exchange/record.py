@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
-from redrive import _json, redact
 from redrive.classify import tables
 from redrive.exchange import times
 from redrive.exchange.fields import Fields, Raw, cut, written
@@ -20,6 +19,7 @@ from redrive.fingerprint import of_text
 from redrive.jobs import ids
 from redrive.jobs.job import TERMINAL, Attempt, Category, Failure, Job, Reason, Resolution, State
 from redrive.jobs.records import evolve
+from redrive.payloads import masking, strict_json
 
 EXTRA: Final = "redrive"
 """The field in which goes out what a format has no place for."""
@@ -54,7 +54,7 @@ class Asked:
     """The zone of times that name none; without it they are refused in, and written as local out."""
     urls: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where each endpoint sends to, by its name: jobs that came from no record do not say it."""
-    limit: int = _json.MAX_BYTES
+    limit: int = strict_json.MAX_BYTES
     now: float = _BEGINNING
     skip: Callable[[Job, str], None] = _nobody
     """Is told of each job that the format cannot hold, and why."""
@@ -145,7 +145,7 @@ def failing(
     duration: float = 0.0,
 ) -> Failing:
     """Tell of a failure that is known only as text; masked and bounded like any other."""
-    secrets = redact.secrets_of(payload)
+    secrets = masking.secrets_of(payload)
     message = _bounded(message, secrets, _MESSAGE)
     kind, code = _bounded(kind, (), _WORD), None if code is None else _bounded(code, (), _WORD)
     said = _category(category, code or "", kind, message)
@@ -165,7 +165,7 @@ def failing(
 
 def _bounded(text: str, secrets: Sequence[str], longest: int) -> str:
     """Mask text and cut it so that doing it again changes nothing."""
-    text = redact.error_text(text, secrets, limit=4 * _TRACE)
+    text = masking.error_text(text, secrets, limit=4 * _TRACE)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
@@ -223,7 +223,7 @@ def made(
         id=ids.id_of(created, f"{format}\0{ident}"),
         handler=asked.handler or fit_name(handler),
         lane=asked.handler or fit_name(handler),
-        payload=_json.compact(payload, max_bytes=asked.limit),
+        payload=strict_json.compact(payload, max_bytes=asked.limit),
         key=key_of(format, ident) if key is None else key,
         created=created,
         updated=updated,
@@ -377,7 +377,7 @@ def origin_of(job: Job, format: str) -> Mapping[str, Any]:  # noqa: A002
 
 def members_of(job: Job) -> Fields:
     """Give the members of a payload, each as the text it is."""
-    return _Members((name, Raw(cut(job.payload, name))) for name in _json.loads(job.payload))
+    return _Members((name, Raw(cut(job.payload, name))) for name in strict_json.loads(job.payload))
 
 
 class _Members(dict[str, Any]):

@@ -7,10 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from redrive._inert import inert
 from redrive.errors import UsageError
 from redrive.jobs import logger
 from redrive.jobs.clock import Clock, SystemClock
+from redrive.payloads.escaping import inert
 from redrive.stores.base import Store
 
 if TYPE_CHECKING:

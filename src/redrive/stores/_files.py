@@ -13,7 +13,6 @@ import stat
 import time
 from pathlib import Path
 
-from redrive._inert import inert
 from redrive.errors import (
     StoreBusy,
     StoreError,
@@ -24,6 +23,7 @@ from redrive.errors import (
     UsageError,
 )
 from redrive.jobs import logger
+from redrive.payloads.escaping import inert
 
 log = logger.log.getChild("store")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from redrive import _json
 from redrive.errors import KeyConflict
 from redrive.jobs.job import Job
+from redrive.payloads import strict_json
 
 
 def check_same(stored: Job, job: Job) -> None:
@@ -17,7 +17,7 @@ def check_same(stored: Job, job: Job) -> None:
         )
         raise KeyConflict(msg)
     first = stored.payload if stored.original is None else stored.original
-    if not _json.same(first, job.payload):
+    if not strict_json.same(first, job.payload):
         msg = (
             f"the key {job.key!r} already stands for job {stored.id} of {stored.handler!r} with "
             "another payload; use another key, or submit the same payload"

@@ -7,8 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from redrive import _hidden, _json
-from redrive._masked import masked, secrets_of
 from redrive.documents import (
     act_document,
     job_document,
@@ -22,7 +20,9 @@ from redrive.errors import BadPayload, KeyConflict, Refused
 from redrive.jobs.job import Act, Group, Job
 from redrive.jobs.transitions import Verb
 from redrive.keeping import Options, check_key, check_tags
-from redrive.redact import mask_json, mask_text
+from redrive.payloads import editing, strict_json
+from redrive.payloads.masked_jobs import masked, secrets_of
+from redrive.payloads.masking import mask_json, mask_text
 from redrive.web.call import Call, Document, Problem, Reply
 from redrive.web.health import UNAVAILABLE, pause_document
 
@@ -62,7 +62,7 @@ def submit(call: Call) -> Document:
     """Keep a call of a handler for a worker; the same key is the same job."""
     entry = call.app.keeper.registry.need(call.body["handler"])
     limit = call.app.keeper.settings.payload_limit
-    payload = _json.compact(_payload(call, lambda said: said), max_bytes=limit)
+    payload = strict_json.compact(_payload(call, lambda said: said), max_bytes=limit)
     call.app.check_payload(entry.name, payload)
     options = Options(
         delay=float(call.body.get("delay", 0.0)),
@@ -89,7 +89,7 @@ def _same_as_seen(call: Call, handler: str, payload: str) -> Job | None:
     """
     for found in call.app.find(key=call.body["key"], limit=1).jobs:
         first = found.payload if found.original is None else found.original
-        if found.handler == handler and _json.same(mask_json(first), mask_json(payload)):
+        if found.handler == handler and strict_json.same(mask_json(first), mask_json(payload)):
             return replace(found, is_new=False)
     return None
 
@@ -97,7 +97,7 @@ def _same_as_seen(call: Call, handler: str, payload: str) -> Job | None:
 def _payload(call: Call, restore: Callable[[str], str]) -> str:
     """Give the payload that was sent, numbers as they were written, hidden values put back."""
     try:
-        return restore(_hidden.written(_hidden.parsed(call.text)["payload"]))
+        return restore(editing.written(editing.parsed(call.text)["payload"]))
     except RecursionError as error:
         msg = "the payload is nested too deeply"
         raise BadPayload(msg) from error
@@ -135,7 +135,7 @@ def _whole(job: Job) -> Document:
 
 def _shown(secrets: Sequence[str], payload: str) -> object:
     try:
-        return _hidden.parsed(_hidden.hide(payload, secrets).text)
+        return editing.parsed(editing.hide(payload, secrets).text)
     except (BadPayload, ValueError, RecursionError):
         return mask_text(payload, secrets)  # a file edited by hand
 
@@ -161,7 +161,7 @@ def edit(call: Call) -> Document:
     found = call.app.get(call.path["job"])
     edited = call.app.edit(
         found.id,
-        _payload(call, _hidden.hide(found.payload, secrets_of(found, first=True)).restore),
+        _payload(call, editing.hide(found.payload, secrets_of(found, first=True)).restore),
         expected=call.body["edits"],
         reason=call.body.get("reason", ""),
         actor=call.actor,

@@ -15,7 +15,6 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from redrive import finding, runs, selection
-from redrive._masked import masked
 from redrive.app import Redrive
 from redrive.documents import job_document
 from redrive.errors import JobNotFound, Refused, UsageError
@@ -23,6 +22,7 @@ from redrive.jobs import transitions
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Job, State
 from redrive.jobs.transitions import Verb
+from redrive.payloads.masked_jobs import masked
 from redrive.selection import Filters, Wanted
 from redrive.web.call import Document
 

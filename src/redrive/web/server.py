@@ -21,11 +21,12 @@ from starlette.routing import Route as Path
 from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 
-from redrive import _hidden, finding
+from redrive import finding
 from redrive._aio import Threads, hop
 from redrive.app import Redrive
 from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
+from redrive.payloads import editing
 from redrive.web import guard, health
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
 from redrive.web.plans import Plans
@@ -206,7 +207,7 @@ def _response(route: Route, found: Document | Reply) -> Response:
     reply = found if isinstance(found, Reply) else Reply(found)
     if isinstance(reply.document, str):
         return Response(reply.document, reply.status, media_type=reply.kind)
-    write = _hidden.written if route.gives == _EXACT else json.dumps
+    write = editing.written if route.gives == _EXACT else json.dumps
     return Response(write(reply.document), reply.status, media_type=reply.kind)
 
 

@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from redrive import redact
 from redrive.errors import ChildFailed
 from redrive.jobs.job import Failed, Outcome, Settlement
 from redrive.jobs.logger import log
+from redrive.payloads import masking
 from redrive.worker import begun, returned, run
 from redrive.worker.leases import Leases, Task
 from redrive.worker.run import Execution
@@ -209,7 +209,7 @@ class Hands:
             if self.loop is not None:
                 self.loop.cancel(owner)
         else:
-            log.error("something on the event loop raised %s", redact.type_name(error))
+            log.error("something on the event loop raised %s", masking.type_name(error))
 
     def _charge(self, task: Task, outcome: Outcome) -> None:
         """End a task that is still at work; it is told, and its result will not count."""
@@ -239,7 +239,7 @@ class Hands:
             if not self._took_out(task):
                 continue
             if task is culprit or (task.alone and not is_certain):
-                trace = redact.mask_text(where, redact.secrets_of(task.claim.job.payload))
+                trace = masking.mask_text(where, masking.secrets_of(task.claim.job.payload))
                 self._charge(task, run.blocked(trace))
             else:
                 task.lose()

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from redrive import redact
-from redrive.args import Arguments
 from redrive.errors import UnknownHandler, UsageError
 from redrive.jobs import checks
 from redrive.jobs.logger import log
+from redrive.payloads import masking
+from redrive.payloads.arguments import Arguments
 from redrive.policy import Policy
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
@@ -121,7 +121,7 @@ class Registry:
                 "handler %s cannot run here: %s; its jobs wait, nothing is spent. Install what is "
                 "missing and restart this process",
                 name,
-                redact.inert(why),
+                masking.inert(why),
             )
 
     @property

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self, cast
 
-from redrive import _decide, fingerprint, redact
+from redrive import _decide, fingerprint
 from redrive.classify import classify
 from redrive.classify.judge import has_rule
 from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, RetryLater, Skip
@@ -42,6 +42,7 @@ from redrive.jobs.job import (
 )
 from redrive.jobs.logger import log
 from redrive.jobs.records import altered, attempt_of, settlement_of
+from redrive.payloads import masking
 from redrive.policy import Policy
 from redrive.stores.base import Store
 from redrive.strategy import Rand
@@ -159,7 +160,7 @@ class Execution(AbstractContextManager["Execution"]):
             return self._unjudged(error, bug)
 
     def _unjudged(self, error: BaseException, bug: BaseException) -> Failed:
-        kind, ours = redact.type_name(error), redact.type_name(bug)
+        kind, ours = masking.type_name(error), masking.type_name(bug)
         # Without the traceback: it would show the error's own text, unmasked.
         log.error("job %s: its %s could not be judged: %s", self.job.id, kind, ours)
         failure = told(Category.UNKNOWN, kind, f"could not be judged: {ours}")
@@ -207,7 +208,7 @@ class Execution(AbstractContextManager["Execution"]):
         return [one for some in found for one in some]
 
     def _text(self, error: BaseException) -> str:
-        return redact.error_text(error, redact.secrets_of(self.job.payload), limit=500)
+        return masking.error_text(error, masking.secrets_of(self.job.payload), limit=500)
 
 
 def _is(error: BaseException | None, kind: type[BaseException]) -> bool:
@@ -264,7 +265,7 @@ def failure_of(
 ) -> Failure:
     """Say what an error means for a job; secrets of its payload are masked in all text."""
     failure = classify(
-        error, rules=entry.policy.on, secrets=redact.secrets_of(job.payload), now=clock.now()
+        error, rules=entry.policy.on, secrets=masking.secrets_of(job.payload), now=clock.now()
     )
     if timed_out:
         return _as(failure, Category.TIMEOUT, f"ran past its time limit of {entry.timeout:g} s")

@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, Unpack
 
-from redrive import redact
 from redrive.errors import StoreError
 from redrive.events import Bus, Event, Kind
 from redrive.jobs import durations
@@ -29,6 +28,7 @@ from redrive.jobs.job import (
     State,
 )
 from redrive.jobs.logger import log
+from redrive.payloads import masking
 from redrive.stores.base import Store
 from redrive.strategy import Rand
 from redrive.worker import begun, counters
@@ -322,7 +322,7 @@ class Site:
                 job.reason,
                 job.attempts,
                 f"G{job.group}" if job.group else "-",
-                redact.inert(job.detail),
+                masking.inert(job.detail),
                 _indented(failure.traceback if failure else ""),
                 extra=_fields("dead_letter", job) | {"reason": job.reason},
             )
@@ -331,7 +331,7 @@ class Site:
                 "job %s (%s) failed: %s; next try in %s",
                 job.id,
                 job.handler,
-                redact.inert(failure.why) if failure else "",
+                masking.inert(failure.why) if failure else "",
                 durations.words(max(0.0, job.due - job.updated)),
                 extra=_fields("failed", job),
             )
@@ -340,7 +340,7 @@ class Site:
                 "job %s (%s) %s",
                 job.id,
                 job.handler,
-                redact.inert(settlement.verdict.detail),
+                masking.inert(settlement.verdict.detail),
                 extra=_fields("returned", job),
             )
         if self.bus.has_listeners:
@@ -362,4 +362,4 @@ def _fields(event: str, job: Job) -> dict[str, object]:
 
 def _indented(text: str) -> str:
     """Make many lines safe for a log: none can pass for a line of its own."""
-    return textwrap.indent(redact.inert(text, keep_newlines=True), "    ", lambda _: True)
+    return textwrap.indent(masking.inert(text, keep_newlines=True), "    ", lambda _: True)

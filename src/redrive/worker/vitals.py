@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from redrive import redact
+from redrive.payloads import masking
 
 _EVERY = 1.0
 """Seconds between two looks."""
@@ -61,7 +61,7 @@ class Vitals:
             _open_file()
             _start_thread()
         except (OSError, RuntimeError, MemoryError) as error:
-            self.why = f"{redact.type_name(error)}: {error}"
+            self.why = f"{masking.type_name(error)}: {error}"
             if self._could:
                 self._looks_fail_since = self._looks_fail_since or now
         else:

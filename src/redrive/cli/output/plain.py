@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from redrive._inert import inert
 from redrive.cli.output import Block, Cell, Facts, Line, Mark, Part, Span, Table, Trend, View, When
 from redrive.jobs.clock import iso
+from redrive.payloads.escaping import inert
 
 NOTHING = "-"
 """Stands for a value that is not there."""

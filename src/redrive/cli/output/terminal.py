@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from redrive._inert import inert
 from redrive.cli.output import (
     Block,
     Cell,
@@ -32,6 +31,7 @@ from redrive.cli.output import (
 )
 from redrive.jobs.clock import iso
 from redrive.jobs.durations import words
+from redrive.payloads.escaping import inert
 
 CELL, FACT, BLOCK = 160, 2_000, 20_000
 """How many characters of a table's cell, of a fact, and of a block are shown."""

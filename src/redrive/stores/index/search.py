@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from redrive._glob import matches
 from redrive.errors import UsageError
 from redrive.jobs.job import Category, Group, Job, State
 from redrive.jobs.records import evolve
+from redrive.payloads.wildcards import matches
 from redrive.stores.base import RELEASABLE, Count, Members, Page, Query, cursor_of
 from redrive.stores.index.entries import Entry, Index
 

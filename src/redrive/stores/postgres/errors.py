@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import psycopg
 
-from redrive._inert import inert
 from redrive.errors import (
     RedriveError,
     StoreBusy,
@@ -22,7 +21,8 @@ from redrive.errors import (
     StoreReadOnly,
     UsageError,
 )
-from redrive.redact import mask_text
+from redrive.payloads.escaping import inert
+from redrive.payloads.masking import mask_text
 from redrive.stores.sql.tx import Row
 
 _GONE = frozenset({"57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04", "08"})

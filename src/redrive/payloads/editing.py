@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
-from redrive import _json
 from redrive.errors import BadPayload
-from redrive.redact import MASK, mask_text, masker, secrets_in, secrets_of
-from redrive.secret_names import is_secret_name
+from redrive.payloads import strict_json
+from redrive.payloads.masking import MASK, mask_text, masker, secrets_in, secrets_of
+from redrive.payloads.secret_names import is_secret_name
 
 
 class _Number(str):
@@ -55,7 +55,7 @@ class Hidden:
 
         BadPayload if it is no JSON, or if a mark is not where it was, or would no longer be hidden.
         """
-        value = parsed(_json.compact(edited))
+        value = parsed(strict_json.compact(edited))
         if not self.values:
             return written(value)
         used = set[str]()

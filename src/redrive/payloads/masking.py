@@ -23,14 +23,14 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
-from redrive import _inert, secret_names
 from redrive.jobs.interrupts import may_be_ctrl_c
-from redrive.secret_names import LONG_SECRET, is_secret_name
+from redrive.payloads import escaping, secret_names
+from redrive.payloads.secret_names import LONG_SECRET, is_secret_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from redrive._json import Json
+    from redrive.payloads.strict_json import Json
 
 MASK: Final = "•••"
 """What stands in place of a secret."""
@@ -434,5 +434,5 @@ def type_name(value: object) -> str:
     return str.__str__(type.__dict__["__name__"].__get__(type(value)))
 
 
-inert = _inert.inert
+inert = escaping.inert
 """Show what could drive a terminal as visible escapes; apart, because it is wanted without the rest."""

@@ -21,8 +21,8 @@ from functools import cached_property, partial
 from typing import Any, cast
 from uuid import UUID
 
-from redrive import _json
 from redrive.errors import BadPayload, UsageError
+from redrive.payloads import strict_json
 
 _PLAIN = (str, int, float, bool, type(None))
 _SEQUENCES: Mapping[object, Callable[[list[object]], object]] = {
@@ -77,7 +77,7 @@ class Arguments:
                 payload |= {k: self._encoded(name, v, k) for k, v in value.items()}
             else:
                 payload[name] = self._encoded(name, value, name)
-        return _json.dumps(payload, max_bytes=limit)
+        return strict_json.dumps(payload, max_bytes=limit)
 
     def _encoded(self, parameter: str, value: object, name: str) -> object:
         hint = self.hints.get(parameter, Any)
@@ -91,7 +91,7 @@ class Arguments:
 
     def load(self, payload: str, *, stored: bool = True) -> dict[str, object]:
         """Give the keyword arguments of a payload; BadPayload if they do not fit, or no longer."""
-        values = _json.loads(payload)
+        values = strict_json.loads(payload)
         if self.adapt is not None:
             values = self.adapt(values)
         if not self._fit(values.keys()):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from redrive import redact
 from redrive.jobs.job import Attempt, Failure, Job
 from redrive.jobs.records import evolve
-from redrive.redact import mask_text
+from redrive.payloads import masking
+from redrive.payloads.masking import mask_text
 
 
 def secrets_of(job: Job, *, first: bool = False) -> tuple[str, ...]:
@@ -16,10 +16,10 @@ def secrets_of(job: Job, *, first: bool = False) -> tuple[str, ...]:
 
     With `first` only those of the payload as it was first, if it was edited.
     """
-    found = () if first else redact.secrets_of(job.payload)
+    found = () if first else masking.secrets_of(job.payload)
     if job.original is None:
         return found
-    return tuple({**dict.fromkeys(found), **dict.fromkeys(redact.secrets_of(job.original))})
+    return tuple({**dict.fromkeys(found), **dict.fromkeys(masking.secrets_of(job.original))})
 
 
 def masked(job: Job) -> Job:
@@ -59,8 +59,8 @@ def searched(job: Job) -> Job:
 
 
 def _payloads_masked(job: Job, secrets: Sequence[str]) -> Job:
-    original = job.original and redact.mask_json(job.original, secrets)
-    return evolve(job, payload=redact.mask_json(job.payload, secrets), original=original)
+    original = job.original and masking.mask_json(job.original, secrets)
+    return evolve(job, payload=masking.mask_json(job.payload, secrets), original=original)
 
 
 def _texts_masked(job: Job, secrets: Sequence[str]) -> Job:

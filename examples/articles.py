@@ -26,7 +26,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from redrive import Category, Handler, Redrive, UsageError, fallback, presets
+from redrive import Category, Handler, Redrive, UsageError, fallback
+from redrive.policies import presets
 
 log = logging.getLogger("articles")
 STORE = "jsonl:data/retry_queue.jsonl"

@@ -25,7 +25,8 @@ from typing import Any
 
 import psycopg
 
-from redrive import GiveUp, Handler, Job, Redrive, presets
+from redrive import GiveUp, Handler, Job, Redrive
+from redrive.policies import presets
 
 DATABASE = "postgresql:///summaries"
 SECONDS = 30.0

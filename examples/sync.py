@@ -30,9 +30,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import redrive
-from redrive import Handler, Redrive, UsageError, presets
+from redrive import Handler, Redrive, UsageError
 from redrive.alerts import Alerts, Channel
 from redrive.cloudtasks import CloudTasks
+from redrive.policies import presets
 
 log = logging.getLogger("sync")
 NAME = "bigquery.sync"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from redrive import RetryStrategy, constant, exponential, fibonacci, linear, simulate
 from redrive.jobs.job import Category
-from redrive.policy import Policy
-from redrive.presets import PRESETS
+from redrive.policies.policy import Policy
+from redrive.policies.presets import PRESETS
 
 PAGE = Path(__file__).resolve().parents[1] / "policies.md"
 BEGIN, END = "<!-- written by make pages -->\n", "<!-- until here -->\n"

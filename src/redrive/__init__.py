@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from redrive._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from redrive import presets
     from redrive._fallback import Answer, fallback
     from redrive._retry import Simulation, retry, simulate
     from redrive.app import Redrive
@@ -44,8 +43,9 @@ if TYPE_CHECKING:
     from redrive.events import Event
     from redrive.handler import Handler, Tried
     from redrive.jobs.job import Attempt, Category, Failure, Group, Job, Reason, State
-    from redrive.policy import DEAD, Keep, Pause, Policy, Rule, when
-    from redrive.strategy import (
+    from redrive.policies import presets
+    from redrive.policies.policy import DEAD, Keep, Pause, Policy, Rule, when
+    from redrive.strategies import (
         ConstantBackoffStrategy,
         ExponentialBackoffStrategy,
         FibonacciBackoffStrategy,
@@ -130,8 +130,8 @@ _HOMES = {
     "redrive.events": "Event",
     "redrive.handler": "Handler Tried",
     "redrive.jobs.job": "Attempt Category Failure Group Job Reason State",
-    "redrive.policy": "DEAD Keep Pause Policy Rule when",
-    "redrive.strategy": "ConstantBackoffStrategy ExponentialBackoffStrategy FibonacciBackoffStrategy LinearBackoffStrategy RetryStrategy constant exponential fibonacci linear",
+    "redrive.policies.policy": "DEAD Keep Pause Policy Rule when",
+    "redrive.strategies": "ConstantBackoffStrategy ExponentialBackoffStrategy FibonacciBackoffStrategy LinearBackoffStrategy RetryStrategy constant exponential fibonacci linear",
     "redrive.worker.context": "Current current",
     "redrive.worker.turn": "Pass",
 }
@@ -143,7 +143,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 def __getattr__(name: str) -> object:
     """Load what is asked for the first time."""
     if name == "presets":
-        return import_module("redrive.presets")
+        return import_module("redrive.policies.presets")
     if name not in _HOME_OF:
         msg = f"module 'redrive' has no attribute {name!r}"
         raise AttributeError(msg, name=name, obj=globals())

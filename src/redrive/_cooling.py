@@ -26,7 +26,7 @@ from redrive.jobs import durations, logger
 from redrive.jobs.job import Category, Failure
 from redrive.payloads import masking
 from redrive.stores.base import Note, Store
-from redrive.strategy import RetryStrategy, delay_after, exponential
+from redrive.strategies import RetryStrategy, delay_after, exponential
 from redrive.worker.overrides import PROVIDER
 
 log = logger.log.getChild("fallback")

@@ -36,9 +36,9 @@ from redrive.jobs import durations, ids
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category, Failure
 from redrive.payloads import masking
-from redrive.policy import When, _category
+from redrive.policies.policy import When, _category
 from redrive.stores.base import Store
-from redrive.strategy import RetryStrategy
+from redrive.strategies import RetryStrategy
 from redrive.worker.context import running
 from redrive.worker.overrides import is_marked
 from redrive.worker.registry import check_lane

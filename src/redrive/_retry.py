@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar, overload
 
-from redrive import _decide
 from redrive.classify import classify
 from redrive.errors import Skip, UsageError
 from redrive.jobs import durations, logger, transitions
@@ -34,8 +33,9 @@ from redrive.jobs.job import (
     Skipped,
     Verdict,
 )
-from redrive.policy import Policy, _category, check_policy
-from redrive.strategy import Rand
+from redrive.policies import decide
+from redrive.policies.policy import Policy, _category, check_policy
+from redrive.strategies import Rand
 
 log = logger.log.getChild("retry")
 
@@ -77,7 +77,7 @@ class Walk:
     def after(self, outcome: Outcome, now: float) -> Verdict:
         """Count an attempt that ended so, and give what becomes of the call."""
         job = transitions.claimed(self.job, holder="", now=now, lease_end=now, boot=None)
-        verdict = _decide.decide(job, outcome, self.policy, now, self.rand)
+        verdict = decide.decide(job, outcome, self.policy, now, self.rand)
         failure = outcome.failure if isinstance(outcome, Failed) else None
         self.job = transitions.settled(job, verdict, failure, now=now, group=None)
         return verdict
@@ -172,7 +172,7 @@ def simulate(
     Failures are errors, categories or Failure records, and take no time themselves. There may be
     more than it lives to see, such as `itertools.repeat("transient")`.
 
-    >>> from redrive.presets import HOOKS
+    >>> from redrive.policies.presets import HOOKS
     >>> simulate(HOOKS, ["transient"] * 9, rand=lambda: 0.5)
     Simulation(delays=(60.0, 120.0, 240.0, 480.0), reason=<Reason.EXHAUSTED: 'exhausted'>, detail='5 attempts, last: transient')
     """

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
-from redrive import config, presets, retention
+from redrive import config, retention
 from redrive._aio import Threads, hop
 from redrive._legacy import opened
 from redrive.desk import Desk
@@ -30,12 +30,13 @@ from redrive.looking import Mark
 from redrive.payloads import strict_json
 from redrive.payloads.arguments import Arguments
 from redrive.payloads.secret_names import add_secret_names
-from redrive.policy import Keep, Policy, check_policy
+from redrive.policies import presets
+from redrive.policies.policy import Keep, Policy, check_policy
 from redrive.selection import USUAL, Filters
 from redrive.stores import shown
 from redrive.stores.base import Count, Moved, Note, Page, Scope, Store
 from redrive.stores.report import Report
-from redrive.strategy import Rand
+from redrive.strategies import Rand
 from redrive.worker import presence, signs
 from redrive.worker.registry import (
     Entry,

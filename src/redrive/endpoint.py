@@ -17,7 +17,7 @@ from redrive.worker.context import current
 if TYPE_CHECKING:
     from redrive.handler import Handler, Tried
     from redrive.jobs.job import Job
-    from redrive.policy import Policy
+    from redrive.policies.policy import Policy
     from redrive.worker.registry import Registry
 
 

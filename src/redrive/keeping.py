@@ -29,7 +29,7 @@ from redrive.jobs.records import BLANK, evolve
 from redrive.payloads import strict_json
 from redrive.stores._keys import check_same
 from redrive.stores.base import Query, Store
-from redrive.strategy import Rand
+from redrive.strategies import Rand
 from redrive.worker import counters
 from redrive.worker.leases import Task
 from redrive.worker.registry import Entry, Registry, check_name

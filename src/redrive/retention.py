@@ -7,7 +7,7 @@ from collections import Counter
 from redrive.events import Bus, Event
 from redrive.jobs.job import State
 from redrive.jobs.logger import log
-from redrive.policy import Keep
+from redrive.policies.policy import Keep
 from redrive.stores.base import PurgeRule, Store
 from redrive.worker.registry import Registry
 

@@ -23,7 +23,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeAlias, cast
 
-from redrive import presets
 from redrive.app import Redrive
 from redrive.errors import BadPayload, GiveUp, StoreError, UsageError
 from redrive.handler import Handler
@@ -32,8 +31,9 @@ from redrive.jobs.clock import Clock
 from redrive.jobs.job import Category, Dead, Failure, Job, Reason, Retry, Settlement, State
 from redrive.keeping import Options
 from redrive.payloads import masking, strict_json
+from redrive.policies import presets
 from redrive.stores import _files
-from redrive.strategy import Rand, RetryStrategy, exponential
+from redrive.strategies import Rand, RetryStrategy, exponential
 from redrive.worker.registry import Entry
 from redrive.worker.run import Execution
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import redrive
-from redrive import Kept, KeyConflict, Policy, Redrive, RetryStrategy, State, UsageError, presets
+from redrive import Kept, KeyConflict, Policy, Redrive, RetryStrategy, State, UsageError
+from redrive.policies import presets
 from redrive.testing import ManualClock
 
 

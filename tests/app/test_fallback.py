@@ -19,10 +19,10 @@ from redrive import (
     constant,
     current,
     fallback,
-    presets,
     when,
 )
 from redrive.errors import Kept
+from redrive.policies import presets
 from redrive.testing import ManualClock
 from redrive.worker.turn import Pass
 from workkit import url_of

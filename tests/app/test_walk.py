@@ -8,17 +8,8 @@ from typing import Any
 import pytest
 
 import redrive
-from redrive import (
-    GiveUp,
-    Policy,
-    Redrive,
-    RetryLater,
-    Skip,
-    State,
-    constant,
-    exponential,
-    presets,
-)
+from redrive import GiveUp, Policy, Redrive, RetryLater, Skip, State, constant, exponential
+from redrive.policies import presets
 from redrive.testing import ManualClock
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from redrive.presets import PRESETS
+from redrive.policies.presets import PRESETS
 from shopkit import Shop
 
 QUOTA = """\

@@ -12,8 +12,9 @@ from contextlib import suppress
 import pytest
 
 from postkit import OK, Answer, answer, receiver
-from redrive import Job, Policy, Redrive, presets
+from redrive import Job, Policy, Redrive
 from redrive.delivery.wire import KEPT
+from redrive.policies import presets
 
 
 def failed(app: Redrive, job: Job | None) -> Job:

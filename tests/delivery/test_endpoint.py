@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from postkit import OK, Receiver, answer, receiver
-from redrive import GiveUp, KeyConflict, Policy, Redrive, UsageError, presets
+from redrive import GiveUp, KeyConflict, Policy, Redrive, UsageError
 from redrive.delivery.courier import Courier
 from redrive.delivery.signing import verify
+from redrive.policies import presets
 from redrive.testing import ManualClock
 
 TOKEN = "token-of-railway"

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from postkit import Canary, Names, receiver
-from redrive import Policy, Redrive, constant, presets
+from redrive import Policy, Redrive, constant
 from redrive.delivery import wire
 from redrive.jobs.job import Failure
+from redrive.policies import presets
 
 HERE = Path(__file__).parent / "certificates"
 AUTHORITY = HERE / "authority.pem"

@@ -20,10 +20,10 @@ from redrive import (
     Tried,
     constant,
     fallback,
-    presets,
     retry,
     simulate,
 )
+from redrive.policies import presets
 
 app = Redrive("memory:")
 

@@ -16,7 +16,7 @@ import pytest
 from redrive.classify import classify
 from redrive.errors import GiveUp, RetryLater
 from redrive.jobs.job import Failure
-from redrive.policy import When, when
+from redrive.policies.policy import When, when
 
 NOW = 1_750_000_000.0
 

@@ -13,7 +13,7 @@ from redrive.classify import classify as read
 from redrive.classify import clues, judge, trace
 from redrive.fingerprint import _digest
 from redrive.jobs.job import Category, Failure
-from redrive.policy import when
+from redrive.policies.policy import when
 
 
 def forget() -> None:

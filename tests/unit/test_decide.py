@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit import START, make_failure, make_job
-from redrive._decide import HANDLER, LONGEST_HINT, decide, limit_after
 from redrive.jobs.job import (
     AlreadyDone,
     Category,
@@ -30,9 +29,10 @@ from redrive.jobs.job import (
     Verdict,
 )
 from redrive.jobs.transitions import claimed, moved, settled
-from redrive.policy import DEAD, Policy, Rule
-from redrive.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, PRESETS, SUMMARIES, SYNC
-from redrive.strategy import RetryStrategy, constant, exponential
+from redrive.policies.decide import HANDLER, LONGEST_HINT, decide, limit_after
+from redrive.policies.policy import DEAD, Policy, Rule
+from redrive.policies.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, PRESETS, SUMMARIES, SYNC
+from redrive.strategies import RetryStrategy, constant, exponential
 
 HOPELESS = ["auth", "invalid", "permanent"]
 

@@ -17,7 +17,7 @@ from redrive import AllProvidersFailed, Answer, Category, GiveUp, Skip, UsageErr
 from redrive.classify import classify
 from redrive.errors import ProviderPaused
 from redrive.stores.memory import MemoryStore
-from redrive.strategy import RetryStrategy
+from redrive.strategies import RetryStrategy
 from redrive.testing import ManualClock
 
 

@@ -8,11 +8,11 @@ from email.utils import format_datetime
 import pytest
 
 from kit import START, make_job
-from redrive._decide import decide
 from redrive.classify import classify
 from redrive.jobs.job import Dead, Failed, Reason, Retry
-from redrive.policy import Policy
-from redrive.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, SUMMARIES, SYNC
+from redrive.policies.decide import decide
+from redrive.policies.policy import Policy
+from redrive.policies.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, SUMMARIES, SYNC
 
 HOUR = 3600.0
 DAY = 24 * HOUR

@@ -11,9 +11,9 @@ import pytest
 
 from redrive.errors import UsageError
 from redrive.jobs.job import Category
-from redrive.policy import CEILING, DEAD, DEFAULTS, Keep, Pause, Policy, Rule, When, when
-from redrive.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, PRESETS, SUMMARIES, SYNC
-from redrive.strategy import RetryStrategy, constant, exponential, fibonacci
+from redrive.policies.policy import CEILING, DEAD, DEFAULTS, Keep, Pause, Policy, Rule, When, when
+from redrive.policies.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, PRESETS, SUMMARIES, SYNC
+from redrive.strategies import RetryStrategy, constant, exponential, fibonacci
 
 DAY = 86400.0
 HOPELESS = {Category.AUTH, Category.INVALID, Category.PERMANENT}

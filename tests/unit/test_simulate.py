@@ -28,7 +28,7 @@ from redrive import (
     simulate,
     when,
 )
-from redrive.presets import DEFAULT, HOOKS, PRESETS, SYNC
+from redrive.policies.presets import DEFAULT, HOOKS, PRESETS, SYNC
 from redrive.testing import ManualClock
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.errors import UsageError
-from redrive.strategy import (
+from redrive.strategies import (
     LONGEST,
     ConstantBackoffStrategy,
     ExponentialBackoffStrategy,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hookkit import CHANCES, DAY, HOOK, TOKEN, HookApi, User
-from redrive import presets
+from redrive.policies import presets
 
 
 def test_r_hooks_case_attempt_20_waits_an_hour_at_most() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from redrive import Policy, Redrive, StoreBusy, constant
-from redrive.policy import Pause
+from redrive.policies.policy import Pause
 from redrive.stores.base import PAUSE
 from redrive.testing import ManualClock
 from redrive.worker import suspects

@@ -27,9 +27,9 @@ from redrive.keeping import Options
 from redrive.payloads import strict_json
 from redrive.payloads.arguments import Arguments
 from redrive.payloads.masking import error_text, inert
-from redrive.policy import Keep, Policy
+from redrive.policies.policy import Keep, Policy
 from redrive.stores.base import Store, note_named
-from redrive.strategy import exponential
+from redrive.strategies import exponential
 from redrive.worker import presence
 from redrive.worker.context import current
 from redrive.worker.registry import Entry, Registry

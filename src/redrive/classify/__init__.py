@@ -19,7 +19,7 @@ from redrive.fingerprint import cause_of, of_text
 from redrive.jobs.job import Category, Failure
 from redrive.jobs.records import UNSAID, altered
 from redrive.payloads.masking import error_text, safe_text, type_name
-from redrive.policy import When
+from redrive.policies.policy import When
 
 _MESSAGE, _LINE, _WORD = 1900, 300, 100
 _REQUEST_IDS: Final = ("x-request-id", "request-id", "x-amzn-requestid")

@@ -16,7 +16,7 @@ from redrive.classify.clues import Clues, as_text, as_whole, errno_name, is_a, n
 from redrive.classify.hints import PUSHBACK, is_refusal, is_used_up
 from redrive.errors import GiveUp, RetryLater
 from redrive.jobs.job import Category
-from redrive.policy import When
+from redrive.policies.policy import When
 
 Rows = Mapping[str, Category]
 _DEEPEST, _MOST_ERRORS = 8, 64

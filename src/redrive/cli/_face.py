@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # what runs jobs is loaded only by commands that act
     from redrive.cli.output import View
     from redrive.jobs.clock import Clock
     from redrive.looking import Looking, Scope
-    from redrive.policy import Keep
+    from redrive.policies.policy import Keep
 
 SPEAK_EVERY = 10.0
 """Seconds between two lines about a long work, where no bar can be shown."""

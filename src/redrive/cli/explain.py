@@ -24,8 +24,8 @@ from redrive.cli.output import Cell, Facts, Span, Table, View, columns
 from redrive.cli.output.plain import span
 from redrive.jobs.clock import SystemClock
 from redrive.jobs.job import Failure
-from redrive.policy import Policy
-from redrive.presets import PRESETS
+from redrive.policies.policy import Policy
+from redrive.policies.presets import PRESETS
 
 LONGEST = 1 << 20
 """Bytes of a traceback that are read: its end says most."""

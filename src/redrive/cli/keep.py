@@ -16,7 +16,7 @@ from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.cli.status import lane_of, pause_words
 from redrive.errors import StoreForeign, StoreMissing
 from redrive.jobs.durations import positive, seconds, words
-from redrive.policy import Keep
+from redrive.policies.policy import Keep
 from redrive.worker import signs
 from redrive.worker.registry import check_name
 

@@ -14,9 +14,9 @@ from redrive.cli.output import Cell, Facts, Part, Span, Table, View, columns
 from redrive.cli.output.plain import span
 from redrive.jobs.durations import words
 from redrive.jobs.job import Category
-from redrive.policy import Policy, Rule
-from redrive.presets import PRESETS
-from redrive.strategy import (
+from redrive.policies.policy import Policy, Rule
+from redrive.policies.presets import PRESETS
+from redrive.strategies import (
     LONGEST,
     ConstantBackoffStrategy,
     ExponentialBackoffStrategy,

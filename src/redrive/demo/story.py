@@ -15,9 +15,9 @@ from redrive.app import Redrive
 from redrive.demo.screen import Row, Screen
 from redrive.demo.town import KEYS, Town, town
 from redrive.jobs.job import State
-from redrive.policy import Policy
+from redrive.policies.policy import Policy
 from redrive.runs import Run
-from redrive.strategy import exponential
+from redrive.strategies import exponential
 
 SIZES = {"mail.send": 12, "printer.print": 9, "model.ask": 6, "card.charge": 20, "parcel.ship": 3}
 """How many jobs of each kind; the last two die."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from redrive.errors import UsageError
 from redrive.jobs.job import Job
-from redrive.policy import When
+from redrive.policies.policy import When
 from redrive.stores.base import Store
 
 

@@ -31,7 +31,7 @@ from redrive.jobs.logger import log
 from redrive.stores.base import PAUSE, Note, Store, note_named
 
 if TYPE_CHECKING:
-    from redrive.policy import Pause
+    from redrive.policies.policy import Pause
     from redrive.worker.registry import Entry, Registry
 
 OUTAGES = frozenset({Category.TRANSIENT, Category.RATE_LIMIT, Category.QUOTA, Category.AUTH})

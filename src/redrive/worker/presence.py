@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from redrive._version import __version__
 from redrive.jobs.job import Category, Failed, State
-from redrive.policy import Policy
+from redrive.policies.policy import Policy
 from redrive.stores.base import Query, Store, every
 from redrive.worker.counters import EVERY
 from redrive.worker.registry import Registry

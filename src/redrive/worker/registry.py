@@ -14,7 +14,7 @@ from redrive.jobs import checks
 from redrive.jobs.logger import log
 from redrive.payloads import masking
 from redrive.payloads.arguments import Arguments
-from redrive.policy import Policy
+from redrive.policies.policy import Policy
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _LANE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._:-]{0,127}")

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self, cast
 
-from redrive import _decide, fingerprint
+from redrive import fingerprint
 from redrive.classify import classify
 from redrive.classify.judge import has_rule
 from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, RetryLater, Skip
@@ -43,9 +43,10 @@ from redrive.jobs.job import (
 from redrive.jobs.logger import log
 from redrive.jobs.records import altered, attempt_of, settlement_of
 from redrive.payloads import masking
-from redrive.policy import Policy
+from redrive.policies import decide
+from redrive.policies.policy import Policy
 from redrive.stores.base import Store
-from redrive.strategy import Rand
+from redrive.strategies import Rand
 from redrive.worker import context
 from redrive.worker.registry import Entry
 
@@ -341,12 +342,12 @@ def conclude(
     """Decide, ask `already_done` before a death, and give what the store shall settle."""
     job = claim.job
     policy = Policy(attempts=max(1, job.limit)) if entry is None else entry.policy
-    verdict = _decide.decide(job, outcome, policy, now, rand)
+    verdict = decide.decide(job, outcome, policy, now, rand)
     if isinstance(outcome, Failed) and entry is not None:
         unseen = outcome.failure.category is Category.CRASH
         if (unseen or isinstance(verdict, Dead)) and _was_done(entry, job):
             outcome = AlreadyDone()
-            verdict = _decide.decide(job, outcome, policy, now, rand)
+            verdict = decide.decide(job, outcome, policy, now, rand)
     if isinstance(outcome, Interrupted | Returned):
         return Settlement(claim, verdict)
     return settlement_of(
@@ -354,7 +355,7 @@ def conclude(
             "claim": claim,
             "verdict": verdict,
             "attempt": record_of(job, outcome, started=started, duration=duration, worker=worker),
-            "limit": _decide.limit_after(job, outcome, policy),
+            "limit": decide.limit_after(job, outcome, policy),
         }
     )
 

@@ -20,7 +20,7 @@ from redrive.events import Teller
 from redrive.jobs import ids
 from redrive.jobs.job import Settlement
 from redrive.jobs.logger import log
-from redrive.policy import Policy
+from redrive.policies.policy import Policy
 from redrive.worker import begun, chronicle, presence, runs, suspects, vitals
 from redrive.worker.duties import Aside, Duty
 from redrive.worker.hands import Hands

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from redrive.policy import DEAD, Keep, Pause, Policy, Rule
-from redrive.strategy import constant, exponential
+from redrive.policies.policy import DEAD, Keep, Pause, Policy, Rule
+from redrive.strategies import constant, exponential
 
 _DAY = 86400.0
 _FOREVER = Keep(completed=_DAY, resolved=_DAY, dead=None)

@@ -15,7 +15,7 @@ from redrive.errors import UsageError
 from redrive.jobs import durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category
-from redrive.strategy import RetryStrategy, constant, exponential
+from redrive.strategies import RetryStrategy, constant, exponential
 
 CEILING = 25
 """Attempts in all, over every category, where a policy names no number."""
@@ -249,5 +249,5 @@ class Policy:
 def check_policy(policy: object) -> None:
     """Refuse what is no policy, where it is given and not where it is used."""
     if not isinstance(policy, Policy):
-        msg = f"a policy is a Policy, such as redrive.presets.HOOKS; found {policy!r}"
+        msg = f"a policy is a Policy, such as redrive.policies.presets.HOOKS; found {policy!r}"
         raise UsageError(msg)

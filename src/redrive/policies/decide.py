@@ -37,8 +37,8 @@ from redrive.jobs.job import (
     Skipped,
     Verdict,
 )
-from redrive.policy import CRASH_LIMIT, DEFAULTS, Policy, Rule
-from redrive.strategy import Rand, delay_after
+from redrive.policies.policy import CRASH_LIMIT, DEFAULTS, Policy, Rule
+from redrive.strategies import Rand, delay_after
 
 LONGEST_HINT = 86400.0
 """A hint beyond this is taken for a mistake and cut."""

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 import pytest
 
 from redrive.classify import classify as read
-from redrive.classify import clues, judge, trace
-from redrive.fingerprint import _digest
+from redrive.classify import clues, judge, traceback
+from redrive.classify.fingerprint import _digest
 from redrive.jobs.job import Category, Failure
 from redrive.policies.policy import when
 
 
 def forget() -> None:
-    for memory in (clues._KNOWN, judge._KNOWN, trace._KNOWN):
+    for memory in (clues._KNOWN, judge._KNOWN, traceback._KNOWN):
         memory.clear()
     _digest.cache_clear()
 
@@ -144,4 +144,4 @@ def test_what_is_remembered_has_a_limit() -> None:
         read(caught.value)
     assert 0 < len(clues._KNOWN) <= 500
     assert 0 < len(judge._KNOWN) <= 500
-    assert 0 < len(trace._KNOWN) <= 2000
+    assert 0 < len(traceback._KNOWN) <= 2000

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import redrive.fingerprint
-from redrive.fingerprint import Cause, normalise, of_text
+import redrive.classify.fingerprint
+from redrive.classify.fingerprint import Cause, normalise, of_text
 from redrive.payloads.masking import error_text
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Grouped(Exception):
 
 
 def cause_of(error: BaseException, *, secrets: Sequence[str] = (), **options: Any) -> Cause:
-    return redrive.fingerprint.cause_of(error, error_text(error, secrets), **options)
+    return redrive.classify.fingerprint.cause_of(error, error_text(error, secrets), **options)
 
 
 def caught(call: Callable[..., object], *args: object) -> BaseException:
@@ -117,7 +117,7 @@ def test_the_type_and_the_detail_tell_causes_apart() -> None:
         "/usr/lib/python3/dist-packages/yaml/loader.py",
         "C:\\venv\\Lib\\site-packages\\x.py",
         json.__file__,
-        redrive.fingerprint.__file__,
+        redrive.classify.fingerprint.__file__,
         "<frozen importlib._bootstrap>",
         "<attrs generated init x>",
     ],

@@ -12,10 +12,10 @@ from typing import Final
 
 from redrive.classify import tables
 from redrive.classify.clues import Clues, as_text, errno_name, guarded, name_of, with_causes
+from redrive.classify.fingerprint import cause_of, of_text
 from redrive.classify.hints import find_hint
 from redrive.classify.judge import Finding, Judge
-from redrive.classify.trace import trace_text
-from redrive.fingerprint import cause_of, of_text
+from redrive.classify.traceback import trace_text
 from redrive.jobs.job import Category, Failure
 from redrive.jobs.records import UNSAID, altered
 from redrive.payloads.masking import error_text, safe_text, type_name

@@ -17,8 +17,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self, cast
 
-from redrive import fingerprint
-from redrive.classify import classify
+from redrive.classify import classify, fingerprint
 from redrive.classify.judge import has_rule
 from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, RetryLater, Skip
 from redrive.jobs.clock import Clock

@@ -18,7 +18,7 @@ from measure import Contestant, Goal, Measure, Round, Stage, seconds
 
 import postgres
 from redrive.jobs.job import Attempt, Category, Claim, Failure, Job, Reason, State
-from redrive.stores.base import PAUSE, Query, Store
+from redrive.stores.contract import PAUSE, Query, Store
 from redrive.stores.jsonl import JsonlStore
 from redrive.stores.sqlite import SqliteStore
 

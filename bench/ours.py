@@ -11,7 +11,7 @@ from jobs import HANDLER, PAYLOAD, new_job
 from measure import Stage, Submit
 
 from redrive import Redrive
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.stores.jsonl import JsonlStore
 from redrive.stores.sqlite import SqliteStore
 

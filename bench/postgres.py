@@ -12,7 +12,7 @@ from jobs import BYTES
 from measure import Contestant, Goal, Measure, Stage, Submit, submitting
 from peers import chancy, dbos, pgqueuer, procrastinate
 
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 
 BULK = 1000
 ONE = "INSERT INTO jobs (due, payload) VALUES (%s, %b) RETURNING n"

@@ -15,7 +15,7 @@ from measure import Contestant, Goal, Measure, Round, Stage, Submit, seconds, su
 from peers import litequeue, persistqueue, sqlitehuey
 
 from redrive.jobs.job import Claim
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 
 C = TypeVar("C")
 S = TypeVar("S")

@@ -29,7 +29,7 @@ from scene import main, place, settle_up
 from kit import make_failure, make_job, make_settlement
 from redrive.jobs.job import Claim, Completed, Reason, Retry, State
 from redrive.stores import open_store
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 
 PROCESSES, THREADS = 8, 2
 _LONGEST = 120.0

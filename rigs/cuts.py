@@ -29,7 +29,7 @@ from kit import make_failure, make_job, make_settlement
 from postgres.proxy import Cut, Proxy, proxied
 from redrive.errors import StoreLost
 from redrive.jobs.job import Claim, Completed, Reason, Retry, Verdict
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.stores.postgres import PostgresStore
 
 _COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"

@@ -33,7 +33,7 @@ from disk_life import KINDS, open_store
 from kit import make_act, make_job, make_settlement
 from redrive.errors import StoreError, StoreFull
 from redrive.jobs.job import Claim, Completed, Reason, State
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 
 DISK, BALLAST, PIECES = 1 << 20, 1 << 17, 4
 MOST = 100

@@ -29,7 +29,7 @@ from contract.verbs import everything as picture
 from kit import make_act, make_failure, make_job, make_settlement
 from redrive.errors import StoreError, StoreLost
 from redrive.jobs.job import Claim, Completed, Dead, Failure, Reason, Retry, State, Verdict
-from redrive.stores.base import PurgeRule, Store
+from redrive.stores.contract import PurgeRule, Store
 from redrive.stores.jsonl import JsonlStore
 from redrive.stores.sqlite import SqliteStore, opening
 from redrive.testing import ManualClock

@@ -11,7 +11,7 @@ from typing import Any
 from redrive.stores import _files
 from redrive.stores.jsonl import compact, lines
 from redrive.stores.jsonl.journal import Journal
-from redrive.stores.sqlite import doubt, opening
+from redrive.stores.sqlite import opening, unanswered
 
 
 def no_fsync() -> None:
@@ -57,7 +57,7 @@ def sync_errors_ignored() -> None:
 def failed_syncs_built_upon() -> None:
     """Go on with a file whose sync failed as it is, once it is opened again."""
     compact.if_doubtful = lambda journal, clock: None  # noqa: ARG005
-    doubt.clear = lambda place: None  # noqa: ARG005
+    unanswered.clear = lambda place: None  # noqa: ARG005
 
 
 def full_disk_ignored() -> None:

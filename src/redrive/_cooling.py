@@ -25,7 +25,7 @@ from redrive.classify.clues import as_whole
 from redrive.jobs import durations, logger
 from redrive.jobs.job import Category, Failure
 from redrive.payloads import masking
-from redrive.stores.base import Note, Store
+from redrive.stores.contract import Note, Store
 from redrive.strategies import RetryStrategy, delay_after, exponential
 from redrive.worker.overrides import PROVIDER
 

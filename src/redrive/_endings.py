@@ -8,7 +8,7 @@ from typing import Final
 
 from redrive.exchange.record import WORKER
 from redrive.jobs.job import Attempt, Claim, Completed, Dead, Job, Reason, Settlement, State
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 
 _LEASE: Final = 60.0
 _HOLDER: Final = f"{WORKER}-"

@@ -25,7 +25,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from redrive._aio import Threads, hop
 from redrive._cooling import COOLDOWN, Cooling, Standing, log
 from redrive._patience import look_at, warn_of
 from redrive.classify import classify, is_about_the_server
@@ -35,9 +34,10 @@ from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError,
 from redrive.jobs import durations, ids
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category, Failure
+from redrive.jobs.threads import Threads, hop
 from redrive.payloads import masking
 from redrive.policies.policy import When, _category
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.strategies import RetryStrategy
 from redrive.worker.context import running
 from redrive.worker.overrides import is_marked

@@ -28,7 +28,7 @@ from redrive.exchange.times import NaiveTime
 from redrive.jobs.job import TERMINAL, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads import strict_json
-from redrive.stores.base import Query, Store, every
+from redrive.stores.contract import Query, Store, every
 
 AUTO: Final = "auto"
 _CHUNK: Final = 1 << 18

@@ -20,7 +20,7 @@ from redrive.jobs.clock import Clock
 from redrive.jobs.job import Act, State
 from redrive.jobs.logger import log
 from redrive.stores import open_store
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 
 _LOOKED_AT = 20
 """Records at the beginning of a file, one of which must be known."""

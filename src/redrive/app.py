@@ -14,7 +14,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from redrive import config, retention
-from redrive._aio import Threads, hop
 from redrive._legacy import opened
 from redrive.desk import Desk
 from redrive.errors import UsageError
@@ -25,6 +24,7 @@ from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Job
 from redrive.jobs.logger import log
+from redrive.jobs.threads import Threads, hop
 from redrive.keeping import Capture, Keeper, Options, Settings, check_key, check_tags, who
 from redrive.looking import Mark
 from redrive.payloads import strict_json
@@ -34,7 +34,7 @@ from redrive.policies import presets
 from redrive.policies.policy import Keep, Policy, check_policy
 from redrive.selection import USUAL, Filters
 from redrive.stores import shown
-from redrive.stores.base import Count, Moved, Note, Page, Scope, Store
+from redrive.stores.contract import Count, Moved, Note, Page, Scope, Store
 from redrive.stores.report import Report
 from redrive.strategies import Rand
 from redrive.worker import presence, signs

@@ -13,7 +13,7 @@ from redrive.jobs.job import Group, State
 from redrive.looking import GROUP, Mark, mark_of
 from redrive.payloads.masking import mask_text
 from redrive.selection import group_number, no_group
-from redrive.stores.base import Query, note_named
+from redrive.stores.contract import Query, note_named
 from redrive.upkeep import Upkeep
 
 

@@ -23,7 +23,7 @@ from redrive.looking import Looking
 from redrive.payloads import masking, strict_json
 from redrive.payloads.masked_jobs import secrets_of
 from redrive.selection import Filters, Target, spelled
-from redrive.stores.base import PAUSE, Moved, Query, note_named
+from redrive.stores.contract import PAUSE, Moved, Query, note_named
 from redrive.worker import overrides
 from redrive.worker.registry import check_lane
 

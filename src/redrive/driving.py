@@ -13,7 +13,7 @@ from redrive.jobs.job import Act, Job
 from redrive.payloads.masking import mask_text
 from redrive.runs import Phase, Run, Spec
 from redrive.selection import Filters, Target, spelled
-from redrive.stores.base import Query, Store
+from redrive.stores.contract import Query, Store
 from redrive.upkeep import Upkeep
 from redrive.worker.runs import CHUNK, Driver, close, save, untag
 

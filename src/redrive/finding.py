@@ -11,7 +11,7 @@ from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Group, Job, State
 from redrive.jobs.transitions import Verb
 from redrive.selection import USUAL, Filters, Target, Wanted, job_id, query_of, read
-from redrive.stores.base import Page, Query, Scope, Store, cursor_of, every
+from redrive.stores.contract import Page, Query, Scope, Store, cursor_of, every
 
 LOOK = 100_000
 """So many jobs are looked at, one by one, where the store cannot answer; the newest first."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from redrive._aio import Threads, hop
 from redrive.errors import Kept, UsageError
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Failed, Job, Returned, State
+from redrive.jobs.threads import Threads, hop
 from redrive.keeping import Keeper, Options, check_key, check_tags
 from redrive.worker.registry import Entry, warn_unlimited
 from redrive.worker.run import Execution, awaited, finished

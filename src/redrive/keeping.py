@@ -17,8 +17,6 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from redrive._aio import Threads, hop
-from redrive._collect import Collector
 from redrive.errors import StoreError, StoreFull, UsageError
 from redrive.events import Bus, Event
 from redrive.jobs import checks, ids, transitions
@@ -26,9 +24,11 @@ from redrive.jobs.clock import Clock
 from redrive.jobs.job import Claim, Failed, Job, Returned, Settlement, State
 from redrive.jobs.logger import log
 from redrive.jobs.records import BLANK, evolve
+from redrive.jobs.threads import Threads, hop
 from redrive.payloads import strict_json
 from redrive.stores._keys import check_same
-from redrive.stores.base import Query, Store
+from redrive.stores.collector import Collector
+from redrive.stores.contract import Query, Store
 from redrive.strategies import Rand
 from redrive.worker import counters
 from redrive.worker.leases import Task

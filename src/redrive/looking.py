@@ -19,7 +19,7 @@ from redrive.jobs.job import Act, Group, Job, State
 from redrive.payloads import masked_jobs
 from redrive.selection import Filters, Target, group_number, job_id, no_group, read
 from redrive.stores import open_store
-from redrive.stores.base import PAUSE, Count, Note, Page, Query, Scope, Store
+from redrive.stores.contract import PAUSE, Count, Note, Page, Query, Scope, Store
 from redrive.worker import signs
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from redrive import runs
 from redrive._version import __version__
 from redrive.jobs.job import State
 from redrive.looking import Count, Looking, Mark
-from redrive.stores.base import PAUSE
+from redrive.stores.contract import PAUSE
 from redrive.worker import counters, presence
 
 if TYPE_CHECKING:

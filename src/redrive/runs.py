@@ -21,7 +21,7 @@ from typing import Any, Literal, cast
 from redrive.errors import UsageError
 from redrive.jobs import checks
 from redrive.jobs.job import Act, State
-from redrive.stores.base import Members, Store, note_named
+from redrive.stores.contract import Members, Store, note_named
 
 NOTE = "run:"
 """What the names of runs' notes begin with; the number follows."""

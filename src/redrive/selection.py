@@ -15,7 +15,7 @@ from redrive.jobs.job import Category, Group, Job, Reason, State
 from redrive.jobs.transitions import Verb
 from redrive.payloads.masked_jobs import searched
 from redrive.selector import Term, no_job
-from redrive.stores.base import Query, Store
+from redrive.stores.contract import Query, Store
 
 Target = str | Job | Group
 """A job, its id or the unique beginning of one; a group or its name; words of a selector."""

@@ -12,7 +12,7 @@ from redrive.jobs import checks
 from redrive.jobs.job import TERMINAL, Act, Job
 from redrive.keeping import Keeper
 from redrive.payloads.masking import mask_text, secrets_of
-from redrive.stores.base import PurgeRule
+from redrive.stores.contract import PurgeRule
 from redrive.worker.registry import check_name
 
 if TYPE_CHECKING:

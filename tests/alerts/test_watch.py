@@ -16,7 +16,7 @@ from redrive.alerts import watch as watch_module
 from redrive.alerts.look import NAME
 from redrive.alerts.watch import _LASTS
 from redrive.errors import StoreFull
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.testing import ManualClock
 from redrive.worker import presence, signs
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from redrive import BadPayload, Handler, Job, KeyConflict, Redrive, StoreBusy, StoreFull, UsageError
-from redrive._collect import MOST
+from redrive.stores.collector import MOST
 
 
 @pytest.fixture

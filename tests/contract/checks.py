@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from contract.kinds import Kind, Place
 from contract.model import Model, shown
 from redrive.jobs.job import TRANSITIONS, Claim, Job, Settlement, State
-from redrive.stores.base import Query, Store
+from redrive.stores.contract import Query, Store
 from redrive.stores.memory import MemoryStore
 
 

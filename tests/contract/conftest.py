@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contract.kinds import KINDS, Kind, Place
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.testing import ManualClock
 
 

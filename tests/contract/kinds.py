@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pgkit
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.testing import ManualClock
 
 

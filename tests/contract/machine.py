@@ -29,7 +29,7 @@ from redrive.jobs.job import (
     Verdict,
 )
 from redrive.jobs.transitions import Verb
-from redrive.stores.base import PurgeRule, Query
+from redrive.stores.contract import PurgeRule, Query
 
 TEN_YEARS = 315_576_000.0
 REMEMBERED = 12

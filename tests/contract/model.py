@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from redrive.jobs.job import Completed, Dead, Job, Release, Retry, Verdict
-from redrive.stores.base import ALONE
+from redrive.stores.contract import ALONE
 from redrive.testing import ManualClock
 
 Fence = tuple[str, int, str | None]

@@ -23,7 +23,7 @@ from contract.verbs import (
 from kit import START, make_act, make_attempt, make_failure, make_job
 from redrive.errors import KeyConflict, UsageError
 from redrive.jobs.job import Job, Reason, Resolution, State
-from redrive.stores.base import PurgeRule, Query, Store
+from redrive.stores.contract import PurgeRule, Query, Store
 from redrive.testing import ManualClock
 
 

@@ -11,7 +11,7 @@ from contract.verbs import add_one, bare, bring_to, claim_one, everything, get, 
 from kit import make_act
 from redrive.errors import JobNotFound, Refused
 from redrive.jobs.job import State
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.testing import ManualClock
 
 

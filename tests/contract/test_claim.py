@@ -25,7 +25,7 @@ from contract.verbs import (
 )
 from kit import START, make_failure, make_job
 from redrive.jobs.job import Release, Retry, State
-from redrive.stores.base import ALONE, PAUSE, Store
+from redrive.stores.contract import ALONE, PAUSE, Store
 from redrive.testing import ManualClock
 
 

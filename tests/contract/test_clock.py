@@ -8,7 +8,7 @@ from contract.kinds import Place
 from contract.verbs import add, add_one, claim, claim_one, count, fail, get, ids, settle
 from kit import START, make_job
 from redrive.jobs.job import State
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.testing import ManualClock
 
 HOUR, YEAR = 3600.0, 31_557_600.0

@@ -18,7 +18,7 @@ from contract.verbs import (
 )
 from kit import START, make_failure, make_job
 from redrive.jobs.job import Category, Reason, Retry, State
-from redrive.stores.base import Count, PurgeRule, Query, Store
+from redrive.stores.contract import Count, PurgeRule, Query, Store
 from redrive.testing import ManualClock
 
 

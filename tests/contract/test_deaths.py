@@ -5,7 +5,7 @@ from __future__ import annotations
 from contract.verbs import add, move
 from kit import START, make_failure, make_job
 from redrive.jobs.job import Job, Reason, State
-from redrive.stores.base import Query, Store
+from redrive.stores.contract import Query, Store
 from redrive.testing import ManualClock
 
 

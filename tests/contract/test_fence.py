@@ -25,7 +25,7 @@ from contract.verbs import (
 )
 from kit import make_failure, make_job, make_settlement
 from redrive.jobs.job import Claim, Release, Retry, State, Verdict
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.testing import ManualClock
 
 VERDICTS: list[Verdict] = [DONE, DEAD, Retry(1), Release()]

@@ -24,7 +24,7 @@ from contract.verbs import (
 from kit import START, make_failure, make_job
 from redrive.errors import UsageError
 from redrive.jobs.job import Category, Reason, State
-from redrive.stores.base import PurgeRule, Store
+from redrive.stores.contract import PurgeRule, Store
 from redrive.testing import ManualClock
 
 FINISHED: dict[str, Any] = {"state": State.DEAD, "reason": Reason.EXHAUSTED, "finished": START}

@@ -13,7 +13,7 @@ from redrive._intake import Told
 from redrive._portable import job_of, line_of
 from redrive.exchange import pieces
 from redrive.jobs.job import Job, Reason, Resolution, State
-from redrive.stores.base import Query, Store
+from redrive.stores.contract import Query, Store
 from redrive.stores.memory import MemoryStore
 
 FAILURE = make_failure(

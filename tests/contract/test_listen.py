@@ -19,8 +19,8 @@ from contract.kinds import Place
 from contract.verbs import DEAD, add_one, claim_one, move, settle
 from kit import START, make_failure
 from redrive.jobs.job import State
-from redrive.stores.base import Store
-from redrive.stores.hearing import Ears
+from redrive.stores.contract import Store
+from redrive.stores.listening import Ears
 
 TESTS = Path(__file__).resolve().parents[1]
 LONG, SHORT = 10.0, 0.15

@@ -26,7 +26,7 @@ from contract.verbs import claim as claim_all
 from kit import START, make_act, make_job
 from redrive.jobs.job import TRANSITIONS, Reason, State
 from redrive.jobs.transitions import Verb
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.testing import ManualClock
 
 P, R, C, D, X = State.PENDING, State.RUNNING, State.COMPLETED, State.DEAD, State.RESOLVED

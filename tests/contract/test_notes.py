@@ -11,7 +11,7 @@ from contract.kinds import Place
 from contract.verbs import bring_to, move
 from kit import make_act
 from redrive.jobs.job import State
-from redrive.stores.base import Note, Store
+from redrive.stores.contract import Note, Store
 from redrive.testing import ManualClock
 
 

@@ -20,7 +20,7 @@ from contract.verbs import (
 )
 from kit import START, make_failure, make_job
 from redrive.jobs.job import Reason, State
-from redrive.stores.base import PurgeRule, Query, Store
+from redrive.stores.contract import PurgeRule, Query, Store
 from redrive.testing import ManualClock
 
 FINISHED = [State.COMPLETED, State.DEAD, State.RESOLVED]

@@ -13,7 +13,7 @@ from contract.kinds import Place
 from contract.verbs import find
 from kit import START, make_failure, make_job
 from redrive.jobs.job import TERMINAL, Category, Job, Reason, State
-from redrive.stores.base import Query, Store
+from redrive.stores.contract import Query, Store
 
 REASONS = {
     State.COMPLETED: Reason.DONE,

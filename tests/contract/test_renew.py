@@ -7,7 +7,7 @@ from dataclasses import replace
 from contract.verbs import add, add_one, claim, claim_one, everything, get, move, settle
 from kit import make_job
 from redrive.jobs.job import Claim, Release
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.testing import ManualClock
 
 

@@ -27,7 +27,7 @@ from contract.verbs import (
 from kit import START, make_act, make_failure, make_job
 from redrive.errors import KeyConflict, StoreError
 from redrive.jobs.job import Category, Retry, State
-from redrive.stores.base import PurgeRule, Store
+from redrive.stores.contract import PurgeRule, Store
 
 
 def live(store: Store, place: Place) -> None:

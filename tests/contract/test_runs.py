@@ -21,7 +21,7 @@ from contract.verbs import (
 from kit import make_act, make_failure
 from redrive.errors import Refused
 from redrive.jobs.job import State
-from redrive.stores.base import PurgeRule, Store
+from redrive.stores.contract import PurgeRule, Store
 from redrive.testing import ManualClock
 
 P, R, C, D, X = State

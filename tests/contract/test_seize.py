@@ -23,7 +23,7 @@ from contract.verbs import (
 )
 from kit import make_failure, make_job
 from redrive.jobs.job import Release, State
-from redrive.stores.base import PAUSE, Store
+from redrive.stores.contract import PAUSE, Store
 from redrive.testing import ManualClock
 
 

@@ -34,7 +34,7 @@ from redrive.jobs.job import (
     Verdict,
 )
 from redrive.jobs.transitions import KEEP_FIRST, KEEP_LAST
-from redrive.stores.base import Query, Store
+from redrive.stores.contract import Query, Store
 from redrive.testing import ManualClock
 
 COMPLETIONS = [Reason.DONE, Reason.SKIPPED, Reason.ALREADY_DONE]

@@ -12,7 +12,7 @@ from contract.kinds import Kind, Place
 from contract.verbs import add_one, claim, found, ids
 from kit import make_job
 from redrive.errors import StoreError
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.testing import ManualClock
 
 

@@ -12,7 +12,7 @@ from contract.kinds import Place
 from contract.verbs import DEAD, add_one, claim_one, find, found, get, settle
 from kit import make_act, make_failure
 from redrive.jobs.job import State
-from redrive.stores.base import Query, Store
+from redrive.stores.contract import Query, Store
 
 PAYLOADS = [
     "{}",

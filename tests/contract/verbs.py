@@ -21,7 +21,7 @@ from redrive.jobs.job import (
     Verdict,
 )
 from redrive.jobs.transitions import Verb
-from redrive.stores.base import Count, Moved, Page, Query, Store
+from redrive.stores.contract import Count, Moved, Page, Query, Store
 
 DONE = Completed(Reason.DONE)
 DEAD = Dead(Reason.EXHAUSTED, "used up")

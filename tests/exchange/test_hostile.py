@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from exchangekit import MAKERS, TOKYO, Record, file_of, hook, jobs, lines, out, take
 from redrive._intake import Told, stored
 from redrive.exchange.record import Asked
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.memory import MemoryStore
 
 numbers = st.one_of(

@@ -10,7 +10,7 @@ from typing import Any
 
 from kit import make_act, make_failure, make_job, make_settlement
 from redrive.jobs.job import Claim, Completed, Dead, Job, Reason, Release, Retry, State
-from redrive.stores.base import PurgeRule, Query
+from redrive.stores.contract import PurgeRule, Query
 from redrive.stores.jsonl import JsonlStore
 from redrive.testing import ManualClock
 

@@ -16,7 +16,7 @@ from redrive import Redrive
 from redrive.errors import StoreBusy, StoreError
 from redrive.handler import Handler
 from redrive.stores._files import FileLock
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.jsonl import JsonlStore
 
 THREADS = 4

@@ -10,7 +10,7 @@ from journal.scenes import Film, picture
 from kit import make_act, make_job, make_settlement
 from redrive.errors import KeyConflict
 from redrive.jobs.job import Completed, Reason, State
-from redrive.stores.base import PurgeRule
+from redrive.stores.contract import PurgeRule
 from redrive.stores.jsonl import JsonlStore, compact
 from redrive.testing import ManualClock
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kit import make_job
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.jsonl import JsonlStore
 from redrive.testing import ManualClock
 

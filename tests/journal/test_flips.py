@@ -11,7 +11,7 @@ from journal.conftest import FULL
 from journal.scenes import EVERY_STATE, Film, picture
 from kit import make_job
 from redrive.errors import StoreDamaged, StoreForeign
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.jsonl import JsonlStore
 
 Reopen = Callable[[bytes], JsonlStore]

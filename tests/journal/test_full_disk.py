@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.jsonl import JsonlStore
 from redrive.testing import ManualClock
 

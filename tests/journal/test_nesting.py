@@ -8,7 +8,7 @@ import pytest
 
 from kit import make_job
 from redrive.errors import StoreDamaged
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.jsonl import JsonlStore, lines
 from redrive.testing import ManualClock
 

@@ -13,7 +13,7 @@ import pytest
 
 from kit import make_job
 from redrive.errors import StoreBusy
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.jsonl import JsonlStore
 from redrive.testing import ManualClock
 

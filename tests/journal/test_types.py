@@ -15,7 +15,7 @@ from kit import make_job
 from redrive import Redrive
 from redrive.errors import StoreDamaged, StoreError, StoreForeign
 from redrive.jobs.job import Act, Attempt, Failure, Job, Resolution
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.jsonl import JsonlStore
 from redrive.testing import ManualClock
 

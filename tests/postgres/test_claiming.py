@@ -15,7 +15,7 @@ from contract.verbs import add, add_one, bare, claim, claim_one, get, move, sett
 from kit import make_failure, make_job
 from redrive.errors import UsageError
 from redrive.jobs.job import Retry
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.arrays import packed
 

@@ -24,7 +24,7 @@ from redrive.jobs.job import (
     State,
     Verdict,
 )
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.postgres import PostgresStore, ending
 
 Opener = Callable[..., PostgresStore]

@@ -21,7 +21,7 @@ from kit import make_job
 from redrive import Redrive
 from redrive.errors import StoreBusy, StoreError, StoreLost, UsageError
 from redrive.jobs.job import State
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.postgres import PostgresStore, connecting
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.errors import locked

@@ -12,7 +12,7 @@ from kit import make_act, make_attempt, make_failure, make_job
 from postgres.proxy import Cut, Proxy, proxied
 from redrive.errors import KeyConflict, Refused, StoreLost
 from redrive.jobs.job import Completed, Reason, Release, Retry, Settlement, State
-from redrive.stores.base import PurgeRule
+from redrive.stores.contract import PurgeRule
 from redrive.stores.postgres import PostgresStore
 
 COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"

@@ -14,7 +14,7 @@ import pgkit
 from contract.verbs import add_one, bring_to, claim
 from kit import make_job
 from redrive.jobs.job import State
-from redrive.stores.base import PurgeRule, Query
+from redrive.stores.contract import PurgeRule, Query
 from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.tx import PostgresTx
 

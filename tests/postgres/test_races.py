@@ -20,7 +20,7 @@ from contract.verbs import DEAD, add, add_one, claim, claim_one, get, history, m
 from kit import make_act, make_failure, make_job
 from redrive.errors import Refused, StoreBusy
 from redrive.jobs.job import Release, State
-from redrive.stores.base import PurgeRule, Query
+from redrive.stores.contract import PurgeRule, Query
 from redrive.stores.postgres import PostgresStore, opening, pool
 
 TESTS = Path(__file__).resolve().parents[1]

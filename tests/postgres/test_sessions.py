@@ -14,7 +14,7 @@ import pgkit
 from contract.verbs import DEAD, add, add_one, claim, claim_one, everything, move, settle
 from kit import make_act, make_failure, make_job
 from redrive.jobs.job import State
-from redrive.stores.base import PurgeRule, Query
+from redrive.stores.contract import PurgeRule, Query
 from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.pool import Pool
 from redrive.stores.postgres.tx import Line

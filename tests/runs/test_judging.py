@@ -8,7 +8,7 @@ import pytest
 
 from redrive import State, UsageError, runs
 from redrive.runs import Counts, Run, Spec
-from redrive.stores.base import Members
+from redrive.stores.contract import Members
 
 NOW = 1000.0
 

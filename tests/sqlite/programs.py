@@ -17,7 +17,7 @@ from contract.verbs import DEAD, DONE, claim, count, get, ids, settle
 from kit import make_act, make_failure, make_job
 from redrive.errors import *
 from redrive.jobs.job import State
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.sqlite import SqliteStore
 import redrive.stores._wake  # loaded late, when there may be no right to read it
 path = sys.argv[1]

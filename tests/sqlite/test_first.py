@@ -23,7 +23,7 @@ from contract.verbs import (
 )
 from kit import make_failure, make_job, make_settlement
 from redrive.jobs.job import Claim, Completed, Reason, Release, Retry, Settlement, State
-from redrive.stores.base import PurgeRule
+from redrive.stores.contract import PurgeRule
 from redrive.stores.sqlite import SqliteStore
 from redrive.testing import ManualClock
 

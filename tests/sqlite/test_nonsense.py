@@ -12,7 +12,7 @@ from contract.verbs import add, bring_to, claim, claim_one, found, ids, move
 from kit import make_act, make_job
 from redrive.errors import StoreDamaged
 from redrive.jobs.job import State
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.sqlite import SqliteStore
 
 NONSENSE = [

@@ -11,7 +11,7 @@ import pytest
 from contract.verbs import add_one, bring_to, claim, find
 from kit import make_job
 from redrive.jobs.job import Category, State
-from redrive.stores.base import PurgeRule, Query
+from redrive.stores.contract import PurgeRule, Query
 from redrive.stores.sql import filters
 from redrive.stores.sqlite import SqliteStore
 from redrive.stores.sqlite.tx import QUERIES

@@ -12,7 +12,7 @@ import pytest
 
 from redrive import AllProvidersFailed, UsageError, fallback
 from redrive.classify import classify
-from redrive.stores.base import Note
+from redrive.stores.contract import Note
 from redrive.stores.memory import MemoryStore
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from redrive.stores import _wake
 from redrive.stores._wake import Hints, PairEars, SocketEars
-from redrive.stores.hearing import Ears
+from redrive.stores.listening import Ears
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from psycopg import errors
 
 from kit import make_act
 from redrive import State
-from redrive.stores.base import PurgeRule
+from redrive.stores.contract import PurgeRule
 from summarykit import RETRY, Service
 
 ONE = f"{RETRY} WHERE job_id = 'job1'".encode()

@@ -14,7 +14,7 @@ import pytest
 
 from redrive import Policy, Redrive, StoreBusy, constant
 from redrive.policies.policy import Pause
-from redrive.stores.base import PAUSE
+from redrive.stores.contract import PAUSE
 from redrive.testing import ManualClock
 from redrive.worker import suspects
 from redrive.worker.pace import Pace

@@ -13,7 +13,7 @@ from redrive.jobs.job import Group, Job, State
 from redrive.looking import Mark
 from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import inert
-from redrive.stores.base import PAUSE, Note, Query, Store
+from redrive.stores.contract import PAUSE, Note, Query, Store
 from redrive.worker import presence, signs
 
 NAME = "redrive.alert"

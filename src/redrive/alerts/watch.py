@@ -28,7 +28,7 @@ from redrive.payloads import strict_json
 from redrive.payloads.arguments import Arguments
 from redrive.payloads.masking import error_text, inert
 from redrive.policies.policy import Keep, Policy
-from redrive.stores.base import Store, note_named
+from redrive.stores.contract import Store, note_named
 from redrive.strategies import exponential
 from redrive.worker import presence
 from redrive.worker.context import current

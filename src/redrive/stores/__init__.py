@@ -11,7 +11,7 @@ from redrive.errors import UsageError
 from redrive.jobs import logger
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.payloads.escaping import inert
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 
 if TYPE_CHECKING:
     from redrive.stores.jsonl import JsonlStore

@@ -21,7 +21,7 @@ import weakref
 from pathlib import Path
 
 from redrive.stores._files import identity_of, is_still, log
-from redrive.stores.hearing import Ears
+from redrive.stores.listening import Ears
 
 _TICK = 100_000_000
 """Nanoseconds after which a directory that changes again has another time of change for certain."""

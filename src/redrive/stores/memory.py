@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, TypeVar
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.job import Job
 from redrive.stores._combine import within_itself
-from redrive.stores.hearing import Ears
 from redrive.stores.index.engine import Drafted, Engine
 from redrive.stores.index.entries import Entry, Index, Put
 from redrive.stores.index.verbs import EngineStore
+from redrive.stores.listening import Ears
 from redrive.stores.report import Report
 
 if TYPE_CHECKING:

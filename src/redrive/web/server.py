@@ -22,10 +22,10 @@ from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 
 from redrive import finding
-from redrive._aio import Threads, hop
 from redrive.app import Redrive
 from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
+from redrive.jobs.threads import Threads, hop
 from redrive.payloads import editing
 from redrive.web import guard, health
 from redrive.web.call import Call, Document, Problem, Reply, problem_of

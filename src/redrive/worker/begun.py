@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from redrive.jobs.job import Claim
-from redrive.stores.base import Store, note_named
+from redrive.stores.contract import Store, note_named
 
 if TYPE_CHECKING:
     from redrive.worker.registry import Entry

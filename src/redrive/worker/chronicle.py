@@ -8,7 +8,7 @@ from collections import Counter
 
 from redrive.jobs.job import State
 from redrive.jobs.logger import log
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.worker.site import Site
 
 EVERY = 1.0

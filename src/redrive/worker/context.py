@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from redrive.errors import UsageError
 from redrive.jobs.job import Job
 from redrive.policies.policy import When
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 
 
 @dataclass(slots=True, eq=False)  # not frozen: that would cost more than all the rest of a start

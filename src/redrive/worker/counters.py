@@ -24,7 +24,7 @@ from redrive.errors import StoreError
 from redrive.jobs import ids
 from redrive.jobs.job import Attempt, Completed, Dead, Job, Release, Retry, Settlement
 from redrive.jobs.logger import log
-from redrive.stores.base import Store, note_named
+from redrive.stores.contract import Store, note_named
 
 EVERY = 10.0
 """Seconds between two additions: a sign of life."""

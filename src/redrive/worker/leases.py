@@ -15,7 +15,7 @@ from redrive.errors import StoreError
 from redrive.jobs.clock import Clock
 from redrive.jobs.job import Claim
 from redrive.jobs.logger import log
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 
 if TYPE_CHECKING:
     from redrive.worker.children import Child

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 
 from redrive.jobs.job import Job, State
-from redrive.stores.base import PAUSE, RELEASABLE, Store, note_named
+from redrive.stores.contract import PAUSE, RELEASABLE, Store, note_named
 from redrive.worker.context import Current
 
 PROVIDER = PAUSE + "provider:"

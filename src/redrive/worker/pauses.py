@@ -28,7 +28,7 @@ from redrive.jobs.job import (
     State,
 )
 from redrive.jobs.logger import log
-from redrive.stores.base import PAUSE, Note, Store, note_named
+from redrive.stores.contract import PAUSE, Note, Store, note_named
 
 if TYPE_CHECKING:
     from redrive.policies.policy import Pause

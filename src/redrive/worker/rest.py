@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Self
 
 from redrive.jobs.job import Release, Retry, Settlement
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 
 if TYPE_CHECKING:
-    from redrive.stores.hearing import Ears
+    from redrive.stores.listening import Ears
 
 _KNOWN = 1000
 """How many coming due times are remembered; the rest is found by looking."""

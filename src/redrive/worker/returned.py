@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from redrive.errors import StoreError
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 
 if TYPE_CHECKING:
     from redrive.worker.leases import Task

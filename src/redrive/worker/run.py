@@ -44,7 +44,7 @@ from redrive.jobs.records import altered, attempt_of, settlement_of
 from redrive.payloads import masking
 from redrive.policies import decide
 from redrive.policies.policy import Policy
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.strategies import Rand
 from redrive.worker import context
 from redrive.worker.registry import Entry

@@ -15,7 +15,7 @@ from redrive.events import Bus, Event
 from redrive.jobs.job import Act, State
 from redrive.jobs.logger import log
 from redrive.runs import Counts, Phase, Run
-from redrive.stores.base import Note, Query, Store, every, note_named
+from redrive.stores.contract import Note, Query, Store, every, note_named
 from redrive.worker import overrides
 
 EVERY = 1.0

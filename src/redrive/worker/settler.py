@@ -12,7 +12,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from redrive.jobs.job import Job, Settlement
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.worker.leases import Task
 
 Batch = list[tuple[Task, Settlement | None]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from redrive.stores.base import Note, Store
+from redrive.stores.contract import Note, Store
 
 SILENT = 15.0
 """Seconds without a sign of life after which a worker is silent; it gives one every 10."""

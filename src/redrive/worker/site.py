@@ -29,7 +29,7 @@ from redrive.jobs.job import (
 )
 from redrive.jobs.logger import log
 from redrive.payloads import masking
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 from redrive.strategies import Rand
 from redrive.worker import begun, counters
 from redrive.worker.leases import Leases, Task

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from redrive.errors import ChildFailed, UsageError
 from redrive.jobs.job import Claim, Settlement, State
 from redrive.jobs.logger import log
-from redrive.stores.base import Query, every
+from redrive.stores.contract import Query, every
 from redrive.worker.interrupts import Interrupts
 from redrive.worker.leases import Leases, Task
 from redrive.worker.registry import Entry, Registry, warn_unlimited

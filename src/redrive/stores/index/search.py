@@ -17,7 +17,7 @@ from redrive.errors import UsageError
 from redrive.jobs.job import Category, Group, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads.wildcards import matches
-from redrive.stores.base import RELEASABLE, Count, Members, Page, Query, cursor_of
+from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, cursor_of
 from redrive.stores.index.entries import Entry, Index
 
 Load = Callable[[Entry], Job]

@@ -10,7 +10,17 @@ from redrive.errors import UsageError
 from redrive.jobs.clock import Clock
 from redrive.jobs.job import Act, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
-from redrive.stores.base import PAUSE, Count, Members, Moved, Note, Page, PurgeRule, Query, Store
+from redrive.stores.contract import (
+    PAUSE,
+    Count,
+    Members,
+    Moved,
+    Note,
+    Page,
+    PurgeRule,
+    Query,
+    Store,
+)
 from redrive.stores.index.engine import Drafted, Engine
 
 R = TypeVar("R")

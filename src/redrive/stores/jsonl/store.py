@@ -19,11 +19,11 @@ from redrive.stores import _files
 from redrive.stores._combine import Combiner, Operation
 from redrive.stores._files import FileLock, log
 from redrive.stores._wake import Hints
-from redrive.stores.hearing import Ears
 from redrive.stores.index.engine import Drafted, Engine
 from redrive.stores.index.verbs import EngineStore
 from redrive.stores.jsonl import audit, compact
 from redrive.stores.jsonl.journal import Journal
+from redrive.stores.listening import Ears
 from redrive.stores.report import Report
 
 R = TypeVar("R")

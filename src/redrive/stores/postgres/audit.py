@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.report import Problem, Report
-from redrive.stores.sql import nonsense
+from redrive.stores.sql import damage
 
 _LONG_AGO = 3600.0
 _TELL = "export the jobs and import them into a new store; please report it"
@@ -27,7 +27,7 @@ _RULES = {
 
 def verify(tx: PostgresTx, place: str, facts: dict[str, str]) -> Report:
     """Check that the rows make sense together; the server itself sees to its pages."""
-    problems = [*_broken_rules(tx, place), *nonsense.problems(tx, place, _MEND)]
+    problems = [*_broken_rules(tx, place), *damage.problems(tx, place, _MEND)]
     (jobs,) = tx.one("count_jobs") or (0,)
     return Report(int(jobs), problems, facts | _facts(tx))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from redrive.errors import StoreForeign, StoreMissing
-from redrive.stores.base import Durability
+from redrive.stores.contract import Durability
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.sql.tx import Migration

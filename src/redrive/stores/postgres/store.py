@@ -21,13 +21,13 @@ import psycopg
 from redrive.errors import RedriveError, StoreReadOnly
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.job import Claim, Job, Settlement, State
-from redrive.stores.base import Count
-from redrive.stores.hearing import Ears
+from redrive.stores.contract import Count
+from redrive.stores.listening import Ears
 from redrive.stores.postgres import adding, audit, claiming, ending, opening, view
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.ears import HINT_HOLDS, PostgresEars
-from redrive.stores.postgres.joining import connection_of
+from redrive.stores.postgres.transactions import connection_of
 from redrive.stores.postgres.tx import PostgresTx, line_on
 from redrive.stores.report import Report
 from redrive.stores.sql.engine import SqlStore

@@ -15,7 +15,7 @@ from redrive.errors import JobNotFound, Refused, StoreDamaged, UsageError
 from redrive.jobs.job import TERMINAL, Act, Claim, Job, Settlement, State
 from redrive.jobs.transitions import Verb, amended, moved, seized
 from redrive.stores._keys import check_same
-from redrive.stores.base import Moved, PurgeRule
+from redrive.stores.contract import Moved, PurgeRule
 from redrive.stores.sql.lists import SqlLists
 from redrive.stores.sql.notes import SqlNotes, act_landed, record_act
 from redrive.stores.sql.rows import changes_to_row, job_from_row, readable

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from redrive.errors import UsageError
 from redrive.jobs.job import State
-from redrive.stores.base import Query
+from redrive.stores.contract import Query
 from redrive.stores.sql.tx import Tx
 
 LAST = "\U0010ffff"

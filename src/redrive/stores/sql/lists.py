@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from redrive.errors import StoreDamaged
 from redrive.jobs.job import Category, Group, Job, State
-from redrive.stores.base import RELEASABLE, Count, Members, Page, Query, cursor_of
+from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, cursor_of
 from redrive.stores.sql import filters
 from redrive.stores.sql.rows import attempt_from_json, category_from, job_from_row
 from redrive.stores.sql.tx import Row, SqlBase, Tx

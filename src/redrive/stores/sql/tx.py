@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from redrive.stores.base import Store
+from redrive.stores.contract import Store
 
 R = TypeVar("R")
 Row = tuple[Any, ...]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from redrive.stores.report import Problem, Report
-from redrive.stores.sql import nonsense
+from redrive.stores.sql import damage
 from redrive.stores.sqlite.tx import SqliteTx
 
 _RACE_FIXED = (3, 51, 3)
@@ -31,7 +31,7 @@ def verify(tx: SqliteTx, place: Path, facts: dict[str, str]) -> Report:
     """Check the file's structure, then that the rows make sense together."""
     problems = list(_broken_pages(tx, place)) or [
         *_broken_rules(tx, place),
-        *nonsense.problems(tx, str(place), _MEND),
+        *damage.problems(tx, str(place), _MEND),
     ]
     jobs = 0 if problems else int((tx.one("count_jobs") or (0,))[0])
     return Report(jobs, problems, facts | _facts(tx, place))

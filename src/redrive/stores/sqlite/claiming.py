@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from redrive.jobs.job import Claim, Job
 from redrive.jobs.transitions import claimed
-from redrive.stores.base import ALONE
+from redrive.stores.contract import ALONE
 from redrive.stores.sql.rows import UNREADABLE, readable
 from redrive.stores.sql.tx import Row
 from redrive.stores.sqlite import first

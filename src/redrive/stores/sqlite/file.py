@@ -26,7 +26,7 @@ from redrive.jobs import logger
 from redrive.jobs.clock import Clock
 from redrive.stores._combine import Combiner, Operation, within_itself
 from redrive.stores._files import FileLock
-from redrive.stores.sqlite import doubt, opening
+from redrive.stores.sqlite import opening, unanswered
 from redrive.stores.sqlite.errors import KNOWN, translate, translated
 from redrive.stores.sqlite.tx import SqliteTx
 from redrive.stores.sqlite.watch import Watch
@@ -198,7 +198,7 @@ class SqliteFile:
             if isinstance(error, sqlite3.Error):
                 self._failed = isinstance(translate(error, self.place), StoreLost)
             if self._failed:
-                doubt.leave(self.place)
+                unanswered.leave(self.place)
             raise
 
     def _roll_back(self, writer: sqlite3.Connection) -> None:
@@ -231,7 +231,7 @@ class SqliteFile:
             raise translate(error, self.place) from error
 
     def _open_writer(self) -> sqlite3.Connection:
-        doubt.clear(self.place)
+        unanswered.clear(self.place)
         writer = opening.open_writer(self.place, self.settings.patience)
         try:
             opening.migrate(writer, self.place, self.settings.clock.now())
@@ -265,7 +265,7 @@ class SqliteFile:
                     connections[0], _ = opening.open_reader(self.place, self.settings.patience)
             connections.reverse()
         self._reader = self._writer = None
-        doubt.try_to_clear(self.place)
+        unanswered.try_to_clear(self.place)
         for connection in connections:
             if connection is not None:
                 connection.close()

@@ -16,8 +16,8 @@ from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.job import Claim, Job, Settlement
 from redrive.stores import _files
 from redrive.stores._codec import attempt_to_json
-from redrive.stores.base import PAUSE, Durability
-from redrive.stores.hearing import Ears
+from redrive.stores.contract import PAUSE, Durability
+from redrive.stores.listening import Ears
 from redrive.stores.report import Report
 from redrive.stores.sql.engine import SqlStore
 from redrive.stores.sql.notes import live_notes

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from redrive._aio import Threads
+from redrive.jobs.threads import Threads
 
 if TYPE_CHECKING:
     import asyncio

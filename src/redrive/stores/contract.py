@@ -37,7 +37,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from redrive.jobs.job import Act, Category, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
-from redrive.stores.hearing import Ears
+from redrive.stores.listening import Ears
 from redrive.stores.report import Report
 
 Durability = Literal["full", "relaxed", "memory"]

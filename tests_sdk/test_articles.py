@@ -18,8 +18,8 @@ import openai
 import pytest
 
 from modelkit import ARTICLE, CLAUDE, KEY, OPENAI, Desk, check, desk_of
-from redrive import _patience as patience
 from redrive import fallback
+from redrive.in_place import client_retries as patience
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples/articles.py"
 COMMON = [

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from redrive._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from redrive._fallback import Answer, fallback
-    from redrive._retry import Simulation, retry, simulate
     from redrive.app import Redrive
     from redrive.endpoint import Endpoint
     from redrive.errors import (
@@ -42,6 +40,8 @@ if TYPE_CHECKING:
     )
     from redrive.events import Event
     from redrive.handler import Handler, Tried
+    from redrive.in_place.fallback import Answer, fallback
+    from redrive.in_place.retry import Simulation, retry, simulate
     from redrive.jobs.job import Attempt, Category, Failure, Group, Job, Reason, State
     from redrive.policies import presets
     from redrive.policies.policy import DEAD, Keep, Pause, Policy, Rule, when
@@ -122,8 +122,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "redrive._fallback": "Answer fallback",
-    "redrive._retry": "Simulation retry simulate",
+    "redrive.in_place.fallback": "Answer fallback",
+    "redrive.in_place.retry": "Simulation retry simulate",
     "redrive.app": "Redrive",
     "redrive.errors": "AllProvidersFailed BadPayload GiveUp JobNotFound Kept KeyConflict NoAnswer ProviderPaused RedriveError Refused RetryLater Skip StoreBusy StoreDamaged StoreError StoreForeign StoreFull StoreLost StoreMissing StoreReadOnly Undelivered UnknownHandler UsageError",
     "redrive.endpoint": "Endpoint",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from redrive import AllProvidersFailed, StoreError, fallback, retry
-from redrive import _patience as patience
+from redrive.in_place import client_retries as patience
 from redrive.stores.memory import MemoryStore
 from redrive.testing import ManualClock
 

@@ -15,13 +15,13 @@ from typing import NamedTuple, cast
 
 import click
 
-from redrive._retry import simulate
 from redrive.classify import classify, tables
 from redrive.cli._command import command
 from redrive.cli._errors import USAGE, Stop
 from redrive.cli._face import Face
 from redrive.cli.output import Cell, Facts, Span, Table, View, columns
 from redrive.cli.output.plain import span
+from redrive.in_place.retry import simulate
 from redrive.jobs.clock import SystemClock
 from redrive.jobs.job import Failure
 from redrive.policies.policy import Policy

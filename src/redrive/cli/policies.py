@@ -7,11 +7,11 @@ from itertools import repeat
 
 import click
 
-from redrive._retry import simulate
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.output import Cell, Facts, Part, Span, Table, View, columns
 from redrive.cli.output.plain import span
+from redrive.in_place.retry import simulate
 from redrive.jobs.durations import words
 from redrive.jobs.job import Category
 from redrive.policies.policy import Policy, Rule

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from redrive._cooling import log
 from redrive.classify.clues import as_text, as_whole, guarded, reach
+from redrive.in_place.cooldowns import log
 
 _HEADER = "x-stainless-retry-count"
 _warned: set[str] = set()

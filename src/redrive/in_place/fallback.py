@@ -25,12 +25,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from redrive._cooling import COOLDOWN, Cooling, Standing, log
-from redrive._patience import look_at, warn_of
 from redrive.classify import classify, is_about_the_server
 from redrive.classify.judge import has_rule
 from redrive.classify.tables import WORST_FIRST
 from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError, UsageError
+from redrive.in_place.client_retries import look_at, warn_of
+from redrive.in_place.cooldowns import COOLDOWN, Cooling, Standing, log
 from redrive.jobs import durations, ids
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category, Failure

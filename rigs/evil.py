@@ -44,7 +44,7 @@ from evil_handlers import MODES, ROWS
 
 from crewkit import Crew
 from redrive import Job, Redrive, State
-from redrive.keeping import Options
+from redrive.submission import Options
 
 HERE = Path(__file__).resolve().parent
 PROCESSES = (1, 2)

@@ -109,7 +109,7 @@ class Feeder:
             self._account.errors.append("submits hang")
 
     def _feed(self) -> None:
-        from redrive.keeping import Options  # noqa: PLC0415
+        from redrive.submission import Options  # noqa: PLC0415
 
         for number in self._numbers:
             wait = self._began + number * self._pace - time.monotonic()

@@ -15,7 +15,7 @@ from pathlib import Path
 import evilkit
 from kit import make_job
 from redrive.jobs.job import Done, Failed, Job, Outcome, Skipped
-from redrive.worker.registry import Entry
+from redrive.registry import Entry
 
 PROGRAM = "evilkit:app"
 _MARK = "REDRIVE_EVIL"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from redrive import Redrive
-from redrive.keeping import Draft, Options
+from redrive.submission import Draft, Options
 from workkit import until
 
 HERE = Path(__file__).parent

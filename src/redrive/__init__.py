@@ -12,6 +12,7 @@ from redrive._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
+    from redrive.context import Current, current
     from redrive.endpoint import Endpoint
     from redrive.errors import (
         AllProvidersFailed,
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
         fibonacci,
         linear,
     )
-    from redrive.worker.context import Current, current
     from redrive.worker.turn import Pass
 
 __all__ = [
@@ -132,7 +132,7 @@ _HOMES = {
     "redrive.jobs.job": "Attempt Category Failure Group Job Reason State",
     "redrive.policies.policy": "DEAD Keep Pause Policy Rule when",
     "redrive.strategies": "ConstantBackoffStrategy ExponentialBackoffStrategy FibonacciBackoffStrategy LinearBackoffStrategy RetryStrategy constant exponential fibonacci linear",
-    "redrive.worker.context": "Current current",
+    "redrive.context": "Current current",
     "redrive.worker.turn": "Pass",
 }
 """Which module each name comes from."""

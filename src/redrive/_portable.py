@@ -21,11 +21,11 @@ from redrive.exchange.pieces import LONGEST
 from redrive.jobs import transitions
 from redrive.jobs.job import TERMINAL, Attempt, Failure, Job, Release, Resolution, State
 from redrive.jobs.records import evolve
-from redrive.keeping import LATEST, check_key
 from redrive.payloads import strict_json
 from redrive.payloads.masked_jobs import failures_masked
+from redrive.registry import check_lane, check_name
 from redrive.stores._codec import attempt_to_dict, encode, head_to_dict, job_from_dict
-from redrive.worker.registry import check_lane, check_name
+from redrive.submission import LATEST, check_key
 
 VERSION = 1
 _MOST = 2**31

@@ -25,20 +25,13 @@ from redrive.jobs.durations import Duration
 from redrive.jobs.job import Job
 from redrive.jobs.logger import log
 from redrive.jobs.threads import Threads, hop
-from redrive.keeping import Capture, Keeper, Options, Settings, check_key, check_tags, who
 from redrive.looking import Mark
 from redrive.payloads import strict_json
 from redrive.payloads.arguments import Arguments
 from redrive.payloads.secret_names import add_secret_names
 from redrive.policies import presets
 from redrive.policies.policy import Keep, Policy, check_policy
-from redrive.selection import USUAL, Filters
-from redrive.stores import shown
-from redrive.stores.contract import Count, Moved, Note, Page, Scope, Store
-from redrive.stores.report import Report
-from redrive.strategies import Rand
-from redrive.worker import presence, signs
-from redrive.worker.registry import (
+from redrive.registry import (
     Entry,
     Isolation,
     check_apart,
@@ -46,6 +39,13 @@ from redrive.worker.registry import (
     check_isolation,
     check_name,
 )
+from redrive.selection import USUAL, Filters
+from redrive.stores import shown
+from redrive.stores.contract import Count, Moved, Note, Page, Scope, Store
+from redrive.stores.report import Report
+from redrive.strategies import Rand
+from redrive.submission import Capture, Keeper, Options, Settings, check_key, check_tags, who
+from redrive.worker import presence, signs
 from redrive.worker.runs import Driver
 from redrive.worker.site import Alerting, Watcher
 from redrive.worker.turn import Pass

@@ -23,10 +23,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from redrive.app import Redrive
+from redrive.context import Current
 from redrive.errors import ProgramMissing, UsageError
 from redrive.program import found, imported
-from redrive.worker.context import Current
-from redrive.worker.registry import Entry
+from redrive.registry import Entry
 from redrive.worker.run import Execution, called, finished
 from redrive.worker.wire import Message, job_in, line_of, message_in, said
 

@@ -22,10 +22,10 @@ from redrive.jobs.transitions import Verb
 from redrive.looking import Looking
 from redrive.payloads import masking, strict_json
 from redrive.payloads.masked_jobs import secrets_of
+from redrive.registry import check_lane
 from redrive.selection import Filters, Target, spelled
 from redrive.stores.contract import PAUSE, Moved, Query, note_named
 from redrive.worker import overrides
-from redrive.worker.registry import check_lane
 
 _READ_FOR_REASON = 100
 """So many jobs of an action are read for secrets that its reason may repeat."""

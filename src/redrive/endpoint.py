@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from redrive import config
+from redrive.context import current
 from redrive.delivery.courier import Courier, EndpointSettings
 from redrive.delivery.wire import Reply
 from redrive.errors import BadPayload, UsageError
 from redrive.payloads.strict_json import Json
-from redrive.worker.context import current
 
 if TYPE_CHECKING:
     from redrive.handler import Handler, Tried
     from redrive.jobs.job import Job
     from redrive.policies.policy import Policy
-    from redrive.worker.registry import Registry
+    from redrive.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from redrive.events import Bus, Event
 from redrive.jobs.job import State
 from redrive.jobs.logger import log
 from redrive.policies.policy import Keep
+from redrive.registry import Registry
 from redrive.stores.contract import PurgeRule, Store
-from redrive.worker.registry import Registry
 
 _BATCH = 10_000
 

@@ -29,12 +29,12 @@ from redrive.handler import Handler
 from redrive.jobs import durations, logger
 from redrive.jobs.clock import Clock
 from redrive.jobs.job import Category, Dead, Failure, Job, Reason, Retry, Settlement, State
-from redrive.keeping import Options
 from redrive.payloads import masking, strict_json
 from redrive.policies import presets
+from redrive.registry import Entry
 from redrive.stores import _files
 from redrive.strategies import Rand, RetryStrategy, exponential
-from redrive.worker.registry import Entry
+from redrive.submission import Options
 from redrive.worker.run import Execution
 
 log = logger.log.getChild("stream")

@@ -10,10 +10,10 @@ from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 from redrive.errors import BadPayload
 from redrive.jobs import checks
 from redrive.jobs.job import TERMINAL, Act, Job
-from redrive.keeping import Keeper
 from redrive.payloads.masking import mask_text, secrets_of
+from redrive.registry import check_name
 from redrive.stores.contract import PurgeRule
-from redrive.worker.registry import check_name
+from redrive.submission import Keeper
 
 if TYPE_CHECKING:
     from redrive._intake import Told

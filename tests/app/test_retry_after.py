@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from redrive import Redrive
-from redrive.keeping import Options
+from redrive.submission import Options
 from redrive.testing import ManualClock
 from workkit import url_of
 

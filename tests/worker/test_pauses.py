@@ -59,7 +59,7 @@ def app(
 def submit(app: Redrive, jobs: int) -> None:
     """Store some jobs."""
     entry = app.keeper.registry.need("mail")
-    from redrive.keeping import Options  # noqa: PLC0415
+    from redrive.submission import Options  # noqa: PLC0415
 
     for one in range(jobs):
         app.keeper.submit(entry, json.dumps({"number": one}), Options())

@@ -19,7 +19,7 @@ from redrive.delivery.courier import Courier, EndpointSettings
 from redrive.errors import TokenMissing, Undelivered, UsageError
 from redrive.jobs.durations import Duration
 from redrive.payloads.masking import MASK, mask_text
-from redrive.worker.registry import check_name
+from redrive.registry import check_name
 
 SECONDS = 10.0
 """How long one message may take to be sent."""

@@ -21,18 +21,18 @@ from redrive.alerts.channels import Channel
 from redrive.alerts.look import NAME, look, newest
 from redrive.alerts.rules import Cause, Change, Told, judge
 from redrive.alerts.words import Message
+from redrive.context import current
 from redrive.errors import RetryLater, StoreError, UsageError
 from redrive.jobs.logger import log
-from redrive.keeping import Options
 from redrive.payloads import strict_json
 from redrive.payloads.arguments import Arguments
 from redrive.payloads.masking import error_text, inert
 from redrive.policies.policy import Keep, Policy
+from redrive.registry import Entry, Registry
 from redrive.stores.contract import Store, note_named
 from redrive.strategies import exponential
+from redrive.submission import Options
 from redrive.worker import presence
-from redrive.worker.context import current
-from redrive.worker.registry import Entry, Registry
 from redrive.worker.turn import Turn
 
 if TYPE_CHECKING:

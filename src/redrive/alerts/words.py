@@ -18,7 +18,7 @@ from redrive.errors import UsageError
 from redrive.jobs.durations import words
 from redrive.jobs.job import Job
 from redrive.payloads.masking import inert, mask_payload, mask_text
-from redrive.worker.registry import check_name
+from redrive.registry import check_name
 
 LONGEST = 2000
 """Characters of a message, at most."""

@@ -26,8 +26,8 @@ from redrive.errors import RetryLater, Skip
 from redrive.jobs.job import Job, State
 from redrive.payloads.escaping import inert
 from redrive.payloads.masking import error_text
+from redrive.registry import Entry
 from redrive.runs import Spec
-from redrive.worker.registry import Entry
 
 
 def run_here(face: Face, selection: Selection, spec: Spec, said: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from redrive.app import Redrive
 from redrive.cli._errors import CONFLICT, Stop
 from redrive.cli._face import Face
 from redrive.cli._load import program_of
-from redrive.worker.registry import Registry
+from redrive.registry import Registry
 from redrive.worker.signs import served
 
 NAMED = 5

@@ -14,9 +14,9 @@ from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.output import Line, Part, Table, View, columns
 from redrive.config import Config, find
-from redrive.keeping import who
 from redrive.payloads.masking import MASK, mask_json, mask_text
 from redrive.payloads.secret_names import is_secret_name
+from redrive.submission import who
 
 _NAME = re.compile(r"\w+")
 

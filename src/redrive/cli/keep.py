@@ -17,8 +17,8 @@ from redrive.cli.status import lane_of, pause_words
 from redrive.errors import StoreForeign, StoreMissing
 from redrive.jobs.durations import positive, seconds, words
 from redrive.policies.policy import Keep
+from redrive.registry import check_name
 from redrive.worker import signs
-from redrive.worker.registry import check_name
 
 
 @command(

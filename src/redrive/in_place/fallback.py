@@ -28,6 +28,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from redrive.classify import classify, is_about_the_server
 from redrive.classify.judge import has_rule
 from redrive.classify.tables import WORST_FIRST
+from redrive.context import running
 from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError, UsageError
 from redrive.in_place.client_retries import look_at, warn_of
 from redrive.in_place.cooldowns import COOLDOWN, Cooling, Standing, log
@@ -37,11 +38,10 @@ from redrive.jobs.job import Category, Failure
 from redrive.jobs.threads import Threads, hop
 from redrive.payloads import masking
 from redrive.policies.policy import When, _category
+from redrive.registry import check_lane
 from redrive.stores.contract import Store
 from redrive.strategies import RetryStrategy
-from redrive.worker.context import running
 from redrive.worker.overrides import is_marked
-from redrive.worker.registry import check_lane
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -19,10 +19,10 @@ from redrive.documents import (
 from redrive.errors import BadPayload, KeyConflict, Refused
 from redrive.jobs.job import Act, Group, Job
 from redrive.jobs.transitions import Verb
-from redrive.keeping import Options, check_key, check_tags
 from redrive.payloads import editing, strict_json
 from redrive.payloads.masked_jobs import masked, secrets_of
 from redrive.payloads.masking import mask_json, mask_text
+from redrive.submission import Options, check_key, check_tags
 from redrive.web.call import Call, Document, Problem, Reply
 from redrive.web.health import UNAVAILABLE, pause_document
 

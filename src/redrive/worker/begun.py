@@ -17,7 +17,7 @@ from redrive.jobs.job import Claim
 from redrive.stores.contract import Store, note_named
 
 if TYPE_CHECKING:
-    from redrive.worker.registry import Entry
+    from redrive.registry import Entry
 
 _BEGAN = "began:"
 """What the names of these notes begin with; the holder follows."""

@@ -24,9 +24,9 @@ from redrive.errors import ChildFailed
 from redrive.jobs.job import Category, Failed, Interrupted, Job, Outcome
 from redrive.jobs.logger import log
 from redrive.program import importable
+from redrive.registry import Entry
 from redrive.worker import run
 from redrive.worker.process import Process
-from redrive.worker.registry import Entry
 from redrive.worker.wire import Message, order, outcome_in
 
 _START_WITHIN = 60.0

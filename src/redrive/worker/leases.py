@@ -18,9 +18,9 @@ from redrive.jobs.logger import log
 from redrive.stores.contract import Store
 
 if TYPE_CHECKING:
+    from redrive.context import Current
+    from redrive.registry import Entry
     from redrive.worker.children import Child
-    from redrive.worker.context import Current
-    from redrive.worker.registry import Entry
     from redrive.worker.run import Execution
 
 _BEATS = 3

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from redrive.context import Current
 from redrive.jobs.job import Job, State
 from redrive.stores.contract import PAUSE, RELEASABLE, Store, note_named
-from redrive.worker.context import Current
 
 PROVIDER = PAUSE + "provider:"
 """What the names of providers' pauses begin with; the provider's name follows."""

@@ -32,7 +32,7 @@ from redrive.stores.contract import PAUSE, Note, Store, note_named
 
 if TYPE_CHECKING:
     from redrive.policies.policy import Pause
-    from redrive.worker.registry import Entry, Registry
+    from redrive.registry import Entry, Registry
 
 OUTAGES = frozenset({Category.TRANSIENT, Category.RATE_LIMIT, Category.QUOTA, Category.AUTH})
 """The categories that say nothing about the job itself."""

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from redrive._version import __version__
 from redrive.jobs.job import Category, Failed, State
 from redrive.policies.policy import Policy
+from redrive.registry import Registry
 from redrive.stores.contract import Query, Store, every
 from redrive.worker.counters import EVERY
-from redrive.worker.registry import Registry
 from redrive.worker.run import conclude, told
 from redrive.worker.signs import SERVES, WORKER, missing, served
 from redrive.worker.site import Site

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self, cast
 
+from redrive import context
 from redrive.classify import classify, fingerprint
 from redrive.classify.judge import has_rule
 from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, RetryLater, Skip
@@ -44,10 +45,9 @@ from redrive.jobs.records import altered, attempt_of, settlement_of
 from redrive.payloads import masking
 from redrive.policies import decide
 from redrive.policies.policy import Policy
+from redrive.registry import Entry
 from redrive.stores.contract import Store
 from redrive.strategies import Rand
-from redrive.worker import context
-from redrive.worker.registry import Entry
 
 _SAID: Mapping[type[object], str] = {
     Done: "done",

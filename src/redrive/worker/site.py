@@ -29,12 +29,12 @@ from redrive.jobs.job import (
 )
 from redrive.jobs.logger import log
 from redrive.payloads import masking
+from redrive.registry import Entry, Registry
 from redrive.stores.contract import Store
 from redrive.strategies import Rand
 from redrive.worker import begun, counters
 from redrive.worker.leases import Leases, Task
 from redrive.worker.pauses import Pauses
-from redrive.worker.registry import Entry, Registry
 from redrive.worker.run import conclude, crash, given_back, worker_name
 from redrive.worker.signs import WORKER
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from redrive.errors import ChildFailed, UsageError
 from redrive.jobs.job import Claim, Settlement, State
 from redrive.jobs.logger import log
+from redrive.registry import Entry, Registry, warn_unlimited
 from redrive.stores.contract import Query, every
 from redrive.worker.interrupts import Interrupts
 from redrive.worker.leases import Leases, Task
-from redrive.worker.registry import Entry, Registry, warn_unlimited
 from redrive.worker.run import (
     Execution,
     called,

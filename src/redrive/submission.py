@@ -26,13 +26,13 @@ from redrive.jobs.logger import log
 from redrive.jobs.records import BLANK, evolve
 from redrive.jobs.threads import Threads, hop
 from redrive.payloads import strict_json
+from redrive.registry import Entry, Registry, check_name
 from redrive.stores._keys import check_same
 from redrive.stores.collector import Collector
 from redrive.stores.contract import Query, Store
 from redrive.strategies import Rand
 from redrive.worker import counters
 from redrive.worker.leases import Task
-from redrive.worker.registry import Entry, Registry, check_name
 from redrive.worker.run import Execution, conclude, worker_name
 from redrive.worker.turn import Turn
 

@@ -622,7 +622,13 @@ def limits_recursion() -> None:
 
 @evil("ruin", _ANY_END)
 def removes_modules() -> None:
-    for name in ("sqlite3", "json", "asyncio", "redrive.worker.children", "redrive.worker.loop"):
+    for name in (
+        "sqlite3",
+        "json",
+        "asyncio",
+        "redrive.worker.children",
+        "redrive.worker.event_loop",
+    ):
         sys.modules[name] = None  # type: ignore[assignment]
     sys.path.clear()
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
 from redrive import Policy, Redrive, constant
-from redrive.worker import run
+from redrive.worker import executions
 
 LIMIT = 2.0
 """Seconds after which a loop counts as blocked, in these tests."""
@@ -182,6 +182,6 @@ def handlers(app: Redrive) -> None:
 
 
 if "LOOP_URL" in os.environ:
-    run.BLOCKED = float(os.environ.get("LOOP_LIMIT", LIMIT))
+    executions.BLOCKED = float(os.environ.get("LOOP_LIMIT", LIMIT))
     app = Redrive(os.environ["LOOP_URL"], policy=THRICE, lease=2.0)
     handlers(app)

@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 from broken import processes
 from redrive.jobs.job import Done, Outcome
-from redrive.worker import begun, children, run
-from redrive.worker.hands import Hands
-from redrive.worker.loop import Loop
+from redrive.worker import children, executions, last_attempts
+from redrive.worker.child_messages import Message, outcome_in
+from redrive.worker.child_process import Process
+from redrive.worker.dispatch import Hands
+from redrive.worker.event_loop import Loop
+from redrive.worker.executions import Execution
 from redrive.worker.pauses import Pauses
-from redrive.worker.process import Process
-from redrive.worker.run import Execution
 from redrive.worker.suspects import Suspects
-from redrive.worker.wire import Message, outcome_in
 
 
 def together() -> None:
@@ -31,12 +31,12 @@ def together() -> None:
 
 def unasked() -> None:
     """Take every last attempt of a worker that died for begun."""
-    _put(begun, "never", lambda *_: False)
+    _put(last_attempts, "never", lambda *_: False)
 
 
 def forgiving() -> None:
     """Give back what a worker that died had, as if it had never begun: no crash is recorded."""
-    _put(begun, "never", lambda *_: True)
+    _put(last_attempts, "never", lambda *_: True)
 
 
 def flood() -> None:
@@ -68,7 +68,7 @@ def unwatched() -> None:
 
 def optimistic() -> None:
     """Take the death of a child for success."""
-    _put(run, "crash", lambda *_: Done())
+    _put(executions, "crash", lambda *_: Done())
 
 
 def careless() -> None:

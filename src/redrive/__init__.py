@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         fibonacci,
         linear,
     )
-    from redrive.worker.turn import Pass
+    from redrive.worker.passes import Pass
 
 __all__ = [
     "DEAD",
@@ -133,7 +133,7 @@ _HOMES = {
     "redrive.policies.policy": "DEAD Keep Pause Policy Rule when",
     "redrive.strategies": "ConstantBackoffStrategy ExponentialBackoffStrategy FibonacciBackoffStrategy LinearBackoffStrategy RetryStrategy constant exponential fibonacci linear",
     "redrive.context": "Current current",
-    "redrive.worker.turn": "Pass",
+    "redrive.worker.passes": "Pass",
 }
 """Which module each name comes from."""
 

@@ -40,15 +40,15 @@ from redrive.registry import (
     check_name,
 )
 from redrive.selection import USUAL, Filters
-from redrive.stores import shown
+from redrive.stores import shown, worker_notes
 from redrive.stores.contract import Count, Moved, Note, Page, Scope, Store
 from redrive.stores.report import Report
 from redrive.strategies import Rand
 from redrive.submission import Capture, Keeper, Options, Settings, check_key, check_tags, who
-from redrive.worker import presence, signs
+from redrive.worker import presence
+from redrive.worker.passes import Pass
 from redrive.worker.runs import Driver
-from redrive.worker.site import Alerting, Watcher
-from redrive.worker.turn import Pass
+from redrive.worker.runtime import Alerting, Watcher
 
 if TYPE_CHECKING:
     from redrive.delivery.courier import EndpointSettings
@@ -256,7 +256,7 @@ class Redrive(Desk):
         turn = self.keeper.turn()
         turn.program = self._program
         check_apart(self.keeper.registry, self._needed_program())
-        presence.sign(turn, self.keeper.settings.clock.now(), lasts=signs.PASS_LASTS)
+        presence.sign(turn, self.keeper.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
         self._watch()
         driver = Driver(turn.store, turn.bus, turn.holder)
         driver.tick()
@@ -264,7 +264,7 @@ class Redrive(Desk):
         while only is None and (not limit or tally.handled < limit) and (let_go := driver.tick()):
             tally += turn.run(only=let_go, limit=limit and limit - tally.handled)
         driver.leave()
-        presence.sign(turn, self.keeper.settings.clock.now(), lasts=signs.PASS_LASTS)
+        presence.sign(turn, self.keeper.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
         self._watch()
         done = Pass(**asdict(tally), purged=self.cleanup())
         said = asdict(done)
@@ -347,7 +347,7 @@ class Redrive(Desk):
         return self._program() if asked else None
 
     def _program(self) -> str | None:
-        from redrive.program import spelled  # noqa: PLC0415
+        from redrive.worker.programs import spelled  # noqa: PLC0415
 
         return spelled(self)
 

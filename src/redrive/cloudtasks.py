@@ -29,7 +29,7 @@ from redrive.events import Event
 from redrive.jobs.job import Job, State
 from redrive.jobs.logger import log
 from redrive.payloads.masking import error_text
-from redrive.worker.turn import Pass
+from redrive.worker.passes import Pass
 
 _SECONDS: Final = 10.0
 """How long one call of Google's may take."""

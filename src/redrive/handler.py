@@ -13,7 +13,7 @@ from redrive.jobs.job import Failed, Job, Returned, State
 from redrive.jobs.threads import Threads, hop
 from redrive.registry import Entry, warn_unlimited
 from redrive.submission import Keeper, Options, check_key, check_tags
-from redrive.worker.run import Execution, awaited, finished
+from redrive.worker.executions import Execution, awaited, finished
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)

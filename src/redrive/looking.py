@@ -18,9 +18,8 @@ from redrive.jobs.durations import Duration, seconds
 from redrive.jobs.job import Act, Group, Job, State
 from redrive.payloads import masked_jobs
 from redrive.selection import Filters, Target, group_number, job_id, no_group, read
-from redrive.stores import open_store
+from redrive.stores import open_store, worker_notes
 from redrive.stores.contract import PAUSE, Count, Note, Page, Query, Scope, Store
-from redrive.worker import signs
 
 if TYPE_CHECKING:
     from redrive.jobs.clock import Clock
@@ -198,13 +197,19 @@ class Looking:
 
     def workers(self) -> list[Note]:
         """Give the notes of live workers; the value says where each runs and what it serves."""
-        return [note for note in self.store.notes(signs.WORKER) if not signs.is_pass(note)]
+        return [
+            note for note in self.store.notes(worker_notes.WORKER) if not worker_notes.is_pass(note)
+        ]
 
     def last_pass(self) -> float | None:
         """Say when what was due was last run by a pass (`run_due`), if that is a day ago at most."""
         store = self.store
-        left = [note.expires_in or 0.0 for note in store.notes(signs.WORKER) if signs.is_pass(note)]
-        return store.now() + max(left) - signs.PASS_LASTS if left else None
+        left = [
+            note.expires_in or 0.0
+            for note in store.notes(worker_notes.WORKER)
+            if worker_notes.is_pass(note)
+        ]
+        return store.now() + max(left) - worker_notes.PASS_LASTS if left else None
 
     def unserved(self, counts: Sequence[Count] | None = None) -> list[str]:
         """Give the lanes with due jobs that no worker and no pass of the last day serves; they wait.
@@ -212,7 +217,7 @@ class Looking:
         Who has just counted the jobs spares the store a second time.
         """
         store = self.store
-        now, lanes = store.now(), signs.served(store, "lanes")
+        now, lanes = store.now(), worker_notes.served(store, "lanes")
         return sorted(
             {
                 count.lane
@@ -224,7 +229,7 @@ class Looking:
 
     def unserved_because(self) -> dict[str, str]:
         """Return the lanes that a worker cannot serve for want of a library, and what it said."""
-        missing = signs.missing(self.store)
+        missing = worker_notes.missing(self.store)
         return {lane: f"handler {name} cannot run: {why}" for name, (lane, why) in missing.items()}
 
     def pauses(self) -> list[Note]:

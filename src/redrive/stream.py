@@ -35,7 +35,7 @@ from redrive.registry import Entry
 from redrive.stores import _files
 from redrive.strategies import Rand, RetryStrategy, exponential
 from redrive.submission import Options
-from redrive.worker.run import Execution
+from redrive.worker.executions import Execution
 
 log = logger.log.getChild("stream")
 

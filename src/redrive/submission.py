@@ -32,9 +32,9 @@ from redrive.stores.collector import Collector
 from redrive.stores.contract import Query, Store
 from redrive.strategies import Rand
 from redrive.worker import counters
+from redrive.worker.executions import Execution, conclude, worker_name
 from redrive.worker.leases import Task
-from redrive.worker.run import Execution, conclude, worker_name
-from redrive.worker.turn import Turn
+from redrive.worker.passes import Turn
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 

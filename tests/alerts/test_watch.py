@@ -16,9 +16,10 @@ from redrive.alerts import watch as watch_module
 from redrive.alerts.look import NAME
 from redrive.alerts.watch import _LASTS
 from redrive.errors import StoreFull
+from redrive.stores import worker_notes
 from redrive.stores.contract import Store
 from redrive.testing import ManualClock
-from redrive.worker import presence, signs
+from redrive.worker import presence
 
 
 @pytest.fixture
@@ -203,7 +204,7 @@ def test_a_worker_that_vanishes_is_told_and_one_that_leaves_is_not(
     left.holder, killed.holder = "left", "killed"
     for turn in (left, killed):
         presence.sign(turn, clock.now())
-    presence.sign(app.keeper.turn(), clock.now(), lasts=signs.PASS_LASTS)
+    presence.sign(app.keeper.turn(), clock.now(), lasts=worker_notes.PASS_LASTS)
     app.store.note("alerts:turn", "killed", expires_in=_LASTS)  # it even was the one that looked
     clock.advance(19)
     presence.leave(left)
@@ -213,7 +214,7 @@ def test_a_worker_that_vanishes_is_told_and_one_that_leaves_is_not(
     for _ in range(3):
         tick(app)
         clock.advance(5)
-    clock.advance(signs.PASS_LASTS - 41)  # the note of the pass has five seconds left
+    clock.advance(worker_notes.PASS_LASTS - 41)  # the note of the pass has five seconds left
     tick(app)
     assert [state for _, state in kept.told()] == ["silent"]
     assert "gives no sign of life" in kept.messages[0].title

@@ -24,7 +24,7 @@ from redrive import (
 from redrive.errors import Kept
 from redrive.policies import presets
 from redrive.testing import ManualClock
-from redrive.worker.turn import Pass
+from redrive.worker.passes import Pass
 from workkit import url_of
 
 

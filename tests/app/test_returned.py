@@ -25,7 +25,7 @@ from redrive import (
     when,
 )
 from redrive.jobs.job import Act
-from redrive.worker.turn import Pass
+from redrive.worker.passes import Pass
 from workkit import until
 
 

@@ -12,7 +12,7 @@ import pytest
 import redrive
 from redrive import Redrive
 from redrive.alerts import Alerts
-from redrive.worker import signs
+from redrive.stores import worker_notes
 from shopkit import Shop, dead_letter
 
 PROGRAM = """
@@ -45,7 +45,7 @@ def sign(shop: Shop, **more: object) -> None:
     """Leave the note that a worker leaves."""
     value = {"host": "w1", "pid": 1, "since": 0, "handlers": [], "lanes": [], **more}
     with shop.app() as app:
-        app.store.note(f"{signs.WORKER}{more}", json.dumps(value), expires_in=30)
+        app.store.note(f"{worker_notes.WORKER}{more}", json.dumps(value), expires_in=30)
 
 
 def test_a_sound_store_with_passes_is_in_order(sound: Shop) -> None:

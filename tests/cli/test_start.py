@@ -21,7 +21,7 @@ sys.stderr.write(json.dumps(sorted(sys.modules)))
 """
 SLOW = {
     "asyncio", "hashlib", "http.client", "importlib.resources", "redrive.app", "redrive.classify",
-    "redrive.submission", "redrive.policies.policy", "redrive.runs", "redrive.worker.run",
+    "redrive.submission", "redrive.policies.policy", "redrive.runs", "redrive.worker.executions",
     "rich", "socket", "ssl", "tempfile", "zipfile",
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from contract.verbs import add_one, get
 from postgres.proxy import proxied
 from redrive.stores.postgres import PostgresStore, ears
 from redrive.stores.postgres.ears import PostgresEars
-from redrive.worker.rest import Rest
+from redrive.worker.waking import Rest
 from workkit import until
 
 Opener = Callable[..., PostgresStore]

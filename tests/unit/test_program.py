@@ -11,7 +11,7 @@ import pytest
 
 from redrive import Redrive
 from redrive.errors import ProgramMissing, UsageError
-from redrive.program import found, spelled
+from redrive.worker.programs import found, spelled
 
 SHOP = "from redrive import Redrive\napp = Redrive('memory:')\nclass Holder:\n    inner = app\n"
 
@@ -83,7 +83,7 @@ def test_a_module_that_others_would_not_find_does_not_count(tmp_path: Path) -> N
     assert spelled(app) is None
 
 
-SAY = "from redrive.program import spelled\nprint(spelled(app))\n"
+SAY = "from redrive.worker.programs import spelled\nprint(spelled(app))\n"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from kit import make_job
 from redrive import Redrive
 from redrive.errors import ChildFailed
 from redrive.jobs.job import Done, Interrupted, Skipped
-from redrive.worker import children, process, run
+from redrive.worker import child_process, children, executions
 from redrive.worker.children import Child, Ran
 
 Run = Callable[..., Ran]
@@ -64,7 +64,7 @@ class Background:
 def test_one_process_runs_many_jobs_sync_and_async(run: Run, child: Child) -> None:
     before = pid_of(child)
     for name in ("look", "say", "raises_half_characters", "interrupts_the_loop", "skips"):
-        run(name, '{"text":"hello"}' if name == "say" else "{}")
+        executions(name, '{"text":"hello"}' if name == "say" else "{}")
     assert pid_of(child) == before
 
 
@@ -72,14 +72,14 @@ def test_the_output_of_a_handler_goes_to_standard_error_the_rest_is_counted(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """F50."""
-    run("say", '{"text":"grüße"}')
+    executions("say", '{"text":"grüße"}')
     assert capsys.readouterr().err == "grüße\n"
-    run("prints_much")
+    executions("prints_much")
     shown = capsys.readouterr().err
     assert shown.startswith("x" * 1023 + "\n")
     kept, dropped = 64 * 1024, f"{(1 << 30) - 64 * 1024:,}"
     assert f"redrive: {dropped} more bytes of output of job " in shown[kept:]
-    run("say", '{"text":"again"}')
+    executions("say", '{"text":"again"}')
     assert capsys.readouterr().err == "again\n"
 
 
@@ -87,10 +87,10 @@ def test_output_that_was_not_yet_announced_when_the_answer_came_is_shown_too(
     run: Run, child: Child, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """F50. The kernel tells of an answer and of output in whatever order."""
-    run("look")
+    executions("look")
     assert child._process is not None
     child._process._poll.unregister(child._process.output.fd)
-    run("say", '{"text":"in time"}')
+    executions("say", '{"text":"in time"}')
     assert capsys.readouterr().err.endswith("in time\n")
     child._process._poll.register(child._process.output.fd, select.POLLIN)
 
@@ -98,12 +98,14 @@ def test_output_that_was_not_yet_announced_when_the_answer_came_is_shown_too(
 def test_a_job_arrives_whole_however_large(run: Run) -> None:
     """A payload of the largest size, from a parent whose buffer is much smaller."""
     text = "ü" * 500_000
-    outcome = run("say", json.dumps({"text": text, "size": 1000}, ensure_ascii=False)).outcome
+    outcome = executions(
+        "say", json.dumps({"text": text, "size": 1000}, ensure_ascii=False)
+    ).outcome
     assert isinstance(outcome, Done)
 
 
 def test_what_no_longer_fits_the_handler_is_invalid(run: Run) -> None:
-    assert end_of(run("say", '{"words":"hello"}').outcome)[0] == "invalid"
+    assert end_of(executions("say", '{"words":"hello"}').outcome)[0] == "invalid"
 
 
 def test_start_and_duration_are_those_of_the_handler(own: Child) -> None:
@@ -138,7 +140,7 @@ def test_a_stopped_handler_cleans_up_and_nothing_is_spent(own: Child, tmp_path: 
 @pytest.fixture
 def silence(monkeypatch: pytest.MonkeyPatch) -> float:
     """How many seconds of silence end a child in this test."""
-    monkeypatch.setattr(run, "BLOCKED", 4.0)
+    monkeypatch.setattr(executions, "BLOCKED", 4.0)
     return 4.0
 
 
@@ -297,7 +299,7 @@ def test_on_a_system_that_does_not_announce_ends(
     own: Child, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Such as macOS: no descriptor of a process can be had there."""
-    monkeypatch.setattr(process, "_pidfd", lambda _: None)
+    monkeypatch.setattr(child_process, "_pidfd", lambda _: None)
     assert is_right_end(name, own.run(*evil_job(name)).outcome)
     assert isinstance(own.run(*evil_job("look")).outcome, Done)
 

@@ -16,7 +16,7 @@ from evilkit import ENDS
 from redrive.jobs.clock import SystemClock
 from redrive.jobs.job import Done, Failed
 from redrive.worker.children import Ran
-from redrive.worker.run import Execution
+from redrive.worker.executions import Execution
 
 Run = Callable[..., Ran]
 

@@ -12,7 +12,7 @@ import pytest
 
 from crewkit import app_of, crew, fill
 from redrive import Redrive, StoreBusy, current
-from redrive.worker import begun, hands
+from redrive.worker import dispatch, last_attempts
 from workkit import LEASE, Log, all_done, app_on, number, until, url_of
 
 
@@ -34,7 +34,7 @@ def test_only_a_last_attempt_that_began_is_spent_when_its_worker_dies(
 
     entry, jobs = n.entry, [n.submit(number) for number in range(4)]
     ends: list[tuple[str, int]] = []
-    begun.note(app.store, "noting", ())
+    last_attempts.note(app.store, "noting", ())
     for holder, only in (("noting", jobs[:2]), ("silent", jobs[2:])):
         for _ in range(attempts):
             ids = [job.id for job in only]
@@ -47,8 +47,8 @@ def test_only_a_last_attempt_that_began_is_spent_when_its_worker_dies(
                 )
             ]
             assert len(claims) == 2
-            if holder == "noting" and begun.is_last(claims[0], entry):
-                begun.note(app.store, holder, claims[:1])
+            if holder == "noting" and last_attempts.is_last(claims[0], entry):
+                last_attempts.note(app.store, holder, claims[:1])
             time.sleep(0.05)
             app.keeper.turn().sweep()
             time.sleep(0.05)
@@ -68,12 +68,12 @@ def test_a_suspect_that_its_worker_never_began_has_no_further_crash(
 
     job = n.submit()
     for lives in range(4):
-        begun.note(app.store, f"worker-{lives}", ())
+        last_attempts.note(app.store, f"worker-{lives}", ())
         (claim,) = app.store.claim(
             ["n"], limit=1, holder=f"worker-{lives}", lease_for=0.01, suspects=lives > 0
         ) or (None,)
         if claim is not None and began:
-            begun.note(app.store, f"worker-{lives}", [claim])
+            last_attempts.note(app.store, f"worker-{lives}", [claim])
         time.sleep(0.05)
         app.keeper.turn().sweep()
         time.sleep(0.05)
@@ -124,7 +124,7 @@ def test_an_async_handler_that_ignores_its_limit_stops_nobody(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F37: those that wait in line behind it run, also when nothing new is claimed."""
-    monkeypatch.setattr(hands, "_DEAF", 0.1)
+    monkeypatch.setattr(dispatch, "_DEAF", 0.1)
     free = threading.Event()
 
     @app.handler("deaf", timeout=0.05, attempts=1)

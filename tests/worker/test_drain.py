@@ -14,7 +14,7 @@ import pytest
 import pgkit
 from crewkit import Crew, app_of, crew, fill, wait_for
 from redrive import Redrive, StoreBusy
-from redrive.worker.run import given_back
+from redrive.worker.executions import given_back
 from workkit import LEASE, QUICK, Log, all_done, number, until, url_of
 
 WAYS = ("work", "asleep", "apart")

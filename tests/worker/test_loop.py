@@ -15,7 +15,8 @@ import pytest
 from crewkit import crew, fill
 from loopkit import LIMIT, MUTE, SHAPES, THRICE, Mute, handlers
 from redrive import Redrive
-from redrive.worker import run, signs
+from redrive.stores import worker_notes
+from redrive.worker import executions
 from workkit import all_done, number, until
 
 SLOW = 120.0
@@ -25,7 +26,7 @@ SLOW = 120.0
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Redrive]:
     """An app on SQLite with handlers that harm their loop."""
-    monkeypatch.setattr(run, "BLOCKED", LIMIT)
+    monkeypatch.setattr(executions, "BLOCKED", LIMIT)
     with Redrive(tmp_path / "jobs.db", policy=THRICE, lease=2.0) as made:
         handlers(made)
         yield made
@@ -93,7 +94,7 @@ def test_while_the_loop_is_blocked_others_run_in_children(tmp_path: Path) -> Non
 def test_who_blocks_a_loop_is_in_the_sign_of_life_while_it_does(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "BLOCKED", 10_000.0)
+    monkeypatch.setattr(executions, "BLOCKED", 10_000.0)
     free = threading.Event()
 
     @app.handler("stuck")
@@ -101,7 +102,7 @@ def test_who_blocks_a_loop_is_in_the_sign_of_life_while_it_does(
         free.wait(SLOW)
 
     def blocked() -> list[object]:
-        return [found["job"] for note in app.workers() if (found := signs.blocked(note))]
+        return [found["job"] for note in app.workers() if (found := worker_notes.blocked(note))]
 
     job = stuck.submit()
     with app.worker(grace=1.0):

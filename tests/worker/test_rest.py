@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from redrive.stores.memory import MemoryStore
-from redrive.worker.rest import Rest
+from redrive.worker.waking import Rest
 
 
 def test_a_look_that_is_due_already_does_not_cut_a_wait_for_room_short() -> None:

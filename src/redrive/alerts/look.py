@@ -13,8 +13,9 @@ from redrive.jobs.job import Group, Job, State
 from redrive.looking import Mark
 from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import inert
+from redrive.stores import worker_notes
 from redrive.stores.contract import PAUSE, Note, Query, Store
-from redrive.worker import presence, signs
+from redrive.worker import presence
 
 NAME = "redrive.alert"
 """The handler and lane of messages; about these nothing is told."""
@@ -130,7 +131,7 @@ def _paused(notes: list[Note], now: float) -> Iterator[Condition]:
 
 
 def _unserved(app: Desk, store: Store, now: float) -> Iterator[Condition]:
-    served, due = signs.served(store, "lanes"), dict[str, float]()
+    served, due = worker_notes.served(store, "lanes"), dict[str, float]()
     because = app.unserved_because()
     for count in store.counts():
         if count.state is State.PENDING and count.oldest is not None and count.oldest <= now:
@@ -168,7 +169,7 @@ def _silent(notes: list[Note], now: float) -> Iterator[Condition]:
     late: dict[str, list[Note]] = {}
     for note in notes:
         if (
-            signs.silence(note) > 2 * presence.SIGN_EVERY
+            worker_notes.silence(note) > 2 * presence.SIGN_EVERY
         ):  # later than in `status`: it may wake somebody
             late.setdefault(str(note.fields.get("host")), []).append(note)
     for host, silent in sorted(late.items()):
@@ -180,7 +181,7 @@ def _silent(notes: list[Note], now: float) -> Iterator[Condition]:
             subject=f"host {inert(host)}",
             state="silent",
             title=title[:300],
-            since=now - max(map(signs.silence, silent)),
+            since=now - max(map(worker_notes.silence, silent)),
             command="redrive status",
         )
 

@@ -33,7 +33,7 @@ from redrive.stores.contract import Store, note_named
 from redrive.strategies import exponential
 from redrive.submission import Options
 from redrive.worker import presence
-from redrive.worker.turn import Turn
+from redrive.worker.passes import Turn
 
 if TYPE_CHECKING:
     from redrive.alerts import Alerts

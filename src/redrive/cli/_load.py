@@ -15,7 +15,7 @@ from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._face import Face, leave_log_to_program, warn_on_stderr
 from redrive.config import Config
 from redrive.errors import ProgramMissing, UsageError
-from redrive.program import found
+from redrive.worker.programs import found
 
 
 @contextmanager

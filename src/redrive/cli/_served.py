@@ -10,7 +10,7 @@ from redrive.cli._errors import CONFLICT, Stop
 from redrive.cli._face import Face
 from redrive.cli._load import program_of
 from redrive.registry import Registry
-from redrive.worker.signs import served
+from redrive.stores.worker_notes import served
 
 NAMED = 5
 """How many of many are shown: handlers, reasons, bad lines (the quarantine file has all)."""

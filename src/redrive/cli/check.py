@@ -16,7 +16,7 @@ from redrive.cli.output import Line, View
 from redrive.errors import RedriveError, UsageError
 from redrive.jobs.durations import seconds, words
 from redrive.jobs.job import State
-from redrive.worker import signs
+from redrive.stores import worker_notes
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 """The exit codes of this command alone; monitors have agreed on them."""
@@ -116,7 +116,7 @@ def _figures(app: Redrive, limits: dict[str, str | None]) -> Iterator[Figure]:
     yield Figure("unserved", len(lanes), "", said, *limit("max_unserved", 0))
     workers = app.workers()
     silent, blocked = (
-        sum(map(bool, map(ask, workers))) for ask in (signs.is_silent, signs.blocked)
+        sum(map(bool, map(ask, workers))) for ask in (worker_notes.is_silent, worker_notes.blocked)
     )
     yield Figure("silent", silent, "", "", *limit("max_silent", 0))
     yield Figure("blocked", blocked, "", "", 0)

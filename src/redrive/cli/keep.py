@@ -18,7 +18,7 @@ from redrive.errors import StoreForeign, StoreMissing
 from redrive.jobs.durations import positive, seconds, words
 from redrive.policies.policy import Keep
 from redrive.registry import check_name
-from redrive.worker import signs
+from redrive.stores import worker_notes
 
 
 @command(
@@ -159,7 +159,7 @@ def pause(face: Face, lane: str, duration: str | None, reason: str) -> None:
         app.pause(lane, reason=reason, duration=span)
         counts = app.counts()
         waiting = sum(c.jobs for c in counts if c.lane == lane and c.state == "pending")
-        known = {c.lane for c in counts} | signs.served(app.store, "lanes")
+        known = {c.lane for c in counts} | worker_notes.served(app.store, "lanes")
     if before is not None and before[0] == "worker":
         face.say(f"this replaces a worker's own pause: {before[1]}")
     if lane not in known and not lane.startswith("provider:"):

@@ -29,7 +29,7 @@ from redrive.jobs.clock import iso
 from redrive.jobs.durations import words
 from redrive.jobs.job import Category, State
 from redrive.looking import Count, Looking, Note
-from redrive.worker import signs
+from redrive.stores import worker_notes
 
 if TYPE_CHECKING:
     from redrive.runs import Run
@@ -110,11 +110,13 @@ class Standing:
     @property
     def silent(self) -> list[Note]:
         """Workers whose sign of life is overdue."""
-        return [note for note in self.workers if signs.is_silent(note)]
+        return [note for note in self.workers if worker_notes.is_silent(note)]
 
     def blocked(self) -> list[str]:
         """Describe which workers' event loops are blocked, and by which job."""
-        return [_blocked_words(note, self.now) for note in self.workers if signs.blocked(note)]
+        return [
+            _blocked_words(note, self.now) for note in self.workers if worker_notes.blocked(note)
+        ]
 
     def overdue(self) -> list[Overdue]:
         """Give the lanes with jobs that should have run long ago, the oldest first."""
@@ -243,18 +245,18 @@ def _worker(note: Note) -> dict[str, object]:
     found = note.fields
     who = {name: found.get(name) for name in ("host", "pid", "lanes", "blocked")}
     who["missing"] = found.get("missing") or {}
-    return {**who, "silent_seconds": signs.silence(note)}
+    return {**who, "silent_seconds": worker_notes.silence(note)}
 
 
 def _silent_line(note: Note) -> str:
     found = note.fields
     who = f"worker {found.get('pid')} on {found.get('host')}"
-    said = words(signs.silence(note))
+    said = words(worker_notes.silence(note))
     return f"{who} gave no sign of life for {said}: a handler holds the GIL, or it was stopped"
 
 
 def _blocked_words(note: Note, now: float) -> str:
-    found, said = note.fields, signs.blocked(note) or {}
+    found, said = note.fields, worker_notes.blocked(note) or {}
     since = said.get("since")
     lasting = f" for {words(max(0.0, now - since))}" if isinstance(since, int | float) else ""
     job = f"job {said['job']} ({said.get('handler')})" if "job" in said else "an unknown job"

@@ -16,9 +16,9 @@ from redrive.errors import RedriveError
 from redrive.jobs.clock import iso
 from redrive.jobs.job import State
 from redrive.jobs.logger import log
+from redrive.stores import worker_notes
 from redrive.web.call import Document
 from redrive.web.shapes import shape
-from redrive.worker import signs
 
 FRESH = 2.0
 """Seconds for which an answer serves everybody."""
@@ -133,12 +133,12 @@ def _age(counts: list[Count], state: State, now: float) -> float | None:
 
 def worker_document(note: Note) -> Document:
     """Return who works where, since when, on what, and whether it hangs."""
-    said, blocked = note.fields, signs.blocked(note)
+    said, blocked = note.fields, worker_notes.blocked(note)
     return {
         **{name: said.get(name) for name in ("host", "pid", "version")},
         "since": iso(said.get("since")),
         "lanes": list(said.get("lanes") or ()),
-        "silent_seconds": signs.silence(note),
+        "silent_seconds": worker_notes.silence(note),
         "blocked": blocked
         and {
             **{name: blocked.get(name) for name in ("job", "handler")},

@@ -23,11 +23,11 @@ from typing import Literal
 from redrive.errors import ChildFailed
 from redrive.jobs.job import Category, Failed, Interrupted, Job, Outcome
 from redrive.jobs.logger import log
-from redrive.program import importable
 from redrive.registry import Entry
-from redrive.worker import run
-from redrive.worker.process import Process
-from redrive.worker.wire import Message, order, outcome_in
+from redrive.worker import executions
+from redrive.worker.child_messages import Message, order, outcome_in
+from redrive.worker.child_process import Process
+from redrive.worker.programs import importable
 
 _START_WITHIN = 60.0
 """Seconds a program has to be imported."""
@@ -189,7 +189,7 @@ class Child:
             if not ending.began and not ending.why:
                 log.warning("a child of %s %s before it began a job", self.program, how)
                 return None
-            outcome: Outcome = run.crash(how)
+            outcome: Outcome = executions.crash(how)
         else:
             outcome = outcome_in(answer)
             if ending.why or answer.get("spoiled"):
@@ -197,9 +197,9 @@ class Child:
                 self._bury()
         trace = outcome.failure.traceback if isinstance(outcome, Failed) else ""
         if ending.why == "late":
-            return Failed(replace(run.late(entry), traceback=trace))
+            return Failed(replace(executions.late(entry), traceback=trace))
         if ending.why == "blocked":
-            return run.blocked(trace) if entry.is_async else _frozen()
+            return executions.blocked(trace) if entry.is_async else _frozen()
         if ending.why == "stopped" and isinstance(outcome, Failed):
             return Interrupted()
         return outcome
@@ -262,7 +262,7 @@ class _Ending:
             return False
         passed, self._looked = now - self._looked, now
         self._silent += min(passed, _LOOK)
-        return self._silent >= run.BLOCKED
+        return self._silent >= executions.BLOCKED
 
     def press(self, stop: float | None) -> None:
         """Do what is due: nothing, ask it to end, or kill it."""
@@ -297,9 +297,9 @@ class _Ending:
 
 def _frozen() -> Failed:
     """Return the end of a plain handler that let nothing else run in its child."""
-    why = f"held the GIL of its process for over {run.BLOCKED:g} s, or stopped the process"
+    why = f"held the GIL of its process for over {executions.BLOCKED:g} s, or stopped the process"
     hint = "; if it needs that long, give its handler a timeout="
-    return Failed(replace(run.told(Category.CRASH, "Frozen", why), message=why + hint))
+    return Failed(replace(executions.told(Category.CRASH, "Frozen", why), message=why + hint))
 
 
 def _pipe() -> tuple[int, int]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from redrive.context import Current
     from redrive.registry import Entry
     from redrive.worker.children import Child
-    from redrive.worker.run import Execution
+    from redrive.worker.executions import Execution
 
 _BEATS = 3
 """Renewals in the time of one lease."""

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from redrive.errors import StoreError
-from redrive.worker import presence, run
+from redrive.worker import executions, presence
 from redrive.worker.leases import Task
 
 if TYPE_CHECKING:
-    from redrive.worker.hands import Hands
-    from redrive.worker.loop import Loop
-    from redrive.worker.site import Site
+    from redrive.worker.dispatch import Hands
+    from redrive.worker.event_loop import Loop
+    from redrive.worker.runtime import Site
 
 _LOOK = 0.25
 """Seconds between two looks at the event loop."""
@@ -41,12 +41,12 @@ class LoopWatch:
             return False
         self._next = now + _LOOK
         loop.look()
-        if loop.is_broken or loop.stalled >= run.BLOCKED:
+        if loop.is_broken or loop.stalled >= executions.BLOCKED:
             self._hands.closing |= self._replaced
             self._hands.give_up_loop()
             self._note(None)
             return True
-        is_stuck = loop.stalled >= min(_STUCK, run.BLOCKED / 2)
+        is_stuck = loop.stalled >= min(_STUCK, executions.BLOCKED / 2)
         self._note(loop if is_stuck else None)
         if is_stuck:
             self._hands.detour()

@@ -16,10 +16,10 @@ from redrive.jobs.job import Category, Failed, State
 from redrive.policies.policy import Policy
 from redrive.registry import Registry
 from redrive.stores.contract import Query, Store, every
+from redrive.stores.worker_notes import SERVES, WORKER, missing, served
 from redrive.worker.counters import EVERY
-from redrive.worker.run import conclude, told
-from redrive.worker.signs import SERVES, WORKER, missing, served
-from redrive.worker.site import Site
+from redrive.worker.executions import conclude, told
+from redrive.worker.runtime import Site
 
 SIGN_EVERY = EVERY
 LASTS = 3 * SIGN_EVERY

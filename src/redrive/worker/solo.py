@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine
 
 from redrive.jobs.logger import log
-from redrive.worker.loop import GUARDED, guard, owner_in, owner_var
+from redrive.worker.event_loop import GUARDED, guard, owner_in, owner_var
 
 _LAST_WORDS = 1.0
 """Seconds in which cancelled tasks may end before their loop is closed."""

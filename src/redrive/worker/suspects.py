@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
-from redrive.worker.hands import Hands
+from redrive.worker.dispatch import Hands
 from redrive.worker.leases import ALONE, Task
 
 EVERY = 1.0

@@ -21,17 +21,17 @@ from redrive.jobs import ids
 from redrive.jobs.job import Settlement
 from redrive.jobs.logger import log
 from redrive.policies.policy import Policy
-from redrive.worker import begun, chronicle, presence, runs, suspects, vitals
+from redrive.worker import last_attempts, presence, progress_log, runs, suspects, vitals
+from redrive.worker.dispatch import Hands
 from redrive.worker.duties import Aside, Duty
-from redrive.worker.hands import Hands
 from redrive.worker.leases import Task
 from redrive.worker.loop_watch import LoopWatch
 from redrive.worker.pace import Pace
-from redrive.worker.rest import Rest
 from redrive.worker.round import Round
+from redrive.worker.runtime import Site, Watcher, Which
 from redrive.worker.settler import Answer, Batch, Settler, verdicts
-from redrive.worker.site import Site, Watcher, Which
 from redrive.worker.store_loss import StoreLoss
+from redrive.worker.waking import Rest
 
 _LINGER = 0.005
 """Seconds that results of quick jobs may wait for one another."""
@@ -113,7 +113,7 @@ class Worker:
         self._spare = _SPARE
         self._thread: threading.Thread | None = None
         self._driver = runs.Driver(site.store, site.bus, site.holder)
-        self._chronicle = chronicle.Chronicle(site)
+        self._chronicle = progress_log.Chronicle(site)
         self._duties = self._make_duties()
 
     def _make_duties(self) -> list[Duty]:
@@ -125,7 +125,7 @@ class Worker:
             Duty(presence.SIGN_EVERY, self._watch.sign),
             Aside(self.plan.cleanup, self._clean_up),
             Aside(runs.EVERY, self._driver.tick),
-            Aside(chronicle.EVERY, self._chronicle.tick),
+            Aside(progress_log.EVERY, self._chronicle.tick),
             *([Aside(_WATCH, self._watcher.tick)] if self._watcher else []),
         ]
 
@@ -219,7 +219,7 @@ class Worker:
 
     def _steer(self) -> None:
         if not self._noted:
-            begun.note(self.site.store, self.site.holder, ())
+            last_attempts.note(self.site.store, self.site.holder, ())
             self._noted = True
         if self._loss.is_suspected:  # reading may still work, so ask by a write
             self._watch.sign()
@@ -308,7 +308,7 @@ class Worker:
         if self._watcher:
             self._watcher.leave()
         if not self._is_unsettled:
-            begun.leave(self.site.store, self.site.holder)
+            last_attempts.leave(self.site.store, self.site.holder)
 
     def _forget(self, batch: Batch, settlements: list[Settlement]) -> None:
         """Let go of what is settled."""

@@ -26,7 +26,7 @@ from redrive.jobs.logger import log
 from redrive.worker.leases import ALONE, Task
 
 if TYPE_CHECKING:
-    from redrive.worker.run import Execution
+    from redrive.worker.executions import Execution
 
 _STEP = 1.0
 """Seconds, at most, that one look adds to a stall: the whole process may have stood still."""

@@ -1,4 +1,4 @@
-"""The other side of `worker.children`: `python -m redrive.child module:app`.
+"""The other side of `worker.children`: `python -m redrive.cli.child module:app`.
 
 A worker starts it; people do not. It imports the program, then runs one job after the other in its
 main thread, while another thread listens to the worker. It never opens the store; a handler may.
@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from redrive.app import Redrive
 from redrive.context import Current
 from redrive.errors import ProgramMissing, UsageError
-from redrive.program import found, imported
 from redrive.registry import Entry
-from redrive.worker.run import Execution, called, finished
-from redrive.worker.wire import Message, job_in, line_of, message_in, said
+from redrive.worker.child_messages import Message, job_in, line_of, message_in, said
+from redrive.worker.executions import Execution, called, finished
+from redrive.worker.programs import found, imported
 
 if TYPE_CHECKING:
     from redrive.worker.solo import Solo

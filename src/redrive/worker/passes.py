@@ -17,15 +17,15 @@ from redrive.jobs.job import Claim, Settlement, State
 from redrive.jobs.logger import log
 from redrive.registry import Entry, Registry, warn_unlimited
 from redrive.stores.contract import Query, every
-from redrive.worker.interrupts import Interrupts
-from redrive.worker.leases import Leases, Task
-from redrive.worker.run import (
+from redrive.worker.executions import (
     Execution,
     called,
     finished,
     given_back,
 )
-from redrive.worker.site import Site, Tally
+from redrive.worker.interrupts import Interrupts
+from redrive.worker.leases import Leases, Task
+from redrive.worker.runtime import Site, Tally
 
 if TYPE_CHECKING:
     from redrive.worker.children import Child

@@ -31,12 +31,12 @@ from redrive.jobs.logger import log
 from redrive.payloads import masking
 from redrive.registry import Entry, Registry
 from redrive.stores.contract import Store
+from redrive.stores.worker_notes import WORKER
 from redrive.strategies import Rand
-from redrive.worker import begun, counters
+from redrive.worker import counters, last_attempts
+from redrive.worker.executions import conclude, crash, given_back, worker_name
 from redrive.worker.leases import Leases, Task
 from redrive.worker.pauses import Pauses
-from redrive.worker.run import conclude, crash, given_back, worker_name
-from redrive.worker.signs import WORKER
 
 _KINDS: Mapping[State, Kind] = {State.COMPLETED: "succeeded", State.DEAD: "died"}
 
@@ -271,7 +271,7 @@ class Site:
         """Take over what lost its lease, or all that one holder has."""
         total = 0
         while claims := self.store.seize(
-            by=begun.sweeper(self.holder),
+            by=last_attempts.sweeper(self.holder),
             lease_for=self.lease_for,
             holder=holder,
             handlers=self.registry.names(),
@@ -286,7 +286,7 @@ class Site:
         log.warning("job %s: %s (held by %s)", claim.job.id, why, claim.lost_by)
         entry = self.registry.need(claim.job.handler)
         try:
-            if begun.never(self.store, claim, entry):
+            if last_attempts.never(self.store, claim, entry):
                 self.settle(given_back(claim))
                 return
             settlement = conclude(

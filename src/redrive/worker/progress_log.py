@@ -9,7 +9,7 @@ from collections import Counter
 from redrive.jobs.job import State
 from redrive.jobs.logger import log
 from redrive.stores.contract import Query
-from redrive.worker.site import Site
+from redrive.worker.runtime import Site
 
 EVERY = 1.0
 """Seconds between two looks whether the queue is empty."""

@@ -18,7 +18,7 @@ import sys
 import time
 
 from redrive.errors import ChildFailed
-from redrive.worker.wire import Message, line_of, message_in
+from redrive.worker.child_messages import Message, line_of, message_in
 
 KEPT = 64 * 1024
 """Bytes of output of one attempt that are passed on."""
@@ -66,7 +66,7 @@ class Process:
         self._line.setblocking(False)
         numbers = (line.fileno(), lifeline)
         # -P: what lies in the current directory shall not pass for a module of ours.
-        words = [sys.executable, "-P", "-m", "redrive.child", program, *map(str, numbers)]
+        words = [sys.executable, "-P", "-m", "redrive.cli.child", program, *map(str, numbers)]
         try:
             popen = subprocess.Popen(  # noqa: S603 - our own module, in our own interpreter
                 words,
@@ -208,7 +208,7 @@ def _show(text: str) -> None:
 def is_child() -> bool:
     """Whether this very process is a child."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return getattr(spec, "name", None) == "redrive.child"
+    return getattr(spec, "name", None) == "redrive.cli.child"
 
 
 def _pidfd(pid: int) -> int | None:

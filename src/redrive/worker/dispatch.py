@@ -17,15 +17,15 @@ from redrive.errors import ChildFailed
 from redrive.jobs.job import Failed, Outcome, Settlement
 from redrive.jobs.logger import log
 from redrive.payloads import masking
-from redrive.worker import begun, returned, run
+from redrive.worker import executions, last_attempts, returned
+from redrive.worker.executions import Execution
 from redrive.worker.leases import Leases, Task
-from redrive.worker.run import Execution
-from redrive.worker.site import Site
+from redrive.worker.runtime import Site
 from redrive.worker.slots import Slots
 
 if TYPE_CHECKING:
     from redrive.worker.children import Child
-    from redrive.worker.loop import Loop
+    from redrive.worker.event_loop import Loop
 
 _HAND_OVER = 0.02
 """Seconds to wait, at most, until a last attempt has begun."""
@@ -77,7 +77,7 @@ class Hands:
     def _on_loop(self, tasks: list[Task]) -> None:
         """Hand tasks to the loop, which is made when the first comes: asyncio is large."""
         if tasks and self.loop is None:
-            from redrive.worker.loop import Loop  # noqa: PLC0415
+            from redrive.worker.event_loop import Loop  # noqa: PLC0415
 
             self.loop = Loop(self.concurrency, self._perform_async, self._blame)
         if self.loop is not None:
@@ -97,7 +97,7 @@ class Hands:
         """Hand out tasks; what may be the last attempt waits until there is a free slot for it."""
         returned.mark(self._site.store, [task for task in tasks if task.entry.is_async])
         mine: list[Task] = []
-        leaked, is_noted = self.leaked, begun.is_noted
+        leaked, is_noted = self.leaked, last_attempts.is_noted
         for task in tasks:
             if leaked and task.claim.job.id in leaked:
                 self.is_refusing = True
@@ -117,7 +117,7 @@ class Hands:
         free = self.concurrency - len(self._out)
         for task in list(itertools.islice(self._lasts, max(0, free))):
             claims = [one.claim for one in (*self._noted, task)]
-            begun.note(self._site.store, self._site.holder, claims)
+            last_attempts.note(self._site.store, self._site.holder, claims)
             self._noted.add(self._lasts.popleft())
             self._is_begun.clear()
             self._hand_out([task])
@@ -164,7 +164,7 @@ class Hands:
         execution = self._begin(task)
         try:
             with execution:
-                execution.value = run.finished(task.entry.function(**execution.arguments))
+                execution.value = executions.finished(task.entry.function(**execution.arguments))
         except BaseException as error:  # noqa: BLE001 - nobody presses Ctrl-C here: the handler raised it
             execution.fail(error)
         execution.end_copy()
@@ -179,7 +179,7 @@ class Hands:
         try:
             with execution:
                 result = task.entry.function(**execution.arguments)
-                execution.value = await run.awaited(execution, result)
+                execution.value = await executions.awaited(execution, result)
         except BaseException as error:  # noqa: BLE001 - cancelled at a shutdown, or the handler raised it
             if not (execution.cancelled and self._is_ending):
                 execution.fail(error)
@@ -205,7 +205,7 @@ class Hands:
         if isinstance(owner, Task) and owner.execution and self._took_out(owner):
             job = owner.claim.job
             log.error("job %s (%s) broke the event loop that it shares", job.id, job.handler)
-            self._charge(owner, run.broke_loop(owner.execution, error))
+            self._charge(owner, executions.broke_loop(owner.execution, error))
             if self.loop is not None:
                 self.loop.cancel(owner)
         else:
@@ -240,7 +240,7 @@ class Hands:
                 continue
             if task is culprit or (task.alone and not is_certain):
                 trace = masking.mask_text(where, masking.secrets_of(task.claim.job.payload))
-                self._charge(task, run.blocked(trace))
+                self._charge(task, executions.blocked(trace))
             else:
                 task.lose()
                 self._return_once(task)
@@ -283,7 +283,7 @@ class Hands:
         except Exception as error:
             log.exception("the child of job %s could not be understood", task.claim.job.id)
             child.close()
-            crash = run.crash(f"its process answered nonsense ({type(error).__name__})")
+            crash = executions.crash(f"its process answered nonsense ({type(error).__name__})")
             return self._finish(task, crash, self._site.clock.now(), 0.0)
         self._children.append(child)
         return self._finish(task, ended.outcome, ended.started, ended.duration)
@@ -315,7 +315,7 @@ class Hands:
 
     def give_back(self, task: Task, delay: float | None = None) -> None:
         """Return a claim unspent."""
-        self._hand_in(task, run.given_back(task.claim, delay))
+        self._hand_in(task, executions.given_back(task.claim, delay))
 
     def _hand_in(self, task: Task, settlement: Settlement | None) -> None:
         self._out.discard(task)
@@ -352,7 +352,7 @@ class Hands:
             self.loop.add_slot()
         else:
             self._slots.replace_thread()
-        self._charge(task, Failed(run.late(entry)))
+        self._charge(task, Failed(executions.late(entry)))
 
     @property
     def has_limits(self) -> bool:

@@ -39,6 +39,7 @@ from redrive.registry import (
     check_isolation,
     check_name,
 )
+from redrive.runs.driver import Driver
 from redrive.selection import USUAL, Filters
 from redrive.stores import shown, worker_notes
 from redrive.stores.contract import Count, Moved, Note, Page, Scope, Store
@@ -47,7 +48,6 @@ from redrive.strategies import Rand
 from redrive.submission import Capture, Keeper, Options, Settings, check_key, check_tags, who
 from redrive.worker import presence
 from redrive.worker.passes import Pass
-from redrive.worker.runs import Driver
 from redrive.worker.runtime import Alerting, Watcher
 
 if TYPE_CHECKING:

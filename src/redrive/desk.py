@@ -23,9 +23,9 @@ from redrive.looking import Looking
 from redrive.payloads import masking, strict_json
 from redrive.payloads.masked_jobs import secrets_of
 from redrive.registry import check_lane
+from redrive.runs import overrides
 from redrive.selection import Filters, Target, spelled
 from redrive.stores.contract import PAUSE, Moved, Query, note_named
-from redrive.worker import overrides
 
 _READ_FOR_REASON = 100
 """So many jobs of an action are read for secrets that its reason may repeat."""

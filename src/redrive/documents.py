@@ -18,7 +18,7 @@ from redrive.payloads.masked_jobs import secrets_of
 from redrive.payloads.masking import loads, mask_payload, mask_text
 
 if TYPE_CHECKING:  # who lists jobs does not wait for runs
-    from redrive.runs import Counts, Run
+    from redrive.runs.run_records import Counts, Run
 
 HOUR = 3600.0
 SPANS, WIDTH = 12, 2 * HOUR
@@ -228,7 +228,7 @@ def seen_document(row: Seen) -> dict[str, object]:
 
 def run_document(run: Run) -> dict[str, object]:
     """Give a run for machines."""
-    from redrive.runs import Counts  # noqa: PLC0415
+    from redrive.runs.run_records import Counts  # noqa: PLC0415
 
     counts = run.counts or Counts()
     return {

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Unpack
 
-from redrive import finding, runs
+from redrive import finding
 from redrive.errors import JobNotFound, Refused
 from redrive.jobs.job import Act, Job
 from redrive.payloads.masking import mask_text
-from redrive.runs import Phase, Run, Spec
+from redrive.runs import run_records
+from redrive.runs.driver import CHUNK, Driver, close, save, untag
+from redrive.runs.run_records import Phase, Run, Spec
 from redrive.selection import Filters, Target, spelled
 from redrive.stores.contract import Query, Store
 from redrive.upkeep import Upkeep
-from redrive.worker.runs import CHUNK, Driver, close, save, untag
 
 _VERBS: Mapping[Phase, str] = {"paused": "pause", "live": "resume", "cancelled": "cancel"}
 
@@ -48,7 +49,7 @@ class Driving(Upkeep):
         jobs a second, or like "30/m"; with `ramp` it begins at a tenth of it. `stop_on` is "10%" or
         "25": the share or number of jobs that may fail again before the rest is left alone.
         """
-        spec = runs.spec_of(canary=canary, rate=rate, ramp=ramp, stop_on=stop_on)
+        spec = run_records.spec_of(canary=canary, rate=rate, ramp=ramp, stop_on=stop_on)
         jobs = list(finding.meant(self.keeper.store, "retry", targets, filters))
         missing = [one for one in jobs if isinstance(one, str)]
         if missing:
@@ -83,7 +84,7 @@ class Driving(Upkeep):
         held = self.held_by_runs(jobs)
         left = [*skipped, *((one, f"is part of R{tag}") for one, tag in held.items())]
         ids = [job.id for job in jobs if job.id not in held]
-        now, number = store.now(), runs.open_next(store)
+        now, number = store.now(), run_records.open_next(store)
         asked, name, reason = act.target, mask_text(name), act.reason
         run = Run(number=number, by=act.actor, asked=asked, name=name, reason=reason, created=now)
         run = _frozen(store, replace(run, spec=spec), ids, left)
@@ -94,14 +95,14 @@ class Driving(Upkeep):
     def close_runs(self) -> None:
         """Close runs that were called off when their worker was gone, or whose maker died long ago."""
         store = self.keeper.store
-        for number in runs.book(store)[1]:
-            found = runs.found(store, number)
+        for number in run_records.book(store)[1]:
+            found = run_records.found(store, number)
             if found is not None and found[0].phase in _UNFINISHED:
                 Driver(store, self.keeper.bus, self.keeper.holder).close(number)
 
     def held_by_runs(self, jobs: Iterable[Job]) -> dict[str, int]:
         """Say which of these jobs are part of a run that is not over, and of which."""
-        live = set(runs.book(self.keeper.store)[1])
+        live = set(run_records.book(self.keeper.store)[1])
         return {job.id: abs(job.run) for job in jobs if job.run and abs(job.run) in live}
 
     def arrived(self, run: Run) -> int:
@@ -114,7 +115,7 @@ class Driving(Upkeep):
 
     def runs(self) -> list[Run]:
         """Give the runs that are remembered, newest first, each with how it fares."""
-        return [self._told(run) for run in runs.every(self.keeper.store)]
+        return [self._told(run) for run in run_records.every(self.keeper.store)]
 
     def run(self, number: int | str | Run) -> Run:
         """Give a run with how it fares now: `app.run("R12").counts.succeeded`."""
@@ -160,15 +161,15 @@ class Driving(Upkeep):
                 return self._told(changed)
 
     def _found(self, number: int | str | Run) -> tuple[Run, int]:
-        wanted = runs.number_of(number)
-        found = runs.found(self.keeper.store, wanted)
+        wanted = run_records.number_of(number)
+        found = run_records.found(self.keeper.store, wanted)
         if found is None:
             msg = f"no run R{wanted}; `redrive runs` shows those that are remembered"
             raise JobNotFound(msg)
         return found
 
     def _told(self, run: Run) -> Run:
-        run, counts = runs.counted(self.keeper.store, run)
+        run, counts = run_records.counted(self.keeper.store, run)
         return replace(run, counts=counts)
 
 
@@ -188,7 +189,7 @@ def _frozen(store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, st
         if not version:
             break
     reasons = dict(Counter(why for _, why in left))
-    few = tuple(left[: runs.SAMPLES])
+    few = tuple(left[: run_records.SAMPLES])
     run = replace(run, groups=tuple(sorted(groups)), skipped=reasons, samples=few)
     if not run.total:
         why = left[0][1] if left else "there are none"

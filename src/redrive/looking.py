@@ -23,7 +23,7 @@ from redrive.stores.contract import PAUSE, Count, Note, Page, Query, Scope, Stor
 
 if TYPE_CHECKING:
     from redrive.jobs.clock import Clock
-    from redrive.runs import Run
+    from redrive.runs.run_records import Run
 
 __all__ = ["Count", "Looking", "Mark", "Note", "Page", "Scope"]
 
@@ -174,10 +174,10 @@ class Looking:
 
         `since` is how long ago, at most.
         """
-        from redrive import runs  # noqa: PLC0415 - few commands ask
+        from redrive.runs import run_records  # noqa: PLC0415 - few commands ask
 
         checks.whole(limit, "limit", least=1)
-        asked = None if run is None else f"R{runs.number_of(run)}"
+        asked = None if run is None else f"R{run_records.number_of(run)}"
         begin = -inf if since is None else self.store.now() - seconds(since, name="since")
         found: list[Act] = []
         while len(found) < limit:
@@ -188,7 +188,7 @@ class Looking:
                 if act.at >= begin
                 and actor in {None, act.actor}
                 and verb in {None, act.verb}
-                and runs.is_about(act, asked)
+                and run_records.is_about(act, asked)
             ]
             if len(page) < _ACTS or page[-1].at < begin:
                 break
@@ -238,10 +238,10 @@ class Looking:
 
     def live_runs(self) -> list[Run]:
         """Give the runs that are not over, newest first, each with how it fares."""
-        from redrive import runs  # noqa: PLC0415 - few commands ask
+        from redrive.runs import run_records  # noqa: PLC0415 - few commands ask
 
-        live = [run for run in runs.every(self.store) if not run.is_over]
-        return [replace(run, counts=runs.counted(self.store, run)[1]) for run in live]
+        live = [run for run in run_records.every(self.store) if not run.is_over]
+        return [replace(run, counts=run_records.counted(self.store, run)[1]) for run in live]
 
 
 def mark_of(note: Note) -> Mark:

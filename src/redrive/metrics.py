@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from redrive import runs
 from redrive._version import __version__
 from redrive.jobs.job import State
 from redrive.looking import Count, Looking, Mark
+from redrive.runs import run_records
 from redrive.stores.contract import PAUSE
 from redrive.worker import counters, presence
 
@@ -153,7 +153,7 @@ def _causes(app: Looking) -> Iterator[Sample]:
     )
     for status in ("open", "regressed", "resolved"):
         yield "redrive_groups", (status,), found[status]
-    live = Counter(run.phase for run in runs.every(app.store) if not run.is_over)
+    live = Counter(run.phase for run in run_records.every(app.store) if not run.is_over)
     for phase, number in live.items():
         yield "redrive_runs", (phase,), number
 

@@ -11,7 +11,7 @@ import pytest
 import pgkit
 from contract.kinds import KINDS, Kind, Place
 from redrive import GiveUp, Policy, Redrive, constant
-from redrive.worker.runs import Driver
+from redrive.runs.driver import Driver
 from runs.scene import Scene
 from workkit import url_of
 

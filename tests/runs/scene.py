@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kit import START, make_failure, make_job
 from redrive import Reason, Redrive, State
-from redrive.runs import Run
+from redrive.runs.run_records import Run
 
 JOBS, FAILING = 160, 8
 HERE = Path(__file__).parent

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from redrive import State, UsageError, runs
-from redrive.runs import Counts, Run, Spec
+from redrive import State, UsageError
+from redrive.runs import run_records
+from redrive.runs.run_records import Counts, Run, Spec
 from redrive.stores.contract import Members
 
 NOW = 1000.0
@@ -46,7 +47,7 @@ def test_when_a_run_stops(row: tuple[str, int, bool, int, int, int, int, int, st
     stop_on, canary, passed, released, succeeded, failed, working, waiting, why = row
     run = make_run(released=released, passed=passed, stop_on=stop_on, canary=canary)
     counts = Counts(succeeded=succeeded, failed=failed, working=working, waiting=waiting)
-    assert runs.stops(run, counts) == why
+    assert run_records.stops(run, counts) == why
 
 
 @pytest.mark.parametrize(
@@ -75,36 +76,36 @@ def test_how_many_jobs_are_let_go(
     spec: dict[str, object], released: int, passed: bool, counts: Counts, number: int
 ) -> None:
     run = make_run(released=released, passed=passed, **spec)
-    _, delays = runs.due(run, counts, NOW)
+    _, delays = run_records.due(run, counts, NOW)
     assert len(delays) == number
     assert delays == sorted(delays)
-    assert all(0 <= delay < runs.AHEAD for delay in delays)
+    assert all(0 <= delay < run_records.AHEAD for delay in delays)
 
 
 def test_a_rate_is_kept_over_many_looks_and_lost_time_is_not_made_up_for() -> None:
     run, gone, now = make_run(rate=16.0), 0, NOW
     for _ in range(100):
-        run, delays = runs.due(run, Counts(waiting=10_000), now)
+        run, delays = run_records.due(run, Counts(waiting=10_000), now)
         gone += len(delays)
         now += 1.0
     assert gone == pytest.approx(16 * 101, abs=17)
-    _, delays = runs.due(run, Counts(waiting=10_000), now + 3600)
+    _, delays = run_records.due(run, Counts(waiting=10_000), now + 3600)
     assert len(delays) == 32
 
 
 def test_a_slow_rate_lets_one_go_and_then_waits() -> None:
-    run, delays = runs.due(make_run(rate=0.1), Counts(waiting=9), NOW)
+    run, delays = run_records.due(make_run(rate=0.1), Counts(waiting=9), NOW)
     assert delays == [0.0]
-    assert runs.due(run, Counts(waiting=8), NOW + 7.9)[1] == []
-    assert runs.due(run, Counts(waiting=8), NOW + 8.5)[1] == [1.5]
+    assert run_records.due(run, Counts(waiting=8), NOW + 7.9)[1] == []
+    assert run_records.due(run, Counts(waiting=8), NOW + 8.5)[1] == [1.5]
 
 
 @pytest.mark.parametrize(
     ("passed", "speed"), [(0, 2), (9, 2), (10, 4), (25, 8), (30, 16), (40, 20), (9999, 20)]
 )
 def test_a_ramp_doubles_up_to_the_rate(passed: float, speed: float) -> None:
-    assert runs.speed(Spec(ramp=True), 20.0, passed) == speed
-    assert runs.speed(Spec(), 20.0, passed) == 20
+    assert run_records.speed(Spec(ramp=True), 20.0, passed) == speed
+    assert run_records.speed(Spec(), 20.0, passed) == 20
 
 
 def test_the_parts_of_a_run_add_up_to_what_was_frozen() -> None:
@@ -112,7 +113,7 @@ def test_the_parts_of_a_run_add_up_to_what_was_frozen() -> None:
     waiting = Members({State.DEAD: 25, State.RUNNING: 5, State.COMPLETED: 4}, 0, {}, [])
     states = {State.PENDING: 6, State.RUNNING: 4, State.DEAD: 8, State.RESOLVED: 2}
     out = Members({**states, State.COMPLETED: 30}, 3, {7: 5, 9: 2}, [])
-    counts = runs.tallied(run, waiting, out)
+    counts = run_records.tallied(run, waiting, out)
     assert (counts.waiting, counts.working, counts.failing) == (30, 10, 3)
     assert (counts.failed, counts.closed, counts.succeeded) == (8, 2, 40)
     assert (counts.same, dict(counts.new)) == (6, {9: 2})
@@ -134,13 +135,13 @@ def test_the_parts_of_a_run_add_up_to_what_was_frozen() -> None:
     [("20/s", 20.0), ("30/m", 0.5), ("36/h", 0.01), ("2.5", 2.5), (" 5 / s ", 5.0), (7, 7.0)],
 )
 def test_rates_as_people_write_them(text: float | str, rate: float) -> None:
-    assert runs.rate_of(text) == pytest.approx(rate)
+    assert run_records.rate_of(text) == pytest.approx(rate)
 
 
 @pytest.mark.parametrize("text", ["", "0/s", "fast", "20/d", "-1", "1e9/s", "nan"])
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="20/s"):
-        runs.rate_of(text)
+        run_records.rate_of(text)
 
 
 @pytest.mark.parametrize(
@@ -158,18 +159,18 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
 )
 def test_a_spec_that_would_not_do_what_it_seems_to_is_refused(said: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        runs.spec_of(**{"ramp": False, "stop_on": "", **said})  # type: ignore[arg-type]
+        run_records.spec_of(**{"ramp": False, "stop_on": "", **said})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [12, "12", "R12", "r12", make_run()])
 def test_a_run_is_named_in_several_ways(value: int | str | Run) -> None:
-    assert runs.number_of(value) == 12
+    assert run_records.number_of(value) == 12
 
 
 @pytest.mark.parametrize("value", ["", "R", "G12", "R1.5", "R-1", "Ⅻ"])
 def test_what_names_no_run_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match="R1"):
-        runs.number_of(value)
+        run_records.number_of(value)
 
 
 def test_a_run_is_read_back_as_it_was_written() -> None:
@@ -181,9 +182,9 @@ def test_a_run_is_read_back_as_it_was_written() -> None:
         ended=5.0,
         counts=Counts(succeeded=4, new={9: 1}),
     )
-    assert runs.read(runs.written(run)) == run
+    assert run_records.read(run_records.written(run)) == run
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"number": 1}', '{"counts": 7}', "{"])
 def test_a_note_that_nobody_can_read_is_no_run(text: str) -> None:
-    assert runs.read(text) is None
+    assert run_records.read(text) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 
-from redrive.runs import Counts
+from redrive.runs.run_records import Counts
 from runs.scene import FAILING, JOBS, Scene
 from workkit import number, until
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from redrive import JobNotFound, Refused
-from redrive.runs import KEPT, Counts, Run
+from redrive.runs.run_records import KEPT, Counts, Run
 from runs.conftest import Shop
 
 
@@ -282,7 +282,7 @@ def test_the_single_steps_are_in_the_log_of_their_run_only(shop: Shop) -> None:
 
 def test_only_the_newest_runs_are_remembered(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     assert KEPT >= 100
-    monkeypatch.setattr("redrive.runs.KEPT", 2)
+    monkeypatch.setattr("redrive.runs.run_records.KEPT", 2)
     ids = shop.die(4)
     for one in ids:
         shop.app.drive(one)

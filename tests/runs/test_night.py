@@ -6,7 +6,7 @@ import pytest
 
 from ptykit import on_terminal
 from redrive.cli._follow import line_of
-from redrive.runs import Counts, Run, Spec
+from redrive.runs.run_records import Counts, Run, Spec
 from runs.scene import FAILING, JOBS, Scene
 
 

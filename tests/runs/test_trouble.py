@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from redrive import Refused, runs
-from redrive.runs import Counts
-from redrive.worker import runs as driving
+from redrive import Refused
+from redrive.runs import driver as driving
+from redrive.runs import run_records
+from redrive.runs.run_records import Counts
 from runs.conftest import Shop
 
 
@@ -85,7 +86,7 @@ def test_what_was_let_go_counts_also_if_the_driver_died_right_after(
     with monkeypatch.context() as broken:
         broken.setattr(driving, "save", lambda *_, **__: None)
         assert len(shop.driver().tick()) == 4
-    assert runs.found(shop.app.store, 1)[0].released == 0  # type: ignore[index]
+    assert run_records.found(shop.app.store, 1)[0].released == 0  # type: ignore[index]
     counts = shop.app.run(1).counts
     assert counts == Counts(waiting=6, working=4)
     shop.driver().leave()
@@ -101,11 +102,11 @@ def test_an_end_that_was_broken_off_is_completed(
     ids = shop.die(5)
     shop.app.drive("G1")
     with monkeypatch.context() as broken:
-        broken.setattr(runs, "strike", lambda *_: None)
+        broken.setattr(run_records, "strike", lambda *_: None)
         shop.app.cancel_run(1)
-    assert runs.book(shop.app.store)[1] == (1,)
+    assert run_records.book(shop.app.store)[1] == (1,)
     assert shop.driver().tick() == []
-    assert runs.book(shop.app.store)[1] == ()
+    assert run_records.book(shop.app.store)[1] == ()
     assert shop.app.run(1).counts == Counts(left=5)
     assert [shop.app.get(one).run for one in ids] == [None] * 5
 
@@ -133,7 +134,7 @@ def test_two_who_drive_at_once_let_no_job_go_twice(shop: Shop) -> None:
     waiting = store.members(-1, limit=8).oldest
     first.tick()
     store.note("runs:turn", None)
-    run, _ = runs.found(store, 1) or pytest.fail("it is gone")
+    run, _ = run_records.found(store, 1) or pytest.fail("it is gone")
     moved = store.move(waiting, "retry", shop.app.acts(run=1)[0], run=1)
     assert (moved.done, len(moved.skipped)) == ([], 8)
     assert second.tick() == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from redrive import runs
 from redrive.alerts.rules import SPAN, Cause, Condition, Memory, Rules, World, grows
 from redrive.desk import Desk
 from redrive.jobs.durations import words
@@ -13,6 +12,7 @@ from redrive.jobs.job import Group, Job, State
 from redrive.looking import Mark
 from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import inert
+from redrive.runs import run_records
 from redrive.stores import worker_notes
 from redrive.stores.contract import PAUSE, Note, Query, Store
 from redrive.worker import presence
@@ -33,7 +33,7 @@ def look(app: Desk, memory: Memory, rules: Rules, *, born: float) -> World:
     """Find out what is true now; `born` is since when anybody looks."""
     store = app.keeper.store
     now, marks = store.now(), app.group_marks()
-    live = {number for run in runs.every(store) if not run.is_over for number in run.groups}
+    live = {number for run in run_records.every(store) if not run.is_over for number in run.groups}
     groups = [one for one in store.groups(Query(limit=WATCHED)) if set(one.handlers) != {NAME}]
     causes = [_cause(one, marks.get(one.number), one.number in live, now) for one in groups]
     known = {one.subject for one in causes}
@@ -148,7 +148,7 @@ def _unserved(app: Desk, store: Store, now: float) -> Iterator[Condition]:
 
 
 def _stopped(store: Store, now: float, born: float) -> Iterator[Condition]:
-    for run in runs.every(store):
+    for run in run_records.every(store):
         if (
             run.phase == "stopped"
             and run.ended is not None

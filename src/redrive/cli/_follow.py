@@ -15,7 +15,7 @@ from redrive.cli._errors import FAILED, INTERRUPTED, PARTLY, STOPPED
 from redrive.cli._face import SPEAK_EVERY, Face
 from redrive.cli.runs import view_of
 from redrive.jobs.durations import words
-from redrive.runs import Counts, Run
+from redrive.runs.run_records import Counts, Run
 
 _EVERY = 0.5
 """Seconds between two looks."""

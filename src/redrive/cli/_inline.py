@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import click
 
-from redrive import runs
 from redrive.app import Redrive
 from redrive.cli import act
 from redrive.cli._errors import CONFLICT, PARTLY, STOPPED
@@ -27,7 +26,8 @@ from redrive.jobs.job import Job, State
 from redrive.payloads.escaping import inert
 from redrive.payloads.masking import error_text
 from redrive.registry import Entry
-from redrive.runs import Spec
+from redrive.runs import run_records
+from redrive.runs.run_records import Spec
 
 
 def run_here(face: Face, selection: Selection, spec: Spec, said: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ def _run(app: Redrive, plan: Plan, spec: Spec, reason: str) -> tuple[list[Job], 
     done: list[Job] = []
     failed = 0
     for one in sorted(job.id for job in plan.eligible):
-        if why := runs.too_many(spec.stop_on, failed, len(done)):
+        if why := run_records.too_many(spec.stop_on, failed, len(done)):
             return done, why
         job = app.retry_here(one, reason=reason)
         if job is not None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from redrive.cli.status import lane_of, pause_words
 from redrive.looking import Looking, Note
-from redrive.runs import Run
+from redrive.runs.run_records import Run
 
 _OPEN = ("pending", "dead")
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from redrive import runs
 from redrive.app import Redrive
 from redrive.cli import _waits, act
 from redrive.cli._command import command
@@ -17,7 +16,8 @@ from redrive.cli._filters import Selection, explained
 from redrive.cli._follow import follow
 from redrive.cli._plan import Plan, make_plan, still_so
 from redrive.cli.output import Facts, Line, Part, View
-from redrive.runs import Run, Spec
+from redrive.runs import run_records
+from redrive.runs.run_records import Run, Spec
 
 _OF_RUNS = ("canary", "rate", "ramp", "stop_on", "name", "wait")
 """Options that only a run can obey."""
@@ -49,7 +49,7 @@ def retry(face: Face, **said: Any) -> None:
     nothing; repeating the command attaches to it. With --wait the exit code is 6 if some failed
     again and 7 if the run was stopped.
     """
-    spec = runs.spec_of(
+    spec = run_records.spec_of(
         canary=said["canary"] or 0,
         rate=said["rate"],
         ramp=said["ramp"],

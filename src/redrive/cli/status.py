@@ -32,7 +32,7 @@ from redrive.looking import Count, Looking, Note
 from redrive.stores import worker_notes
 
 if TYPE_CHECKING:
-    from redrive.runs import Run
+    from redrive.runs.run_records import Run
 
 TOP = 5
 """How many causes are shown, and how many lanes are named."""

@@ -16,7 +16,7 @@ from redrive.demo.screen import Row, Screen
 from redrive.demo.town import KEYS, Town, town
 from redrive.jobs.job import State
 from redrive.policies.policy import Policy
-from redrive.runs import Run
+from redrive.runs.run_records import Run
 from redrive.strategies import exponential
 
 SIZES = {"mail.send": 12, "printer.print": 9, "model.ask": 6, "card.charge": 20, "parcel.ship": 3}

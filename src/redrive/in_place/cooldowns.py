@@ -25,9 +25,9 @@ from redrive.classify.clues import as_whole
 from redrive.jobs import durations, logger
 from redrive.jobs.job import Category, Failure
 from redrive.payloads import masking
+from redrive.runs.overrides import PROVIDER
 from redrive.stores.contract import Note, Store
 from redrive.strategies import RetryStrategy, delay_after, exponential
-from redrive.worker.overrides import PROVIDER
 
 log = logger.log.getChild("fallback")
 T = TypeVar("T")

@@ -39,9 +39,9 @@ from redrive.jobs.threads import Threads, hop
 from redrive.payloads import masking
 from redrive.policies.policy import When, _category
 from redrive.registry import check_lane
+from redrive.runs.overrides import is_marked
 from redrive.stores.contract import Store
 from redrive.strategies import RetryStrategy
-from redrive.worker.overrides import is_marked
 
 P = ParamSpec("P")
 R = TypeVar("R")

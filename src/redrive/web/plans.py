@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from redrive import finding, runs, selection
+from redrive import finding, selection
 from redrive.app import Redrive
 from redrive.documents import job_document
 from redrive.errors import JobNotFound, Refused, UsageError
@@ -23,6 +23,7 @@ from redrive.jobs.clock import iso
 from redrive.jobs.job import Job, State
 from redrive.jobs.transitions import Verb
 from redrive.payloads.masked_jobs import masked
+from redrive.runs import run_records
 from redrive.selection import Filters, Wanted
 from redrive.web.call import Document
 
@@ -163,7 +164,7 @@ def _carry_out(app: Redrive, plan: Plan, actor: str, said: Document) -> Document
     same, changed = _still_so(app, plan)
     reason, run, done = said.get("reason", ""), None, 0
     if plan.verb == "retry":
-        spec = runs.spec_of(
+        spec = run_records.spec_of(
             canary=said.get("canary", 0),
             rate=said.get("rate"),
             ramp=said.get("ramp", False),

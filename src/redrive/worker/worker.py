@@ -21,7 +21,8 @@ from redrive.jobs import ids
 from redrive.jobs.job import Settlement
 from redrive.jobs.logger import log
 from redrive.policies.policy import Policy
-from redrive.worker import last_attempts, presence, progress_log, runs, suspects, vitals
+from redrive.runs import driver
+from redrive.worker import last_attempts, presence, progress_log, suspects, vitals
 from redrive.worker.dispatch import Hands
 from redrive.worker.duties import Aside, Duty
 from redrive.worker.leases import Task
@@ -112,7 +113,7 @@ class Worker:
         self._stopping: float | None = None
         self._spare = _SPARE
         self._thread: threading.Thread | None = None
-        self._driver = runs.Driver(site.store, site.bus, site.holder)
+        self._driver = driver.Driver(site.store, site.bus, site.holder)
         self._chronicle = progress_log.Chronicle(site)
         self._duties = self._make_duties()
 
@@ -124,7 +125,7 @@ class Worker:
             Aside(lease / 2, self.site.sweep),
             Duty(presence.SIGN_EVERY, self._watch.sign),
             Aside(self.plan.cleanup, self._clean_up),
-            Aside(runs.EVERY, self._driver.tick),
+            Aside(driver.EVERY, self._driver.tick),
             Aside(progress_log.EVERY, self._chronicle.tick),
             *([Aside(_WATCH, self._watcher.tick)] if self._watcher else []),
         ]

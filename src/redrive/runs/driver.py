@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from redrive import runs
 from redrive.events import Bus, Event
 from redrive.jobs.job import Act, State
 from redrive.jobs.logger import log
-from redrive.runs import Counts, Phase, Run
+from redrive.runs import overrides, run_records
+from redrive.runs.run_records import Counts, Phase, Run
 from redrive.stores.contract import Note, Query, Store, every, note_named
-from redrive.worker import overrides
 
 EVERY = 1.0
 """Seconds between two looks."""
@@ -43,7 +42,7 @@ class Driver:
 
     def tick(self) -> list[str]:
         """Take every run a step further; gives the ids of the jobs that were let go."""
-        live = runs.book(self._store)[1]
+        live = run_records.book(self._store)[1]
         if not live or not self._take_turn():
             return []
         return [one for number in live for one in self._step(number)]
@@ -73,7 +72,7 @@ class Driver:
 
     def _open(self, number: int) -> tuple[Run, int] | None:
         """Give a run that is to be driven; one that was called off or given up is closed."""
-        found = runs.found(self._store, number)
+        found = run_records.found(self._store, number)
         if found is None:
             return None  # it is being made, or its maker died before it was
         run, version = found
@@ -91,8 +90,8 @@ class Driver:
         if found is None:
             return []
         now, version = self._store.now(), found[1]
-        run, counts = runs.counted(self._store, found[0])
-        if why := runs.stops(run, counts):
+        run, counts = run_records.counted(self._store, found[0])
+        if why := run_records.stops(run, counts):
             self._end(run, version, "stopped", why)
         elif not counts.waiting and not counts.working:
             self._end(run, version, "done", "")
@@ -119,13 +118,13 @@ class Driver:
             close(self._store, run, written)
 
     def _let_go(self, run: Run, counts: Counts, version: int, now: float) -> list[str]:
-        next_run, delays = runs.due(run, counts, now)
+        next_run, delays = run_records.due(run, counts, now)
         if self._asks_first(run, counts, now):
             delays = [] if run.released else delays[:1]
         ids = self._store.members(-run.number, limit=len(delays)).oldest if delays else []
         done: list[str] = []
         if ids:
-            act = Act(actor=run.by, verb=runs.RELEASE, target=run.id, reason=run.reason)
+            act = Act(actor=run.by, verb=run_records.RELEASE, target=run.id, reason=run.reason)
             delays = delays[: len(ids)]
             overrides.mark(self._store, ids[: max(0, max(1, run.spec.canary) - run.released)])
             moved = self._store.move(ids, "retry", act, delays=delays, run=run.number)
@@ -142,8 +141,8 @@ class Driver:
 
 def save(store: Store, run: Run, version: int, *, durable: bool = False) -> int | None:
     """Write a run unless somebody else did; gives the version."""
-    name = f"{runs.NOTE}{run.number}"
-    note = store.note(name, runs.written(run), expected=version, durable=durable)
+    name = f"{run_records.NOTE}{run.number}"
+    note = store.note(name, run_records.written(run), expected=version, durable=durable)
     return None if note is None else note.version
 
 
@@ -154,15 +153,15 @@ def close(store: Store, run: Run, version: int) -> None:
     """
     untag(store, run)
     if not run.is_over:
-        run, counts = runs.counted(store, run)
+        run, counts = run_records.counted(store, run)
         run = replace(run, ended=store.now(), counts=counts)
         if save(store, run, version, durable=True) is None:
             return
         _log_end(run, counts)
     if run.phase == "done":
         _resolve_groups(store, run)
-    runs.strike(store, run.number)
-    runs.forget_old(store)
+    run_records.strike(store, run.number)
+    run_records.forget_old(store)
 
 
 def untag(store: Store, run: Run) -> None:

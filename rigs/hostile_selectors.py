@@ -39,7 +39,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 import pgkit
 from kit import START, make_failure, make_job
-from redrive import Job, Reason, Redrive, State, UsageError, selector
+from redrive import Job, Reason, Redrive, State, UsageError
+from redrive.desk import selectors
 from redrive.testing import ManualClock
 
 BOUND = 3.0
@@ -85,7 +86,7 @@ def hostile_jobs() -> list[Job]:
 
 
 TAME = ["a", "aa", "*", "*a*", "1", "9" * 28, "b", "İ", "2h", "null", "."]
-NAMES = [*selector.KNOWN[:-1], "payload.text", "payload.n.id", "payload.text.0", "payload.x.y.z"]
+NAMES = [*selectors.KNOWN[:-1], "payload.text", "payload.n.id", "payload.text.0", "payload.x.y.z"]
 NAMES += ["payload." + "a." * 300 + "b", "payload.text." + "9" * 500]
 FREE = [
     "payload.text",
@@ -334,7 +335,7 @@ def control(rng: random.Random) -> bool:
     held = True
     for words, attribute, broken in CONTROLS:
         rig = Rig(rng)
-        with mock.patch.object(selector, attribute, broken), stores(postgres=False) as apps:
+        with mock.patch.object(selectors, attribute, broken), stores(postgres=False) as apps:
             rig.fuzz({"memory": apps["memory"]}, 40)
             rig.compare(300)
         problems = [one for one in rig.problems if words in one]

@@ -37,12 +37,14 @@ from click.testing import CliRunner
 
 import pgkit
 from kit import START, make_attempt, make_failure, make_job
-from redrive import Job, Reason, Redrive, State, _portable, selection
+from redrive import Job, Reason, Redrive, State
 from redrive.cli._face import Face
 from redrive.cli._root import root
+from redrive.desk import selection
+from redrive.desk.selection import Wanted
+from redrive.desk.transfer import job_lines
 from redrive.jobs.job import Resolution
 from redrive.payloads import editing, masking
-from redrive.selection import Wanted
 from redrive.testing import ManualClock
 from redrive.web import deeds
 from redrive.web.routes import ROUTES
@@ -168,7 +170,7 @@ def imported(secrets: dict[str, str]) -> bytes:
         failure=replace(failure, title=f"got {secrets['imported']}"),
     )
     job = replace(job, history=(make_attempt(job, job.failure),))
-    return _portable.line_of(job).encode()
+    return job_lines.line_of(job).encode()
 
 
 def world(kind: str, place: Path, secrets: dict[str, str], pin: int) -> World:

@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 from redrive import Job, Redrive
-from redrive._intake import Told
-from redrive.exchange.record import Asked
-from redrive.exchange.times import zone_of
+from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.times import zone_of
+from redrive.desk.transfer.importing import Told
 from redrive.testing import ManualClock
 
 Record = dict[str, Any]

@@ -13,9 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
-from redrive import config, retention
-from redrive._legacy import opened
-from redrive.desk import Desk
+from redrive import config
+from redrive.desk import retention
+from redrive.desk.desk import Desk
+from redrive.desk.reading import Mark
+from redrive.desk.selection import USUAL, Filters
+from redrive.desk.transfer.adoption import opened
 from redrive.errors import UsageError
 from redrive.events import Listener, Teller
 from redrive.handler import Handler
@@ -25,7 +28,6 @@ from redrive.jobs.durations import Duration
 from redrive.jobs.job import Job
 from redrive.jobs.logger import log
 from redrive.jobs.threads import Threads, hop
-from redrive.looking import Mark
 from redrive.payloads import strict_json
 from redrive.payloads.arguments import Arguments
 from redrive.payloads.secret_names import add_secret_names
@@ -40,7 +42,6 @@ from redrive.registry import (
     check_name,
 )
 from redrive.runs.driver import Driver
-from redrive.selection import USUAL, Filters
 from redrive.stores import shown, worker_notes
 from redrive.stores.contract import Count, Moved, Note, Page, Scope, Store
 from redrive.stores.report import Report

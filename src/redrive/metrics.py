@@ -16,8 +16,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive._version import __version__
+from redrive.desk.reading import Count, Looking, Mark
 from redrive.jobs.job import State
-from redrive.looking import Count, Looking, Mark
 from redrive.runs import run_records
 from redrive.stores.contract import PAUSE
 from redrive.worker import counters, presence

@@ -13,8 +13,8 @@ from rich.cells import cell_len
 from kit import START
 from ptykit import on_terminal
 from redrive import Redrive, State
-from redrive.causes import Mark
 from redrive.cli import act
+from redrive.desk.groups import Mark
 from redrive.testing import ManualClock
 from shopkit import HOUR, ODD, TIMEOUT, WRONG_KEY, Shop, dead_letter, name, tried
 

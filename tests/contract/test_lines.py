@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from kit import START, make_attempt, make_failure, make_job
-from redrive import _intake
-from redrive._intake import Told
-from redrive._portable import job_of, line_of
-from redrive.exchange import pieces
+from redrive.desk.transfer import importing
+from redrive.desk.transfer.formats import pieces
+from redrive.desk.transfer.importing import Told
+from redrive.desk.transfer.job_lines import job_of, line_of
 from redrive.jobs.job import Job, Reason, Resolution, State
 from redrive.stores.contract import Query, Store
 from redrive.stores.memory import MemoryStore
@@ -69,7 +69,7 @@ def lines_of(store: Store) -> list[str]:
 
 
 def stored(store: Store, lines: list[bytes], *, dry_run: bool = False) -> list[Told]:
-    batches = _intake.stored(store, lines, dry_run=dry_run)
+    batches = importing.stored(store, lines, dry_run=dry_run)
     return [told for batch in batches for told in batch]
 
 

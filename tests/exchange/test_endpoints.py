@@ -11,7 +11,7 @@ import pytest
 from exchangekit import AT, hook, jobs, lines, take
 from postkit import OK, Receiver, answer, receiver
 from redrive import Endpoint, Redrive
-from redrive.exchange.record import Asked
+from redrive.desk.transfer.formats.record import Asked
 from redrive.testing import ManualClock
 from shopkit import Shop
 

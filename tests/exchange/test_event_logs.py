@@ -316,8 +316,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from redrive import Redrive
-from redrive.exchange.record import Asked
-from redrive.exchange.times import local
+from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.times import local
 verb, left, store, *files = sys.argv[1:]
 app = Redrive(store)
 usual, left = getattr(app.store, verb), int(left)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exchangekit import MAKERS, TOKYO, Record, file_of, hook, jobs, lines, out, take
-from redrive._intake import Told, stored
-from redrive.exchange.record import Asked
+from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.importing import Told, stored
 from redrive.stores.contract import Query
 from redrive.stores.memory import MemoryStore
 

@@ -10,7 +10,7 @@ import pytest
 
 import pgkit
 from exchangekit import MAKERS, article, file_of, hook, jobs, lines, take
-from redrive.exchange.detect import FORMATS, OWN
+from redrive.desk.transfer.formats.detect import FORMATS, OWN
 from shopkit import Shop
 
 PROGRAM = """

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exchangekit import MAKERS, TOKYO, article, failure, file_of, hook, lines, queue
-from redrive._intake import stored
-from redrive.exchange import pieces as cutting
-from redrive.exchange.pieces import Piece, pieces
-from redrive.exchange.record import Asked
+from redrive.desk.transfer.formats import pieces as cutting
+from redrive.desk.transfer.formats.pieces import Piece, pieces
+from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.importing import stored
 from redrive.stores.memory import MemoryStore
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from redrive.desk.transfer.formats.times import NaiveTime, iso, moment, naive, no_zone, zone_of
 from redrive.errors import UsageError
-from redrive.exchange.times import NaiveTime, iso, moment, naive, no_zone, zone_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kit import START, make_failure, make_job
-from redrive import Redrive, State, UsageError, finding
+from redrive import Redrive, State, UsageError
+from redrive.desk import search
+from redrive.desk.selection import read
 from redrive.jobs.job import Category, Job, Reason
-from redrive.selection import read
 from redrive.stores.memory import MemoryStore
 from redrive.testing import ManualClock
 
@@ -171,7 +172,7 @@ def test_what_is_looked_through_is_bounded_and_said(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And where it stopped one can go on; a deed has no bound."""
-    monkeypatch.setattr(finding, "LOOK", 2)
+    monkeypatch.setattr(search, "LOOK", 2)
     page = app.find("-error:*", limit=9)
     assert [job.id for job in page.jobs] == ["JOB5", "JOB4"]
     assert page.scope is not None

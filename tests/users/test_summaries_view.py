@@ -16,7 +16,7 @@ from kit import START, make_attempt, make_failure
 from redrive import Job, Reason, State
 from redrive.cli._face import Face
 from redrive.cli._root import root
-from redrive.documents import error_line
+from redrive.desk.documents import error_line
 from redrive.errors import StoreReadOnly
 from redrive.stores.postgres import PostgresStore
 from summarykit import HANDLER, INIT, VIEW, Service, new_database

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from redrive import Redrive
-from redrive.documents import act_document, group_document, job_document
+from redrive.desk.documents import act_document, group_document, job_document
 from shopkit import name
 from webkit import Web
 

@@ -11,7 +11,8 @@ from urllib.parse import quote
 import pytest
 
 from kit import make_job
-from redrive import Redrive, finding
+from redrive import Redrive
+from redrive.desk import search
 from redrive.errors import UsageError
 from redrive.web import server
 from shopkit import TIMEOUT, dead_letter, name
@@ -215,4 +216,4 @@ def test_a_search_ends_in_time_and_says_how_far_it_went(
     assert [job["id"] for job in page["jobs"]] == every[:1] or page["scope"]["looked"] == 1
     assert page["cursor"] is not None
     assert web.post("/api/v1/plans", {"verb": "retry", "q": "payload.to:*"}, status=504)
-    assert finding.MUST_END.get()() is False
+    assert search.MUST_END.get()() is False

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from redrive.alerts.rules import SPAN, Cause, Condition, Memory, Rules, World, grows
-from redrive.desk import Desk
+from redrive.desk.desk import Desk
+from redrive.desk.reading import Mark
 from redrive.jobs.durations import words
 from redrive.jobs.job import Group, Job, State
-from redrive.looking import Mark
 from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import inert
 from redrive.runs import run_records

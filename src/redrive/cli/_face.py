@@ -21,8 +21,8 @@ from redrive.payloads.escaping import inert
 if TYPE_CHECKING:  # what runs jobs is loaded only by commands that act
     from redrive.app import Redrive
     from redrive.cli.output import View
+    from redrive.desk.reading import Looking, Scope
     from redrive.jobs.clock import Clock
-    from redrive.looking import Looking, Scope
     from redrive.policies.policy import Keep
 
 SPEAK_EVERY = 10.0
@@ -58,7 +58,7 @@ class Face:
     @contextmanager
     def looking(self) -> Generator[Looking]:
         """Open the store for views, without what only acts need: it starts in half the time."""
-        from redrive.looking import Looking  # noqa: PLC0415
+        from redrive.desk.reading import Looking  # noqa: PLC0415
 
         warn_on_stderr(logging.INFO if self.verbose else logging.WARNING)
         with Looking(self._url(), self.clock) as found:

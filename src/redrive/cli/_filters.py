@@ -13,10 +13,10 @@ from typing import Any
 import click
 
 from redrive.cli._errors import NOTHING, Stop
+from redrive.desk.selection import Filters, read
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.durations import seconds
 from redrive.jobs.job import Category, State
-from redrive.selection import Filters, read
 
 _GROUP = re.compile(r"[Gg]\d{1,9}")
 _AGE = re.compile(r"\s*(>=?|<=?)\s*(\S+)\s*")

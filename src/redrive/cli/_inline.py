@@ -20,7 +20,7 @@ from redrive.cli._filters import Selection, explained
 from redrive.cli._load import load_app, program_name
 from redrive.cli._plan import Plan, make_plan, still_so
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
-from redrive.documents import error_line
+from redrive.desk.documents import error_line
 from redrive.errors import RetryLater, Skip
 from redrive.jobs.job import Job, State
 from redrive.payloads.escaping import inert

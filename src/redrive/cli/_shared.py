@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from math import inf
 from typing import cast
 
-from redrive.documents import payload_of
+from redrive.desk.documents import payload_of
+from redrive.desk.reading import Looking
+from redrive.desk.selection import Filters
 from redrive.jobs.job import Group, Job
-from redrive.looking import Looking
 from redrive.payloads.masking import MASK
-from redrive.selection import Filters
 
 HOUR = 3600.0
 SAMPLE = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from redrive.cli.status import lane_of, pause_words
-from redrive.looking import Looking, Note
+from redrive.desk.reading import Looking, Note
 from redrive.runs.run_records import Run
 
 _OPEN = ("pending", "dead")

@@ -19,10 +19,10 @@ from redrive.cli._face import Face, same_line
 from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
 from redrive.cli._plan import Plan, make_plan, still_so
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, When, columns
-from redrive.documents import error_line, job_document
+from redrive.desk.documents import error_line, job_document
+from redrive.desk.selectors import no_job
 from redrive.jobs.clock import iso
 from redrive.jobs.transitions import Verb
-from redrive.selector import no_job
 
 TYPED = 100
 """Above so many jobs the number must be typed."""

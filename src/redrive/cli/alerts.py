@@ -18,7 +18,7 @@ from redrive.cli._errors import FAILED
 from redrive.cli._face import Face
 from redrive.cli._load import find_program, program_name
 from redrive.cli.output import Cell, Line, Part, Table, View, When, columns
-from redrive.documents import error_line, job_document
+from redrive.desk.documents import error_line, job_document
 from redrive.errors import StoreMissing
 from redrive.payloads.masking import error_text
 

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem, ShellComplete, get_completion
 from redrive.app import Redrive
 from redrive.cli._command import Kind, command
 from redrive.cli._face import Face
-from redrive.documents import error_line
+from redrive.desk.documents import error_line
 from redrive.errors import RedriveError
 from redrive.payloads.escaping import inert
 

@@ -23,7 +23,7 @@ from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._face import Face
 from redrive.cli._load import program_of
 from redrive.cli.output import Block, Line, Part, View
-from redrive.documents import payload_text
+from redrive.desk.documents import payload_text
 from redrive.errors import BadPayload, RedriveError
 from redrive.jobs.job import Job
 from redrive.jobs.transitions import amended

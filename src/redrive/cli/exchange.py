@@ -17,7 +17,6 @@ from typing import IO, Any
 
 import click
 
-from redrive._intake import AUTO, Told
 from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, USAGE, Stop
@@ -25,11 +24,12 @@ from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained, selection_of, with_filters
 from redrive.cli._served import NAMED, Handlers, Unserved, handlers_of, named, refuse
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+from redrive.desk.transfer.formats.detect import FORMATS, OWN
+from redrive.desk.transfer.formats.quarantine import Quarantine, private
+from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.times import Zone, no_zone, zone_of
+from redrive.desk.transfer.importing import AUTO, Told
 from redrive.errors import StoreForeign, StoreMissing
-from redrive.exchange.detect import FORMATS, OWN
-from redrive.exchange.quarantine import Quarantine, private
-from redrive.exchange.record import Asked
-from redrive.exchange.times import Zone, no_zone, zone_of
 from redrive.jobs.job import Job, State
 
 

@@ -12,11 +12,18 @@ from redrive.cli._face import Face
 from redrive.cli._filters import selection_of, with_filters
 from redrive.cli._shared import newest_of, shared_facts
 from redrive.cli.output import Cell, Facts, Line, Part, Table, Trend, View, When, columns
-from redrive.documents import Seen, error_line, job_document, look, scope_document, seen_document
+from redrive.desk.documents import (
+    Seen,
+    error_line,
+    job_document,
+    look,
+    scope_document,
+    seen_document,
+)
+from redrive.desk.reading import Looking, Scope
 from redrive.jobs.clock import iso
 from redrive.jobs.durations import seconds
 from redrive.jobs.job import Group, Job
-from redrive.looking import Looking, Scope
 
 SAMPLES = 5
 _ALL = 100_000

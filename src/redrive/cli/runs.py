@@ -9,7 +9,7 @@ from redrive.cli import _waits
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.output import Cell, Facts, Line, Part, Table, Tone, View, When, columns
-from redrive.documents import left_of, run_document
+from redrive.desk.documents import left_of, run_document
 from redrive.runs.run_records import Counts, Run
 
 _TONES: dict[str, Tone] = {"done": "good", "stopped": "bad", "cancelled": "warn", "paused": "warn"}

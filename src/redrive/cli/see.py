@@ -10,7 +10,7 @@ from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
 from redrive.cli.output import Cell, Line, Part, Span, Table, View, When, columns, numbered
-from redrive.documents import (
+from redrive.desk.documents import (
     HOPELESS,
     act_document,
     category_of,
@@ -19,8 +19,8 @@ from redrive.documents import (
     job_document,
     scope_document,
 )
+from redrive.desk.reading import Count, Looking, Page
 from redrive.jobs.job import Act, Category, Job
-from redrive.looking import Count, Looking, Page
 
 _SHORT = columns(
     "#:number",

@@ -24,7 +24,7 @@ from redrive.cli.output import (
     When,
     columns,
 )
-from redrive.documents import (
+from redrive.desk.documents import (
     attempt_document,
     category_of,
     error_line,
@@ -35,10 +35,10 @@ from redrive.documents import (
     run_name,
     whole_document,
 )
+from redrive.desk.reading import Looking
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Job, State
-from redrive.looking import Looking
 from redrive.payloads.escaping import inert
 from redrive.payloads.masked_jobs import masked
 

@@ -24,11 +24,11 @@ from redrive.cli.output import (
     When,
     columns,
 )
-from redrive.documents import HOPELESS, Seen, look, seen_document
+from redrive.desk.documents import HOPELESS, Seen, look, seen_document
+from redrive.desk.reading import Count, Looking, Note
 from redrive.jobs.clock import iso
 from redrive.jobs.durations import words
 from redrive.jobs.job import Category, State
-from redrive.looking import Count, Looking, Note
 from redrive.stores import worker_notes
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from redrive.documents import (
+from redrive.desk.documents import (
     act_document,
     job_document,
     look,

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from redrive import finding, selection
 from redrive.app import Redrive
-from redrive.documents import job_document
+from redrive.desk import search, selection
+from redrive.desk.documents import job_document
+from redrive.desk.selection import Filters, Wanted
 from redrive.errors import JobNotFound, Refused, UsageError
 from redrive.jobs import transitions
 from redrive.jobs.clock import iso
@@ -24,7 +25,6 @@ from redrive.jobs.job import Job, State
 from redrive.jobs.transitions import Verb
 from redrive.payloads.masked_jobs import masked
 from redrive.runs import run_records
-from redrive.selection import Filters, Wanted
 from redrive.web.call import Document
 
 T = TypeVar("T")
@@ -223,7 +223,7 @@ def _meant(app: Redrive, verb: Verb, wanted: Wanted) -> Iterator[Job | str]:
     """Give the jobs, page by page."""
     groups = [f"G{number}" for number in wanted.groups]
     words = [*wanted.ids, *groups, *(term.raw for term in wanted.terms)]
-    return finding.meant(app.store, verb, words, wanted.filters, reveal=False)
+    return search.meant(app.store, verb, words, wanted.filters, reveal=False)
 
 
 def _light(job: T) -> T:

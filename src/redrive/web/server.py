@@ -21,8 +21,8 @@ from starlette.routing import Route as Path
 from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 
-from redrive import finding
 from redrive.app import Redrive
+from redrive.desk import search
 from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
 from redrive.jobs.threads import Threads, hop
@@ -156,7 +156,7 @@ class Server:
     def _searched(self, route: Route, call: Call) -> Document | Reply:
         """Do what looks through jobs, for so long that nobody else waits for it."""
         end = time.monotonic() + LONGEST_SEARCH
-        finding.MUST_END.set(lambda: self._is_closed or time.monotonic() > end)
+        search.MUST_END.set(lambda: self._is_closed or time.monotonic() > end)
         return route.does(call)
 
 

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from redrive.exchange import fields, record, times
-from redrive.exchange.fields import Fields, Raw
-from redrive.exchange.record import EXTRA, Asked, Format, Line
+from redrive.desk.transfer.formats import fields, record, times
+from redrive.desk.transfer.formats.fields import Fields, Raw
+from redrive.desk.transfer.formats.record import EXTRA, Asked, Format, Line
 from redrive.jobs.job import Job, Reason, State
 
 _KNOWN: Final = {

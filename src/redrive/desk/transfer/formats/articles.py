@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from redrive.exchange import fields, record
-from redrive.exchange.fields import Fields, written
-from redrive.exchange.record import EXTRA, Asked, Format, Line
+from redrive.desk.transfer.formats import fields, record
+from redrive.desk.transfer.formats.fields import Fields, written
+from redrive.desk.transfer.formats.record import EXTRA, Asked, Format, Line
 from redrive.jobs.job import Job, Reason, State
 
 _KNOWN: Final = {

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 
+from redrive.desk.maintenance import Upkeep
+from redrive.desk.reading import GROUP, Mark, mark_of
+from redrive.desk.selection import group_number, no_group
 from redrive.jobs.job import Group, State
-from redrive.looking import GROUP, Mark, mark_of
 from redrive.payloads.masking import mask_text
-from redrive.selection import group_number, no_group
 from redrive.stores.contract import Query, note_named
-from redrive.upkeep import Upkeep
 
 
 class Causes(Upkeep):

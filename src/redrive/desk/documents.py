@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from redrive.desk.reading import Looking, Mark, Scope
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Act, Attempt, Category, Failure, Group, Job
-from redrive.looking import Looking, Mark, Scope
 from redrive.payloads.masked_jobs import secrets_of
 from redrive.payloads.masking import loads, mask_payload, mask_text
 

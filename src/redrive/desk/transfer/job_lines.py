@@ -16,8 +16,8 @@ from itertools import pairwise
 from types import UnionType
 from typing import Any, Final, cast, get_args, get_origin, get_type_hints
 
+from redrive.desk.transfer.formats.pieces import LONGEST
 from redrive.errors import RedriveError
-from redrive.exchange.pieces import LONGEST
 from redrive.jobs import transitions
 from redrive.jobs.job import TERMINAL, Attempt, Failure, Job, Release, Resolution, State
 from redrive.jobs.records import evolve

@@ -11,8 +11,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Self
 
-from redrive.exchange.pieces import Piece
-from redrive.exchange.record import Link
+from redrive.desk.transfer.formats.pieces import Piece
+from redrive.desk.transfer.formats.record import Link
 
 _TABLES = """
 CREATE TABLE lines (format TEXT, name TEXT, number INT, start INT, raw BLOB);

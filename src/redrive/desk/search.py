@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 
+from redrive.desk.selection import USUAL, Filters, Target, Wanted, job_id, query_of, read
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Group, Job, State
 from redrive.jobs.transitions import Verb
-from redrive.selection import USUAL, Filters, Target, Wanted, job_id, query_of, read
 from redrive.stores.contract import Page, Query, Scope, Store, cursor_of, every
 
 LOOK = 100_000

@@ -12,9 +12,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from redrive.exchange import fields, record, times
-from redrive.exchange.fields import Fields, Raw
-from redrive.exchange.record import EXTRA, Asked, Failing, Format, Line, Link
+from redrive.desk.transfer.formats import fields, record, times
+from redrive.desk.transfer.formats.fields import Fields, Raw
+from redrive.desk.transfer.formats.record import EXTRA, Asked, Failing, Format, Line, Link
 from redrive.jobs.job import Attempt, Failure, Job, Reason, State
 from redrive.jobs.records import evolve
 

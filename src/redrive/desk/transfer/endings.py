@@ -6,7 +6,7 @@ import secrets
 from dataclasses import replace
 from typing import Final
 
-from redrive.exchange.record import WORKER
+from redrive.desk.transfer.formats.record import WORKER
 from redrive.jobs.job import Attempt, Claim, Completed, Dead, Job, Reason, Settlement, State
 from redrive.stores.contract import Store
 

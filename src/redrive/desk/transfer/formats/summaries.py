@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
+from redrive.desk.transfer.formats import fields, record, times
+from redrive.desk.transfer.formats.fields import Fields
+from redrive.desk.transfer.formats.pieces import Piece
+from redrive.desk.transfer.formats.record import EXTRA, Asked, Format, Line
 from redrive.errors import StoreError, UsageError
-from redrive.exchange import fields, record, times
-from redrive.exchange.fields import Fields
-from redrive.exchange.pieces import Piece
-from redrive.exchange.record import EXTRA, Asked, Format, Line
 from redrive.jobs.job import TERMINAL, Job, Reason, State
 
 if TYPE_CHECKING:

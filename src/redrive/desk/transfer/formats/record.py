@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from redrive.classify import tables
 from redrive.classify.fingerprint import of_text
-from redrive.exchange import times
-from redrive.exchange.fields import Fields, Raw, cut, written
+from redrive.desk.transfer.formats import times
+from redrive.desk.transfer.formats.fields import Fields, Raw, cut, written
 from redrive.jobs import ids
 from redrive.jobs.job import TERMINAL, Attempt, Category, Failure, Job, Reason, Resolution, State
 from redrive.jobs.records import evolve

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Unpack
 
-from redrive import finding
+from redrive.desk import search
+from redrive.desk.maintenance import Upkeep
+from redrive.desk.selection import Filters, Target, spelled
 from redrive.errors import JobNotFound, Refused
 from redrive.jobs.job import Act, Job
 from redrive.payloads.masking import mask_text
 from redrive.runs import run_records
 from redrive.runs.driver import CHUNK, Driver, close, save, untag
 from redrive.runs.run_records import Phase, Run, Spec
-from redrive.selection import Filters, Target, spelled
 from redrive.stores.contract import Query, Store
-from redrive.upkeep import Upkeep
 
 _VERBS: Mapping[Phase, str] = {"paused": "pause", "live": "resume", "cancelled": "cancel"}
 
@@ -50,7 +50,7 @@ class Driving(Upkeep):
         "25": the share or number of jobs that may fail again before the rest is left alone.
         """
         spec = run_records.spec_of(canary=canary, rate=rate, ramp=ramp, stop_on=stop_on)
-        jobs = list(finding.meant(self.keeper.store, "retry", targets, filters))
+        jobs = list(search.meant(self.keeper.store, "retry", targets, filters))
         missing = [one for one in jobs if isinstance(one, str)]
         if missing:
             msg = f"no job {missing[0]!r}; nothing was changed"

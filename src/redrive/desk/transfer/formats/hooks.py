@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from redrive.exchange import fields, record
-from redrive.exchange.fields import Fields, Raw
-from redrive.exchange.record import EXTRA, Asked, Format, Line
+from redrive.desk.transfer.formats import fields, record
+from redrive.desk.transfer.formats.fields import Fields, Raw
+from redrive.desk.transfer.formats.record import EXTRA, Asked, Format, Line
 from redrive.jobs.job import Job, Reason, State
 from redrive.jobs.records import evolve
 from redrive.payloads import strict_json

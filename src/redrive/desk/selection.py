@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import TypedDict, TypeVar, Unpack
 
-from redrive import selector
+from redrive.desk import selectors
+from redrive.desk.selectors import Term, no_job
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category, Group, Job, Reason, State
 from redrive.jobs.transitions import Verb
 from redrive.payloads.masked_jobs import searched
-from redrive.selector import Term, no_job
 from redrive.stores.contract import Query, Store
 
 Target = str | Job | Group
@@ -97,7 +97,7 @@ def _check_filter(name: str, value: object) -> None:
         msg = f"the filter {name} is empty, which would mean every job; leave it out or name one"
         raise UsageError(msg)
     if isinstance(value, str):
-        selector.checked_text(value, f"the filter {name}")
+        selectors.checked_text(value, f"the filter {name}")
     if name in _TEXTS:
         checks.text(value, f"the filter {name}")
     elif name == "run":
@@ -171,8 +171,8 @@ class Wanted:
         return self._asked([Term(name, (said,), "", quoted=True) for name, said in asked])
 
     def _asked(self, terms: list[Term]) -> Callable[[Job], bool]:
-        openly = [selector.check(one) for one in terms if self.reveal or not one.may_be_masked]
-        shown = [selector.check(one) for one in terms if not self.reveal and one.may_be_masked]
+        openly = [selectors.check(one) for one in terms if self.reveal or not one.may_be_masked]
+        shown = [selectors.check(one) for one in terms if not self.reveal and one.may_be_masked]
 
         def fits(job: Job) -> bool:
             if not all(check(job) for check in openly):
@@ -205,7 +205,7 @@ def read(
             wanted.groups.append(target.number)
         else:
             what = "a target (a job, its id, a group, or words of a selector)"
-            terms += selector.parse(checks.text(target, what))
+            terms += selectors.parse(checks.text(target, what))
     _check_terms(terms, reveal=reveal)
     _take_terms(wanted, terms, usual)
     if wanted.ids and (wanted.groups or wanted.filters or wanted.terms):
@@ -220,8 +220,8 @@ def read(
 
 def _check_terms(terms: list[Term], *, reveal: bool) -> None:
     asked = [term for term in terms if term.name != "id" or term.negated]
-    if len(asked) > selector.MOST_TERMS:
-        msg = f"a selector may have {selector.MOST_TERMS} words beside ids; found {len(asked)}"
+    if len(asked) > selectors.MOST_TERMS:
+        msg = f"a selector may have {selectors.MOST_TERMS} words beside ids; found {len(asked)}"
         raise UsageError(msg)
     for term in terms:
         if not reveal and term.masked_name:
@@ -245,7 +245,7 @@ def _take_terms(wanted: Wanted, terms: list[Term], usual: Iterable[State]) -> No
         if term.name == "id" and not term.negated:
             wanted.ids += term.values
         elif term.name == "group" and not term.negated:
-            wanted.groups += selector.numbers(term)
+            wanted.groups += selectors.numbers(term)
         elif term.name == "age":
             _take_age(wanted.filters, term)
         elif term.name != "state" and not _take_filter(wanted.filters, term):
@@ -271,12 +271,12 @@ def _take_states(filters: Filters, terms: list[Term], usual: Iterable[State]) ->
 
 def _take_age(filters: Filters, term: Term) -> None:
     """Ask for the narrowest of all ages that are named."""
-    sign = selector.OPPOSITE.get(term.sign, "") if term.negated else term.sign
+    sign = selectors.OPPOSITE.get(term.sign, "") if term.negated else term.sign
     try:
         age = durations.seconds(term.values[0])
     except UsageError:
         age = None
-    if age is None or sign not in selector.OPPOSITE or len(term.values) > 1:
+    if age is None or sign not in selectors.OPPOSITE or len(term.values) > 1:
         msg = (
             "age: must be like age:>2h (older) or age:<1h30m (newer), with the units s, m, h, d, w; "
             f"found {term.raw!r}"
@@ -291,10 +291,10 @@ def _take_age(filters: Filters, term: Term) -> None:
 def _take_filter(filters: Filters, term: Term) -> bool:
     """Make a filter of a term, if the store knows one for it that is still free."""
     name, value = term.name, term.values[0]
-    if term.negated or len(term.values) > 1 or name in filters or term.sign in selector.OPPOSITE:
+    if term.negated or len(term.values) > 1 or name in filters or term.sign in selectors.OPPOSITE:
         return False
     if name == "run":
-        filters["run"] = selector.numbers(term)[0]
+        filters["run"] = selectors.numbers(term)[0]
     elif name == "text" or (name in _EXACT and not term.is_pattern):
         filters[name] = value  # type: ignore[literal-required]
     elif name == "handler" and (term.is_pattern or "*" not in value):
@@ -306,7 +306,7 @@ def _take_filter(filters: Filters, term: Term) -> bool:
 
 def job_id(store: Store, text: str) -> str:
     """Give the id that starts with this text; it must be the only one."""
-    if not selector.ID.fullmatch(checks.text(text, "a job's id")):
+    if not selectors.ID.fullmatch(checks.text(text, "a job's id")):
         raise UsageError(no_job(text))
     if store.get(text) is not None:
         return text

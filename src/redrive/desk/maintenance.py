@@ -16,8 +16,8 @@ from redrive.stores.contract import PurgeRule
 from redrive.submission import Keeper
 
 if TYPE_CHECKING:
-    from redrive._intake import Told
-    from redrive.exchange.record import Asked
+    from redrive.desk.transfer.formats.record import Asked
+    from redrive.desk.transfer.importing import Told
 
 _CHUNK = 10_000
 
@@ -51,12 +51,12 @@ class Upkeep:
         `app.export_lines(app.each(state="dead"))`. Nothing of the payloads is hidden. In the format
         of another program, `format="hooks"`, as far as that can hold it.
         """
-        from redrive import _portable  # noqa: PLC0415 - few calls need it
-        from redrive.exchange.detect import OWN, named  # noqa: PLC0415
+        from redrive.desk.transfer import job_lines  # noqa: PLC0415 - few calls need it
+        from redrive.desk.transfer.formats.detect import OWN, named  # noqa: PLC0415
 
         whole = self._whole(jobs)
         if format == OWN:
-            yield from map(_portable.line_of, whole)
+            yield from map(job_lines.line_of, whole)
         else:
             yield from named(format).write(whole, self._asked(asked))
 
@@ -67,7 +67,7 @@ class Upkeep:
                 yield job
 
     def _asked(self, asked: Asked | None) -> Asked:
-        from redrive.exchange.record import Asked  # noqa: PLC0415
+        from redrive.desk.transfer.formats.record import Asked  # noqa: PLC0415
 
         settings = self.keeper.settings
         said = asked or Asked()
@@ -93,10 +93,10 @@ class Upkeep:
         is there already stays as it is, so a repeat changes nothing. What is taken in is recorded as
         one act, also when it is broken off.
         """
-        from redrive import _intake  # noqa: PLC0415
+        from redrive.desk.transfer import importing  # noqa: PLC0415
 
         store = self.keeper.store
-        batches = _intake.stored(
+        batches = importing.stored(
             store, lines, self._asked(asked), format=format, dry_run=dry_run, strict=strict
         )
         added = left = 0
@@ -112,7 +112,7 @@ class Upkeep:
 
     def import_table(self, url: str, table: str, **said: Unpack[Taking]) -> Generator[Told]:
         """Keep the jobs of a table in a PostgreSQL database; the same otherwise."""
-        from redrive.exchange.summaries import rows  # noqa: PLC0415
+        from redrive.desk.transfer.formats.summaries import rows  # noqa: PLC0415
 
         source: Any = rows(url, table)
         return self.import_lines(source, **said)

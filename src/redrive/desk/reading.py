@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
-from redrive import finding
+from redrive.desk import search
+from redrive.desk.selection import Filters, Target, group_number, job_id, no_group, read
 from redrive.errors import JobNotFound
 from redrive.jobs import checks
 from redrive.jobs.durations import Duration, seconds
 from redrive.jobs.job import Act, Group, Job, State
 from redrive.payloads import masked_jobs
-from redrive.selection import Filters, Target, group_number, job_id, no_group, read
 from redrive.stores import open_store, worker_notes
 from redrive.stores.contract import PAUSE, Count, Note, Page, Query, Scope, Store
 
@@ -101,7 +101,7 @@ class Looking:
         wanted = read(words, filters, reveal=reveal)
         store = self.store
         checks.whole(limit, "limit", least=1)
-        page = finding.find(store, wanted, limit=limit, cursor=cursor, by_change=by_change)
+        page = search.find(store, wanted, limit=limit, cursor=cursor, by_change=by_change)
         return page if reveal else page._replace(jobs=[masked_jobs.seen(job) for job in page.jobs])
 
     def each(
@@ -111,7 +111,7 @@ class Looking:
 
         With `reveal=False` nothing that is masked can be asked for; the jobs come as they are stored.
         """
-        return finding.each(self.store, read(words, filters, reveal=reveal))
+        return search.each(self.store, read(words, filters, reveal=reveal))
 
     def counts(self) -> list[Count]:
         """Count all jobs by state, lane and category."""
@@ -136,7 +136,7 @@ class Looking:
     ) -> tuple[list[Group], Scope | None]:
         """Return the causes, and how far was looked where no index answers; `reveal` is as in `find`."""
         checks.whole(limit, "limit", least=1)
-        return finding.groups(self.store, read(words, filters, reveal=reveal), limit)
+        return search.groups(self.store, read(words, filters, reveal=reveal), limit)
 
     def group(self, which: int | str | Group) -> Group:
         """Give a group with its dead jobs counted, or with its others where none is dead."""

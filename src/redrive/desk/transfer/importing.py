@@ -15,16 +15,16 @@ from functools import partial
 from itertools import chain
 from typing import IO, Any, Final, Literal
 
-from redrive import _endings
-from redrive._portable import checked, job_of
+from redrive.desk.transfer import endings
+from redrive.desk.transfer.formats import pieces as cutting
+from redrive.desk.transfer.formats.detect import FORMATS, OWN, format_of, named
+from redrive.desk.transfer.formats.pieces import Piece, pieces
+from redrive.desk.transfer.formats.quarantine import QUARANTINED
+from redrive.desk.transfer.formats.record import Asked, Format, Line
+from redrive.desk.transfer.formats.spool import Spool
+from redrive.desk.transfer.formats.times import NaiveTime
+from redrive.desk.transfer.job_lines import checked, job_of
 from redrive.errors import KeyConflict, RedriveError
-from redrive.exchange import pieces as cutting
-from redrive.exchange.detect import FORMATS, OWN, format_of, named
-from redrive.exchange.pieces import Piece, pieces
-from redrive.exchange.quarantine import QUARANTINED
-from redrive.exchange.record import Asked, Format, Line
-from redrive.exchange.spool import Spool
-from redrive.exchange.times import NaiveTime
 from redrive.jobs.job import TERMINAL, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads import strict_json
@@ -248,7 +248,7 @@ class _Reader:
         for job in every(self._store, Query(handler=handler)):
             try:
                 names = format_.names(job) if format_.names else ()
-                self._spool.know(names, job.id, waits=_endings.waits(job))
+                self._spool.know(names, job.id, waits=endings.waits(job))
             except (RedriveError, AttributeError):  # its payload is damaged, or of another shape
                 continue
 
@@ -311,7 +311,7 @@ def _kept(store: Store, batch: list[_Read], *, dry_run: bool, at_once: bool = Fa
         else:
             fate: Fate = "known" if one.is_known or one.found.id in known else "added"
             ids = _over(one, same)
-            ended = _endings.end(store, ids, one.found) if ids and not dry_run else len(ids)
+            ended = endings.end(store, ids, one.found) if ids and not dry_run else len(ids)
             told += one.told(fate, ended=ended)
             known.add(one.found.id)
     return told
@@ -323,7 +323,7 @@ def _over(read: _Read, same: dict[str, Job]) -> list[str]:
     if not isinstance(job, Job) or job.state not in TERMINAL:
         return []
     stored = same.get(job.id)
-    return sorted(read.over | ({stored.id} if stored and _endings.waits(stored) else set[str]()))
+    return sorted(read.over | ({stored.id} if stored and endings.waits(stored) else set[str]()))
 
 
 def _there(store: Store, ids: list[str]) -> set[str]:

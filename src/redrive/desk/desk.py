@@ -10,21 +10,21 @@ import json
 from collections.abc import Sequence
 from typing import Unpack
 
-from redrive import finding
-from redrive.causes import Causes
-from redrive.driving import Driving
+from redrive.desk import search
+from redrive.desk.groups import Causes
+from redrive.desk.reading import Looking
+from redrive.desk.runs import Driving
+from redrive.desk.selection import Filters, Target, spelled
 from redrive.errors import JobNotFound, Refused, UsageError
 from redrive.events import TOLD, Event
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Job
 from redrive.jobs.transitions import Verb
-from redrive.looking import Looking
 from redrive.payloads import masking, strict_json
 from redrive.payloads.masked_jobs import secrets_of
 from redrive.registry import check_lane
 from redrive.runs import overrides
-from redrive.selection import Filters, Target, spelled
 from redrive.stores.contract import PAUSE, Moved, Query, note_named
 
 _READ_FOR_REASON = 100
@@ -91,7 +91,7 @@ class Desk(Driving, Causes, Looking):
 
         `reveal` is as in `each`.
         """
-        return list(finding.meant(self.keeper.store, verb, targets, filters, reveal=reveal))
+        return list(search.meant(self.keeper.store, verb, targets, filters, reveal=reveal))
 
     def move(
         self,

@@ -76,8 +76,8 @@ def _format_of(file: IO[bytes]) -> str | None:
     """Name the format of the first record that is known; ours are none: they are for `import`."""
     import json  # noqa: PLC0415
 
-    from redrive.exchange.detect import format_of  # noqa: PLC0415
-    from redrive.exchange.pieces import pieces  # noqa: PLC0415
+    from redrive.desk.transfer.formats.detect import format_of  # noqa: PLC0415
+    from redrive.desk.transfer.formats.pieces import pieces  # noqa: PLC0415
 
     file.seek(0)
     chunks = iter(partial(file.read, _CHUNK), b"")
@@ -142,10 +142,10 @@ def _kept_as(place: Path) -> Path:
 
 def _take_in(store: Store, file: Path) -> tuple[Counter[str], Counter[str]]:
     """Count what became of the records, and the handlers of the jobs that wait."""
-    from redrive import _intake  # noqa: PLC0415
-    from redrive.exchange.quarantine import Quarantine  # noqa: PLC0415
-    from redrive.exchange.record import Asked  # noqa: PLC0415
-    from redrive.exchange.times import local  # noqa: PLC0415
+    from redrive.desk.transfer import importing  # noqa: PLC0415
+    from redrive.desk.transfer.formats.quarantine import Quarantine  # noqa: PLC0415
+    from redrive.desk.transfer.formats.record import Asked  # noqa: PLC0415
+    from redrive.desk.transfer.formats.times import local  # noqa: PLC0415
 
     asked = Asked(zone=local, now=store.now())
     fates: Counter[str] = Counter()
@@ -154,7 +154,7 @@ def _take_in(store: Store, file: Path) -> tuple[Counter[str], Counter[str]]:
         file.open("rb") as source,
         Quarantine(file.with_name(f"{file.name}.bad")) as rest,
     ):
-        for batch in _intake.stored(store, source, asked):
+        for batch in importing.stored(store, source, asked):
             for told in batch:
                 fates[told.fate] += 1
                 waiting[told.handler] += told.fate == "added" and told.state is State.PENDING

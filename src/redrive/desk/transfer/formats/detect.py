@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from redrive.desk.transfer.formats import articles, events, hooks, summaries, sync
+from redrive.desk.transfer.formats.fields import Fields
+from redrive.desk.transfer.formats.record import Format
 from redrive.errors import UsageError
-from redrive.exchange import articles, events, hooks, summaries, sync
-from redrive.exchange.fields import Fields
-from redrive.exchange.record import Format
 
 OWN: Final = "redrive"
 """The name of Redrive's own lines."""

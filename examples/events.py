@@ -15,7 +15,7 @@ from pathlib import Path
 
 import redrive
 from redrive import GiveUp, LinearBackoffStrategy
-from redrive.stream import ResilientEventStream
+from redrive.contrib.event_stream import ResilientEventStream
 
 partner = {"is_up": False}
 

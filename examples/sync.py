@@ -32,7 +32,7 @@ from typing import Any
 import redrive
 from redrive import Handler, Redrive, UsageError
 from redrive.alerts import Alerts, Channel
-from redrive.cloudtasks import CloudTasks
+from redrive.contrib.cloud_tasks import CloudTasks
 from redrive.policies import presets
 
 log = logging.getLogger("sync")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from redrive import LinearBackoffStrategy
-from redrive.stream import ResilientEventStream
+from redrive.contrib.event_stream import ResilientEventStream
 from redrive.testing import ManualClock
 
 LINEAR = LinearBackoffStrategy(1, 1, jitter_factor=0)

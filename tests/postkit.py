@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from redrive import Redrive
-from redrive.endpoint import Endpoint
+from redrive.delivery.endpoint import Endpoint
 
 Answer = bytes | Callable[[socket.socket], object]
 

@@ -38,11 +38,11 @@ SECTIONS = {
 }
 MODULES = {
     "redrive.alerts": "Alerts Rules slack email webhook apprise",
-    "redrive.stream": "ResilientEventStream",
+    "redrive.contrib.event_stream": "ResilientEventStream",
     "redrive.metrics": "Collector text",
     "redrive.logs": "JsonFormatter",
     "redrive.web": "asgi",
-    "redrive.cloudtasks": "CloudTasks",
+    "redrive.contrib.cloud_tasks": "CloudTasks",
     "redrive.testing": "ManualClock",
 }
 SMALL, SHORT = 60, 40

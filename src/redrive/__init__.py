@@ -13,7 +13,7 @@ from redrive._version import __version__ as __version__
 if TYPE_CHECKING:
     from redrive.app import Redrive
     from redrive.context import Current, current
-    from redrive.endpoint import Endpoint
+    from redrive.delivery.endpoint import Endpoint
     from redrive.errors import (
         AllProvidersFailed,
         BadPayload,
@@ -126,7 +126,7 @@ _HOMES = {
     "redrive.in_place.retry": "Simulation retry simulate",
     "redrive.app": "Redrive",
     "redrive.errors": "AllProvidersFailed BadPayload GiveUp JobNotFound Kept KeyConflict NoAnswer ProviderPaused RedriveError Refused RetryLater Skip StoreBusy StoreDamaged StoreError StoreForeign StoreFull StoreLost StoreMissing StoreReadOnly Undelivered UnknownHandler UsageError",
-    "redrive.endpoint": "Endpoint",
+    "redrive.delivery.endpoint": "Endpoint",
     "redrive.events": "Event",
     "redrive.handler": "Handler Tried",
     "redrive.jobs.job": "Attempt Category Failure Group Job Reason State",

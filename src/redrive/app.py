@@ -53,7 +53,7 @@ from redrive.worker.runtime import Alerting, Watcher
 
 if TYPE_CHECKING:
     from redrive.delivery.courier import EndpointSettings
-    from redrive.endpoint import Endpoint
+    from redrive.delivery.endpoint import Endpoint
     from redrive.worker.worker import Worker
 
 P = ParamSpec("P")
@@ -196,7 +196,7 @@ class Redrive(Desk):
         for all of it, 30 s. `idempotent`: what got no answer may be sent again. `allow`: what is
         allowed beyond https to public addresses. `ca_file`: authorities instead of the system's.
         """
-        from redrive import endpoint as made  # noqa: PLC0415 - what it needs is slow to load
+        from redrive.delivery import endpoint as made  # noqa: PLC0415 - what it needs is slow to load
 
         courier = made.courier_of(name, settings)
         if policy is None:

@@ -13,7 +13,7 @@ import pytest
 
 from postkit import OK, Canary, Names, answer, receiver
 from redrive import Redrive, UsageError
-from redrive.endpoint import Endpoint
+from redrive.delivery.endpoint import Endpoint
 
 # What a host may be written as, and so be at an address that is not public.
 _LITERALS = """

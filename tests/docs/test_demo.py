@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ptykit import on_terminal
-from redrive.demo import story
-from redrive.demo.screen import Screen
+from redrive.contrib.demo import story
+from redrive.contrib.demo.screen import Screen
 
 END = "47 jobs completed, 3 closed by a person, none lost."
 COMMAND = [sys.executable, "-m", "redrive", "demo"]

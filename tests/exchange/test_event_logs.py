@@ -18,8 +18,8 @@ import pytest
 
 from exchangekit import Record, jobs, lines, out, take
 from redrive import Redrive
+from redrive.contrib.event_stream import ResilientEventStream
 from redrive.jobs.job import Category, Job, Reason, State
-from redrive.stream import ResilientEventStream
 from redrive.testing import ManualClock
 
 _serial = itertools.count(1)

@@ -13,8 +13,8 @@ import pytest
 
 from exchangekit import article, event, file_of, hook, jobs, lines, out
 from redrive import Redrive, State
+from redrive.contrib.event_stream import ResilientEventStream
 from redrive.errors import StoreForeign
-from redrive.stream import ResilientEventStream
 
 
 def names(folder: Path) -> set[str]:

@@ -22,7 +22,7 @@ from redrive import (
     Skip,
     UsageError,
 )
-from redrive.stream import ResilientEventStream
+from redrive.contrib.event_stream import ResilientEventStream
 
 
 def test_r_events_1_the_constructor_is_the_one_people_know() -> None:

@@ -16,7 +16,7 @@ import pytest
 import redrive
 from eventkit import Failing, Setting
 from redrive import GiveUp, Redrive, StoreForeign, StoreFull, UsageError
-from redrive.stream import new_event_id
+from redrive.contrib.event_stream import new_event_id
 
 FIELDS = [
     "event_id",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from redrive import Redrive
-from redrive.cloudtasks import CloudTasks
+from redrive.contrib.cloud_tasks import CloudTasks
 from redrive.errors import UsageError
 
 PLACE = {"project": "shop", "location": "asia-northeast1", "queue": "bigquery-sync-queue"}
@@ -30,9 +30,7 @@ def tasks_of(app: Redrive, callback: str = "https://shop.example.org/") -> Cloud
 
 
 def test_the_module_loads_without_the_client() -> None:
-    words = (
-        "import sys, redrive.cloudtasks; sys.exit(any(n.startswith('google') for n in sys.modules))"
-    )
+    words = "import sys, redrive.contrib.cloud_tasks; sys.exit(any(n.startswith('google') for n in sys.modules))"
     assert subprocess.run([sys.executable, "-c", words], check=False, timeout=60).returncode == 0
 
 

@@ -43,7 +43,7 @@ class Handlers:
 
 def handlers_of(face: Face, app_name: str | None, endpoints: tuple[str, ...] = ()) -> Handlers:
     """Find the handlers of the program that is named, and of `redrive.toml`."""
-    from redrive.endpoint import urls  # noqa: PLC0415 - slow to load
+    from redrive.delivery.endpoint import urls  # noqa: PLC0415 - slow to load
 
     configured = face.config.endpoints
     known = {name: str(one["url"]) for name, one in configured.items() if one.get("url")}

@@ -17,8 +17,8 @@ def demo(ctx: click.Context) -> None:
     A server on this machine plays the world outside. Everything is in a temporary directory, which is
     gone afterwards; no store of yours is touched. Exits with 1 if it did not end as told.
     """
-    from redrive.demo.screen import Screen  # noqa: PLC0415 - what runs jobs is loaded when needed
-    from redrive.demo.story import tell  # noqa: PLC0415
+    from redrive.contrib.demo.screen import Screen  # noqa: PLC0415 - what runs jobs is loaded when needed
+    from redrive.contrib.demo.story import tell  # noqa: PLC0415
 
     face = ctx.ensure_object(Face)
     if not tell(Screen(plain=face.plain, no_color=face.no_color)):

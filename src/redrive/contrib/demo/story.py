@@ -12,8 +12,8 @@ from pathlib import Path
 
 from redrive.alerts import Alerts, webhook
 from redrive.app import Redrive
-from redrive.demo.screen import Row, Screen
-from redrive.demo.town import KEYS, Town, town
+from redrive.contrib.demo.screen import Row, Screen
+from redrive.contrib.demo.town import KEYS, Town, town
 from redrive.jobs.job import State
 from redrive.policies.policy import Policy
 from redrive.runs.run_records import Run

@@ -46,7 +46,7 @@ from redrive.desk.transfer import job_lines
 from redrive.jobs.job import Resolution
 from redrive.payloads import editing, masking
 from redrive.testing import ManualClock
-from redrive.web import deeds
+from redrive.web import actions
 from redrive.web.routes import ROUTES
 from webkit import READ, Web
 
@@ -428,7 +428,7 @@ CONTROLS: list[tuple[object, str, Callable[..., Any]]] = [
     (selection, "searched", asks_what_is_stored),
     (Wanted, "confirmation", takes_the_store_s_word),
     (editing.Hidden, "_put_back", puts_marks_anywhere),
-    (deeds, "_same_as_seen", compares_keys_openly),
+    (actions, "_same_as_seen", compares_keys_openly),
     (masking, "_unknown", forgets_the_shapes),
 ]
 

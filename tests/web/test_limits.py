@@ -14,7 +14,7 @@ from starlette.routing import Mount
 
 from kit import make_failure, make_job
 from redrive import Redrive
-from redrive.web import reading
+from redrive.web import reads
 from redrive.web.routes import ROUTES
 from shopkit import name
 from webkit import ACT, Web
@@ -41,7 +41,7 @@ JSON = {"content-type": "application/json"}
         (b'{"lane": "x\\n"}', JSON, 400),
         (b'\xff{"lane": "x"}', JSON, 400),
         (b"[" * 100_000, JSON, 400),
-        (b'{"lane": "x", "reason": "' + b"x" * reading.LARGEST + b'"}', JSON, 413),
+        (b'{"lane": "x", "reason": "' + b"x" * reads.LARGEST + b'"}', JSON, 413),
         (b'{"lane": "x"}', {"content-type": "application/json; charset=UTF-8"}, 200),
     ],
 )
@@ -82,7 +82,7 @@ def test_the_answer_comes_before_the_end_of_a_body_without_end(web: Web) -> None
 
 
 def test_a_slow_body_is_given_up(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "SLOWEST", 0.05)
+    monkeypatch.setattr(reads, "SLOWEST", 0.05)
 
     async def drops() -> AsyncIterator[bytes]:
         while True:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from redrive.web import deeds, health
+from redrive.web import actions, health
 from redrive.web.call import Call, Document, Reply
 from redrive.web.plans import VERBS
 from redrive.web.schema import (
@@ -33,7 +33,7 @@ YEAR = 366 * 86_400.0
 
 _STATUS = shape("status:Health")
 _REASON = text(about="why; kept with the act")
-_LIMIT = integer(1, MOST, about=f"how many, {deeds.PAGE} unless it is said")
+_LIMIT = integer(1, MOST, about=f"how many, {actions.PAGE} unless it is said")
 _Q = text(2000, about="which: the words of the selector grammar, such as state:dead handler:mail.*")
 _JOB = text(64, least=4, pattern="^[0-9A-Za-z_-]+$", about="the id, or its unique beginning")
 _GROUP = text(10, least=1, pattern="^[Gg]?[0-9]{1,9}$", about="such as G7")
@@ -88,7 +88,7 @@ def _deed(verb: Literal["retry", "resolve", "discard", "reopen"], about: str) ->
     return Route(
         method="POST",
         path=f"/api/v1/jobs/{{job}}/{verb}",
-        does=deeds.deed(verb),
+        does=actions.deed(verb),
         right="act",
         params={"job": _JOB},
         body=record({"reason": reason}, needed=needed),
@@ -167,22 +167,22 @@ def _openapi(call: Call) -> Document:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(path="/healthz", does=deeds.alive, right="", gives=_STATUS, at_once=True),
-    Route(path="/readyz", does=deeds.ready, right="", gives=_STATUS, may_fail=True),
-    Route(path="/metrics", does=deeds.metrics),
-    Route(path="/api/v1/health", does=deeds.health, right="", gives=health.SHAPE, may_fail=True),
+    Route(path="/healthz", does=actions.alive, right="", gives=_STATUS, at_once=True),
+    Route(path="/readyz", does=actions.ready, right="", gives=_STATUS, may_fail=True),
+    Route(path="/metrics", does=actions.metrics),
+    Route(path="/api/v1/health", does=actions.health, right="", gives=health.SHAPE, may_fail=True),
     Route(path="/api/v1/openapi.json", does=_openapi, gives={"type": "object"}, at_once=True),
     Route(
         method="POST",
         path="/api/v1/jobs",
-        does=deeds.submit,
+        does=actions.submit,
         right="act",
         body=_SUBMIT,
         gives=named("Submitted"),
     ),
     Route(
         path="/api/v1/jobs",
-        does=deeds.jobs,
+        does=actions.jobs,
         searches=True,
         query={
             "q": _Q,
@@ -194,7 +194,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         path="/api/v1/jobs/{job}",
-        does=deeds.job,
+        does=actions.job,
         params={"job": _JOB},
         gives=named("WholeJob"),
     ),
@@ -205,7 +205,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST",
         path="/api/v1/jobs/{job}/edit",
-        does=deeds.edit,
+        does=actions.edit,
         right="act",
         params={"job": _JOB},
         body=_EDIT,
@@ -213,23 +213,23 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         path="/api/v1/groups",
-        does=deeds.groups,
+        does=actions.groups,
         searches=True,
         query={"q": _Q, "limit": _LIMIT},
         gives=shape("groups:Group[] scope:Scope?"),
     ),
     Route(
         path="/api/v1/groups/{group}",
-        does=deeds.group,
+        does=actions.group,
         params={"group": _GROUP},
         gives=named("Group"),
     ),
-    _of_group("mark", deeds.mark, {"resolved": BOOLEAN}),
-    _of_group("note", deeds.note, {"note": text()}),
+    _of_group("mark", actions.mark, {"resolved": BOOLEAN}),
+    _of_group("note", actions.note, {"note": text()}),
     Route(
         method="POST",
         path="/api/v1/plans",
-        does=deeds.plan,
+        does=actions.plan,
         searches=True,
         right="act",
         body=record({"verb": one_of(VERBS), "q": {**_Q, "minLength": 1}}),
@@ -239,18 +239,18 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST",
         path="/api/v1/plans/{plan}/carry-out",
-        does=deeds.carry_out,
+        does=actions.carry_out,
         searches=True,
         right="act",
         params={"plan": text(64, least=1, pattern="^[0-9A-Za-z_-]+$")},
         body=_CARRY_OUT,
         gives=named("Done"),
     ),
-    Route(path="/api/v1/pauses", does=deeds.pauses, gives=_PAUSES),
+    Route(path="/api/v1/pauses", does=actions.pauses, gives=_PAUSES),
     Route(
         method="POST",
         path="/api/v1/pauses",
-        does=deeds.pause,
+        does=actions.pause,
         right="act",
         body=_PAUSE,
         gives=_PAUSES,
@@ -258,7 +258,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST",
         path="/api/v1/pauses/{lane}/resume",
-        does=deeds.resume,
+        does=actions.resume,
         right="act",
         params={"lane": _LANE},
         body=record({"reason": _REASON}, needed=[]),
@@ -266,17 +266,17 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         path="/api/v1/runs",
-        does=deeds.runs,
+        does=actions.runs,
         query={"limit": _LIMIT},
         gives=shape("runs:Run[]"),
     ),
-    Route(path="/api/v1/runs/{run}", does=deeds.run, params={"run": _RUN}, gives=named("Run")),
-    _of_run("pause", deeds.pause_run),
-    _of_run("resume", deeds.resume_run),
-    _of_run("cancel", deeds.cancel_run),
+    Route(path="/api/v1/runs/{run}", does=actions.run, params={"run": _RUN}, gives=named("Run")),
+    _of_run("pause", actions.pause_run),
+    _of_run("resume", actions.resume_run),
+    _of_run("cancel", actions.cancel_run),
     Route(
         path="/api/v1/acts",
-        does=deeds.acts,
+        does=actions.acts,
         query={
             "limit": _LIMIT,
             "before": integer(1, 2**62, about="the number of the last act of the page before"),

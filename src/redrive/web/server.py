@@ -30,7 +30,7 @@ from redrive.payloads import editing
 from redrive.web import guard, health
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
 from redrive.web.plans import Plans
-from redrive.web.reading import body_of, query_of, read
+from redrive.web.reads import body_of, query_of, read
 from redrive.web.routes import ROUTES, Route
 from redrive.web.schema import faults, named
 from redrive.web.tokens import Tokens

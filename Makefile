@@ -71,7 +71,7 @@ test-cloudtasks: $(TASKS_STAMP) ## Run against an emulator of Cloud Tasks; insta
 test-sdk: $(SDK_STAMP) test-cloudtasks ## Judge real errors of real client libraries; installs these
 	$(SDK_VENV)/bin/python -m pytest -n 2 -W ignore tests_sdk $(PYTEST_ARGS)
 
-check: $(STAMP) ## Lint, formatting, types (mypy and pyright) and layers
+check: $(STAMP) ## Lint, formatting, types (mypy and pyright), layers and the line budget
 	@failed=; \
 	run() { echo "== $$*"; "$(BIN)/$$@" || failed="$$failed $$1"; }; \
 	run ruff check; \
@@ -79,6 +79,7 @@ check: $(STAMP) ## Lint, formatting, types (mypy and pyright) and layers
 	run mypy; \
 	run pyright; \
 	run lint-imports; \
+	run python tools/line_budget.py; \
 	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
 
 fmt: $(STAMP) ## Format the code and fix what can be fixed safely

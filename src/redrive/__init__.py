@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from redrive._version import __version__ as __version__
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from redrive.app import Redrive

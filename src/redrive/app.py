@@ -39,6 +39,7 @@ from redrive.registry import (
     check_apart,
     check_functions,
     check_isolation,
+    check_key,
     check_name,
 )
 from redrive.runs.driver import Driver
@@ -46,7 +47,7 @@ from redrive.stores import shown, worker_notes
 from redrive.stores.contract import Count, Moved, Note, Page, Scope, Store
 from redrive.stores.report import Report
 from redrive.strategies import Rand
-from redrive.submission import Capture, Keeper, Options, Settings, check_key, check_tags, who
+from redrive.submission import Capture, Keeper, Options, Settings, check_tags, who
 from redrive.worker import presence
 from redrive.worker.passes import Pass
 from redrive.worker.runtime import Alerting, Watcher

@@ -11,8 +11,8 @@ from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Failed, Job, Returned, State
 from redrive.jobs.threads import Threads, hop
-from redrive.registry import Entry, warn_unlimited
-from redrive.submission import Keeper, Options, check_key, check_tags
+from redrive.registry import Entry, check_key, warn_unlimited
+from redrive.submission import Keeper, Options, check_tags
 from redrive.worker.executions import Execution, awaited, finished
 
 P = ParamSpec("P")

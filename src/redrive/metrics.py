@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from redrive._version import __version__
+from redrive import __version__
 from redrive.desk.reading import Count, Looking, Mark
 from redrive.jobs.job import State
 from redrive.runs import run_records

@@ -23,6 +23,8 @@ _LANE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._:-]{0,127}")
 Isolation = Literal["thread", "process"]
 """Beside others in the worker's own process, or in a child, which can be killed."""
 
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
@@ -215,3 +217,11 @@ def check_lane(lane: str) -> str:
         msg = f"a lane must be 1 to 128 of A-Z a-z 0-9 . _ : - and not start with a dot; found {lane!r}"
         raise UsageError(msg)
     return lane
+
+
+def check_key(key: str | None) -> str | None:
+    """Refuse an idempotency key that could not travel in a header."""
+    if key is not None and not _KEY.fullmatch(checks.text(key, "a key")):
+        msg = f"a key must be 1 to 255 visible ASCII characters; found {key[:300]!r}"
+        raise UsageError(msg)
+    return key

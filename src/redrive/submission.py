@@ -9,7 +9,6 @@ from __future__ import annotations
 import getpass
 import os
 import random
-import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -20,7 +19,7 @@ from typing import Self
 from redrive.errors import StoreError, StoreFull, UsageError
 from redrive.events import Bus, Event
 from redrive.jobs import checks, ids, transitions
-from redrive.jobs.clock import Clock
+from redrive.jobs.clock import LATEST, Clock
 from redrive.jobs.job import Claim, Failed, Job, Returned, Settlement, State
 from redrive.jobs.logger import log
 from redrive.jobs.records import BLANK, evolve
@@ -35,11 +34,6 @@ from redrive.worker import counters
 from redrive.worker.executions import Execution, conclude, worker_name
 from redrive.worker.leases import Task
 from redrive.worker.passes import Turn
-
-_KEY = re.compile(r"[\x21-\x7e]{1,255}")
-
-LATEST = 253402300799.0
-"""The end of the year 9999; later due times are cut to it."""
 
 _SAME_TIME = 0.5
 """Seconds by which our clock and the store's may differ without mattering."""
@@ -84,14 +78,6 @@ def who() -> str:
         return getpass.getuser()
     except (ImportError, KeyError, OSError):  # ImportError: Windows, when nothing names the user
         return "unknown"
-
-
-def check_key(key: str | None) -> str | None:
-    """Refuse an idempotency key that could not travel in a header."""
-    if key is not None and not _KEY.fullmatch(checks.text(key, "a key")):
-        msg = f"a key must be 1 to 255 visible ASCII characters; found {key[:300]!r}"
-        raise UsageError(msg)
-    return key
 
 
 def check_tags(tags: Iterable[str]) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def test_r_summaries_7_status_alone_leaves_a_job_that_is_not_dead(service: Servi
 
 
 def test_r_summaries_7_it_leaves_what_a_retry_by_the_store_leaves(service: Service) -> None:
-    """Column by column: the trigger and `_transitions` must not drift apart."""
+    """Column by column: the trigger and `jobs.transitions` must not drift apart."""
     for job_id in ("by-store", "by-update"):
         service.keep_dead(job_id, job_id)
     service.app.store.move(["by-store", "by-update"], "enlist", make_act("enlist"), run=-3)

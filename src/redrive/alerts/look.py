@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from redrive.alerts.rules import SPAN, Cause, Condition, Memory, Rules, World, grows
+from redrive.desk import worker_notes
 from redrive.desk.desk import Desk
 from redrive.desk.reading import Mark
 from redrive.jobs.durations import words
@@ -13,7 +14,6 @@ from redrive.jobs.job import Group, Job, State
 from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import inert
 from redrive.runs import run_records
-from redrive.stores import worker_notes
 from redrive.stores.contract import PAUSE, Note, Query, Store
 from redrive.worker import presence
 

@@ -40,7 +40,7 @@ class Cause:
 
 
 def cause_of(exc: BaseException, message: str, *, detail: str = "") -> Cause:
-    """Find the cause of this failure, whose message comes in as `redact.error_text` gives it.
+    """Find the cause of this failure, whose message comes in as `error_text` gives it.
 
     An attribute `redrive_group` on the exception decides alone. `detail` tells apart what
     fails on one line for different reasons, such as a status or an error code.

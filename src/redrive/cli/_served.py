@@ -9,8 +9,8 @@ from redrive.app import Redrive
 from redrive.cli._errors import CONFLICT, Stop
 from redrive.cli._face import Face
 from redrive.cli._load import program_of
+from redrive.desk.worker_notes import served
 from redrive.registry import Registry
-from redrive.stores.worker_notes import served
 
 NAMED = 5
 """How many of many are shown: handlers, reasons, bad lines (the quarantine file has all)."""

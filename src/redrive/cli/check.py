@@ -13,10 +13,10 @@ from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.output import Line, View
+from redrive.desk import worker_notes
 from redrive.errors import RedriveError, UsageError
 from redrive.jobs.durations import seconds, words
 from redrive.jobs.job import State
-from redrive.stores import worker_notes
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 """The exit codes of this command alone; monitors have agreed on them."""

@@ -14,11 +14,11 @@ from redrive.cli._face import Face, same_line
 from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.cli.status import lane_of, pause_words
+from redrive.desk import worker_notes
 from redrive.errors import StoreForeign, StoreMissing
 from redrive.jobs.durations import positive, seconds, words
 from redrive.policies.policy import Keep
 from redrive.registry import check_name
-from redrive.stores import worker_notes
 
 
 @command(

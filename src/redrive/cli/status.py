@@ -24,12 +24,12 @@ from redrive.cli.output import (
     When,
     columns,
 )
+from redrive.desk import worker_notes
 from redrive.desk.documents import HOPELESS, Seen, look, seen_document
 from redrive.desk.reading import Count, Looking, Note
 from redrive.jobs.clock import iso
 from redrive.jobs.durations import words
 from redrive.jobs.job import Category, State
-from redrive.stores import worker_notes
 
 if TYPE_CHECKING:
     from redrive.runs.run_records import Run

@@ -1,7 +1,4 @@
-"""Sending to an endpoint over HTTP: where it may go, what goes out, what the answer means.
+"""Sending a body over HTTP: endpoints, signatures, and the guard against private addresses.
 
-`guard` says which addresses may be connected to, `wire` sends one request to exactly those, `signing`
-signs what is sent, `courier` puts it together. Of HTTP only the standard library's plain connection is
-used: what follows redirects, reads proxies from the environment, keeps cookies or unpacks bodies is
-not there to be switched off.
+Here: what an endpoint's job does when it runs. Not here: retries and records of it (`worker`).
 """

@@ -13,11 +13,11 @@ from redrive.jobs.job import TERMINAL, Act, Job
 from redrive.payloads.masking import mask_text, secrets_of
 from redrive.registry import check_name
 from redrive.stores.contract import PurgeRule
-from redrive.submission import Keeper
 
 if TYPE_CHECKING:
     from redrive.desk.transfer.formats.record import Asked
     from redrive.desk.transfer.importing import Told
+    from redrive.submission import Keeper
 
 _CHUNK = 10_000
 

@@ -1,6 +1,6 @@
 """Several providers for one piece of work: the first that can does it, in order of preference.
 
-Each is asked once. One that is limited or fails enters cooldown (`_cooling`), and the next call begins with
+Each is asked once. One that is limited or fails enters cooldown (`cooldowns`), and the next call begins with
 another. Nothing here retries, and nothing decides what becomes of a job: when no provider is left,
 one error carries all of theirs, and the policy decides about it as about any other.
 

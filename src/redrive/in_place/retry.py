@@ -1,7 +1,7 @@
 """Retrying in place: the policies of durable jobs for a plain call, with nothing stored.
 
 Nothing here decides. A call that fails becomes a job in memory, which takes the road of all others:
-`classify`, `_decide.decide`, `_transitions`. A call that succeeds pays for a `try` and no more.
+`classify`, `decide`, `jobs.transitions`. A call that succeeds pays for a `try` and no more.
 """
 
 from __future__ import annotations

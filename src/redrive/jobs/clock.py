@@ -15,6 +15,9 @@ from typing import Protocol
 
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
+LATEST = 253402300799.0
+"""The end of the year 9999; later due times are cut to it."""
+
 
 class Clock(Protocol):
     """Where a store and a worker learn the time; tests pass one that stands still."""

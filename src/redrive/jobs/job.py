@@ -77,7 +77,7 @@ class Category(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure:  # without slots: see `_evolve`
+class Failure:  # without slots: see `records`
     """What a failed attempt means: its category, why we think so, and what to show people.
 
     All text is masked and bounded before it gets here.
@@ -103,7 +103,7 @@ class Failure:  # without slots: see `_evolve`
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:  # without slots: see `_evolve`
+class Attempt:  # without slots: see `records`
     """The record of one execution. Written once, when it ended; never rewritten."""
 
     ordinal: int
@@ -137,7 +137,7 @@ class Resolution:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:  # without slots: see `_evolve`
+class Job:  # without slots: see `records`
     """The durable record of one unit of work."""
 
     id: str
@@ -337,7 +337,7 @@ Verdict = Retry | Dead | Completed | Release
 
 
 @dataclass(frozen=True)
-class Settlement:  # without slots: see `_evolve`
+class Settlement:  # without slots: see `records`
     """One claim's end: the verdict, and the record of the attempt (none when released)."""
 
     claim: Claim

@@ -138,7 +138,7 @@ def encode(value: Any, hint: Any, path: str) -> object:
     if isinstance(value, Enum):
         return encode(value.value, Any, path) if _reads(hint, value) else _refuse(value, path)
     if type(value) in _PLAIN or (hint is Any and type(value) in {dict, list, tuple}):
-        return value  # `_json.dumps` looks at what is inside
+        return value  # `strict_json.dumps` looks at what is inside
     members = _members(hint)
     if members:
         return encode(value, _member_for(value, members, path), path)

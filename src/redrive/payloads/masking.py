@@ -26,6 +26,7 @@ from urllib.parse import quote, quote_plus
 from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.payloads import escaping, secret_names
 from redrive.payloads.secret_names import LONG_SECRET, is_secret_name
+from redrive.payloads.secret_shapes import HINTS, ROOTS, SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -210,11 +211,11 @@ def _looked_for(text: str, more: int) -> tuple[Span, ...]:
     # Most text holds none of the fixed parts of a rule, and looking for those is cheap.
     small = text.lower()
     has = small.__contains__
-    names = any(map(has, _ROOTS)) or more > 0 or not text.isascii()
-    if not names and not any(map(has, _HINTS)):
+    names = any(map(has, ROOTS)) or more > 0 or not text.isascii()
+    if not names and not any(map(has, HINTS)):
         return ()
     spans: list[Span] = []
-    for hints, shape in _SHAPES:
+    for hints, shape in SHAPES:
         if any(map(has, hints)):
             spans += ((found.end("head"), found.end()) for found in shape.finditer(text))
     return (*spans, *_pair_spans(text)) if names else tuple(spans)
@@ -294,50 +295,6 @@ def _likely(text: str, known: _Known) -> list[str]:
     return [form for end in by_end.keys() & pieces for form in by_end[end]]
 
 
-# Each pattern either has a bounded lead or consumes what it has scanned (possessive
-# repeats), so no text makes it start over from every character.
-_SHAPES: Final = tuple(
-    (hints.split(), re.compile(pattern))
-    for hints, pattern in {
-        "-----begin": r"(?P<head>)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[ A-Z]{0,10}-----"
-        r"(?s:.*?)(?:-----END [A-Z0-9 ]{0,60}-----|\Z)",
-        # A header is hidden to its closing quote, or to the end of its line.
-        "authorization cookie": r"(?i)(?P<head>(?:authorization[\"']?[:=]|cookie[\"']?:)"
-        r"[ \t]{0,4}(?P<quoted>[\"'])?)(?=[^\s=;,]{1,256}="
-        r"|(?:bearer|basic|digest|token|negotiate|apikey|aws4[\w-]{0,20}) )"
-        r"(?(quoted)[^\r\n\"']*+|[^\r\n]*+)",
-        # Not a short word in small letters: "Basic authentication failed" is prose.
-        "bearer basic": r"\b(?P<head>(?i:bearer|basic)(?:\s{1,4}|%20))"
-        r"(?![A-Za-z][a-z]{0,14}(?![\w.~+/=%-]))[\w.~+/=%-]{4,}+",
-        r":// :\/": r"(?P<head>:\\?/\\?/[^\s/?#:@\"']{0,256}:)"
-        r"(?:[^\s/?#\"']*|(?!\d{1,5}[/?#])(?:(?!:\\?/\\?/)[^\s\"'<>]){0,256})(?=@)",
-        "sig key=": r"(?i)(?P<head>[?&](?:[\w.-]{0,40}(?:sig|signature)|key)=)[^&\s#\"'<>]++",
-        "hooks.slack.com discord": r"(?i)(?P<head>(?:hooks\.slack\.com/\w{1,20}"
-        r"|discord(?:app)?\.com/api/webhooks)/)[\w/-]++",
-        "npm_ pypi- gsk_ xai- gocspx- shp hvs. hvb. dop_v1_ glsa_ ntn_ lin_api_ sntrys_ pplx-": r"(?P<head>)"
-        r"\b(?:npm_[A-Za-z0-9]{20,}+|pypi-[\w-]{16,}+|gsk_\w{20,}+|xai-[\w-]{20,}+|GOCSPX-[\w-]{10,}+"
-        r"|shp(?:at|ca|pa|ss)_\w{16,}+|hv[sb]\.[\w-]{16,}+|dop_v1_\w{16,}+|glsa_\w{16,}+|ntn_\w{16,}+"
-        r"|lin_api_\w{16,}+|sntrys_[\w=+/]{16,}+|pplx-\w{16,}+)",
-        # A bot's token at Telegram: its number, a colon, 35 characters.
-        ":a": r"(?P<head>)(?<![0-9])(?:[0-9]{8,10}):A[\w-]{30,}+",
-        "sk- sk_ rk_ whsec_ ghp_ gho_ ghu_ ghs_ ghr_ _pat_ glpat- xox xapp- akia asia aiza ya29."
-        " hf_ sg. eyj": r"(?P<head>)(?:\b(?:sk-[\w*-]{8,}+|[sr]k_(?:live|test)_\w{8,}+"
-        r"|whsec_[\w+/=-]{8,}+|gh[pousr]_\w{16,}+|(?:github|dckr)_pat_[\w-]{16,}+|glpat-[\w-]{16,}+"
-        r"|xox[a-z]-[\w-]{8,}+|xapp-[\w-]{8,}+|A[KS]IA[A-Z0-9]{16,}+|AIza[\w-]{30,}+"
-        r"|ya29\.[\w-]{16,}+|hf_\w{30,}+|SG\.[\w-]{16,64}\.[\w-]{16,}+)"
-        r"|eyJ[\w-]{12,}+(?:\.[\w-]*+){0,4}+)",
-    }.items()
-)
-# Every secret name contains one of these, so a text without them needs no closer look.
-_ROOTS: Final = (
-    *("pass", "pwd", "secret", "token", "key", "auth", "cookie", "cred", "dsn", "bearer", "jwt"),
-    *("otp", "cv", "iban", "ssn", "sessi", "pin", "string", "card", "mnemon", "phrase"),
-    *("kennwort", "contrasen", "senha", "wachtwoord", "salasana", "lozinka", "adgang", "heslo"),
-    *("haslo", "sifre", "losenord", "parola", "recovery", "backup", "database", "redis", "mongo"),
-    *("pw", "mfa", "2fa", "verification", "one_time", "onetime", "security"),
-    *("postgres", "mysql", "amqp", "rabbit", "broker", "dbur", "db_ur", "db-ur", "db.ur"),
-)
-_HINTS: Final = tuple(hint for hints, _ in _SHAPES for hint in hints)
 _NAME_CHARACTERS: Final = f"{ascii_letters}{digits}_-."
 _SEPARATOR = re.compile(
     r"(?:=>|:=|:(?![:/])|=(?!=)|[：＝])[ \t]{0,8}"

@@ -1,7 +1,7 @@
 """What to do about each kind of failure: how often to try, how long to wait, when to stop.
 
 A `Policy` is a value. What it does not say comes from `DEFAULTS`, the table of categories. The same
-policy serves durable jobs and retries in place. Nothing here decides: `_decide` reads a policy and
+policy serves durable jobs and retries in place. Nothing here decides: `policies.decide` reads a policy and
 does.
 """
 

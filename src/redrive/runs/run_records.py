@@ -3,7 +3,7 @@
 A run is a note. Its jobs carry its number as a tag, below zero while they only wait for it; so the
 set is frozen, no job can wait for two runs, and who dies loses nothing. Nobody counts along: how a
 run fares is asked of the store, by tag, and how many jobs were let go is the sum of the acts that
-let them go, which are written in the same step. `worker.runs` drives them; `driving` is for people.
+let them go, which are written in the same step. `driver` drives them; `desk.runs` is for people.
 
 This module knows the record, the counting and the rules: when to let how many go, when to stop.
 """

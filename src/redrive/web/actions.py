@@ -22,7 +22,8 @@ from redrive.jobs.transitions import Verb
 from redrive.payloads import editing, strict_json
 from redrive.payloads.masked_jobs import masked, secrets_of
 from redrive.payloads.masking import mask_json, mask_text
-from redrive.submission import Options, check_key, check_tags
+from redrive.registry import check_key
+from redrive.submission import Options, check_tags
 from redrive.web.call import Call, Document, Problem, Reply
 from redrive.web.health import UNAVAILABLE, pause_document
 

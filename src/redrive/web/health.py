@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from redrive._version import __version__
+from redrive import __version__
 from redrive.app import Count, Note, Redrive
+from redrive.desk import worker_notes
 from redrive.errors import RedriveError
 from redrive.jobs.clock import iso
 from redrive.jobs.job import State
 from redrive.jobs.logger import log
-from redrive.stores import worker_notes
 from redrive.web.call import Document
 from redrive.web.shapes import shape
 

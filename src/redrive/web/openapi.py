@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from redrive._version import __version__
+from redrive import __version__
 from redrive.web.routes import ROUTES, Route
 from redrive.web.schema import named
 from redrive.web.shapes import SCHEMAS

@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import Mapping
 
-from redrive._version import __version__
+from redrive import __version__
 from redrive.jobs.job import Category, Failed, State
 from redrive.policies.policy import Policy
 from redrive.registry import Registry

@@ -1,8 +1,7 @@
 """The worker: claims jobs in batches, has them run, settles what came of them.
 
 One thread steers: it settles, claims, does its duties, and rests until something happens. Handlers
-run elsewhere (see `hands`), so whatever they do, the steering thread goes on; a heartbeat thread
-keeps the leases.
+run elsewhere (`dispatch`), so whatever they do, the steering thread goes on; a thread keeps the leases.
 """
 
 from __future__ import annotations

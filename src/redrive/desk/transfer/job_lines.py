@@ -19,13 +19,13 @@ from typing import Any, Final, cast, get_args, get_origin, get_type_hints
 from redrive.desk.transfer.formats.pieces import LONGEST
 from redrive.errors import RedriveError
 from redrive.jobs import transitions
+from redrive.jobs.clock import LATEST
 from redrive.jobs.job import TERMINAL, Attempt, Failure, Job, Release, Resolution, State
 from redrive.jobs.records import evolve
 from redrive.payloads import strict_json
 from redrive.payloads.masked_jobs import failures_masked
-from redrive.registry import check_lane, check_name
+from redrive.registry import check_key, check_lane, check_name
 from redrive.stores._codec import attempt_to_dict, encode, head_to_dict, job_from_dict
-from redrive.submission import LATEST, check_key
 
 VERSION = 1
 _MOST = 2**31

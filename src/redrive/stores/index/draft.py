@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from redrive.errors import JobNotFound
 from redrive.jobs.job import Act, Failure, Job
 from redrive.stores.index.entries import Change, Entry, Grouped, Index, Put
 
@@ -27,6 +28,14 @@ class Draft:
             return found
         entry = self._index.entries.get(job_id)
         return None if entry is None else self._load(entry)
+
+    def need(self, job_id: str) -> Job:
+        """Return a job as it will be; JobNotFound if there is none."""
+        job = self.job(job_id)
+        if job is None:
+            msg = f"no job {job_id}; it may have been purged"
+            raise JobNotFound(msg)
+        return job
 
     def keyed(self, key: str) -> Job | None:
         """Give the job an idempotency key belongs to."""

@@ -262,7 +262,7 @@ class Engine:
         waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
         for one in dict.fromkeys(ids):
             try:
-                job = _found(draft, one)
+                job = draft.need(one)
                 job = moved(
                     job,
                     verb,
@@ -284,7 +284,7 @@ class Engine:
         """Give a job another payload, if nobody else did meanwhile."""
         now = self._clock.now()
         draft = Draft(self.index, self._load)
-        job = _found(draft, job_id)
+        job = draft.need(job_id)
         if job.edits != expected:
             msg = f"was edited meanwhile ({job.edits} edits, not {expected}); look at it again"
             raise Refused(msg)
@@ -381,14 +381,6 @@ class Engine:
         """Give acts, newest first."""
         found = (act for act in reversed(self.index.acts) if before is None or act.number < before)
         return [act for act, _ in zip(found, range(max(limit, 0)), strict=False)]
-
-
-def _found(draft: Draft, job_id: str) -> Job:
-    job = draft.job(job_id)
-    if job is None:
-        msg = f"no job {job_id}; it may have been purged"
-        raise JobNotFound(msg)
-    return job
 
 
 def _is_over(entry: Entry, rule: PurgeRule, now: float) -> bool:

@@ -1,6 +1,6 @@
 """The SQL engine: every verb that changes jobs, as statements in one transaction.
 
-A job's next record always comes from `_transitions`; the statements here only write it down. Before
+A job's next record always comes from `jobs.transitions`; the statements here only write it down. Before
 anything is written the rows are read under the transaction's lock, so a fence that was found
 standing still stands when its job is written.
 """

@@ -4,7 +4,7 @@ A job that nothing has happened to yet is read by few columns and made in its cl
 It carries the number of its row, so its good end needs no look at the row before it is written: the
 statement itself checks the fence and says how many it wrote. Everything else goes the general way,
 and so does a batch in which a fence turns out to have fallen. What claiming and ending change is
-still said by `_transitions` alone.
+still said by `jobs.transitions` alone.
 """
 
 from __future__ import annotations

@@ -29,7 +29,6 @@ _UNFIT = re.compile(r"^\.|[^A-Za-z0-9._-]")
 _STATUS = re.compile(r"\b(?:HTTP|status|code)\D{0,12}([45]\d\d)\b|^([45]\d\d)\b", re.IGNORECASE)
 _MESSAGE, _TRACE, _WORD = 1900, 64_000, 100
 WORKER: Final = "import"
-_BEGINNING: Final = 0.0
 
 
 class Line(NamedTuple):
@@ -55,7 +54,7 @@ class Asked:
     urls: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where each endpoint sends to, by its name: jobs that came from no record do not say it."""
     limit: int = strict_json.MAX_BYTES
-    now: float = _BEGINNING
+    now: float = 0.0
     skip: Callable[[Job, str], None] = _nobody
     """Is told of each job that the format cannot hold, and why."""
 
@@ -160,7 +159,7 @@ def failing(
         fingerprint=cause.fingerprint,
         title=cause.title,
     )
-    return Failing(at or _BEGINNING, failure, duration)
+    return Failing(at or 0.0, failure, duration)
 
 
 def _bounded(text: str, secrets: Sequence[str], longest: int) -> str:

@@ -1,5 +1,5 @@
 -- name: columns
--- The columns of a job in the order in which `_rows` writes and reads them; include elsewhere.
+-- The columns of a job in the order in which `rows.py` writes and reads them; include elsewhere.
 id, state, suspect, lane, handler, category, at, key, reason, detail, created, due, since, updated,
 finished, first_failed, attempts, spent, crashes, redrives, max_attempts, ceiling, failure, lease,
 holder, lease_end, boot, tags, release, cause, run, resolution, edits, folded, origin

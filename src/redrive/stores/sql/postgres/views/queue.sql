@@ -2,7 +2,7 @@
 --
 -- It takes one change: SET status = 'pending' retries a dead letter and records the action, in the
 -- caller's transaction and name; retry_count = 0 may stand beside it. This writes what the store would
--- (`_transitions`); a test compares the two, column by column.
+-- (`jobs.transitions`); a test compares the two, column by column.
 
 SET LOCAL lock_timeout = '4s';
 

@@ -1,0 +1,41 @@
+"""The map of the code names only what is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "redrive"
+PAGE = (ROOT / "docs" / "internals.md").read_text("utf-8")
+QUOTED = sorted(set(re.findall(r"`([^`\n]+)`", PAGE)))
+PATHS = [one for one in QUOTED if re.fullmatch(r"[\w./]+(\.py|\.sql|/)", one)]
+NAMES = [
+    one
+    for one in QUOTED
+    if re.fullmatch(r"[A-Za-z_]+(\.[A-Za-z_]+)?(\(.*\))?", one) and one not in PATHS
+]
+SOURCE = "\n".join(path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py")))
+WORDS = {"LISTEN", "M", "F", "None"}
+
+
+def test_the_page_names_many_places() -> None:
+    assert len(PATHS) > 60
+    assert len(NAMES) > 30
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_path_exists(path: str) -> None:
+    assert (PACKAGE / path).exists() or (ROOT / path).exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_is_defined(name: str) -> None:
+    *owner, last = name.partition("(")[0].split(".")
+    if last in WORDS:
+        return
+    assert re.search(rf"\b(def|class) {last}\b|^{last}\b.*=", SOURCE, re.MULTILINE), name
+    for one in owner:
+        assert re.search(rf"\bclass {one}\b", SOURCE), name

@@ -44,7 +44,7 @@ demo: $(STAMP) ## Watch jobs fail, wait, succeed and be redriven
 	$(BIN)/redrive demo
 
 test: $(STAMP) ## Run every test (more options: PYTEST_ARGS="-k name")
-	$(BIN)/python -m pytest -n 4 --durations=10 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 6 --durations=10 $(PYTEST_ARGS)
 
 # Every client library at once is a gigabyte, so they live apart from what all tests need.
 $(SDK_STAMP): requirements/sdk.txt

@@ -64,7 +64,7 @@ class Background:
 def test_one_process_runs_many_jobs_sync_and_async(run: Run, child: Child) -> None:
     before = pid_of(child)
     for name in ("look", "say", "raises_half_characters", "interrupts_the_loop", "skips"):
-        executions(name, '{"text":"hello"}' if name == "say" else "{}")
+        run(name, '{"text":"hello"}' if name == "say" else "{}")
     assert pid_of(child) == before
 
 
@@ -72,14 +72,14 @@ def test_the_output_of_a_handler_goes_to_standard_error_the_rest_is_counted(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """F50."""
-    executions("say", '{"text":"grüße"}')
+    run("say", '{"text":"grüße"}')
     assert capsys.readouterr().err == "grüße\n"
-    executions("prints_much")
+    run("prints_much")
     shown = capsys.readouterr().err
     assert shown.startswith("x" * 1023 + "\n")
     kept, dropped = 64 * 1024, f"{(1 << 30) - 64 * 1024:,}"
     assert f"redrive: {dropped} more bytes of output of job " in shown[kept:]
-    executions("say", '{"text":"again"}')
+    run("say", '{"text":"again"}')
     assert capsys.readouterr().err == "again\n"
 
 
@@ -87,10 +87,10 @@ def test_output_that_was_not_yet_announced_when_the_answer_came_is_shown_too(
     run: Run, child: Child, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """F50. The kernel tells of an answer and of output in whatever order."""
-    executions("look")
+    run("look")
     assert child._process is not None
     child._process._poll.unregister(child._process.output.fd)
-    executions("say", '{"text":"in time"}')
+    run("say", '{"text":"in time"}')
     assert capsys.readouterr().err.endswith("in time\n")
     child._process._poll.register(child._process.output.fd, select.POLLIN)
 
@@ -98,14 +98,12 @@ def test_output_that_was_not_yet_announced_when_the_answer_came_is_shown_too(
 def test_a_job_arrives_whole_however_large(run: Run) -> None:
     """A payload of the largest size, from a parent whose buffer is much smaller."""
     text = "ü" * 500_000
-    outcome = executions(
-        "say", json.dumps({"text": text, "size": 1000}, ensure_ascii=False)
-    ).outcome
+    outcome = run("say", json.dumps({"text": text, "size": 1000}, ensure_ascii=False)).outcome
     assert isinstance(outcome, Done)
 
 
 def test_what_no_longer_fits_the_handler_is_invalid(run: Run) -> None:
-    assert end_of(executions("say", '{"words":"hello"}').outcome)[0] == "invalid"
+    assert end_of(run("say", '{"words":"hello"}').outcome)[0] == "invalid"
 
 
 def test_start_and_duration_are_those_of_the_handler(own: Child) -> None:

@@ -214,8 +214,10 @@ def test_what_an_ended_job_left_on_the_loop_of_a_pass_fails_no_other(app: Redriv
 
 
 def test_a_worker_that_ends_leaves_no_loop_behind(app: Redrive) -> None:
+    before = set(threading.enumerate())  # loops that handlers of other tests block for ever
     fill(app, "good", [{"seconds": 0.01}])
     with app.worker():
         until(lambda: all_done(app), SLOW)
-        (thread,) = [one for one in threading.enumerate() if one.name == "redrive-loop"]
+        new = set(threading.enumerate()) - before
+        (thread,) = [one for one in new if one.name == "redrive-loop"]
     until(lambda: not thread.is_alive(), SLOW)

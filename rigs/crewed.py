@@ -44,14 +44,14 @@ def set_traps() -> None:
         acquire(self)
         spring()
 
-    def committed(self: Database, begin: str, work: Callable[[Any], Any]) -> Any:
+    def committed(self: Database, begin: str, work: Callable[[Any], Any], *more: Any) -> Any:
         def trapped(tx: Any) -> Any:
             answer = work(tx)
             if begin != "begin_read":
                 spring()
             return answer
 
-        return commit(self, begin, trapped)
+        return commit(self, begin, trapped, *more)
 
     FileLock.__enter__ = acquired  # type: ignore[method-assign]
     Database._commit = committed  # type: ignore[method-assign,assignment]  # noqa: SLF001

@@ -83,7 +83,13 @@ def test_what_is_not_promised_is_said_on_the_first_page() -> None:
         for line in (ROOT / "README.md").read_text("utf-8").splitlines()
         if line.startswith("Not promised:")
     ]
-    for words in ("returns is not stored", "no cron", "no priorities", "Tested on Linux", "Windows"):
+    for words in (
+        "returns is not stored",
+        "no cron",
+        "no priorities",
+        "Tested on Linux",
+        "Windows",
+    ):
         assert words in said
 
 

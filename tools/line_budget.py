@@ -16,7 +16,7 @@ def lines(suffix: str) -> int:
 
 def main() -> int:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    budget = settings["tool"]["redrive"]["lines"]
+    budget = settings["tool"]["line-budget"]
     found = {"python": lines(".py"), "sql": lines(".sql")}
     for kind, most in budget.items():
         print(f"{kind}: {found[kind]:,} of {most:,} lines")

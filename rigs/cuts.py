@@ -87,15 +87,16 @@ class Caller:
 
     def __init__(self, number: int, url: str, line: Line, over: threading.Event) -> None:
         self._me = f"w{number}"
-        self._url = url
         self._line, self._tell = line, line.tell
         self._over = over
         self._count_is = (0, 0)
+        # Opened before anything is cut: a server that is away then is an error at once.
+        self._store = PostgresStore(url, patience=PATIENCE)
 
     def live(self) -> None:
         """Work until it is over."""
         try:
-            store = PostgresStore(self._url, patience=PATIENCE)
+            store = self._store
             for number in itertools.count():
                 if self._over.is_set():
                     break

@@ -44,7 +44,7 @@ from redrive.desk import selection
 from redrive.desk.selection import Wanted
 from redrive.desk.transfer import job_lines
 from redrive.jobs.job import Resolution
-from redrive.payloads import editing, masking
+from redrive.payloads import masking
 from redrive.testing import ManualClock
 from redrive.web import actions
 from redrive.web.routes import ROUTES
@@ -408,12 +408,6 @@ def lets_every_name(_terms: object, *, reveal: bool) -> None:
     del reveal
 
 
-def puts_marks_anywhere(hidden: editing.Hidden, text: str, _path: object, used: set[str]) -> object:
-    """Put a value back wherever its mark stands."""
-    del used
-    return hidden.values[text].value if text in hidden.values else text
-
-
 def compares_keys_openly(*_: object) -> None:
     """Say whether a payload is the one a key stands for."""
 
@@ -427,7 +421,6 @@ def forgets_the_shapes(text: str) -> tuple[()]:
 CONTROLS: list[tuple[object, str, Callable[..., Any]]] = [
     (selection, "searched", asks_what_is_stored),
     (Wanted, "confirmation", takes_the_store_s_word),
-    (editing.Hidden, "_put_back", puts_marks_anywhere),
     (actions, "_same_as_seen", compares_keys_openly),
     (masking, "_unknown", forgets_the_shapes),
 ]

@@ -81,7 +81,7 @@ class Hooks:
             host = urlsplit(str(values["endpoint"])).netloc
             msg = (
                 f"this hook is for another URL, at {host!r:.100}, than endpoint {self.name!r} sends "
-                'to; if it shall go there, edit the job to {"body": …}, else use another handler'
+                'to; to send it there, edit the job to {"body": …}, else use another handler'
             )
             raise BadPayload(msg, field="$.endpoint")
         return {"body": values["hook"]}

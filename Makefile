@@ -134,7 +134,7 @@ $(DOCS_STAMP): requirements/docs.txt
 	@touch $@
 
 docs: $(DOCS_STAMP) ## Build the site into site/, and run the pages that need Celery or FastAPI
-	$(DOCS_VENV)/bin/python tests/walkkit.py
+	$(DOCS_VENV)/bin/python tests/kits/walkkit.py
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet
 	@echo "open site/index.html"
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
+import postgres
 import server
 from jobs import HANDLER, new_job, settlement
 from measure import Contestant, Goal, Measure, Round, Stage, seconds
 
-import postgres
 from redrive.jobs.job import Attempt, Category, Claim, Failure, Job, Reason, State
 from redrive.stores.contract import PAUSE, Query, Store
 from redrive.stores.jsonl import JsonlStore

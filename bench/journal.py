@@ -12,9 +12,9 @@ import ours
 from jobs import new_job
 from measure import Contestant, Goal, Measure, Round, Stage, Submit, seconds, submitting
 from peers import filehuey
+from sqlite import drain
 
 from redrive.stores.jsonl import JsonlStore
-from sqlite import drain
 
 
 def a_line(stage: Stage) -> bytes:

@@ -17,18 +17,17 @@ from pathlib import Path
 
 import growth
 import imports
+import journal
 import machine
 import plot
+import postgres
 import report
 import server
+import sqlite
+import worker
 import worker_aside
 import worker_latency
 from measure import Measure, Result, Stage, measured
-
-import journal
-import postgres
-import sqlite
-import worker
 
 MEASURES: tuple[Measure, ...] = (
     sqlite.SUBMIT,

@@ -26,11 +26,11 @@ from ledger import Ledger
 from scene import main, place, settle_up
 
 from kit import make_failure, make_job, make_settlement
-from postgres.proxy import Cut, Proxy, proxied
 from redrive.errors import StoreLost
 from redrive.jobs.job import Claim, Completed, Reason, Retry, Verdict
 from redrive.stores.contract import Store
 from redrive.stores.postgres import PostgresStore
+from stores.postgres.proxy import Cut, Proxy, proxied
 
 _COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 WORDS = (_COMMIT, b"claim_jobs", _COMMIT, b"finish_jobs", _COMMIT, b"fail_jobs", b"add_job")

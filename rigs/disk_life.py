@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "kits"))
 
-from contract.verbs import everything as picture
 from kit import make_act, make_failure, make_job, make_settlement
 from redrive.errors import StoreError, StoreLost
 from redrive.jobs.job import Claim, Completed, Dead, Failure, Reason, Retry, State, Verdict
@@ -33,6 +33,7 @@ from redrive.stores.contract import PurgeRule, Store
 from redrive.stores.jsonl import JsonlStore
 from redrive.stores.sqlite import SqliteStore, opening
 from redrive.testing import ManualClock
+from stores.contract.verbs import everything as picture
 
 KINDS = {"jsonl": "jobs.jsonl", "sqlite": "jobs.db"}
 """The file stores, and what their file is called here."""

@@ -36,6 +36,7 @@ from typing import Any
 from unittest import mock
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "kits"))
 
 import pgkit
 from kit import START, make_failure, make_job

@@ -27,7 +27,6 @@ from typing import Any
 from scene import place
 
 import pgkit
-from contract.verbs import claim, claim_one, move, settle
 from kit import make_job
 from redrive import Redrive
 from redrive.errors import StoreBusy
@@ -36,6 +35,7 @@ from redrive.stores.jsonl import JsonlStore
 from redrive.stores.postgres import connecting, database, tx
 from redrive.stores.sql.tx import load_queries
 from redrive.stores.sqlite import SqliteStore
+from stores.contract.verbs import claim, claim_one, move, settle
 
 WAIT = 1.0
 """Seconds that a store waits for locks here; the last try of PostgreSQL may take 4 more."""

@@ -18,13 +18,14 @@ import traceback
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "kits"))
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from contract.checks import Unfenced
-from contract.kinds import KINDS, Kind
-from contract.machine import machine_for
+from stores.contract.checks import Unfenced
+from stores.contract.kinds import KINDS, Kind
+from stores.contract.machine import machine_for
 
 LIFE = 60
 """Steps of one life at most; then an empty store again."""

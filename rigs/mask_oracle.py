@@ -32,6 +32,7 @@ from typing import Any
 from unittest import mock
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "kits"))
 
 from click.testing import CliRunner
 

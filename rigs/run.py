@@ -43,7 +43,8 @@ RIGS: dict[str, Rig] = {
     "machine": Rig(full="rigs/machine.py"),
     "machine-control": Rig(full="rigs/machine.py --control"),
     "journal": Rig(
-        full="-m pytest -q -n 2 --timeout 1800 tests/journal", environment={"REDRIVE_FULL": "1"}
+        full="-m pytest -q -n 2 --timeout 1800 tests/stores/jsonl",
+        environment={"REDRIVE_FULL": "1"},
     ),
     "kill": Rig(full="rigs/kill.py", short="rigs/kill.py --short"),
     "kill-control": Rig(full="rigs/kill.py --control", short="rigs/kill.py --control"),

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "kits"))
 
 from broken import processes
 from children import Crew, Line

@@ -1,4 +1,4 @@
-"""What every test shares: the way to `kit`, and quiet, repeatable property tests."""
+"""What every test shares: the way to `kits`, and quiet, repeatable property tests."""
 
 import logging
 import signal
@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, settings
 
 # Test modules are no package (import mode importlib), so what they share needs a path of its own.
 # At the end: nothing here may hide an installed module.
-sys.path.append(str(Path(__file__).parent))
+TESTS = Path(__file__).parent
+sys.path += [str(TESTS), str(TESTS / "kits")]
 
 # Where tests are started in the background (nohup, `&` in a script) SIGINT is inherited as ignored, and
 # Ctrl-C could not be tried here, nor in the processes that tests start.

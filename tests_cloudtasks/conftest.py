@@ -9,7 +9,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path += [str(HERE), str(ROOT / "tests")]  # at the end: they hide no installed module
+sys.path += [str(HERE), str(ROOT / "tests" / "kits")]  # at the end: they hide no installed module
 
 for name in [*os.environ]:
     if name.lower().endswith("_proxy"):

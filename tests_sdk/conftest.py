@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path += [str(HERE), str(HERE.parent / "tests")]  # at the end: they hide no installed module
+KITS = HERE.parent / "tests" / "kits"
+sys.path += [str(HERE), str(KITS)]  # at the end: they hide no installed module
 
 for name in [*os.environ]:
     if name.lower().endswith("_proxy") or name.startswith(("AWS_", "OPENAI_", "ANTHROPIC_", "PG")):

@@ -21,7 +21,7 @@ from redrive import Policy, Redrive
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-sys.path.append(str(ROOT / "tests"))
+sys.path.append(str(ROOT / "tests" / "kits"))
 
 from ptykit import on_terminal  # noqa: E402 - it is found only now
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from alertkit import Kept, die, tick
-from contract.kinds import KINDS, Kind, Place
 from redrive import Redrive, State
 from redrive.alerts import Alerts
 from redrive.alerts.look import NAME
+from stores.contract.kinds import KINDS, Kind, Place
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)

@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 PROGRAM = """
 import os, sys, time
-sys.path.append(sys.argv[3])
+sys.path += [sys.argv[3], sys.argv[3] + "/kits"]
 from alertkit import tick
 from redrive import Redrive
 from redrive.alerts import Alerts

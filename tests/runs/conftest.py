@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import pgkit
-from contract.kinds import KINDS, Kind, Place
 from redrive import GiveUp, Policy, Redrive, constant
 from redrive.runs.driver import Driver
 from runs.scene import Scene
+from stores.contract.kinds import KINDS, Kind, Place
 from workkit import url_of
 
 DURABLE = [kind for kind in KINDS if kind.persistent]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from contract.kinds import KINDS, Kind, Place
 from kit import make_failure, make_job
 from redrive import Reason, Redrive, State
+from stores.contract.kinds import KINDS, Kind, Place
 from webkit import Web
 
 

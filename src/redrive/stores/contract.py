@@ -1,7 +1,7 @@
 """The store contract: what every store can do, and what it promises.
 
 Two engines obey it (`index` over a journal or over nothing, `sql` over a database); one suite,
-`tests/contract`, proves it for all. The verbs are synchronous, take and give batches, and each is
+`tests/stores/contract`, proves it for all. The verbs are synchronous, take and give batches, and each is
 atomic: all of it happened, or none and an error says why. A caller may repeat any of them.
 
 **Fence.** A claimed job belongs to the pair (lease number, holder). `renew` and `settle` change only

@@ -1,0 +1,511 @@
+"""Jobs that could not be tried are returned unspent, and a person's retry asks all the same.
+
+On every store: while all providers of a `fallback` are in cooldown, and where a library is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from redrive import (
+    AllProvidersFailed,
+    GiveUp,
+    Policy,
+    Redrive,
+    RetryLater,
+    constant,
+    fallback,
+    when,
+)
+from redrive.jobs.job import Act
+from redrive.worker.passes import Pass
+from stores.contract.kinds import KINDS, Kind, Place
+from workkit import until
+
+
+class Limited(Exception):
+    status_code = 429
+
+
+class Broken(Exception):
+    status_code = 500
+
+
+LATER = Policy(attempts=6, wait=constant(600), max_age="2h")
+
+
+class Shop:
+    """A store, and programs on it whose one provider fails as told."""
+
+    def __init__(self, place: Place) -> None:
+        self.place, self.clock = place, place.clock
+        self.asked: list[str] = []
+        self.down: Exception | None = None
+        self.bad: set[str] = set()
+        """The texts on which the provider fails with status 500."""
+        self.store = place.open()
+        self.app = self.open()
+
+    def open(self, rand: float = 0.0, policy: Policy = LATER) -> Redrive:
+        """Start a program on the store, as another process would."""
+        app = Redrive(self.store, clock=self.clock, rand=lambda: rand, policy=policy)
+        ask = fallback(openai=self.provider, claude=self.provider)
+
+        @app.handler("ask")
+        def handle(text: str) -> None:
+            ask(text)
+
+        @app.handler("later", isolation="thread", timeout=60)
+        async def later(text: str) -> None:
+            await asyncio.sleep(0)
+            ask(text)
+
+        self.handle, self.later = handle, later
+        return app
+
+    def provider(self, text: str) -> str:
+        self.asked.append(text)
+        if self.down is not None:
+            raise self.down
+        if text in self.bad:
+            raise Broken
+        return text
+
+    def cool(self) -> None:
+        """Have both providers in cooldown, for 30 s."""
+        self.down = Limited()
+        job = self.handle.submit("first")
+        assert self.app.run_due(only=[job.id]).failed == 1
+        assert len(self.app.pauses()) == 2
+        self.asked.clear()
+
+
+@pytest.fixture(params=KINDS, ids=[kind.name for kind in KINDS])
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
+    kind: Kind = request.param
+    place = Place(kind, tmp_path)
+    yield Shop(place)
+    place.remove()
+
+
+def unspent(app: Redrive, job_id: str) -> bool:
+    job = app.get(job_id)
+    spent = (job.attempts, dict(job.spent), job.history, job.failure)
+    return job.state == "pending" and spent == (0, {}, (), None)
+
+
+def test_all_in_cooldown_jobs_are_returned_until_the_first_cooldown_ends(shop: Shop) -> None:
+    """F66."""
+    shop.cool()
+    jobs = [shop.handle.submit("a"), shop.later.submit("b")]
+    assert shop.app.run_due() == Pass(returned=2)
+    assert shop.asked == []
+    for job in jobs:
+        assert unspent(shop.app, job.id)
+        waiting = shop.app.get(job.id)
+        assert waiting.due - shop.clock.now() == pytest.approx(30)
+        assert waiting.detail.startswith("returned: no provider could be asked: openai: rate_limit")
+    assert shop.app.run_due() == Pass(), "they wait"
+    shop.down = None
+    shop.clock.advance(31)
+    assert shop.app.run_due() == Pass(taken=3, succeeded=3)
+
+
+def test_returned_jobs_do_not_all_come_back_at_once(shop: Shop) -> None:
+    shop.cool()
+    app = shop.open(rand=1.0)
+    job = shop.handle.submit("a")
+    assert app.run_due().returned == 1
+    assert app.get(job.id).due - shop.clock.now() == pytest.approx(35)
+
+
+def test_no_age_and_no_number_of_returns_ends_a_job(shop: Shop) -> None:
+    for name in ("openai", "claude"):
+        shop.app.pause(f"provider:{name}")
+    job = shop.handle.submit("a")
+    for _ in range(12):
+        assert shop.app.run_due() == Pass(returned=1)
+        assert shop.app.get(job.id).due - shop.clock.now() == pytest.approx(60)
+        shop.clock.advance(3600)
+    assert unspent(shop.app, job.id)
+    for name in ("openai", "claude"):
+        shop.app.resume(f"provider:{name}")
+    assert shop.app.run_due().succeeded == 1
+
+
+def test_tried_now_the_caller_finds_the_job_kept_and_unspent(shop: Shop) -> None:
+    shop.cool()
+    for options in ({}, {"durable": True}):
+        tried = shop.handle.options(**options).try_now("a")
+        assert not tried.done
+        assert tried.job is not None
+        assert unspent(shop.app, tried.job.id)
+        assert shop.app.get(tried.job.id).due - shop.clock.now() == pytest.approx(30)
+
+
+def _raises_its_own(ask: Callable[[str], object], text: str) -> None:
+    try:
+        ask(text)
+    except AllProvidersFailed as error:
+        msg = "no summary"
+        raise RuntimeError(msg) from error
+
+
+def _asks_in_a_group(ask: Callable[[str], object], text: str) -> None:
+    async def both() -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(2):
+                group.create_task(asyncio.to_thread(ask, text))
+
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize("way", [_raises_its_own, _asks_in_a_group])
+def test_an_error_around_that_of_the_fallback_changes_nothing(
+    shop: Shop, way: Callable[[Callable[[str], object], str], None]
+) -> None:
+    shop.cool()
+    ask = fallback(openai=shop.provider, claude=shop.provider)
+    job = shop.app.handler("around")(lambda text: way(ask, text)).submit("b")
+    assert shop.app.run_due() == Pass(returned=1)
+    assert shop.app.get(job.id).attempts == 0
+
+
+@pytest.mark.parametrize("error", [GiveUp("no"), RetryLater(5)])
+def test_what_a_handler_says_outright_counts(shop: Shop, error: Exception) -> None:
+    shop.cool()
+    ask = fallback(openai=shop.provider, claude=shop.provider)
+
+    def told(text: str) -> None:
+        try:
+            ask(text)
+        except AllProvidersFailed as found:
+            raise error from found
+
+    shop.app.handler("told")(told).submit("b")
+    assert shop.app.run_due().failed == 1
+
+
+def test_limit_counts_returned_jobs_too(shop: Shop) -> None:
+    shop.cool()
+    for _ in range(4):
+        shop.handle.submit("a")
+    assert shop.app.run_due(limit=3) == Pass(returned=3)
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), Broken()])
+def test_one_bad_job_starts_no_cooldown_but_three_different_ones_do(
+    shop: Shop, error: Exception
+) -> None:
+    bad = shop.handle.submit("bad")
+    shop.down = error
+    for _ in range(4):
+        assert shop.app.run_due(only=[bad.id], ignore_backoff=True).failed == 1
+    assert shop.app.pauses() == []
+    for _ in range(2):
+        shop.app.run_due(only=[shop.handle.submit("other").id])
+    assert len(shop.app.pauses()) == 2
+
+
+def test_jobs_behind_a_bad_one_are_done(shop: Shop) -> None:
+    shop.bad.add("bad")
+    bad = shop.handle.submit("bad")
+    for _ in range(3):
+        shop.handle.submit("good")
+    assert shop.app.run_due() == Pass(taken=4, succeeded=3, failed=1)
+    while shop.app.get(bad.id).state == "pending":
+        shop.clock.advance(601)
+        shop.app.run_due()
+    assert shop.app.get(bad.id).reason in {"exhausted", "expired"}
+
+
+# A person's retry
+
+
+def test_a_persons_retry_asks_once_and_the_mark_survives_the_process(shop: Shop) -> None:
+    shop.cool()
+    job = shop.handle.submit("a")
+    assert shop.app.run_due().returned == 1
+    shop.app.retry(job.id)
+    other = shop.open()
+    shop.down = Limited()
+    assert other.run_due() == Pass(taken=1, failed=1)
+    assert shop.asked == ["a", "a"], "both were asked"
+    shop.asked.clear()
+    shop.clock.advance(1)
+    assert len(other.pauses()) == 2, "a failure renews the cooldowns"
+    assert {round(note.expires_in or 0) for note in other.pauses()} == {59}
+    other.store.move([job.id], "retry", act_of(other))
+    assert other.run_due() == Pass(returned=1), "the mark covered one attempt"
+    assert shop.asked == []
+
+
+def act_of(_: Redrive) -> Act:
+    return Act(actor="somebody", verb="retry")
+
+
+def test_a_success_of_a_persons_retry_ends_the_cooldown_for_all(shop: Shop) -> None:
+    shop.cool()
+    jobs = [shop.handle.submit(str(n)) for n in range(3)]
+    assert shop.app.run_due() == Pass(returned=3)
+    shop.down = None
+    shop.app.retry(jobs[0].id)
+    assert shop.app.run_due() == Pass(taken=1, succeeded=1)
+    shop.handle.submit("new")
+    assert shop.app.run_due() == Pass(taken=1, succeeded=1)
+    shop.app.retry(state="pending")
+    assert shop.app.run_due().succeeded == 3
+
+
+def test_a_dead_job_that_a_person_retries_asks_too(shop: Shop) -> None:
+    app = shop.open(policy=Policy(attempts=1))
+    shop.down = Limited()
+    job = shop.handle.submit("a")
+    assert app.run_due().died == 1
+    shop.down = None
+    app.retry(job.id)
+    assert app.run_due().succeeded == 1
+
+
+def test_a_mark_is_good_for_the_next_attempt_only(shop: Shop) -> None:
+    """It was not needed at the retry; a cooldown that comes later holds for the attempts after."""
+    shop.down = ValueError("odd")
+    job = shop.handle.submit("a")
+    shop.app.retry(job.id)
+    assert shop.app.run_due().failed == 1
+    shop.cool()
+    shop.clock.advance(1)
+    shop.app.store.move([job.id], "retry", act_of(shop.app))
+    assert shop.app.run_due() == Pass(returned=1)
+
+
+def in_a_run(shop: Shop, number: int, **options: Any) -> list[str]:
+    """Have jobs returned, and retry them all as one run."""
+    shop.cool()
+    jobs = [shop.handle.submit(str(n)).id for n in range(number)]
+    assert shop.app.run_due() == Pass(returned=number)
+    shop.app.drive(*jobs, **options)
+    return jobs
+
+
+def test_of_a_run_the_first_job_asks_and_a_success_lets_the_others_in(shop: Shop) -> None:
+    in_a_run(shop, 5)
+    shop.down = None
+    assert shop.app.run_due() == Pass(taken=5, succeeded=5)
+    assert [note.name for note in shop.app.pauses()] == ["pause:provider:claude"]
+    (run,) = shop.app.runs()
+    assert run.counts is not None
+    assert (run.counts.succeeded, run.counts.failed) == (5, 0)
+
+
+def test_a_run_does_not_hammer_a_provider_that_is_still_limited(shop: Shop) -> None:
+    in_a_run(shop, 5, stop_on="1")
+    assert shop.app.run_due() == Pass(taken=1, failed=1, returned=4)
+    assert len(shop.asked) == 2, "the first job asked both"
+    (run,) = shop.app.runs()
+    assert run.counts is not None
+    assert (run.phase, run.counts.working, run.counts.failed) == ("live", 5, 0)
+
+
+def test_of_a_run_with_a_canary_the_canary_asks(shop: Shop) -> None:
+    in_a_run(shop, 5, canary=2)
+    assert shop.app.run_due() == Pass(taken=2, failed=2)
+    assert len(shop.asked) == 4
+    (run,) = shop.app.runs()
+    assert run.counts is not None
+    assert (run.counts.waiting, run.counts.working) == (3, 2)
+
+
+# A missing library
+
+
+def lacking(app: Redrive, **options: Any) -> Any:
+    @app.handler("lacks", **options)
+    def lacks() -> None:
+        import no_such_library  # noqa: PLC0415, F401
+
+    return lacks
+
+
+def test_a_missing_library_spends_nothing_and_the_process_serves_it_no_more(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    lacks = lacking(shop.app)
+    jobs = [lacks.submit() for _ in range(3)]
+    shop.handle.submit("fine")
+    assert shop.app.run_due() == Pass(taken=1, succeeded=1, returned=1)
+    assert all(unspent(shop.app, job.id) for job in jobs)
+    assert shop.app.run_due() == Pass(), "this process serves it no more"
+    errors = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
+    assert len(errors) == 1
+    assert "handler lacks cannot run here: No module named 'no_such_library'" in errors[0]
+    assert shop.app.unserved() == ["lacks"]
+    why = "handler lacks cannot run: No module named 'no_such_library'"
+    assert shop.app.unserved_because() == {"lacks": why}
+
+
+def test_in_a_group_it_is_a_missing_library_if_nothing_else_failed(shop: Shop) -> None:
+    def raises(*errors: Exception) -> None:
+        raise ExceptionGroup("tasks", errors)
+
+    missing = ModuleNotFoundError("No module named 'no_such_library'")
+    shop.app.handler("lacks")(lambda: raises(missing, missing)).submit()
+    shop.app.handler("fails")(lambda: raises(missing, ValueError("bad"))).submit()
+    assert shop.app.run_due() == Pass(taken=1, failed=1, returned=1)
+
+
+def test_a_program_that_can_run_none_of_its_handlers_takes_nothing(shop: Shop) -> None:
+    app = Redrive(shop.store, clock=shop.clock)
+    job = lacking(app).submit()
+    assert app.run_due() == Pass(returned=1)
+    assert app.run_due(ignore_backoff=True) == Pass()
+    assert unspent(app, job.id)
+
+
+def test_a_new_process_serves_it_again(shop: Shop) -> None:
+    lacking(shop.app).submit()
+    shop.app.run_due()
+    shop.clock.advance(1)
+    other = shop.open()
+    other.handler("lacks")(lambda: None)
+    assert other.unserved() == ["lacks"]
+    assert other.run_due().succeeded == 1
+    assert (other.unserved(), other.unserved_because()) == ([], {})
+
+
+def test_the_last_pass_that_could_not_run_it_counts_not_the_one_before(shop: Shop) -> None:
+    before = shop.open()
+    before.handler("lacks")(lambda: None)
+    before.run_due()
+    shop.clock.advance(3600)
+    lacking(shop.app).submit()
+    shop.app.run_due()
+    assert shop.app.unserved() == ["lacks"]
+
+
+def test_the_users_own_rule_about_import_errors_wins(shop: Shop) -> None:
+    rule = Policy(attempts=3, on=[when(ImportError, "permanent")])
+    job = lacking(shop.app, policy=rule).submit()
+    assert shop.app.run_due().died == 1
+    assert shop.app.get(job.id).reason == "permanent"
+
+
+def test_an_import_error_behind_another_error_is_a_failure_like_any_other(shop: Shop) -> None:
+    @shop.app.handler("wraps")
+    def wraps() -> None:
+        try:
+            import no_such_library  # noqa: PLC0415, F401
+        except ImportError as error:
+            raise RuntimeError("it is broken") from error
+
+    wraps.submit()
+    assert shop.app.run_due().failed == 1
+    assert shop.app.unserved_because() == {}
+
+
+def missing() -> str:
+    import no_such_library  # noqa: PLC0415
+
+    return str(no_such_library)
+
+
+@pytest.mark.parametrize("other", [lambda: "fine", missing], ids=["fine", "missing too"])
+def test_a_provider_whose_library_is_missing_is_not_put_in_cooldown(
+    shop: Shop, other: Callable[[], str]
+) -> None:
+    ask = fallback(openai=missing, claude=other)
+    handle = shop.app.handler("two")(lambda: ask().value)
+    for _ in range(4):
+        handle.submit()
+    done = shop.app.run_due()
+    assert shop.app.pauses() == []
+    if other is missing:
+        assert done == Pass(returned=1)
+        assert shop.app.unserved() == ["two"]
+        assert "provider openai: No module named" in shop.app.unserved_because()["two"]
+    else:
+        assert done == Pass(taken=4, succeeded=4)
+
+
+def test_a_missing_library_beside_a_failure_leaves_the_handler_served(shop: Shop) -> None:
+    def down() -> str:
+        raise ConnectionResetError("reset by peer")
+
+    ask = fallback(openai=down, claude=missing)
+    handle = shop.app.handler("two")(lambda: ask().value)
+    job = handle.submit()
+    assert shop.app.run_due() == Pass(taken=1, failed=1)
+    failure = shop.app.get(job.id).failure
+    assert failure is not None
+    assert failure.category == "transient"
+    assert "claude: unknown, No module named" in failure.message
+    assert shop.app.unserved_because() == {}
+
+
+def test_a_missing_library_beside_a_cooldown_waits_for_the_cooldown(shop: Shop) -> None:
+    ask = fallback(openai=missing, claude=lambda: "fine")
+    handle = shop.app.handler("two")(lambda: ask().value)
+    shop.app.pause("provider:claude", duration="5m")
+    job = handle.submit()
+    assert shop.app.run_due() == Pass(returned=1)
+    assert shop.app.get(job.id).due - shop.clock.now() == pytest.approx(300)
+    shop.clock.advance(301)
+    assert shop.app.run_due().succeeded == 1
+
+
+def test_tried_now_a_missing_library_costs_nothing_either(shop: Shop) -> None:
+    tried = lacking(shop.app).try_now()
+    assert not tried.done
+    assert tried.job is not None
+    assert unspent(shop.app, tried.job.id)
+    assert shop.app.run_due() == Pass()
+
+
+def test_captured_without_a_handler_it_is_dead_as_before(shop: Shop) -> None:
+    with shop.app.capture("nobody", {}, reraise=False) as captured:
+        missing()
+    assert captured.job is not None
+    assert (captured.job.state, captured.job.reason) == ("dead", "captured")
+
+
+# In a worker
+
+
+@pytest.mark.parametrize("kind", ["memory", "beside", "sqlite"])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_worker_returns_and_goes_on_with_other_handlers(
+    kind: str, is_async: bool, tmp_path: Path
+) -> None:
+    from workkit import app_on, number  # noqa: PLC0415
+
+    with app_on(kind, tmp_path) as app:
+        ask = fallback(openai=lambda: "fine")
+
+        def plain() -> None:
+            ask()
+
+        async def later() -> None:
+            ask()
+
+        async def lacks_later() -> None:
+            missing()
+
+        cooled: Any = app.handler("cooled")(later if is_async else plain)
+        lacks: Any = app.handler("lacks")(lacks_later if is_async else missing)
+        fine = app.handler("fine")(lambda: None)
+        app.pause("provider:openai")
+        jobs = [handler.submit().id for handler in (cooled, lacks) for _ in range(5)]
+        with app.worker(concurrency=2):
+            until(lambda: all(app.get(one).lease for one in jobs[:5]), 60)
+            until(lambda: "lacks" in app.keeper.registry.withdrawn, 60)
+            for _ in range(5):
+                fine.submit()
+            until(lambda: number(app, "completed") == 5, 60)
+        assert all(unspent(app, one) for one in jobs)
+        assert app.get(jobs[0]).due > app.store.now() + 30, "they do not come back at once"

@@ -1,0 +1,118 @@
+"""Walks a page as a reader would: files are written, programs and commands run, in order."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"# ([\w./-]+\.(?:py|toml|ini|yaml|jsonl))\n")
+EXIT = re.compile(r"\s+# exit (\d+)$")
+SETTING = re.compile(r"([A-Z_]+)=(.*)")
+
+
+def pages() -> list[Path]:
+    """Give the pages whose blocks build on each other, in every language."""
+    found: list[Path] = []
+    for top in (ROOT / "docs", ROOT / "docs" / "ja"):
+        named = [top / "quickstart.md", top / "runbook.md"]
+        found += [page for page in named if page.is_file()]
+        found += sorted([*(top / "howto").glob("*.md"), *(top / "users").glob("*.md")])
+    return found
+
+
+def needs(page: Path) -> set[str]:
+    """Name the libraries that a page's programs import and the tests' environment has not."""
+    return {
+        name for name in ("celery", "fastapi") if f"from {name} import" in page.read_text("utf-8")
+    }
+
+
+@dataclass
+class Walk:
+    """One reader, in a directory of their own."""
+
+    folder: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def page(self, path: Path) -> int:
+        """Do everything on the page; give how much there was."""
+        blocks = BLOCK.findall(path.read_text("utf-8"))
+        return sum(self.block(language, body) for language, body in blocks)
+
+    def block(self, language: str, body: str) -> int:
+        named = NAMED.match(body)
+        if named:
+            file = self.folder / named[1]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(body[named.end() :] if file.suffix == ".jsonl" else body, "utf-8")
+            return 1
+        if language == "python":
+            self.run([sys.executable, "-W", "error", "-c", body], 0)
+            return 1
+        return self.commands(body) if language == "console" else 0
+
+    def commands(self, body: str) -> int:
+        """Run each line after a `$`; what stands below it is what it must say."""
+        done = 0
+        for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+            line, _, expected = part.partition("\n")
+            code = EXIT.search(line)
+            words = shlex.split(line, comments=True)
+            said = self.run(words, int(code[1]) if code else 0)
+            check(line, expected, said)
+            done += 1
+        return done
+
+    def run(self, words: list[str], code: int) -> str:
+        environ = {**os.environ, "PYTHONPATH": str(self.folder), **self.environ}
+        environ.pop("REDRIVE_STORE", None)
+        while setting := SETTING.fullmatch(words[0]):
+            environ[setting[1]] = setting[2]
+            words = words[1:]
+        start = {"redrive": [sys.executable, "-m", "redrive"], "python": [sys.executable]}
+        first = [words[0]] if words[0] == sys.executable else start[words[0]]
+        done = subprocess.run(
+            [*first, *words[1:]],
+            cwd=self.folder,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+def check(line: str, expected: str, said: str) -> None:
+    """Compare what a command says with the page; `…` stands for anything, also for many lines.
+
+    Spaces are not compared: a page shows what a terminal does, a pipe has tabs.
+    """
+    wanted, found = " ".join(expected.split()), " ".join(said.split())
+    pattern = ".*?".join(re.escape(part.strip()) for part in wanted.split("…"))
+    assert not wanted or re.fullmatch(pattern, found), (
+        f"{line}\n-- page: {wanted}\n-- said: {found}"
+    )
+
+
+def main() -> None:
+    """Walk the pages that need more than the tests have; `make docs` calls this where there is all."""
+    for page in pages():
+        if needs(page):
+            with TemporaryDirectory() as folder:
+                done = Walk(Path(folder)).page(page)
+            sys.stdout.write(f"{page.relative_to(ROOT)}: {done} blocks run\n")
+
+
+if __name__ == "__main__":
+    main()

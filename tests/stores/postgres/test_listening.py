@@ -1,0 +1,202 @@
+"""Listening to PostgreSQL: through lost connections, poolers and servers that are away (F30, T4)."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import psycopg
+import pytest
+
+from redrive.stores.postgres import PostgresStore, ears
+from redrive.stores.postgres.ears import PostgresEars
+from redrive.worker.waking import Rest
+from stores.contract.verbs import add_one, get
+from stores.postgres.proxy import proxied
+from workkit import until
+
+Opener = Callable[..., PostgresStore]
+LONG, SHORT = 10.0, 0.15
+
+
+@pytest.fixture
+def listening(store: PostgresStore) -> Iterator[PostgresEars]:
+    found = store.listen()
+    assert isinstance(found, PostgresEars)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ears, "_FIRST_PAUSE", 0.01)
+
+
+def hears(listening: PostgresEars, within: float = LONG) -> bool:
+    """Wait as a worker does: poll what there is to poll, drain, and look again; no hint is left."""
+    heard, end = False, time.monotonic() + within
+    while not heard and time.monotonic() < end:
+        heard = readable(listening, 0.02)
+        listening.drain()
+    while readable(listening, 0):
+        listening.drain()
+    return heard
+
+
+def readable(listening: PostgresEars, within: float) -> bool:
+    if listening.fileno() < 0:
+        time.sleep(within)
+        return False
+    return bool(select.select([listening.fileno()], [], [], within)[0])
+
+
+def sessions(other: psycopg.Connection[Any]) -> list[int]:
+    """Those who listen or listened: LISTEN was the last thing they said."""
+    found = (
+        "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND pid <> pg_backend_pid()"
+    )
+    return [pid for (pid,) in other.execute(found)]
+
+
+def end_sessions(other: psycopg.Connection[Any]) -> None:
+    for pid in sessions(other):
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_session_that_was_ended_is_made_again(
+    store: PostgresStore, listening: PostgresEars, other: psycopg.Connection[Any]
+) -> None:
+    for n in range(3):
+        end_sessions(other)
+        while not sessions(other):
+            hears(listening, 0.02)
+        add_one(store, f"a{n}")
+        assert hears(listening)
+
+
+def test_a_lost_connection_is_tried_again_once_a_second_and_then_less_often(
+    opener: Opener, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[float] = []
+    real = ears._listening_to
+
+    def count(address: Any) -> Any:
+        tried.append(time.monotonic())
+        return real(address)
+
+    monkeypatch.setattr(ears, "_listening_to", count)
+    with proxied() as proxy:
+        store = opener(proxy.url(schema))
+        proxy.refuse()
+        listening = store.listen()
+        assert listening is not None
+        assert listening.fileno() == -1
+        end = time.monotonic() + 3.5
+        while time.monotonic() < end:
+            began = time.monotonic()
+            listening.drain()
+            assert time.monotonic() - began < 0.5, "it must not wait for the server"
+            time.sleep(0.01)
+        gaps = [after - before for before, after in pairwise(tried)]
+        assert len(gaps) == 2
+        assert gaps[0] >= 1.0
+        assert gaps[1] >= 2.0
+        listening.close()
+        listening.drain()
+
+
+@pytest.mark.usefixtures("hurried")
+def test_ears_that_found_no_server_hear_when_it_is_back(opener: Opener, schema: str) -> None:
+    with proxied() as proxy:
+        store = opener(proxy.url(schema))
+        proxy.refuse()
+        listening = store.listen()
+        assert isinstance(listening, PostgresEars)
+        hears(listening, SHORT)
+        proxy.refuse(down=False)
+        end = time.monotonic() + LONG
+        while listening.fileno() < 0 and time.monotonic() < end:
+            hears(listening, 0.02)
+        add_one(store, "a")
+        assert hears(listening)
+        listening.close()
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_worker_that_found_no_server_hears_when_it_is_back(opener: Opener, schema: str) -> None:
+    with proxied() as proxy:
+        store = opener(proxy.url(schema))
+        proxy.refuse()
+        with Rest(store, poll=LONG) as rest:
+            proxy.refuse(down=False)
+            rest.found(0, 1)
+            end = time.monotonic() + LONG
+            while not rest.may_find and time.monotonic() < end:
+                add_one(store)
+                rest.until(0.05, unless=lambda: False)
+            assert time.monotonic() < end
+
+
+def test_ears_that_are_closed_while_they_connect_stay_closed(
+    store: PostgresStore, listening: PostgresEars, other: psycopg.Connection[Any]
+) -> None:
+    listening.close()
+    listening._connect()
+    assert listening.fileno() == -1
+    until(lambda: sessions(other) == [])
+
+
+def test_behind_a_pooler_that_forgets_there_are_no_hints_and_no_errors(
+    store: PostgresStore, listening: PostgresEars
+) -> None:
+    """F30: as if the session that listens had been given to another."""
+    listening._line[0].execute("UNLISTEN *")
+    add_one(store, "a")
+    assert not hears(listening, SHORT)
+    assert get(store, "a").id == "a"
+
+
+def test_a_hint_is_heard_for_as_long_as_it_stands_for_others(
+    store: PostgresStore, listening: PostgresEars, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is added just after a hint sends none of its own; whoever looks until it is quiet sees it."""
+    for module in ("ears", "store"):
+        monkeypatch.setattr(f"redrive.stores.postgres.{module}.HINT_HOLDS", 0.3)
+    add_one(store, "a")
+    assert readable(listening, LONG)
+    began = time.monotonic()
+    listening.drain()
+    assert readable(listening, 0)
+    add_one(store, "b")
+    while readable(listening, 0):
+        listening.drain()
+    assert time.monotonic() - began >= 0.3
+    assert not readable(listening, SHORT), "b sent none"
+
+
+def test_a_hint_is_not_waited_for_and_whoever_comes_next_reads_its_answer(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = store._database.queries
+    monkeypatch.setitem(queries.texts, "notify", b"SELECT pg_sleep(0.5)")
+    began = time.monotonic()
+    add_one(store, "a")
+    assert time.monotonic() - began < 0.4
+    assert get(store, "a").id == "a"
+    assert time.monotonic() - began > 0.4
+    assert len(store._database.pool._idle) == 1
+
+
+def test_a_connection_that_is_lost_with_a_hint_is_replaced(
+    store: PostgresStore, other: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = b"SELECT pg_terminate_backend(pg_backend_pid())"
+    monkeypatch.setitem(store._database.queries.texts, "notify", lost)
+    for n in range(3):
+        store._hinted = 0.0
+        add_one(store, f"a{n}")
+        assert get(store, f"a{n}").id == f"a{n}"

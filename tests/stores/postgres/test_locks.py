@@ -1,0 +1,334 @@
+"""Locks of others and a server that says nothing: each wait ends, and says who holds what (F29)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+
+import pgkit
+from kit import make_job
+from redrive import Redrive
+from redrive.errors import StoreBusy, StoreError, StoreLost, UsageError
+from redrive.jobs.job import State
+from redrive.stores.contract import Query
+from redrive.stores.postgres import PostgresStore, connecting
+from redrive.stores.postgres.address import read_url
+from redrive.stores.postgres.errors import locked
+from stores.contract.verbs import add_one, claim, claim_one, get, move, settle
+
+Opener = Callable[..., PostgresStore]
+
+ENOUGH = 60.0
+"""Seconds after which a call that should end by itself is taken to hang."""
+
+
+@contextmanager
+def lock(schema: str, statement: str, **options: Any) -> Iterator[psycopg.Connection[Any]]:
+    """Somebody else holds a lock: in a transaction that is open meanwhile."""
+    named = {"application_name": "night-report", **options}
+    with pgkit.connect(**named) as connection, connection.transaction(force_rollback=True):
+        connection.execute(statement.format(schema=f'"{schema}"'))
+        yield connection
+
+
+def ended(work: Callable[[], object]) -> BaseException | None:
+    """Return the error that a call ends with; AssertionError if it does not end."""
+    found: list[BaseException | None] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - told to the test
+            found.append(error)
+        else:
+            found.append(None)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(ENOUGH)
+    assert found, f"it still waits after {ENOUGH:g} s"
+    return found[0]
+
+
+EXCLUSIVE = "LOCK TABLE {schema}.jobs IN ACCESS EXCLUSIVE MODE"
+SHARE = "LOCK TABLE {schema}.jobs IN SHARE MODE"
+VERBS: dict[str, Callable[[PostgresStore, str], object]] = {
+    "submit": lambda store, _: store.add([make_job("new")]),
+    "submit many": lambda store, _: store.add([make_job("new"), make_job("newer")]),
+    "claim": lambda store, _: claim(store),
+    "retry": lambda store, _: move(store, "discard", "a"),
+    "status": lambda store, _: store.counts(),
+    "list": lambda store, _: store.find(Query()),
+    "show": lambda store, _: store.get("a"),
+    "verify": lambda store, _: store.verify(),
+    "open": lambda _, url: PostgresStore(url).counts(),
+}
+
+
+def ended_together(store: PostgresStore, url: str) -> dict[str, BaseException | None]:
+    """Call every verb at the same time; return what each ended with."""
+    with ThreadPoolExecutor(len(VERBS)) as threads:
+        calls = {
+            name: threads.submit(ended, partial(verb, store, url)) for name, verb in VERBS.items()
+        }
+        return {name: call.result() for name, call in calls.items()}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_table_that_is_locked_is_waited_for_then_the_holder_is_named(
+    opener: Opener, url: str, schema: str, verb: str
+) -> None:
+    """F29."""
+    store = opener(patience=0.1)
+    add_one(store, "a")
+    with lock(schema, EXCLUSIVE) as holder:
+        quick = f"{url}&max_wait=0.1"
+        error = ended(lambda: VERBS[verb](store, quick))
+        assert isinstance(error, StoreBusy)
+        said = str(error)
+        assert f"pid {holder.info.backend_pid} (night-report, user postgres" in said
+        assert "AccessExclusiveLock on jobs: LOCK TABLE" in said
+        assert f"pg_terminate_backend({holder.info.backend_pid})" in said
+    assert ended(lambda: VERBS[verb](store, quick)) is None
+
+
+def test_a_share_lock_stops_writers_only_and_a_settlement_is_kept(
+    opener: Opener, schema: str
+) -> None:
+    """F29: what could not be settled can be once the lock is gone."""
+    store = opener(patience=0.1)
+    add_one(store, "a")
+    mine = claim_one(store)
+    with lock(schema, SHARE):
+        for work in (
+            lambda: store.add([make_job("b")]),
+            lambda: settle(store, mine),
+            lambda: move(store, "discard", "a"),
+        ):
+            error = ended(work)
+            assert isinstance(error, StoreBusy)
+            assert "ShareLock on jobs" in str(error)
+        assert get(store, "a").state is State.RUNNING
+    assert settle(store, mine) is not None
+    assert get(store, "a").state is State.COMPLETED
+
+
+@pytest.mark.parametrize("table", ["redrive_migrations", "whole", "notes", "payloads"])
+def test_whichever_table_is_locked_nothing_waits_for_ever(
+    opener: Opener, url: str, schema: str, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F29: also in a new session, which locks a view's name before any setting can be made."""
+    monkeypatch.setattr(connecting.BoundedConnection, "limit", 10.0)
+    store = opener(patience=0.1)
+    add_one(store, "a")
+    with lock(schema, f"LOCK TABLE {{schema}}.{table} IN ACCESS EXCLUSIVE MODE"):
+        for name, error in ended_together(store, f"{url}&max_wait=0.1").items():
+            assert isinstance(error, StoreError | None), name
+    assert store.verify().ok
+
+
+def test_a_row_that_is_locked_names_the_holder_of_its_table(opener: Opener, schema: str) -> None:
+    """F29."""
+    store = opener(patience=0.1)
+    add_one(store, "a")
+    with lock(schema, "SELECT FROM {schema}.jobs FOR UPDATE") as holder:
+        pid = holder.info.backend_pid
+        error = ended(lambda: move(store, "discard", "a"))
+    assert isinstance(error, StoreBusy)
+    assert f"pid {pid} (night-report" in str(error)
+    assert "RowShareLock on jobs: SELECT FROM" in str(error)
+
+
+def test_nothing_secret_is_told_of_the_holder(opener: Opener, schema: str) -> None:
+    """F29, F104."""
+    store = opener(patience=0.1)
+    with lock(schema, EXCLUSIVE, application_name="job?password=hunter-22&x=1") as holder:
+        holder.execute("SELECT 'hunter-22', current_setting('lock_timeout')")
+        said = str(ended(store.counts))
+    assert "hunter-22" not in said
+    assert "SELECT" in said
+    row = (
+        7,
+        "\x1b[2J",
+        "ada",
+        "active",
+        3.0,
+        "ALTER ROLE ada PASSWORD 'hunter-22'",
+        "m",
+        "jobs",
+        False,
+    )
+    said = str(locked("here", [row]))
+    assert "ALTER ROLE ada …" in said
+    assert "hunter-22" not in said
+    assert "\x1b" not in said
+    for statement, shown in (
+        ("", ""),
+        ("/* hunter-22 */ SELECT 1", ""),
+        ("SET my.token = hunter", "SET my.token"),
+        ("SET my.token TO hunter", "SET my.token TO"),
+        ("DELETE FROM redrive.jobs WHERE id = 'hunter'", "DELETE FROM redrive.jobs"),
+    ):
+        said = str(locked("here", [(7, "psql", "ada", None, None, statement, "m", "jobs", True)]))
+        assert "hunter" not in said
+        assert (f"m on jobs: {shown} …)" if shown else "m on jobs)") in said
+
+
+def test_who_may_not_look_at_others_is_told_what_may_be_seen(
+    opener: Opener, url: str, schema: str
+) -> None:
+    """F29."""
+    user = f"plain_{schema}"
+    store = opener()
+    with pgkit.connect() as owner:
+        owner.execute(
+            f'CREATE ROLE "{user}" LOGIN; GRANT USAGE ON SCHEMA "{schema}" TO "{user}";'
+            f'GRANT SELECT ON ALL TABLES IN SCHEMA "{schema}" TO "{user}"'
+        )
+    try:
+        plain = url.replace("//postgres@", f"//{user}@") + "&max_wait=0.1"
+        reader = opener(plain, create=False, read_only=True)
+        with lock(schema, EXCLUSIVE) as holder:
+            pid = holder.info.backend_pid
+            error = ended(reader.counts)
+        assert isinstance(error, StoreBusy)
+        assert f"pid {pid} (night-report, user postgres" in str(error)
+        assert reader.counts() == store.counts()
+    finally:
+        with pgkit.connect() as owner:
+            owner.execute(f'DROP OWNED BY "{user}"; DROP ROLE "{user}"')
+
+
+def test_a_submit_in_the_callers_transaction_waits_no_longer_and_leaves_its_limit(
+    opener: Opener, schema: str
+) -> None:
+    """F29: the caller's transaction goes on, with the caller's own limit for locks."""
+    store = opener(patience=0.2)
+    show = "SELECT current_setting('lock_timeout')"
+    with pgkit.connect(autocommit=False) as mine:
+        for theirs in ("0", "77s", "50ms"):
+            mine.execute(f"SET LOCAL lock_timeout = '{theirs}'")
+            for statement in (SHARE, "LOCK TABLE {schema}.redrive_migrations"):
+                with lock(schema, statement):
+                    error = ended(lambda: store.add([make_job("a")], within=mine))
+                assert isinstance(error, StoreBusy)
+                assert "night-report" in str(error)
+                assert mine.execute(show).fetchone() == (theirs,)
+            store.add([make_job("b")], within=mine)
+            assert mine.execute(show).fetchone() == (theirs,)
+            mine.rollback()
+
+
+def test_a_worker_rides_out_a_locked_table(opener: Opener, url: str, schema: str) -> None:
+    """F29: it keeps its jobs, goes on when the lock is gone, and no job pays for it."""
+    store = opener(clock=None)
+    started, finish = threading.Event(), threading.Event()
+    with Redrive(f"{url}&max_wait=0.5") as app:
+
+        @app.handler("hold")
+        def hold() -> None:
+            started.set()
+            finish.wait(ENOUGH)
+
+        @app.handler("quick")
+        def quick() -> None:
+            pass
+
+        held = hold.submit()
+        with app.worker(concurrency=2):
+            assert started.wait(ENOUGH)
+            with lock(schema, EXCLUSIVE):
+                finish.set()
+                _until_waited(times=2)
+            others = [quick.submit().id for _ in range(5)]
+            _until(lambda: all(get(store, i).state is State.COMPLETED for i in [held.id, *others]))
+    assert [get(store, i).attempts for i in [held.id, *others]] == [1] * 6
+
+
+def _until_waited(times: int) -> None:
+    """Wait until sessions of ours have given up waiting for a lock and wait for it again."""
+    query = (
+        "SELECT DISTINCT query_start FROM pg_stat_activity "
+        "WHERE wait_event_type = 'Lock' AND application_name = 'redrive'"
+    )
+    seen: set[Any] = set()
+    with pgkit.connect() as other:
+        while len(seen) < 2 * times:
+            seen |= {row[0] for row in other.execute(query).fetchall()}
+            time.sleep(0.05)
+
+
+def _until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + ENOUGH
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@contextmanager
+def frozen() -> Iterator[None]:
+    """Stop the server's processes for our sessions: the kernel still takes packets for them."""
+    with pgkit.connect() as connection:
+        rows = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'redrive'"
+        ).fetchall()
+        postmaster = int((pgkit.server().pgdata / "postmaster.pid").read_text().split()[0])
+    pids = [postmaster, *(pid for (pid,) in rows)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_server_that_takes_packets_and_never_answers_is_given_up(
+    opener: Opener, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F26: neither a session that is there nor a new one waits for ever."""
+    monkeypatch.setattr(connecting.BoundedConnection, "limit", 0.3)
+    quick = f"{url}&connect_timeout=2&max_wait=0.1"
+    store = opener(quick)
+    add_one(store, "a")
+    with frozen():
+        for name, error in ended_together(store, quick).items():
+            assert isinstance(error, StoreLost), name
+        ended(store.listen)
+    assert get(store, "a").state is not None
+    assert store.verify().ok
+
+
+def test_a_long_question_is_not_taken_for_a_dead_server(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting.BoundedConnection, "limit", 0.3)
+    store = opener(patience=0.1)
+
+    def slow(tx: Any) -> int:
+        tx._cursor.execute("SELECT pg_sleep(1)")
+        return 7
+
+    assert store._database.read(slow) == 7
+    with pytest.raises(StoreLost, match=r"not answered for 0\.3 s"):
+        store._database.direct(slow)
+
+
+def test_how_long_to_wait_is_said_in_the_url(url: str) -> None:
+    assert read_url(url).max_wait == 15.0
+    address = read_url(f"{url}&max_wait=2.5")
+    assert (address.max_wait, "max_wait=2.5" in address.url) == (2.5, True)
+    assert "max_wait" not in address.conninfo
+    for wrong in ("x", "-1", "inf", "nan", "", "1e9"):
+        with pytest.raises(UsageError, match="max_wait"):
+            read_url(f"{url}&max_wait={wrong}")

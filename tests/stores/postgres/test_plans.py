@@ -1,0 +1,296 @@
+"""Each question goes along the index made for it, so none grows with the jobs it does not ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+import pgkit
+from kit import make_job
+from redrive.jobs.job import State
+from redrive.stores.contract import PurgeRule, Query
+from redrive.stores.postgres import PostgresStore
+from redrive.stores.postgres.tx import PostgresTx
+from stores.contract.verbs import add_one, bring_to, claim
+
+DEAD = frozenset({State.DEAD})
+MANY = 3000
+
+
+@pytest.fixture
+def busy(store: PostgresStore, other: psycopg.Connection[Any]) -> PostgresStore:
+    """A store with enough of every state that the planner has reason to choose."""
+    for state in State:
+        bring_to(store, state, state.value)
+    add_one(store, "x", key="k", run=1)
+    schema = store._database.address.schema
+    leave_alone(other, schema)
+    other.execute(
+        f"""
+        INSERT INTO "{schema}".jobs
+            (id, state, lane, handler, at, created, due, since, updated, finished, ceiling, cause)
+        SELECT s || i, s, 'mail', 'mail', 1e9 + i, 1, 1e9 + i, 1, 1e9 + i, 1e9 + i, 5, 1 + i %% 50
+        FROM generate_series(1, %s) i, unnest(ARRAY['completed', 'dead', 'resolved']) s
+        """,
+        (MANY,),
+    )
+    other.execute(f"""INSERT INTO "{schema}".causes (fingerprint, title)
+        SELECT 'f' || i, 't' FROM generate_series(1, 60) i""")
+    other.execute(f"""INSERT INTO "{schema}".payloads SELECT n, '{{}}' FROM "{schema}".jobs
+        WHERE n NOT IN (SELECT n FROM "{schema}".payloads)""")
+    store.add([make_job(f"p{n}", due=2e9 + n) for n in range(MANY)])
+    other.execute(f'VACUUM ANALYZE "{schema}".jobs')
+    other.execute(f'VACUUM ANALYZE "{schema}".payloads')
+    return store
+
+
+def leave_alone(other: psycopg.Connection[Any], schema: str) -> None:
+    """Let nobody take statistics but the test: at another moment they give other plans."""
+    for table in ("ready", "jobs", "payloads", "leases"):
+        other.execute(f'ALTER TABLE "{schema}".{table} SET (autovacuum_enabled = off)')
+
+
+@contextmanager
+def explained(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The plans of all statements that are run meanwhile."""
+    plans: list[str] = []
+    execute = PostgresTx._execute
+
+    def explain(tx: PostgresTx, text: bytes, args: Any) -> Any:
+        lines = execute(tx, b"EXPLAIN " + text, args).fetchall()
+        plans.append("\n".join(line for (line,) in lines))
+        return execute(tx, text, args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresTx, "_execute", explain)
+        yield plans
+
+
+WAY = re.compile(
+    r"(?:\w+ )*Scan[^\n]* on (?:jobs|dead|ready|leases)\w*\b[^\n]*(?:\n\s+\w+ Cond: [^\n]*)?"
+)
+
+
+def steps(plans: list[str]) -> list[str]:
+    """Each way in which a table is gone into, with what is looked for there."""
+    found = WAY.findall("\n".join(plans))
+    steps = [" ".join(step.split()) for step in found if not step.startswith("Bitmap Heap")]
+    return [step for step in steps if "Seq Scan on leases" not in step]  # few, and gone soon
+
+
+def plans_of(monkeypatch: pytest.MonkeyPatch, use: Callable[[], Any]) -> list[str]:
+    with explained(monkeypatch) as plans:
+        use()
+    return plans
+
+
+def plan_of(monkeypatch: pytest.MonkeyPatch, use: Callable[[], Any]) -> list[str]:
+    found = steps(plans_of(monkeypatch, use))
+    assert found
+    return found
+
+
+def touched(
+    other: psycopg.Connection[Any], schema: str, call: str, *, times: int = 7
+) -> dict[str, tuple[int, int]]:
+    """How often a function goes through a whole table, and how many rows it reads by index.
+
+    It is called so often that its plans are those for all arguments, as in a worker's session.
+    """
+    with other.transaction(force_rollback=True):
+        for _ in range(times):
+            other.execute(f'SELECT FROM "{schema}".{call}'.encode())
+        before = _scans(other, schema)
+        other.execute(f'SELECT FROM "{schema}".{call}'.encode())
+        after = _scans(other, schema)
+    return {
+        name: (seq - before.get(name, (0, 0))[0], rows - before.get(name, (0, 0))[1])
+        for name, (seq, rows) in after.items()
+    }
+
+
+def _scans(other: psycopg.Connection[Any], schema: str) -> dict[str, tuple[int, int]]:
+    rows = other.execute(
+        "SELECT relname, seq_scan, coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables"
+        " WHERE schemaname = %s",
+        (schema,),
+    ).fetchall()
+    return {name: (seq, read) for name, seq, read in rows}
+
+
+CLAIM = (
+    "claim_jobs(9, 0::smallint, ARRAY['mail', 'x'], NULL, {ids}, true, false, 2, 'w', 9, 'c', 1)"
+)
+
+
+@pytest.mark.parametrize("kinds", [1, 2])
+@pytest.mark.parametrize("ids", ["NULL", f"ARRAY{[f'p{n}' for n in range(20)]}"])
+def test_a_claim_reads_little_more_than_it_takes(
+    busy: PostgresStore, other: psycopg.Connection[Any], kinds: int, ids: str
+) -> None:
+    if kinds == 2:
+        busy.add([make_job(f"y{n}", handler="x", due=2e9 + n) for n in range(100)])
+    schema = busy._database.address.schema
+    found = touched(other, schema, CLAIM.format(ids=ids))
+    assert {name for name, (whole, _) in found.items() if whole} <= {"leases"}, found
+    assert 0 < found["ready"][1] < 100, found
+    assert found["jobs"][1] < 50, found
+
+
+@pytest.fixture
+def misjudged(store: PostgresStore, other: psycopg.Connection[Any]) -> PostgresStore:
+    """A store whose statistics were taken before a large submit ended, and say: there is nothing."""
+    schema = store._database.address.schema
+    bring_to(store, State.RUNNING, "running")
+    for name in ("x", "v", "w"):  # of one row alone they say less that is wrong
+        add_one(store, name)
+    jobs = [make_job(f"p{n}", due=2e9 + n) for n in range(MANY)]
+    jobs += [make_job(f"y{n}", handler="x", due=2e9 + n) for n in range(MANY)]
+    leave_alone(other, schema)
+    with pgkit.connect() as third, other.transaction():
+        store.add(jobs, within=other)
+        third.execute(f'ANALYZE "{schema}".ready, "{schema}".jobs, "{schema}".payloads')
+    return store
+
+
+@pytest.mark.parametrize("ids", ["NULL", f"ARRAY{[f'p{n}' for n in range(20)]}"])
+def test_a_claim_does_so_whatever_the_statistics_say(
+    misjudged: PostgresStore, other: psycopg.Connection[Any], ids: str
+) -> None:
+    schema = misjudged._database.address.schema
+    found = touched(other, schema, CLAIM.format(ids=ids))
+    assert {name for name, (whole, _) in found.items() if whole} <= {"leases"}, found
+    assert 0 < found["ready"][1] < 100, found
+    assert found["jobs"][1] < 50, found
+    assert found["payloads"][1] < 50, found
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "finish_jobs(9, {fence}, '', 'done', '', 5, 1, {lists})",
+        (
+            "fail_jobs(9, {fence}, 1, {lists}, ARRAY[3], ARRAY[NULL], ARRAY['d'], ARRAY['c'],"
+            " ARRAY['{{}}'], ARRAY[0], ARRAY[5], ARRAY['{{}}'], ARRAY['f7'], ARRAY['t'])"
+        ),
+    ],
+)
+@pytest.mark.parametrize("known", ["busy", "misjudged"])
+def test_an_end_reads_little_more_than_it_writes(
+    known: str, end: str, other: psycopg.Connection[Any], request: pytest.FixtureRequest
+) -> None:
+    busy = request.getfixturevalue(known)
+    schema = busy._database.address.schema
+    (lease,) = (each for each in claim(busy, holder="w") if each.job.id == "x")
+    job = lease.job
+    fence = f"{job.lease}, 'w', {job.updated!r}"
+    lists = f"ARRAY[{job.__dict__['_row']}]::int8[], ARRAY['{{}}']"
+    found = touched(other, schema, end.format(fence=fence, lists=lists), times=0)
+    assert not [name for name, (whole, _) in found.items() if whole], found
+    assert 0 < found["jobs"][1] < 5, found
+    assert 0 < found["leases"][1] < 5, found
+
+
+@pytest.mark.parametrize("known", ["busy", "misjudged"])
+def test_a_sweep_reads_running_jobs_only(
+    known: str, other: psycopg.Connection[Any], request: pytest.FixtureRequest
+) -> None:
+    busy = request.getfixturevalue(known)
+    schema = busy._database.address.schema
+    found = touched(other, schema, "lost_jobs(NULL, 'boot', 1, ARRAY['mail'], 100)")
+    assert {name for name, (whole, _) in found.items() if whole} <= {"leases"}, found
+    assert 0 < found["jobs"][1] < 10, found
+
+
+@pytest.mark.parametrize("known", ["busy", "misjudged"])
+def test_what_is_about_to_change_is_looked_up_by_id(
+    known: str, other: psycopg.Connection[Any], request: pytest.FixtureRequest
+) -> None:
+    busy = request.getfixturevalue(known)
+    schema = busy._database.address.schema
+    found = touched(other, schema, "to_change(ARRAY['p7', 'dead'])")
+    assert {name for name, (whole, _) in found.items() if whole} <= {"leases"}, found
+    assert 0 < found["jobs"][1] < 20, found
+    assert 0 < found["ready"][1] < 5, found
+
+
+def test_fences_are_looked_up_by_id(busy: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = claim(busy)
+    for use in (
+        lambda: busy.renew(mine, lease_for=5),
+        lambda: busy.get("x"),
+    ):
+        found = [step for step in plan_of(monkeypatch, use) if " leases" not in step]
+        assert all("jobs_by_id" in step or "jobs_pkey" in step for step in found), found
+
+
+def test_counts_read_the_index_of_kinds_only(
+    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = plan_of(monkeypatch, busy.counts)
+    ended = [step for step in found if "jobs" in step and "jobs_pkey" not in step]
+    assert all("Index Only Scan using jobs_by_kind" in step for step in ended), found
+
+
+def test_groups_of_dead_jobs_read_their_index_only(
+    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = plan_of(monkeypatch, lambda: busy.groups(Query()))
+    assert all("Index Only Scan using dead_by_cause" in step for step in found), found
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (Query(limit=10), "Backward using jobs_by_id"),
+        (Query(states=DEAD, by_change=True, limit=10), "Backward using dead_by_change"),
+        (Query(states=DEAD, group=1, limit=10), "dead_by_cause"),
+        (Query(states=frozenset({State.RUNNING}), limit=10), "jobs_pkey"),
+        (Query(ids=("x",), states=DEAD), "jobs_by_id"),
+        (Query(prefix="x1", states=DEAD), "jobs_by_id"),
+        (Query(key="x", states=DEAD), "jobs_by_key"),
+        (Query(run=1, states=DEAD), "jobs_by_run"),
+    ],
+    ids=str,
+)
+def test_a_list_goes_along_the_index_that_serves_it(
+    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch, query: Query, index: str
+) -> None:
+    found = plan_of(monkeypatch, lambda: busy.find(query))
+    assert any(index in step for step in found), found
+    assert not [step for step in found if "Seq Scan" in step]
+
+
+def test_few_jobs_of_a_state_are_sorted_rather_than_looked_for_along_the_ids(
+    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may all be older than everything else."""
+    found = plan_of(monkeypatch, lambda: busy.find(Query(states=DEAD, limit=10)))
+    assert not any("jobs_by_id" in step for step in found), found
+
+
+def test_a_purge_seeks_by_kind_and_time(
+    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = PurgeRule(state=State.COMPLETED, older_than=-1)
+    found = plan_of(monkeypatch, lambda: busy.purge([rule], limit=5))
+    assert any("jobs_by_kind" in step and "at <" in step for step in found), found
+    assert not [step for step in found if "Seq Scan" in step]
+
+
+def test_kinds_are_found_by_jumping_over_their_jobs(store: PostgresStore) -> None:
+    lanes = [("a", "x"), ("a", "y"), ("b", "x"), ("c", "z")]
+    store.add(
+        [
+            make_job(lane=lane, handler=handler, state=State.COMPLETED, finished=1.0)
+            for lane, handler in lanes
+            for _ in range(30)
+        ]
+    )
+    found = store._database.read(lambda tx: tx.all("kinds", ("completed", 0)))
+    assert [(lane, handler) for lane, handler, _, _ in found] == lanes

@@ -1,0 +1,277 @@
+"""What the end of a claim on PostgreSQL promises beyond the contract (F11, F27, T4, T5)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+
+from kit import make_failure, make_job, make_settlement
+from redrive.errors import UsageError
+from redrive.jobs.job import (
+    Claim,
+    Completed,
+    Reason,
+    Release,
+    Retry,
+    Settlement,
+    State,
+    Verdict,
+)
+from redrive.stores.contract import Query
+from redrive.stores.postgres import PostgresStore, ending
+from stores.contract.verbs import DEAD, DONE, add, add_one, claim, claim_one, get, history, settle
+
+Opener = Callable[..., PostgresStore]
+
+
+@pytest.fixture
+def taken(store: PostgresStore) -> list[Claim]:
+    """Six jobs of three claims."""
+    add(store, *(make_job(f"j{n}") for n in range(6)))
+    return [each for _ in range(3) for each in claim(store, limit=2)]
+
+
+@pytest.fixture
+def mixed(taken: list[Claim]) -> list[Settlement]:
+    """Good and bad ends of them."""
+    bad = make_failure()
+    return [
+        *(make_settlement(each, DONE) for each in taken[:4]),
+        make_settlement(taken[4], Retry(5.0), bad),
+        make_settlement(taken[5], DEAD, bad),
+    ]
+
+
+ENDS = [*["completed"] * 4, "pending", "dead"]
+
+
+def test_ends_of_all_kinds_are_one_statement(
+    store: PostgresStore, mixed: list[Settlement], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+    execute = ending.PostgresTx._execute
+
+    def count(tx: ending.PostgresTx, text: bytes, args: Any) -> Any:
+        asked.append(text)
+        return execute(tx, text, args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ending.PostgresTx, "_execute", count)
+        answers = store.settle(mixed)
+    assert len(asked) == 1
+    assert [answer and answer.state for answer in answers] == ENDS
+    stored = {job.id: job for job in store.find(Query(limit=100)).jobs}
+    assert answers == [stored[one.claim.job.id] for one in mixed]
+    assert store.verify().ok
+
+
+def test_when_one_end_cannot_be_written_none_is(
+    store: PostgresStore, other: psycopg.Connection[Any], mixed: list[Settlement]
+) -> None:
+    schema = store._database.address.schema
+    other.execute(
+        f'ALTER TABLE "{schema}".jobs ADD CONSTRAINT c CHECK (state <> $$dead$$)'.encode()
+    )
+    with pytest.raises(UsageError, match="nothing was stored"):
+        store.settle(mixed)
+    assert {get(store, one.claim.job.id).state for one in mixed} == {State.RUNNING}
+    assert not any(history(store, one.claim.job.id) for one in mixed)
+    other.execute(f'ALTER TABLE "{schema}".jobs DROP CONSTRAINT c'.encode())
+    answers = store.settle(mixed)
+    assert [answer and answer.state for answer in answers] == ENDS
+
+
+def test_what_is_given_back_is_in_the_same_transaction(
+    store: PostgresStore, taken: list[Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = [
+        *(make_settlement(each, DONE) for each in taken[:5]),
+        Settlement(taken[5], Release()),
+    ]
+
+    def fails(*_: object) -> dict[str, Any]:
+        raise ValueError("after the first part")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ending, "end_within", fails)
+        with pytest.raises(ValueError, match="after"):
+            store.settle(results)
+    assert all(get(store, each.job.id).state is State.RUNNING for each in taken)
+    answers = store.settle(results)
+    assert [answer and answer.state for answer in answers] == [*["completed"] * 5, "pending"]
+
+
+@pytest.mark.parametrize("verdict", [DONE, Retry(0.0), DEAD])
+@pytest.mark.parametrize("change", ["since = since + 1", "holder = 'w2'", "lease = lease + 1"])
+def test_each_part_of_the_fence_counts_alone(
+    store: PostgresStore, other: psycopg.Connection[Any], change: str, verdict: Verdict
+) -> None:
+    """After a restored backup the row, its lease number and its holder may be the same again."""
+    add_one(store, "a")
+    late = claim_one(store)
+    schema = store._database.address.schema
+    other.execute(f'UPDATE "{schema}".leases SET {change}'.encode())
+    failure = None if verdict == DONE else make_failure()
+    assert settle(store, late, verdict, failure) is None
+    assert get(store, "a").state is State.RUNNING
+    assert not history(store, "a")
+
+
+def test_of_ends_alike_only_those_count_whose_fence_stands(store: PostgresStore) -> None:
+    add(store, *(make_job(f"j{n}") for n in range(4)))
+    held = claim(store)
+    store.seize(by="s", lease_for=60, holder=held[0].job.holder or "", limit=2)
+    answers = store.settle([make_settlement(each, Retry(1.0), make_failure()) for each in held])
+    kept = [each.job.id for each, answer in zip(held, answers, strict=True) if answer]
+    assert len(kept) == 2
+    for each in held:
+        job = get(store, each.job.id)
+        assert (job.state is State.PENDING, len(job.history)) == (job.id in kept, job.id in kept)
+    assert store.verify().ok
+
+
+def test_a_bad_end_is_timed_by_the_server(store: PostgresStore, taken: list[Claim]) -> None:
+    before = store.now()
+    (retried, dead) = store.settle(
+        [
+            make_settlement(taken[0], Retry(30.0), make_failure()),
+            make_settlement(taken[1], DEAD, make_failure()),
+        ]
+    )
+    assert retried is not None
+    assert dead is not None
+    assert before - 1 < retried.updated < before + 5
+    assert retried.due == retried.updated + 30.0
+    assert (retried.first_failed, retried.finished) == (retried.updated, None)
+    assert (dead.finished, dead.due) == (dead.updated, taken[1].job.due)
+    assert claim(store, limit=10) == [], "it waits"
+
+
+def test_causes_are_made_once_and_found_again(
+    store: PostgresStore, opener: Opener, taken: list[Claim]
+) -> None:
+    """Two that fail for the same two reasons at one moment, each in the other order."""
+    bad, worse = make_failure(), make_failure(fingerprint="worse", title="worse")
+    halves = (
+        [make_settlement(taken[0], DEAD, bad), make_settlement(taken[1], DEAD, worse)],
+        [make_settlement(taken[2], DEAD, worse), make_settlement(taken[3], DEAD, bad)],
+    )
+    stores = store, opener()
+    answers = _at_once(
+        *(partial(each.settle, half) for each, half in zip(stores, halves, strict=True))
+    )
+    found = [job for answer in answers for job in answer]
+    groups = {(job.group, job.failure.fingerprint) for job in found}
+    assert len(found) == 4
+    assert len(groups) == 2
+    (again,) = store.settle([make_settlement(taken[4], DEAD, bad)])
+    assert again is not None
+    assert (again.group, bad.fingerprint) in groups
+
+
+def _at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """Make calls at one moment, each in a thread; what they answer."""
+    ready = threading.Barrier(len(calls))
+    answers: list[Any] = []
+
+    def make(call: Callable[[], Any]) -> None:
+        ready.wait(10)
+        answers.append(call())
+
+    threads = [threading.Thread(target=make, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return answers
+
+
+def test_a_failure_without_a_fingerprint_has_no_group(
+    store: PostgresStore, taken: list[Claim]
+) -> None:
+    (job,) = store.settle([make_settlement(taken[0], DEAD, make_failure(fingerprint=""))])
+    assert job is not None
+    assert job.group is None
+
+
+def test_more_kinds_than_one_statement_takes(store: PostgresStore) -> None:
+    count = 2 * ending._AT_ONCE + 3
+    add(store, *(make_job(f"j{n:03}") for n in range(count)))
+    held = claim(store, limit=count)
+    answers = store.settle(
+        [make_settlement(each, Completed(Reason.DONE, f"d{n}")) for n, each in enumerate(held)]
+    )
+    assert [answer and answer.detail for answer in answers] == [f"d{n}" for n in range(count)]
+    assert all(len(history(store, each.job.id)) == 1 for each in held[:5])
+
+
+def test_a_cause_is_titled_by_the_first_that_had_it(store: PostgresStore) -> None:
+    add(store, *(make_job(f"j{n}") for n in range(20)))
+    titles = [f"title {n}" for n in range(20)]
+    store.settle(
+        [
+            make_settlement(each, DEAD, make_failure(title=title))
+            for each, title in zip(claim(store, limit=20), titles, strict=True)
+        ]
+    )
+    (group,) = store.groups(Query())
+    assert group.title == "title 0"
+
+
+def test_a_refused_end_makes_no_cause(
+    store: PostgresStore, other: psycopg.Connection[Any], taken: list[Claim]
+) -> None:
+    store.seize(by="s", lease_for=60, holder=taken[0].job.holder or "")
+    assert store.settle([make_settlement(taken[0], DEAD, make_failure())]) == [None]
+    schema = store._database.address.schema
+    assert other.execute(f'SELECT count(*) FROM "{schema}".causes'.encode()).fetchone() == (0,)
+
+
+def test_who_makes_causes_in_another_order_does_not_wait_in_a_circle(
+    store: PostgresStore, opener: Opener, other: psycopg.Connection[Any]
+) -> None:
+    """Two batches of two claims each, whose new causes cross."""
+    before, stores = _deadlocks(other), (store, opener())
+    for round_ in range(15):
+        add(store, *(make_job(f"r{round_}-{n}") for n in range(4)))
+        one, two, three, four = (claim_one(store, limit=1, holder=f"w{n}") for n in range(4))
+        a, b = make_failure(cause=f"a{round_}"), make_failure(cause=f"b{round_}")
+        batches = (
+            [make_settlement(one, DEAD, a), make_settlement(two, DEAD, b)],
+            [make_settlement(three, DEAD, b), make_settlement(four, DEAD, a)],
+        )
+        _at_once(*(partial(each.settle, half) for each, half in zip(stores, batches, strict=True)))
+    assert {count.state for count in store.counts()} == {State.DEAD}
+    assert _deadlocks(other) == before
+
+
+def _deadlocks(other: psycopg.Connection[Any]) -> int:
+    time.sleep(1.1)  # sessions tell what they counted once a second
+    row = other.execute(
+        "SELECT deadlocks, pg_stat_clear_snapshot() FROM pg_stat_database"
+        " WHERE datname = current_database()"
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def test_a_job_that_has_the_number_of_one_that_is_gone_does_not_answer_for_it(
+    store: PostgresStore, other: psycopg.Connection[Any]
+) -> None:
+    """A restored backup gave the number of a claimed job to another."""
+    add_one(store, "gone")
+    gone = claim_one(store)
+    schema = store._database.address.schema
+    for table in ("jobs", "payloads", "leases"):
+        other.execute(f'DELETE FROM "{schema}".{table}'.encode())
+    other.execute(f'ALTER TABLE "{schema}".jobs ALTER n RESTART WITH 1'.encode())
+    add_one(store, "new")
+    new = claim_one(store, holder="w2")
+    assert new.job.__dict__["_row"] == gone.job.__dict__["_row"]
+    answers = store.settle([make_settlement(gone, DONE), make_settlement(new, DONE)])
+    assert [answer and answer.id for answer in answers] == [None, "new"]

@@ -1,7 +1,7 @@
-"""Redrive: the object a program makes once; everything else hangs on it.
+"""Redrive: the object a program makes once.
 
-It registers handlers and runs what is due; what people see and do is in `desk`. It opens its store on
-first use. The verbs of both are the whole library: the command line and the pages call nothing else.
+It registers handlers, captures failures and runs what is due; what operators see and do is in
+`app.desk`. It opens its store on first use.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 from redrive import config
 from redrive.desk import retention
 from redrive.desk.desk import Desk
-from redrive.desk.reading import Mark
-from redrive.desk.selection import USUAL, Filters
 from redrive.desk.transfer.adoption import opened
-from redrive.errors import UsageError
+from redrive.errors import JobNotFound, UsageError
 from redrive.events import Listener, Teller
 from redrive.handler import Handler
 from redrive.jobs import checks, durations
@@ -44,8 +42,7 @@ from redrive.registry import (
 )
 from redrive.runs.driver import Driver
 from redrive.stores import shown, worker_notes
-from redrive.stores.contract import Count, Moved, Note, Page, Scope, Store
-from redrive.stores.report import Report
+from redrive.stores.contract import Store
 from redrive.strategies import Rand
 from redrive.submission import Capture, Keeper, Options, Settings, check_tags, who
 from redrive.worker import presence
@@ -60,23 +57,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = [
-    "USUAL",
-    "Count",
-    "Filters",
-    "Mark",
-    "Moved",
-    "Note",
-    "Page",
-    "Redrive",
-    "Report",
-    "Scope",
-]
-
 _MINUTE = 60.0
 
 
-class Redrive(Desk):
+class Redrive:
     """Keeps work that failed. Make one for your program and register handlers on it.
 
     `store` is a path (SQLite), `jsonl:PATH`, `memory:` or `postgresql://…`. Without one it is found
@@ -130,6 +114,8 @@ class Redrive(Desk):
             rand=rand,
         )
         self.keeper = Keeper(opener, settings)
+        self.desk = Desk(self.keeper)
+        """What operators see and do: `app.desk.retry("G7")`, `app.desk.jobs.find(...)`."""
 
     def handler(
         self,
@@ -277,11 +263,11 @@ class Redrive(Desk):
         return done
 
     def retry_here(self, which: str, *, reason: str = "", actor: str | None = None) -> Job | None:
-        """Drive one job again in this thread; gives it as it is now, or None if it cannot be taken.
+        """Retry one job in this thread; return it as it is now, or None if it cannot be taken.
 
         It falls due only later, so that no worker takes it first, but one does if this process dies.
         """
-        act = self._act("retry", which, reason, actor)
+        act = self.desk.log.action("retry", which, reason, actor)
         moved = self.keeper.store.move([which], "retry", act, delays=[_MINUTE])
         if not moved.done:
             return None
@@ -363,16 +349,20 @@ class Redrive(Desk):
         """The open store."""
         return self.keeper.store
 
-    def verify(self) -> Report:
-        """Look at everything that is stored and say what is wrong. Changes nothing."""
-        return self.keeper.store.verify()
+    def get(self, job_id: str) -> Job:
+        """Return one job with its whole history, by its id; JobNotFound if there is none."""
+        job = self.keeper.store.get(checks.text(job_id, "a job's id"))
+        if job is None:
+            msg = f"no job {job_id!r}; the desk also finds one by the beginning of its id"
+            raise JobNotFound(msg)
+        return job
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Be told of every change after it is true; call what comes back to stop."""
         return self.keeper.bus.listen(checks.function(listener, "a listener"))
 
     async def aio(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call any verb from async code: `await app.aio(app.retry, "G7")`."""
+        """Call any verb from async code: `await app.aio(app.desk.retry, "G7")`."""
         return await hop(self._threads, function, *args, **kwargs)
 
     def close(self) -> None:
@@ -397,4 +387,4 @@ class Redrive(Desk):
         return f"Redrive({where!r}, {len(self.keeper.registry)} handlers)"
 
     def _queued(self) -> int:
-        return sum(c.jobs for c in self.counts() if c.state in {"pending", "running"})
+        return sum(c.jobs for c in self.desk.jobs.counts() if c.state in {"pending", "running"})

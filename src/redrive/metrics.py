@@ -1,7 +1,7 @@
 """Metrics for Prometheus: what is in the store at this moment, and what was done up to now.
 
     from prometheus_client import REGISTRY
-    REGISTRY.register(Collector(app))  # or: redrive prometheus, or /metrics of redrive serve
+    REGISTRY.register(Collector(app.desk))  # or: redrive prometheus, or /metrics of redrive serve
 
 Gauges are asked of the store at each scrape, so they are exact whatever runs where; counters are those
 that workers add to the store (see `worker.counters`). Any one process can tell all of it: scrape one.
@@ -16,11 +16,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive import __version__
-from redrive.desk.reading import Count, Looking, Mark
+from redrive.desk.desk import Desk
+from redrive.desk.groups import Mark
 from redrive.jobs.job import State
-from redrive.runs import run_records
-from redrive.stores.contract import PAUSE
-from redrive.worker import counters, presence
+from redrive.stores.contract import Count
+from redrive.worker import counters
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -74,8 +74,8 @@ Sample = tuple[str, tuple[str, ...], float]
 class Collector:
     """Gives a registry of prometheus-client the metrics of one app's store."""
 
-    def __init__(self, app: Looking) -> None:
-        self._app = app
+    def __init__(self, desk: Desk) -> None:
+        self._app = desk
 
     def describe(self) -> Iterable[Metric]:
         """Name the metrics without asking the store."""
@@ -96,12 +96,12 @@ class Collector:
         return families.values()
 
 
-def text(app: Looking) -> str:
+def text(desk: Desk) -> str:
     """Give the metrics as the text that Prometheus reads."""
     from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - an extra
 
     registry = CollectorRegistry()
-    registry.register(Collector(app))
+    registry.register(Collector(desk))
     return generate_latest(registry).decode()
 
 
@@ -117,25 +117,25 @@ def _families() -> tuple[dict[str, Any], Any]:
     return made, made["redrive_attempt_duration_seconds"]
 
 
-def gauges(app: Looking) -> Iterator[Sample]:
+def gauges(desk: Desk) -> Iterator[Sample]:
     """Ask the store how things stand."""
-    yield "redrive_info", (__version__, app.store.durability), 1
-    counts = app.counts()
+    yield "redrive_info", (__version__, desk.store.durability), 1
+    counts = desk.jobs.counts()
     for one in counts:
         yield "redrive_jobs", (one.state, one.lane, one.category or ""), one.jobs
-    now = app.store.now()
+    now = desk.store.now()
     for name, state in (
         ("redrive_due_lag_seconds", State.PENDING),
         ("redrive_dead_oldest_age_seconds", State.DEAD),
     ):
         for lane, oldest in _oldest(counts, state).items():
             yield name, (lane,), max(0.0, now - oldest)
-    for note in app.pauses():
-        yield "redrive_lane_paused", (note.name.removeprefix(PAUSE),), 1
-    for lane in app.unserved(counts):
+    for pause in desk.lanes.pauses():
+        yield "redrive_lane_paused", (pause.lane,), 1
+    for lane in desk.lanes.unserved(counts):
         yield "redrive_lane_unserved", (lane,), 1
-    yield from _causes(app)
-    yield from _workers(app)
+    yield from _causes(desk)
+    yield from _workers(desk)
 
 
 def _oldest(counts: Iterable[Count], state: State) -> dict[str, float]:
@@ -146,25 +146,24 @@ def _oldest(counts: Iterable[Count], state: State) -> dict[str, float]:
     return found
 
 
-def _causes(app: Looking) -> Iterator[Sample]:
-    marks = app.group_marks()
+def _causes(desk: Desk) -> Iterator[Sample]:
+    marks = desk.groups.marks()
     found = Counter(
-        marks.get(one.number, Mark()).status(one.last_seen) for one in app.groups(limit=GROUPS)
+        marks.get(one.number, Mark()).status(one.last_seen)
+        for one in desk.groups.find(limit=GROUPS)
     )
     for status in ("open", "regressed", "resolved"):
         yield "redrive_groups", (status,), found[status]
-    live = Counter(run.phase for run in run_records.every(app.store) if not run.is_over)
+    live = Counter(run.phase for run in desk.runs.live(counted=False))
     for phase, number in live.items():
         yield "redrive_runs", (phase,), number
 
 
-def _workers(app: Looking) -> Iterator[Sample]:
-    live = [
-        presence.LASTS - note.expires_in for note in app.workers() if note.expires_in is not None
-    ]
-    yield "redrive_workers", (), len(live)
-    if live:
-        yield "redrive_worker_heartbeat_age_seconds", (), max(0.0, *live)
+def _workers(desk: Desk) -> Iterator[Sample]:
+    workers = desk.lanes.workers()
+    yield "redrive_workers", (), len(workers)
+    if workers:
+        yield "redrive_worker_heartbeat_age_seconds", (), max(one.silent for one in workers)
 
 
 def _durations(total: counters.Counts) -> dict[str, tuple[list[tuple[str, float]], float]]:

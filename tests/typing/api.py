@@ -129,7 +129,7 @@ async def right_async_uses() -> None:
     assert_type(await agreet.asubmit("ada"), Job)
     assert_type((await agreet.atry_now("ada")).value, int)
     assert_type(await app.aio(app.get, "01J"), Job)
-    await app.aio(app.retry, "G7", reason="fixed")
+    await app.aio(app.desk.retry, "G7", reason="fixed")
 
 
 def wrong_uses() -> None:
@@ -141,7 +141,7 @@ def wrong_uses() -> None:
     greet.options(key="k").submit("ada", times="2")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     app.handler()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Policy(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    app.find(sate="dead")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    app.desk.jobs.find(sate="dead")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 async def wrong_async_uses() -> None:

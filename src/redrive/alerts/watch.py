@@ -169,11 +169,11 @@ class Watch:
         if len(sent) >= MOST:
             return
         rules = self._alerts.rules
-        world = look(self._app, book.told, rules, born=book.born)
+        world = look(self._app.desk, book.told, rules, born=book.born)
         changes, told = judge(world, book.told, rules)
         if told == book.told and version:
             return
-        messages = self._worded(store, changes, now)
+        messages = self._worded(changes, now)
         outbox = tuple(enumerate(messages, book.number + 1))
         after = replace(
             book,
@@ -196,7 +196,7 @@ class Watch:
             log.exception("what was told before cannot be read; alerts begin anew")
             return Book(born=store.now()), note.version
 
-    def _worded(self, store: Store, changes: list[Change], now: float) -> list[Message]:
+    def _worded(self, changes: list[Change], now: float) -> list[Message]:
         if len(changes) > FEW:
             return [words.folded(changes, now)]
         wording = self._alerts.wording
@@ -205,7 +205,7 @@ class Watch:
                 one,
                 now,
                 wording,
-                newest(store, one.about) if isinstance(one.about, Cause) else None,
+                newest(self._app.desk, one.about) if isinstance(one.about, Cause) else None,
             )
             for one in changes
         ]

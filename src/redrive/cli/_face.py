@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, TextIO
@@ -21,7 +21,8 @@ from redrive.payloads.escaping import inert
 if TYPE_CHECKING:  # what runs jobs is loaded only by commands that act
     from redrive.app import Redrive
     from redrive.cli.output import View
-    from redrive.desk.reading import Looking, Scope
+    from redrive.desk.desk import Desk
+    from redrive.desk.jobs import Scope
     from redrive.jobs.clock import Clock
     from redrive.policies.policy import Keep
 
@@ -56,25 +57,20 @@ class Face:
         return config
 
     @contextmanager
-    def looking(self) -> Generator[Looking]:
-        """Open the store for views, without what only acts need: it starts in half the time."""
-        from redrive.desk.reading import Looking  # noqa: PLC0415
+    def reading(self) -> Generator[Desk]:
+        """Open the store to read it, without what only actions need: it starts in half the time."""
+        from redrive.desk.backend import ReadOnly  # noqa: PLC0415
+        from redrive.desk.desk import Desk  # noqa: PLC0415
 
         warn_on_stderr(logging.INFO if self.verbose else logging.WARNING)
-        with Looking(self._url(), self.clock) as found:
-            yield found
+        with closing(ReadOnly(self._url(), self.clock)) as backend:
+            yield Desk(backend)
 
     @contextmanager
-    def reading(self) -> Generator[Redrive]:
-        """Open the store to look at it; a missing one is an error, and nothing is made."""
-        with self.opened(read_only=True) as app:
-            yield app
-
-    @contextmanager
-    def acting(self) -> Generator[Redrive]:
-        """Open the store to change it; a missing one is still an error."""
-        with self.opened() as app:
-            yield app
+    def acting(self, *, read_only: bool = False) -> Generator[Desk]:
+        """Open the store to change it; a missing one is an error. A dry run only reads."""
+        with self.opened(read_only=read_only) as app:
+            yield app.desk
 
     @contextmanager
     def opened(

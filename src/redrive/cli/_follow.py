@@ -9,11 +9,11 @@ import time
 
 import click
 
-from redrive.app import Redrive
 from redrive.cli import _waits
 from redrive.cli._errors import FAILED, INTERRUPTED, PARTLY, STOPPED
 from redrive.cli._face import SPEAK_EVERY, Face
 from redrive.cli.runs import view_of
+from redrive.desk.desk import Desk
 from redrive.jobs.durations import words
 from redrive.runs.run_records import Counts, Run
 
@@ -22,16 +22,16 @@ _EVERY = 0.5
 _BAR = 24
 
 
-def follow(face: Face, app: Redrive, run: Run) -> None:
+def follow(face: Face, desk: Desk, run: Run) -> None:
     """Show how a run fares until it is over, then its outcome; always ends the command."""
     try:
-        run = _watched(face, app, run)
+        run = _watched(face, desk, run)
     except KeyboardInterrupt:
         clear()
         face.say(f"detached: {run.id} goes on. To stop it: redrive run {run.id} pause (or cancel)")
         raise click.exceptions.Exit(INTERRUPTED) from None
-    face.show(view_of(app, run), then=_next(run))
-    new = app.arrived(run)
+    face.show(view_of(desk, run), then=_next(run))
+    new = desk.runs.arrived(run)
     if new and not face.json:
         face.say(f"{new:,} new of the same cause since it was started")
     raise click.exceptions.Exit(_code(run))
@@ -48,12 +48,12 @@ def _code(run: Run) -> int:
     return STOPPED if run.phase == "stopped" else FAILED
 
 
-def _watched(face: Face, app: Redrive, run: Run) -> Run:
+def _watched(face: Face, desk: Desk, run: Run) -> Run:
     began = spoken = time.monotonic()
     start = run.counts.ended if run.counts else 0
     told: set[str] = set()
     awaited = run.spec.canary > 0 and not run.passed
-    while not (run := app.run(run)).is_over:
+    while not (run := desk.runs.get(run)).is_over:
         now = time.monotonic()
         done = 0 if run.counts is None else run.counts.ended
         speed = (done - start) / max(now - began, _EVERY)
@@ -61,7 +61,7 @@ def _watched(face: Face, app: Redrive, run: Run) -> Run:
             awaited = False
             clear()
             face.say(f"the canary of {run.spec.canary:,} did well; the others follow")
-        for text in _waits.of_run(app, run):
+        for text in _waits.of_run(desk, run):
             if text not in told:
                 told.add(text)
                 clear()

@@ -18,9 +18,10 @@ from redrive.cli._errors import CONFLICT, PARTLY, STOPPED
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained
 from redrive.cli._load import load_app, program_name
-from redrive.cli._plan import Plan, make_plan, still_so
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+from redrive.desk import plans
 from redrive.desk.documents import error_line
+from redrive.desk.plans import Plan
 from redrive.errors import RetryLater, Skip
 from redrive.jobs.job import Job, State
 from redrive.payloads.escaping import inert
@@ -42,9 +43,9 @@ def run_here(face: Face, selection: Selection, spec: Spec, said: dict[str, Any])
     aside = redirect_stdout(sys.stderr) if face.json else nullcontext()
     with load_app(face, name) as app:
         with explained(selection):
-            plan = make_plan(app, "retry", selection, as_run=True)
+            plan = act.plan_of(app.desk, "retry", selection, as_run=True)
         if plan.is_void:
-            raise act.nothing(plan)
+            raise act.nothing(plan, selection)
         if said["dry_run"]:
             face.show(View(act.plan_document(plan), act.preview(plan)))
             return
@@ -56,15 +57,16 @@ def run_here(face: Face, selection: Selection, spec: Spec, said: dict[str, Any])
         if said["debug"]:
             app.keeper.registry.wrap(_debugged)
         with aside:
-            done, why = _run(app, still_so(app, plan), spec, said["reason"])
+            same, _ = plans.recheck(app.desk, plan)
+            done, why = _run(app, same, spec, said["reason"])
     _report(face, plan, done, why)
 
 
-def _run(app: Redrive, plan: Plan, spec: Spec, reason: str) -> tuple[list[Job], str]:
+def _run(app: Redrive, jobs: list[Job], spec: Spec, reason: str) -> tuple[list[Job], str]:
     """Run the jobs until one failure too many; gives them as they are now, and why it stopped."""
     done: list[Job] = []
     failed = 0
-    for one in sorted(job.id for job in plan.eligible):
+    for one in sorted(job.id for job in jobs):
         if why := run_records.too_many(spec.stop_on, failed, len(done)):
             return done, why
         job = app.retry_here(one, reason=reason)

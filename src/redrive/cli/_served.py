@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from redrive.app import Redrive
 from redrive.cli._errors import CONFLICT, Stop
 from redrive.cli._face import Face
 from redrive.cli._load import program_of
-from redrive.desk.worker_notes import served
+from redrive.desk.desk import Desk
 from redrive.registry import Registry
 
 NAMED = 5
@@ -27,9 +26,9 @@ class Handlers:
     urls: dict[str, str]
     endpoints: tuple[str, ...] = ()
 
-    def learn(self, app: Redrive) -> None:
+    def learn(self, desk: Desk) -> None:
         """Add the handlers that live workers serve."""
-        self.names |= served(app.store, "handlers")
+        self.names |= desk.lanes.served_handlers()
 
     def can_run(self, handler: str, url: str) -> bool:
         """Return True if a known handler runs such a job, or a person vouched for where it goes."""

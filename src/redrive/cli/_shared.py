@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from math import inf
 from typing import cast
 
+from redrive.desk.desk import Desk
 from redrive.desk.documents import payload_of
-from redrive.desk.reading import Looking
 from redrive.desk.selection import Filters
 from redrive.jobs.job import Group, Job
 from redrive.payloads.masking import MASK
@@ -24,17 +24,17 @@ DEEP, LONG = 3, 80
 """How far into a payload, and how long a value may be."""
 
 
-def newest_of(app: Looking, group: Group) -> list[Job]:
+def newest_of(desk: Desk, group: Group) -> list[Job]:
     """Give the newest dead jobs of a cause, asking for no more time than they need: it is quicker."""
     for span in (HOUR, 24 * HOUR, 720 * HOUR):
-        if app.deaths(span, 1, groups=[group.number])[group.number][0] >= SAMPLE:
-            return _newest(app, group, span)
-    return _newest(app, group, inf)
+        if desk.groups.deaths(span, 1, groups=[group.number])[group.number][0] >= SAMPLE:
+            return _newest(desk, group, span)
+    return _newest(desk, group, inf)
 
 
-def _newest(app: Looking, group: Group, span: float) -> list[Job]:
+def _newest(desk: Desk, group: Group, span: float) -> list[Job]:
     filters = Filters(state="dead") if span == inf else Filters(state="dead", newer_than=span)
-    return app.find(group, by_change=True, limit=SAMPLE, reveal=False, **filters).jobs
+    return desk.jobs.find(group, by_change=True, limit=SAMPLE, reveal=False, **filters).jobs
 
 
 def shared_facts(jobs: list[Job]) -> list[tuple[str, str, float]]:

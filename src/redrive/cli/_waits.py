@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from redrive.cli.status import lane_of, pause_words
-from redrive.desk.reading import Looking, Note
+from redrive.desk.desk import Desk
+from redrive.desk.lanes import LanePause
 from redrive.runs.run_records import Run
 
 _OPEN = ("pending", "dead")
 
 
-def of_lanes(app: Looking, lanes: Collection[str]) -> list[str]:
+def of_lanes(desk: Desk, lanes: Collection[str]) -> list[str]:
     """Say what jobs in these lanes wait for, each with the command that mends it."""
-    return _lines(app, [note for note in app.pauses() if lane_of(note) in lanes])
+    return _lines(desk, [one for one in desk.lanes.pauses() if one.lane in lanes])
 
 
-def of_run(app: Looking, run: Run) -> list[str]:
+def of_run(desk: Desk, run: Run) -> list[str]:
     """Say what a run waits for; nothing once it is over or a person holds it."""
     if run.phase != "live":
         return []
-    return _lines(app, [note for note in app.pauses() if _has(app, run, lane_of(note))])
+    return _lines(desk, [one for one in desk.lanes.pauses() if _has(desk, run, one.lane)])
 
 
-def _has(app: Looking, run: Run, lane: str) -> bool:
-    return bool(app.find(run=run.number, lane=lane, state=_OPEN, limit=1, reveal=False).jobs)
+def _has(desk: Desk, run: Run, lane: str) -> bool:
+    return bool(desk.jobs.find(run=run.number, lane=lane, state=_OPEN, limit=1, reveal=False).jobs)
 
 
-def _lines(app: Looking, pauses: list[Note]) -> list[str]:
+def _lines(desk: Desk, pauses: list[LanePause]) -> list[str]:
     said = [
-        f"lane {lane_of(note)} is paused by {pause_words(note)[0]}: redrive resume {lane_of(note)}"
-        for note in pauses
+        f"lane {pause.lane} is paused by {pause.by}: redrive resume {pause.lane}"
+        for pause in pauses
     ]
-    if not app.workers():
-        until = "" if app.last_pass() is None else ", so it waits for the next pass"
+    if not desk.lanes.workers():
+        until = "" if desk.lanes.last_pass() is None else ", so it waits for the next pass"
         said.append(f"no worker is alive{until}: redrive work module:app")
     return said

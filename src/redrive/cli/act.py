@@ -12,16 +12,17 @@ from typing import Any
 
 import click
 
-from redrive.app import USUAL, Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, FAILED, NOTHING, PARTLY, USAGE, Stop
 from redrive.cli._face import Face, same_line
 from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
-from redrive.cli._plan import Plan, make_plan, still_so
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, When, columns
-from redrive.desk.documents import error_line, job_document
+from redrive.desk import plans
+from redrive.desk.desk import Desk
+from redrive.desk.documents import error_line
+from redrive.desk.plans import Left, Plan
+from redrive.desk.selection import USUAL, Filters
 from redrive.desk.selectors import no_job
-from redrive.jobs.clock import iso
 from redrive.jobs.transitions import Verb
 
 TYPED = 100
@@ -102,12 +103,12 @@ def reopen(face: Face, **said: Any) -> None:
 def _act(face: Face, verb: Verb, said: dict[str, Any]) -> None:
     """Freeze, preview, ask, do, report."""
     selection = chosen(verb, said)
-    with face.opened(read_only=said["dry_run"]) as app:
-        seen = app.store.now()  # what dies while a person is asked is no part of it
+    with face.acting(read_only=said["dry_run"]) as desk:
+        seen = desk.store.now()  # what dies while a person is asked is no part of it
         with explained(selection):
-            plan = make_plan(app, verb, selection)
+            plan = plan_of(desk, verb, selection)
         if plan.is_void:
-            raise nothing(plan)
+            raise nothing(plan, selection)
         if said["dry_run"]:
             then = same_line(without="--dry-run") if plan.eligible else ""
             face.show(View(plan_document(plan), preview(plan)), then=then)
@@ -118,32 +119,32 @@ def _act(face: Face, verb: Verb, said: dict[str, Any]) -> None:
         if not (said["yes"] or plan.is_single):
             ask(face, plan)
         try:
-            carry_out(face, app, plan, said["reason"])
+            carry_out(face, desk, plan, said["reason"])
         except click.exceptions.Exit as stop:
             if stop.exit_code == PARTLY:
-                _mark(face, app, plan, said["reason"], seen)
+                _mark(face, desk, plan, said["reason"], seen)
             raise
-        _mark(face, app, plan, said["reason"], seen)
+        _mark(face, desk, plan, said["reason"], seen)
 
 
-def _mark(face: Face, app: Redrive, plan: Plan, reason: str, seen: float) -> None:
+def _mark(face: Face, desk: Desk, plan: Plan, reason: str, seen: float) -> None:
     """Mark the causes all of whose jobs were closed or opened: what dies of them then is back."""
-    if plan.verb not in {"resolve", "reopen"} or plan.selection.filters:
+    if plan.verb not in {"resolve", "reopen"} or plan.wanted.filters or plan.wanted.terms:
         return
-    for number in plan.selection.groups:
-        mark(face, app, number, resolved=plan.verb == "resolve", reason=reason, at=seen)
+    for number in plan.wanted.groups:
+        mark(face, desk, number, resolved=plan.verb == "resolve", reason=reason, at=seen)
 
 
-def mark(face: Face, app: Redrive, group: int, *, resolved: bool, reason: str, at: float) -> None:
+def mark(face: Face, desk: Desk, group: int, *, resolved: bool, reason: str, at: float) -> None:
     """Mark a cause as resolved or open, and say so."""
-    app.mark_group(group, resolved=resolved, reason=reason, at=at)
+    desk.groups.mark(group, resolved=resolved, reason=reason, at=at)
     face.say(f"G{group} is marked as {'resolved' if resolved else 'open'}")
 
 
-def nothing(plan: Plan) -> Stop:
+def nothing(plan: Plan, selection: Selection) -> Stop:
     """Say that no job is meant, and by which word."""
     missing = [one for one, _ in plan.ineligible]
-    said = unquoted(plan.selection)
+    said = unquoted(selection)
     if not missing:
         hint = said or "without --state only dead jobs are meant (by retry: pending ones too)"
         return Stop("nothing_matched", "nothing matched", hint=hint, exits=NOTHING)
@@ -155,13 +156,19 @@ def nothing(plan: Plan) -> Stop:
     return Stop("nothing_matched", said or text, exits=NOTHING)
 
 
-def carry_out(face: Face, app: Redrive, plan: Plan, reason: str) -> None:
+def plan_of(desk: Desk, verb: Verb, selection: Selection, *, as_run: bool = False) -> Plan:
+    """Freeze the jobs of a selection."""
+    filters = selection.filters or Filters()
+    return plans.make(desk, verb, selection.words, filters, asked=selection.asked, as_run=as_run)
+
+
+def carry_out(face: Face, desk: Desk, plan: Plan, reason: str) -> None:
     """Do it to what is still as it was previewed, and report."""
-    checked = still_so(app, plan)
-    ids = [job.id for job in checked.eligible]
-    moved = app.move(plan.verb, ids, asked=plan.selection.asked, reason=reason) if ids else None
+    same, changed = plans.recheck(desk, plan)
+    ids = [job.id for job in same]
+    moved = desk.jobs.move(plan.verb, ids, asked=plan.asked, reason=reason) if ids else None
     done = len(moved.done) if moved else 0
-    skipped = [*checked.ineligible, *(moved.skipped if moved else [])]
+    skipped = [*plan.ineligible, *changed, *(moved.skipped if moved else [])]
     report(face, plan, done, skipped)
     if not done:
         raise click.exceptions.Exit(CONFLICT)
@@ -175,7 +182,7 @@ def chosen(verb: Verb, said: dict[str, Any]) -> Selection:
     if said["everything"]:
         if not selection.is_empty:
             raise click.UsageError("give --all or a selection, not both")
-        return Selection(filters={}, asked="--all")
+        return Selection(filters=Filters(state=USUAL[verb]), asked="--all")
     if selection.is_empty:
         states = " and ".join(USUAL[verb])
         msg = f"say which jobs: ids, a group such as G7, filters, or --all for all {states} jobs"
@@ -220,7 +227,7 @@ def preview(plan: Plan) -> list[Part]:
     return parts + skipped_parts(plan.ineligible, "Cannot be taken")
 
 
-def report(face: Face, plan: Plan, done: int, skipped: list[tuple[str, str]]) -> None:
+def report(face: Face, plan: Plan, done: int, skipped: Left) -> None:
     """Show what was done."""
     word = _DONE[plan.verb]
     data = {
@@ -238,7 +245,7 @@ def report(face: Face, plan: Plan, done: int, skipped: list[tuple[str, str]]) ->
     face.show(View(data, parts), then=then if done else "")
 
 
-def skipped_parts(skipped: list[tuple[str, str]], title: str) -> list[Part]:
+def skipped_parts(skipped: Left, title: str) -> list[Part]:
     """Say why jobs are left: each of a few, the reasons of many."""
     if not skipped:
         return []
@@ -253,14 +260,8 @@ def skipped_parts(skipped: list[tuple[str, str]], title: str) -> list[Part]:
 def plan_document(plan: Plan) -> dict[str, object]:
     """Give the plan for machines."""
     return {
-        "verb": plan.verb,
+        **plan.document(),
         "dry_run": True,
-        "matched": plan.matched,
-        "eligible": len(plan.eligible),
-        "handlers": dict(plan.handlers),
-        "oldest": iso(plan.oldest),
-        "waits": plan.waits,
-        "samples": [job_document(job) for job in plan.samples],
         "ineligible": [{"id": one, "why": why} for one, why in plan.ineligible],
     }
 

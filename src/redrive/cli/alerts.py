@@ -91,8 +91,8 @@ def _now(face: Face) -> float:
 def _list(face: Face, found: Alerts) -> None:
     jobs: list[Job] = []
     try:
-        with face.looking() as looking:
-            jobs = looking.find(handler=NAME, limit=_LATEST, reveal=False).jobs
+        with face.reading() as desk:
+            jobs = desk.jobs.find(handler=NAME, limit=_LATEST, reveal=False).jobs
     except StoreMissing:
         pass  # channels can be set up before there is a store
     channels: list[list[Cell]] = [

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import click
 
-from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.output import Line, View
-from redrive.desk import worker_notes
+from redrive.desk.desk import Desk
 from redrive.errors import RedriveError, UsageError
 from redrive.jobs.durations import seconds, words
 from redrive.jobs.job import State
@@ -69,8 +68,8 @@ def check(face: Face, /, **limits: str | None) -> None:
     unserved lane or a silent worker is a warning. A blocked event loop is always one.
     """
     try:
-        with face.reading() as app:
-            figures = list(_figures(app, limits))
+        with face.reading() as desk:
+            figures = list(_figures(desk, limits))
     except (RedriveError, OSError) as error:
         face.show(_view(UNKNOWN, str(error), []))
         raise click.exceptions.Exit(UNKNOWN) from error
@@ -95,12 +94,12 @@ def _view(level: int, said: str, figures: list[Figure]) -> View:
     return View(data, [Line(f"{_NAMES[level]} {words_only}{f' | {perfdata}' if figures else ''}")])
 
 
-def _figures(app: Redrive, limits: dict[str, str | None]) -> Iterator[Figure]:
+def _figures(desk: Desk, limits: dict[str, str | None]) -> Iterator[Figure]:
     alone = not any(limits.values())
-    dead = [count for count in app.counts() if count.state is State.DEAD]
+    dead = [count for count in desk.jobs.counts() if count.state is State.DEAD]
     since = min((c.oldest for c in dead if c.oldest is not None), default=None)
-    age = 0.0 if since is None else max(0.0, app.store.now() - since)
-    growth = sum(app.store.deaths(60.0, 10).get(0, [])) / 10
+    age = 0.0 if since is None else max(0.0, desk.store.now() - since)
+    growth = sum(desk.groups.deaths(60.0, 10).get(0, [])) / 10
     number = sum(count.jobs for count in dead)
 
     def limit(name: str, default: float | None = None) -> tuple[float | None, float | None]:
@@ -110,16 +109,14 @@ def _figures(app: Redrive, limits: dict[str, str | None]) -> Iterator[Figure]:
     yield Figure("dead", number, "", "", *limit("max_dead", 0))
     yield Figure("oldest", age, "s", words(age), *limit("max_age"))
     yield Figure("growth", growth, "", f"{growth:g}/m", *limit("max_growth"))
-    lanes, because = app.unserved(), app.unserved_because()
+    lanes, because = desk.lanes.unserved(), desk.lanes.unserved_because()
     why = "; ".join(because[lane] for lane in lanes if lane in because)
     said = f"{len(lanes)} ({why})" if why else ""
     yield Figure("unserved", len(lanes), "", said, *limit("max_unserved", 0))
-    workers = app.workers()
-    silent, blocked = (
-        sum(map(bool, map(ask, workers))) for ask in (worker_notes.is_silent, worker_notes.blocked)
-    )
+    workers = desk.lanes.workers()
+    silent = sum(worker.is_silent for worker in workers)
     yield Figure("silent", silent, "", "", *limit("max_silent", 0))
-    yield Figure("blocked", blocked, "", "", 0)
+    yield Figure("blocked", sum(worker.blocked is not None for worker in workers), "", "", 0)
 
 
 def _limits(name: str, said: str) -> tuple[float | None, float | None]:

@@ -10,9 +10,9 @@ from contextlib import redirect_stderr
 import click
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
-from redrive.app import Redrive
 from redrive.cli._command import Kind, command
 from redrive.cli._face import Face
+from redrive.desk.desk import Desk
 from redrive.desk.documents import error_line
 from redrive.errors import RedriveError
 from redrive.payloads.escaping import inert
@@ -43,8 +43,8 @@ def completion(ctx: click.Context, shell: str) -> None:
 def suggestions(face: Face, kind: Kind, begun: str) -> list[CompletionItem]:
     """Give what may be meant by the beginning of a word; a shell that asks hears no complaints."""
     try:
-        with redirect_stderr(io.StringIO()), face.reading() as app:
-            found = list(_known(app, kind, begun))
+        with redirect_stderr(io.StringIO()), face.reading() as desk:
+            found = list(_known(desk, kind, begun))
     except (RedriveError, OSError, click.ClickException):
         return []
     return [
@@ -54,17 +54,17 @@ def suggestions(face: Face, kind: Kind, begun: str) -> list[CompletionItem]:
     ]
 
 
-def _known(app: Redrive, kind: Kind, begun: str) -> Iterator[tuple[str, str]]:
+def _known(desk: Desk, kind: Kind, begun: str) -> Iterator[tuple[str, str]]:
     if kind in {"selector", "group"}:
-        for group in app.groups(limit=NEWEST, reveal=False):
+        for group in desk.groups.find(limit=NEWEST, reveal=False):
             yield group.name, f"{group.jobs:,} {group.title}"
     if kind == "run":
-        for run in app.runs():
+        for run in desk.runs.recent():
             yield f"R{run.number}", run.name
     if kind == "lane":
-        lanes = {count.lane for count in app.counts()}
+        lanes = {count.lane for count in desk.jobs.counts()}
         yield from ((lane, "") for lane in sorted(lanes))
     if kind == "id" or (kind == "selector" and begun):
         for state in ("dead", "pending"):
-            for job in app.find(state=state, by_change=True, limit=NEWEST, reveal=False).jobs:
+            for job in desk.jobs.find(state=state, by_change=True, limit=NEWEST, reveal=False).jobs:
                 yield job.id, f"{state} {job.handler} {error_line(job.failure) or ''}"

@@ -20,6 +20,7 @@ from redrive.cli._face import Face
 from redrive.cli._load import find_program, not_loaded
 from redrive.cli.output import Cell, Facts, Line, Part, View
 from redrive.config import Config
+from redrive.desk.desk import Desk
 from redrive.errors import (
     RedriveError,
     StoreDamaged,
@@ -27,6 +28,7 @@ from redrive.errors import (
     StoreMissing,
     UsageError,
 )
+from redrive.jobs.clock import SystemClock
 from redrive.jobs.durations import words
 from redrive.jobs.job import State
 
@@ -88,10 +90,11 @@ def _examine(face: Face) -> Iterator[Finding]:
     yield Finding("version", "ok", f"redrive {redrive.__version__}")
     try:
         yield from _settings(face)
-        with face.reading() as app:
-            yield Finding("store", "ok", f"{app.store.url} answers")
-            for look in (_durability, _files, _clock, _workers, _lanes, _pauses, _growth):
-                yield from look(app)
+        with face.reading() as desk:
+            yield Finding("store", "ok", f"{desk.store.url} answers")
+            for look in (_durability, _files, _workers, _lanes, _pauses, _growth):
+                yield from look(desk)
+            yield from _clock(desk, (face.clock or SystemClock()).now())
     except UsageError as error:
         yield Finding("settings", "bad", str(error), "mend the setting that is named")
     except (RedriveError, OSError) as error:
@@ -149,8 +152,8 @@ def _keys() -> tuple[str, ...]:
     return KEYS
 
 
-def _durability(app: Redrive) -> Iterator[Finding]:
-    kept = app.store.durability
+def _durability(desk: Desk) -> Iterator[Finding]:
+    kept = desk.store.durability
     if kept == "full":
         yield Finding("durability", "ok", "full: what is acknowledged survives a power cut")
     else:
@@ -158,9 +161,9 @@ def _durability(app: Redrive) -> Iterator[Finding]:
         yield Finding("durability", "warn", f"{kept}: a power cut may lose work", remedy)
 
 
-def _files(app: Redrive) -> Iterator[Finding]:
+def _files(desk: Desk) -> Iterator[Finding]:
     """Look at the mode of a store's file and the room on its disk."""
-    scheme, _, rest = app.store.url.partition(":")
+    scheme, _, rest = desk.store.url.partition(":")
     place = Path(rest)
     if scheme not in {"sqlite", "jsonl"} or not place.exists():
         return
@@ -180,29 +183,29 @@ def _files(app: Redrive) -> Iterator[Finding]:
     yield Finding("space", level, f"{free / 1e9:,.1f} GB free beside the store", remedy)
 
 
-def _clock(app: Redrive) -> Iterator[Finding]:
-    skew = abs(app.store.now() - app.keeper.settings.clock.now())
+def _clock(desk: Desk, now: float) -> Iterator[Finding]:
+    skew = abs(desk.store.now() - now)
     level: Level = "bad" if skew > BAD_SKEW else "warn" if skew > SKEW else "ok"
     remedy = "" if level == "ok" else "set the clock of this host or of the database (NTP)"
     yield Finding("clock", level, f"the store's clock is {skew:.1f} s from ours", remedy)
 
 
-def _workers(app: Redrive) -> Iterator[Finding]:
-    notes = [note.fields for note in app.workers()]
-    waiting = sum(c.jobs for c in app.counts() if c.state is State.PENDING)
-    last = app.last_pass()
-    if not notes and last is not None:
-        ago = words(max(0.0, app.store.now() - last))
+def _workers(desk: Desk) -> Iterator[Finding]:
+    workers = desk.lanes.workers()
+    waiting = sum(c.jobs for c in desk.jobs.counts() if c.state is State.PENDING)
+    last = desk.lanes.last_pass()
+    if not workers and last is not None:
+        ago = words(max(0.0, desk.store.now() - last))
         yield Finding("workers", "ok", f"none is alive; last pass {ago} ago")
         return
-    if not notes:
+    if not workers:
         level: Level = "bad" if waiting else "warn"
         said = f"no worker has shown itself, {waiting:,} jobs are pending"
         yield Finding("workers", level, said, "redrive work MODULE:APP")
         return
-    versions = sorted({str(note.get("version", "unknown")) for note in notes})
-    hosts = sorted({str(note.get("host", "?")) for note in notes})
-    said = f"{len(notes)} on {', '.join(hosts)}, version {', '.join(versions)}"
+    versions = sorted({worker.version for worker in workers})
+    hosts = sorted({worker.host for worker in workers})
+    said = f"{len(workers)} on {', '.join(hosts)}, version {', '.join(versions)}"
     if versions == [redrive.__version__]:
         yield Finding("workers", "ok", said)
     else:
@@ -210,8 +213,8 @@ def _workers(app: Redrive) -> Iterator[Finding]:
         yield Finding("workers", "warn", said, remedy)
 
 
-def _lanes(app: Redrive) -> Iterator[Finding]:
-    lanes, because = app.unserved(), app.unserved_because()
+def _lanes(desk: Desk) -> Iterator[Finding]:
+    lanes, because = desk.lanes.unserved(), desk.lanes.unserved_because()
     for why in because.values():
         remedy = "install it where the worker runs, and restart the worker"
         yield Finding("handlers", "bad", why, remedy)
@@ -222,16 +225,17 @@ def _lanes(app: Redrive) -> Iterator[Finding]:
         yield Finding("lanes", "ok", "every lane with due jobs is served")
 
 
-def _pauses(app: Redrive) -> Iterator[Finding]:
-    for note in app.pauses():
-        lane = note.name.partition(":")[2]
-        left = "until resumed" if note.expires_in is None else f"for {words(note.expires_in)} more"
-        yield Finding("pause", "warn", f"{lane} is paused {left}", f"redrive resume {lane}")
+def _pauses(desk: Desk) -> Iterator[Finding]:
+    for pause in desk.lanes.pauses():
+        left = pause.seconds_left
+        until = "until resumed" if left is None else f"for {words(left)} more"
+        remedy = f"redrive resume {pause.lane}"
+        yield Finding("pause", "warn", f"{pause.lane} is paused {until}", remedy)
 
 
-def _growth(app: Redrive) -> Iterator[Finding]:
-    soon = sum(app.store.deaths(60.0, 10).get(0, []))
-    hour = sum(app.store.deaths(600.0, 6).get(0, []))
+def _growth(desk: Desk) -> Iterator[Finding]:
+    soon = sum(desk.groups.deaths(60.0, 10).get(0, []))
+    hour = sum(desk.groups.deaths(600.0, 6).get(0, []))
     said = f"{soon:,} died in the last 10 minutes, {hour:,} in the last hour"
     grows = soon >= GROWTH
     yield Finding("growth", "warn" if grows else "ok", said, "redrive groups" if grows else "")

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import click
 
-from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._face import Face
 from redrive.cli._load import program_of
 from redrive.cli.output import Block, Line, Part, View
+from redrive.desk.desk import Desk
 from redrive.desk.documents import payload_text
 from redrive.errors import BadPayload, RedriveError
 from redrive.jobs.job import Job
@@ -65,10 +65,11 @@ def edit(
     Opens $VISUAL or $EDITOR. Secret fields are shown as marks such as •••1••• and stay what they
     are; --reveal shows them. The handler must accept the new payload where its program is known.
     """
-    with face.opened(read_only=dry_run) as app:
-        job = app.get(job_id)
+    with face.acting(read_only=dry_run) as desk:
+        job = desk.jobs.get(job_id)
         amended(job, job.payload, now=job.updated)  # or it is refused, before anybody has typed
-        accept = partial(_accepted, job, program_of(face, app_name))
+        program = program_of(face, app_name)
+        accept = partial(_accepted, job, None if program is None else program.desk)
         if not (yes or dry_run or _somebody_there()):
             msg = "there is no terminal to ask on"
             hint = "add --yes, or look first with --dry-run"
@@ -77,13 +78,13 @@ def edit(
             said = _content(payload)
             text = accept(said)
             _check_changed(said, _shown(job, reveal=reveal))
-            _finish(face, app, job, text, reason, dry_run=dry_run, yes=yes)
+            _finish(face, desk, job, text, reason, dry_run=dry_run, yes=yes)
             return
         hidden = hide(job.payload, secrets_of(job, first=True), reveal=reveal)
         with _paper(face, hidden) as paper:
             text = _ask(face, paper, lambda said: accept(hidden.restore(said)))
             _check_changed(_content(str(paper)), hidden.text)
-            _finish(face, app, job, text, reason, dry_run=dry_run, yes=yes)
+            _finish(face, desk, job, text, reason, dry_run=dry_run, yes=yes)
 
 
 def _shown(job: Job, *, reveal: bool) -> str:
@@ -115,14 +116,14 @@ def _content(file: str) -> str:
         raise BadPayload(msg) from error
 
 
-def _accepted(job: Job, program: Redrive | None, text: str) -> str:
+def _accepted(job: Job, program: Desk | None, text: str) -> str:
     """Check a payload as a submit would, and by its handler where that is known."""
     text = strict_json.compact(text)
     if MASK in text and MASK not in job.payload:
         msg = f"the text has {MASK} where a secret was hidden: give the secret itself, or use --reveal"
         raise BadPayload(msg)
     if program is not None:
-        program.check_payload(job.handler, text)
+        program.jobs.check_payload(job.handler, text)
     return text
 
 
@@ -172,7 +173,7 @@ def _open_editor(paper: Path) -> None:
 
 
 def _finish(
-    face: Face, app: Redrive, job: Job, text: str, reason: str, *, dry_run: bool, yes: bool
+    face: Face, desk: Desk, job: Job, text: str, reason: str, *, dry_run: bool, yes: bool
 ) -> None:
     """Show what changes, ask, and save it if nobody else did meanwhile."""
     changed = Block("Difference", _difference(job.payload, text), "diff")
@@ -181,7 +182,7 @@ def _finish(
         if not click.confirm("Save it?", default=True, err=True):
             raise Stop("declined", "nothing was changed", exits=FAILED)
     if not dry_run:
-        job = app.edit(job.id, text, reason=reason, expected=job.edits)
+        job = desk.edit(job.id, text, reason=reason, expected=job.edits)
     version = job.edits + 1 + dry_run
     said = f"{'would be' if dry_run else 'saved as'} version {version} of {job.id}"
     data = {

@@ -24,6 +24,7 @@ from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained, selection_of, with_filters
 from redrive.cli._served import NAMED, Handlers, Unserved, handlers_of, named, refuse
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+from redrive.desk.desk import Desk
 from redrive.desk.transfer.formats.detect import FORMATS, OWN
 from redrive.desk.transfer.formats.quarantine import Quarantine, private
 from redrive.desk.transfer.formats.record import Asked
@@ -81,20 +82,22 @@ def export(
         if sys.stdout.isatty():
             msg = "this would show payloads with their secrets on the terminal"
             raise Stop("needs_file", msg, hint="add -o FILE, or use a pipe", exits=USAGE)
-        with face.reading() as app, explained(selection):
-            for line in app.export_lines(chosen(app, selection), format=format_, asked=asked):
+        with face.opened(read_only=True) as app, explained(selection):
+            for line in app.desk.transfer.export_lines(
+                chosen(app.desk, selection), format=format_, asked=asked
+            ):
                 sys.stdout.write(line + "\n")
         _say_left(face, left, format_)
         return
     place = Path(output or "")
     if place.exists() and not force:
         raise Stop("exists", f"{place} is there already", hint="add --force", exits=CONFLICT)
-    with face.reading() as app, explained(selection), private(place) as file:
-        total = sum(count.jobs for count in app.counts()) if selection.is_empty else None
+    with face.opened(read_only=True) as app, explained(selection), private(place) as file:
+        total = sum(count.jobs for count in app.desk.jobs.counts()) if selection.is_empty else None
         number = 0
         with face.progress("jobs written", total) as count:
-            for line in app.export_lines(
-                _counted(chosen(app, selection), count), format=format_, asked=asked
+            for line in app.desk.transfer.export_lines(
+                _counted(chosen(app.desk, selection), count), format=format_, asked=asked
             ):
                 file.write(line.encode() + b"\n")
                 number += 1
@@ -117,17 +120,17 @@ def _say_left(face: Face, left: Counter[str], format_: str) -> None:
         raise click.exceptions.Exit(PARTLY)
 
 
-def chosen(app: Redrive, selection: Selection) -> Iterator[Job]:
+def chosen(desk: Desk, selection: Selection) -> Iterator[Job]:
     """Give the jobs that are meant, each once, whatever their state; without a selection all."""
     if selection.ids:
-        yield from {job.id: job for job in map(app.get, selection.ids)}.values()
+        yield from {job.id: job for job in map(desk.jobs.get, selection.ids)}.values()
         return
     filters = selection.filters or {}
     if not selection.groups:
-        yield from app.each(reveal=False, **filters)
+        yield from desk.jobs.each(reveal=False, **filters)
     for number in dict.fromkeys(selection.groups):
         filters["group"] = number
-        yield from app.each(reveal=False, **filters)
+        yield from desk.jobs.each(reveal=False, **filters)
 
 
 def _exported(face: Face, place: Path, number: int) -> None:
@@ -206,22 +209,22 @@ def import_(
     handlers = handlers_of(face, app_name, endpoints)
     with _opened(file or os.devnull) as opened:
 
-        def tally(app: Redrive, rest: Quarantine | None) -> _Tally:
+        def tally(desk: Desk, rest: Quarantine | None) -> _Tally:
             more: dict[str, Any] = {**taking, "dry_run": rest is None}
             if table is not None:
                 url = database or face.config.store
-                told = app.import_table(url, table, format="summaries", **more)
+                told = desk.transfer.import_table(url, table, format="summaries", **more)
             else:
-                told = app.import_lines(opened, format=format_, **more)
-            handlers.learn(app)
+                told = desk.transfer.import_lines(opened, format=format_, **more)
+            handlers.learn(desk)
             return _tally(face, told, _size(file), rest, handlers)
 
         if not dry_run and not force:
             with _looking(face) as app:
-                refuse(tally(app, None).unserved, handlers)
+                refuse(tally(app.desk, None).unserved, handlers)
             opened.seek(0)
         with face.opened(create=not dry_run, read_only=dry_run) as app:
-            done = tally(app, None if dry_run else Quarantine(aside))
+            done = tally(app.desk, None if dry_run else Quarantine(aside))
     face.show(_imported(done, aside, dry_run=dry_run), then="redrive status")
     if done.unserved:
         face.say(f"note: no known handler can run {named(done.unserved)}")

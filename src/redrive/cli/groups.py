@@ -12,6 +12,7 @@ from redrive.cli._face import Face
 from redrive.cli._filters import selection_of, with_filters
 from redrive.cli._shared import newest_of, shared_facts
 from redrive.cli.output import Cell, Facts, Line, Part, Table, Trend, View, When, columns
+from redrive.desk.desk import Desk
 from redrive.desk.documents import (
     Seen,
     error_line,
@@ -20,7 +21,7 @@ from redrive.desk.documents import (
     scope_document,
     seen_document,
 )
-from redrive.desk.reading import Looking, Scope
+from redrive.desk.jobs import Scope
 from redrive.jobs.clock import iso
 from redrive.jobs.durations import seconds
 from redrive.jobs.job import Group, Job
@@ -53,15 +54,15 @@ def groups(face: Face, /, limit: int, *, new: bool, since: str, sort: str, **sai
     recent = seconds(since, name="--since")
     if selection.ids:
         raise click.UsageError("groups takes filters or groups such as G7, no ids")
-    with face.looking() as app:
+    with face.reading() as desk:
         every = new or sort != "count"
-        found, scope = app.tally(
+        found, scope = desk.groups.page(
             *selection.words,
             limit=_ALL if every else limit,
             reveal=False,
             **(selection.filters or {}),
         )
-        rows = look(app, found)
+        rows = look(desk, found)
     rows = [row for row in rows if row.is_new(recent)] if new else rows
     if sort == "growth":
         rows.sort(key=lambda row: (-row.last_hour, row.group.number))
@@ -137,12 +138,14 @@ def group(
     if (deed == "note") != (text is not None):
         raise click.UsageError("a text belongs to note, and to nothing else: group G7 note 'TEXT'")
     if deed == "note":
-        with face.acting() as app:
-            app.mark_group(app.group(name), note=text)
-            face.show(_view(app, app.group(name)), then=f"redrive group {name}")
+        with face.acting() as desk:
+            desk.groups.mark(desk.groups.get(name), note=text)
+            face.show(_view(desk, desk.groups.get(name)), then=f"redrive group {name}")
     elif deed is None:
-        with face.looking() as app:
-            face.show(_view(app, app.group(name)), then=f"redrive retry {name} --canary 3 --wait")
+        with face.reading() as desk:
+            face.show(
+                _view(desk, desk.groups.get(name)), then=f"redrive retry {name} --canary 3 --wait"
+            )
     else:
         _turn(ctx, name, deed, {"reason": reason, "dry_run": dry_run, "yes": yes})
 
@@ -152,21 +155,21 @@ def _turn(ctx: click.Context, name: str, deed: str, options: dict[str, Any]) -> 
     from redrive.cli import act  # noqa: PLC0415 - looking does not need it
 
     face: Face = ctx.obj
-    with face.looking() as app:
-        found = app.group(name)
+    with face.reading() as desk:
+        found = desk.groups.get(name)
         state = "dead" if deed == "resolve" else "resolved"
-        some = app.find(found, state=state, limit=1, reveal=False).jobs
-        seen, resolved = app.store.now(), deed == "resolve"
+        some = desk.jobs.find(found, state=state, limit=1, reveal=False).jobs
+        seen, resolved = desk.store.now(), deed == "resolve"
     if some:
         ctx.invoke(act.resolve if resolved else act.reopen, selectors=(found.name,), **options)
     elif not options["dry_run"]:
-        with face.acting() as app:
-            act.mark(face, app, found.number, resolved=resolved, reason=options["reason"], at=seen)
+        with face.acting() as desk:
+            act.mark(face, desk, found.number, resolved=resolved, reason=options["reason"], at=seen)
 
 
-def _view(app: Looking, found: Group) -> View:
-    (seen,) = look(app, [found])
-    jobs = newest_of(app, found)
+def _view(desk: Desk, found: Group) -> View:
+    (seen,) = look(desk, [found])
+    jobs = newest_of(desk, found)
     newest, looked, facts = jobs[:SAMPLES], len(jobs), shared_facts(jobs)
     data = {
         **seen_document(seen),

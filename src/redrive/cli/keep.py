@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 import click
 
-from redrive.app import Redrive, Report
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, NOTHING, USAGE, Stop
 from redrive.cli._face import Face, same_line
 from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
-from redrive.cli.status import lane_of, pause_words
-from redrive.desk import worker_notes
+from redrive.desk.desk import Desk
 from redrive.errors import StoreForeign, StoreMissing
 from redrive.jobs.durations import positive, seconds, words
 from redrive.policies.policy import Keep
 from redrive.registry import check_name
+
+if TYPE_CHECKING:
+    from redrive.stores.report import Report
 
 
 @command(
@@ -39,10 +41,10 @@ def init(face: Face, view: str | None, handler: str | None) -> None:
     wanted = _wanted_view(face, view, handler)
     try:
         with face.opened() as app:
-            shown = _made(face, app, wanted, created=False)
+            shown = _made(face, app.desk, wanted, created=False)
     except StoreMissing:
         with face.opened(create=True) as app:
-            shown = _made(face, app, wanted, created=True)
+            shown = _made(face, app.desk, wanted, created=True)
     face.show(shown, then="redrive status")
 
 
@@ -58,8 +60,8 @@ def _wanted_view(face: Face, view: str | None, handler: str | None) -> tuple[str
     return view, check_name(handler)
 
 
-def _made(face: Face, app: Redrive, wanted: tuple[str, str] | None, *, created: bool) -> View:
-    url, durability = app.store.url, app.store.durability
+def _made(face: Face, desk: Desk, wanted: tuple[str, str] | None, *, created: bool) -> View:
+    url, durability = desk.store.url, desk.store.durability
     said = "made a store" if created else "there is a store already"
     data: dict[str, object] = {"store": url, "durability": durability, "created": created}
     parts: list[Part] = [
@@ -67,9 +69,9 @@ def _made(face: Face, app: Redrive, wanted: tuple[str, str] | None, *, created: 
         Facts([("store", url), ("durability", durability), ("named by", face.config.source)]),
     ]
     if wanted:
-        make: Callable[[str, str], str] = getattr(app.store, "make_view")  # noqa: B009 - its own
+        make: Callable[[str, str], str] = getattr(desk.store, "make_view")  # noqa: B009 - its own
         name, handler = make(*wanted), wanted[1]
-        jobs = app.find(handler=handler, limit=1, reveal=False).jobs
+        jobs = desk.jobs.find(handler=handler, limit=1, reveal=False).jobs
         parts.append(
             Line(f"the view {name} shows the jobs of {handler}{'' if jobs else ' (none yet)'}")
         )
@@ -82,19 +84,19 @@ def _made(face: Face, app: Redrive, wanted: tuple[str, str] | None, *, created: 
 @click.pass_obj
 def verify(face: Face, *, repair: bool) -> None:
     """Look at everything that is stored and say what is wrong; exit 1 if something is."""
-    with face.opened(read_only=not repair) as app:
-        steps = _repair(app) if repair else []
-        report = app.verify()
+    with face.acting(read_only=not repair) as desk:
+        steps = _repair(desk) if repair else []
+        report = desk.store.verify()
     then = "redrive status" if report.ok or repair else "redrive verify --repair"
     face.show(_report_view(report, steps), then=then)
     if not report.ok:
         raise click.exceptions.Exit(FAILED)
 
 
-def _repair(app: Redrive) -> list[str]:
-    mend: Callable[[], list[str]] | None = getattr(app.store, "repair", None)
+def _repair(desk: Desk) -> list[str]:
+    mend: Callable[[], list[str]] | None = getattr(desk.store, "repair", None)
     if mend is None:
-        msg = f"{app.store.url} has no repair of its own"
+        msg = f"{desk.store.url} has no repair of its own"
         hint = "restore a backup; `redrive verify` says what is wrong"
         raise Stop("no_repair", msg, hint=hint, exits=USAGE)
     return mend() or ["there was nothing to repair"]
@@ -133,9 +135,9 @@ def migrate(face: Face) -> None:
             pass
     except StoreForeign:
         old = True  # if a newer Redrive wrote it, the next line says so
-    with face.acting() as app:
-        steps = app.migrate()
-        url = app.store.url
+    with face.acting() as desk:
+        steps = desk.store.migrate()
+        url = desk.store.url
     said = f"{url} is now of this version" if old or steps else f"{url} is up to date"
     data = {"store": url, "migrated": old or bool(steps)}
     face.show(View(data, [Line(said, "good")]), then="redrive doctor")
@@ -154,14 +156,14 @@ def migrate(face: Face) -> None:
 def pause(face: Face, lane: str, duration: str | None, reason: str) -> None:
     """Let a lane's jobs wait, for all workers; they spend nothing meanwhile."""
     span = None if duration is None else positive(duration, name="--for")
-    with face.acting() as app:
-        before = {lane_of(note): pause_words(note) for note in app.pauses()}.get(lane)
-        app.pause(lane, reason=reason, duration=span)
-        counts = app.counts()
+    with face.acting() as desk:
+        before = {one.lane: one for one in desk.lanes.pauses()}.get(lane)
+        desk.lanes.pause(lane, reason=reason, duration=span)
+        counts = desk.jobs.counts()
         waiting = sum(c.jobs for c in counts if c.lane == lane and c.state == "pending")
-        known = {c.lane for c in counts} | worker_notes.served(app.store, "lanes")
-    if before is not None and before[0] == "worker":
-        face.say(f"this replaces a worker's own pause: {before[1]}")
+        known = {c.lane for c in counts} | desk.lanes.served()
+    if before is not None and before.by == "worker":
+        face.say(f"this replaces a worker's own pause: {before.reason}")
     if lane not in known and not lane.startswith("provider:"):
         face.say(f"no job and no worker has the lane {lane}{_meant(lane, known)}")
     ends = "until `redrive resume`" if span is None else f"for {words(span)}"
@@ -192,10 +194,10 @@ def _meant(lane: str, known: Collection[str]) -> str:
 @click.pass_obj
 def resume(face: Face, lane: str, reason: str) -> None:
     """Let a paused lane go on."""
-    with face.acting() as app:
-        if not any(note.name.partition(":")[2] == lane for note in app.pauses()):
+    with face.acting() as desk:
+        if not any(pause.lane == lane for pause in desk.lanes.pauses()):
             raise Stop("nothing_matched", f"lane {lane} is not paused", exits=NOTHING)
-        app.resume(lane, reason=reason)
+        desk.lanes.resume(lane, reason=reason)
     data = {"lane": lane, "paused": False, "reason": reason}
     face.show(View(data, [Line(f"lane {lane} goes on", "good")]), then="redrive status")
 
@@ -230,11 +232,14 @@ def cleanup(
         msg = "name your program (module:app), whose policies say how long jobs are kept, or ages"
         raise click.UsageError(msg)
     if name:
-        with load_app(face, name) as app:
-            _show_removed(face, app.cleanup())
+        with load_app(face, name) as desk:
+            _show_removed(face, desk.cleanup())
         return
-    with face.opened(read_only=dry_run, keep=_keep(spans)) as app:
-        old = [app.each(state=state, older_than=age, reveal=False) for state, age in spans.items()]
+    with face.opened(read_only=dry_run, keep=_keep(spans)) as desk:
+        old = [
+            desk.desk.jobs.each(state=state, older_than=age, reveal=False)
+            for state, age in spans.items()
+        ]
         number = sum(1 for jobs in old for _ in jobs)
         if dry_run:
             data = {"dry_run": True, "would_remove": number}
@@ -244,7 +249,7 @@ def cleanup(
             return
         if number and not yes:
             _ask(number)
-        _show_removed(face, app.cleanup())
+        _show_removed(face, desk.cleanup())
 
 
 def _keep(spans: dict[str, float]) -> Keep:

@@ -21,9 +21,9 @@ from redrive.cli._face import Face
 @click.pass_obj
 def prometheus(face: Face) -> None:
     """Print the metrics as Prometheus reads them; docs/metrics.md says what each means."""
-    with face.looking() as app:
+    with face.reading() as desk:
         try:
-            text = metrics.text(app)
+            text = metrics.text(desk)
         except ImportError as error:
             msg = f"metrics need an extra: pip install 'redrive[metrics]' ({error})"
             raise Stop("no_extra", msg, exits=FAILED) from error

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from redrive.app import Redrive
 from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, FAILED, NOTHING, PARTLY, USAGE, Stop
 from redrive.cli._face import Face, same_line
 from redrive.cli._filters import Selection, explained, selection_of, with_filters
-from redrive.cli._plan import ageless, mark
 from redrive.cli.exchange import chosen
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+from redrive.desk.desk import Desk
+from redrive.desk.plans import version
+from redrive.desk.selection import Filters
 from redrive.jobs.job import TERMINAL, Job, State
 
 SAMPLES = 5
@@ -40,8 +42,8 @@ def purge(face: Face, /, reason: str, *, dry_run: bool, yes: bool, **said: Any) 
     selection = selection_of(said)
     if selection.is_empty:
         raise click.UsageError("say which jobs: ids, a group such as G7, or filters")
-    with face.opened(read_only=dry_run) as app:
-        plan = _Plan(app, selection)
+    with face.acting(read_only=dry_run) as desk:
+        plan = _Plan(desk, selection)
         if not plan.ids and not plan.left:
             raise Stop("nothing_matched", "nothing matched", exits=NOTHING)
         if dry_run:
@@ -50,8 +52,8 @@ def purge(face: Face, /, reason: str, *, dry_run: bool, yes: bool, **said: Any) 
             return
         if plan.ids and not yes:
             _ask(face, plan)
-        ids = plan.still_so(app)
-        removed = app.purge(ids, target=selection.asked, reason=reason) if ids else 0
+        ids = plan.still_so(desk)
+        removed = desk.jobs.purge(ids, target=selection.asked, reason=reason) if ids else 0
     data = {**plan.document(), "removed": removed, "skipped": plan.matched - removed}
     pairs: list[tuple[str, Cell]] = [
         ("matched", plan.matched),
@@ -66,27 +68,30 @@ def purge(face: Face, /, reason: str, *, dry_run: bool, yes: bool, **said: Any) 
 class _Plan:
     """The frozen set, and what of it must stay."""
 
-    def __init__(self, app: Redrive, selection: Selection) -> None:
+    def __init__(self, desk: Desk, selection: Selection) -> None:
         self.ids: dict[str, object] = {}
         self.states: Counter[State] = Counter()
         self.left: Counter[str] = Counter()
         self.samples: list[list[Cell]] = []
         self._selection = selection
-        live = {run.number for run in app.live_runs()}
+        live = {run.number for run in desk.runs.live()}
         with explained(selection):
-            for job in chosen(app, selection):
+            for job in chosen(desk, selection):
                 if why := _must_stay(job, live):
                     self.left[why] += 1
                     continue
-                self.ids[job.id] = mark(job)
+                self.ids[job.id] = version(job)
                 self.states[job.state] += 1
                 if len(self.samples) < SAMPLES:
                     self.samples.append([job.id, job.state, job.handler])
 
-    def still_so(self, app: Redrive) -> list[str]:
+    def still_so(self, desk: Desk) -> list[str]:
         """Look again before it is done: what has changed since the preview is left alone."""
-        jobs = chosen(app, ageless(self._selection))
-        return [job.id for job in jobs if self.ids.get(job.id) == mark(job)]
+        filters = Filters(**(self._selection.filters or {}))
+        filters.pop("older_than", None)  # jobs grow older while people think
+        filters.pop("newer_than", None)
+        jobs = chosen(desk, replace(self._selection, filters=filters))
+        return [job.id for job in jobs if self.ids.get(job.id) == version(job)]
 
     @property
     def matched(self) -> int:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from redrive.app import Redrive
 from redrive.cli import _waits, act
 from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, PARTLY, Stop
 from redrive.cli._face import Face, same_line
 from redrive.cli._filters import Selection, explained
 from redrive.cli._follow import follow
-from redrive.cli._plan import Plan, make_plan, still_so
 from redrive.cli.output import Facts, Line, Part, View
+from redrive.desk import plans
+from redrive.desk.desk import Desk
+from redrive.desk.plans import Left, Plan
 from redrive.runs import run_records
 from redrive.runs.run_records import Run, Spec
 
@@ -64,68 +64,68 @@ def retry(face: Face, **said: Any) -> None:
     if said["debug"] or said["app_name"]:
         raise click.UsageError("--pdb and --app belong to --inline")
     as_run = not _names_one(selection) or any(said[name] for name in _OF_RUNS)
-    with face.opened(read_only=said["dry_run"]) as app:
+    with face.acting(read_only=said["dry_run"]) as desk:
         if not said["dry_run"]:
-            app.close_runs()
+            desk.runs.close_abandoned()
         with explained(selection):
-            plan = make_plan(app, "retry", selection, as_run=as_run)
+            plan = act.plan_of(desk, "retry", selection, as_run=as_run)
         if plan.is_void:
-            raise act.nothing(plan)
+            raise act.nothing(plan, selection)
         if plan.eligible:
-            lanes = {job.lane for job in plan.eligible}
-            plan = replace(plan, waits=_waits.of_lanes(app, lanes))
+            plan.waits = _waits.of_lanes(desk, plan.lanes)
         if said["dry_run"]:
             then = same_line(without="--dry-run") if plan.eligible else ""
             face.show(View(act.plan_document(plan), act.preview(plan)), then=then)
         elif not as_run and plan.eligible:
-            act.carry_out(face, app, plan, said["reason"])
+            act.carry_out(face, desk, plan, said["reason"])
         else:
-            _drive(face, app, plan, spec, said)
+            _drive(face, desk, plan, spec, said)
 
 
 def _names_one(selection: Selection) -> bool:
     return len(selection.ids) == 1 and not selection.groups and not selection.filters
 
 
-def _drive(face: Face, app: Redrive, plan: Plan, spec: Spec, said: dict[str, Any]) -> None:
-    live = _live_run(app, plan)
+def _drive(face: Face, desk: Desk, plan: Plan, spec: Spec, said: dict[str, Any]) -> None:
+    live = _live_run(desk, plan)
     if live is not None:
-        _attach(face, app, live, said, others=len(plan.eligible))
+        _attach(face, desk, live, said, others=len(plan.eligible))
         return
     if not plan.eligible:
         act.report(face, plan, 0, plan.ineligible)
         raise click.exceptions.Exit(CONFLICT)
     if not said["yes"]:
         act.ask(face, plan)
-    checked = still_so(app, plan)
-    run = app.start_run(
-        checked.eligible,
+    same, changed = plans.recheck(desk, plan)
+    left = [*plan.ineligible, *changed]
+    run = desk.runs.freeze(
+        same,
         spec,
-        asked=plan.selection.asked,
+        asked=plan.asked,
         name=said["name"] or "",
         reason=said["reason"],
-        skipped=checked.ineligible,
+        skipped=left,
     )
     if said["wait"]:
         face.say(f"{run.id} drives {act.count_words(run.total)}")
-        follow(face, app, run)
-    _started(face, app, plan, run, checked.ineligible)
+        follow(face, desk, run)
+    _started(face, desk, plan, run, left)
 
 
-def _live_run(app: Redrive, plan: Plan) -> Run | None:
+def _live_run(desk: Desk, plan: Plan) -> Run | None:
     """Give the run that is at these jobs already: asked for in the same words, or with all of them.
 
     Ids on standard input are other ones each time, in the same words.
     """
-    asked = plan.selection.asked
+    asked = plan.asked
     for number, _ in plan.runs.most_common():
-        run = app.run(number)
+        run = desk.runs.get(number)
         if not plan.eligible or (run.asked == asked and "-" not in asked.split()):
             return run
     return None
 
 
-def _attach(face: Face, app: Redrive, run: Run, said: dict[str, Any], *, others: int) -> None:
+def _attach(face: Face, desk: Desk, run: Run, said: dict[str, Any], *, others: int) -> None:
     from redrive.cli import runs as shown  # noqa: PLC0415 - few commands need it
 
     if said["no_attach"] or run.phase == "cancelled":
@@ -137,13 +137,11 @@ def _attach(face: Face, app: Redrive, run: Run, said: dict[str, Any], *, others:
             f"not part of it: {act.count_words(others)} that came since; retry them once it ends"
         )
     if said["wait"]:
-        follow(face, app, run)
-    face.show(shown.view_of(app, run), then=f"redrive run {run.id} --watch")
+        follow(face, desk, run)
+    face.show(shown.view_of(desk, run), then=f"redrive run {run.id} --watch")
 
 
-def _started(
-    face: Face, app: Redrive, plan: Plan, run: Run, skipped: list[tuple[str, str]]
-) -> None:
+def _started(face: Face, desk: Desk, plan: Plan, run: Run, skipped: Left) -> None:
     """Say what was started, and whether somebody is there to do it."""
     left = sum(run.skipped.values())
     data = {
@@ -151,7 +149,7 @@ def _started(
         "run": run.id,
         "matched": plan.matched,
         "done": run.total,
-        "waits": _waits.of_run(app, run),
+        "waits": _waits.of_run(desk, run),
         "skipped": [{"id": one, "why": why} for one, why in skipped],
     }
     parts: list[Part] = [
@@ -160,7 +158,7 @@ def _started(
         *act.skipped_parts(skipped, "Skipped"),
     ]
     face.show(View(data, parts), then=f"redrive run {run.id} --watch")
-    for text in [] if face.json else _waits.of_run(app, run):
+    for text in [] if face.json else _waits.of_run(desk, run):
         face.say(f"note: {text}")
     if run.total < len(plan.eligible):
         raise click.exceptions.Exit(PARTLY)

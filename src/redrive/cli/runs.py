@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from redrive.app import Redrive
 from redrive.cli import _waits
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.output import Cell, Facts, Line, Part, Table, Tone, View, When, columns
+from redrive.desk.desk import Desk
 from redrive.desk.documents import left_of, run_document
 from redrive.runs.run_records import Counts, Run
 
@@ -25,9 +25,9 @@ _TONES: dict[str, Tone] = {"done": "good", "stopped": "bad", "cancelled": "warn"
 @click.pass_obj
 def runs(face: Face, limit: int) -> None:
     """Show the bulk retries, newest first."""
-    with face.reading() as app:
-        found = app.runs()[:limit]
-        now = app.store.now()
+    with face.reading() as desk:
+        found = desk.runs.recent()[:limit]
+        now = desk.store.now()
     heads = columns(
         "run:id",
         "phase:word",
@@ -86,20 +86,20 @@ def run(face: Face, number: str, action: str | None, *, watch: bool, reason: str
     A paused run lets nothing more go. Cancelling ends it: what still waits stays as it was, what
     was let go goes on.
     """
-    with face.opened(read_only=action is None) as app:
+    with face.acting(read_only=action is None) as desk:
         if action == "pause":
-            found = app.pause_run(number, reason=reason)
+            found = desk.runs.pause(number, reason=reason)
         elif action == "resume":
-            found = app.resume_run(number, reason=reason)
+            found = desk.runs.resume(number, reason=reason)
         elif action == "cancel":
-            found = app.cancel_run(number, reason=reason)
+            found = desk.runs.cancel(number, reason=reason)
         else:
-            found = app.run(number)
+            found = desk.runs.get(number)
         if watch:
             from redrive.cli._follow import follow  # noqa: PLC0415 - it shows runs by this module
 
-            follow(face, app, found)
-        face.show(view_of(app, found), then=_next(found))
+            follow(face, desk, found)
+        face.show(view_of(desk, found), then=_next(found))
 
 
 def _next(run: Run) -> str:
@@ -108,11 +108,11 @@ def _next(run: Run) -> str:
     return "redrive status" if run.is_over else f"redrive run {run.id} --watch"
 
 
-def view_of(app: Redrive, run: Run) -> View:
+def view_of(desk: Desk, run: Run) -> View:
     """Show one run: the outcome so far, what failed of what, what was left and why."""
-    counts, now = run.counts or Counts(), app.store.now()
+    counts, now = run.counts or Counts(), desk.store.now()
     tone = "warn" if counts.failed and run.phase == "done" else _TONES.get(run.phase, "")
-    waits = _waits.of_run(app, run)
+    waits = _waits.of_run(desk, run)
     parts: list[Part] = [
         Line(headline(run, counts), tone),
         *(Line(text, "warn") for text in waits),
@@ -144,7 +144,7 @@ def view_of(app: Redrive, run: Run) -> View:
         )
     )
     if counts.new:
-        titles = {number: _title(app, number) for number in counts.new}
+        titles = {number: _title(desk, number) for number in counts.new}
         causes: list[list[Cell]] = [[f"G{g}", n, titles[g]] for g, n in counts.new.items()]
         parts.append(
             Table(columns("group:id", "jobs:number", "cause"), causes, "New causes", "new")
@@ -155,8 +155,10 @@ def view_of(app: Redrive, run: Run) -> View:
     return View({**run_document(run), "waits": waits}, parts)
 
 
-def _title(app: Redrive, number: int) -> str:
-    return next((group.title for group in app.groups(group=number, limit=1, reveal=False)), "")
+def _title(desk: Desk, number: int) -> str:
+    return next(
+        (group.title for group in desk.groups.find(group=number, limit=1, reveal=False)), ""
+    )
 
 
 def headline(run: Run, counts: Counts) -> str:

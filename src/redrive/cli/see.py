@@ -10,6 +10,7 @@ from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
 from redrive.cli.output import Cell, Line, Part, Span, Table, View, When, columns, numbered
+from redrive.desk.desk import Desk
 from redrive.desk.documents import (
     HOPELESS,
     act_document,
@@ -19,7 +20,7 @@ from redrive.desk.documents import (
     job_document,
     scope_document,
 )
-from redrive.desk.reading import Count, Looking, Page
+from redrive.desk.jobs import Count, Page
 from redrive.jobs.job import Act, Category, Job
 
 _SHORT = columns(
@@ -72,9 +73,11 @@ def attempts_of(job: Job) -> str:
 @click.pass_obj
 def dlq(face: Face, limit: int, cursor: str | None) -> None:
     """Show the dead letters, newest first."""
-    with face.looking() as app:
-        page = app.find(state="dead", by_change=True, limit=limit, cursor=cursor, reveal=False)
-        view = _short(page, limit, app.store.now(), "Dead letter queue is empty!")
+    with face.reading() as desk:
+        page = desk.jobs.find(
+            state="dead", by_change=True, limit=limit, cursor=cursor, reveal=False
+        )
+        view = _short(page, limit, desk.store.now(), "Dead letter queue is empty!")
     _show(face, view, page)
 
 
@@ -89,11 +92,11 @@ def dlq(face: Face, limit: int, cursor: str | None) -> None:
 @click.pass_obj
 def failed(face: Face, limit: int, cursor: str | None) -> None:
     """Show the jobs that failed and wait for their next try, newest first."""
-    with face.looking() as app:
-        page = app.find(
+    with face.reading() as desk:
+        page = desk.jobs.find(
             state="pending", failed=True, by_change=True, limit=limit, cursor=cursor, reveal=False
         )
-        view = _short(page, limit, app.store.now(), "No failed jobs!")
+        view = _short(page, limit, desk.store.now(), "No failed jobs!")
     _show(face, view, page)
 
 
@@ -109,10 +112,10 @@ def failed(face: Face, limit: int, cursor: str | None) -> None:
 def retry_candidates(face: Face, limit: int, cursor: str | None) -> None:
     """Show the dead letters that another try may help: not for auth, invalid input or for good."""
     hopeful = ",".join(kind for kind in Category if kind not in HOPELESS)
-    with face.looking() as app:
+    with face.reading() as desk:
         words = f"state:dead category:{hopeful}"
-        page = app.find(words, by_change=True, limit=limit, cursor=cursor, reveal=False)
-        view = _short(page, limit, app.store.now(), "No retry candidates!")
+        page = desk.jobs.find(words, by_change=True, limit=limit, cursor=cursor, reveal=False)
+        view = _short(page, limit, desk.store.now(), "No retry candidates!")
     _show(face, view, page)
 
 
@@ -125,8 +128,8 @@ def retry_candidates(face: Face, limit: int, cursor: str | None) -> None:
 @click.pass_obj
 def metrics(face: Face) -> None:
     """Show the counts of jobs by state, lane and category, one a line."""
-    with face.looking() as app:
-        counts, now = app.counts(), app.store.now()
+    with face.reading() as desk:
+        counts, now = desk.jobs.counts(), desk.store.now()
     counts.sort(key=lambda one: (one.state, one.lane, one.category or ""))
     rows: list[list[Cell]] = [
         ["redrive_jobs", one.state, one.lane, one.category, one.jobs, _age(one, now)]
@@ -178,14 +181,14 @@ def list_(
     before a word turns it round; one that starts with a minus comes after --.
     """
     selection = selection_of(said)
-    with face.looking() as app, explained(selection):
+    with face.reading() as desk, explained(selection):
         if only_ids and limit is None:
-            ids = _all_ids(app, selection, cursor)
+            ids = _all_ids(desk, selection, cursor)
             page = Page([], None)
         else:
-            page = _found(app, selection, limit or LIMIT, cursor)
+            page = _found(desk, selection, limit or LIMIT, cursor)
             ids = [job.id for job in page.jobs]
-        now = app.store.now()
+        now = desk.store.now()
     if only_ids:
         where = {"limit": limit, "count": len(ids), "cursor": page.cursor}
         view = View(ids, [Line(one) for one in ids], where)
@@ -211,9 +214,9 @@ def list_(
 @click.pass_obj
 def log(face: Face, /, limit: int, before: int | None, **asked: Any) -> None:
     """Show what people did: who, what, to which jobs, when and why."""
-    with face.looking() as app:
-        acts = app.acts(limit=limit, before=before, **asked)
-        now = app.store.now()
+    with face.reading() as desk:
+        acts = desk.log.actions(limit=limit, before=before, **asked)
+        now = desk.store.now()
     heads = columns(
         "number:number",
         "time:time",
@@ -256,9 +259,9 @@ def _run_of(act: Act) -> str | None:
     return run if isinstance(run, str) else None
 
 
-def _found(app: Looking, selection: Selection, limit: int, cursor: str | None) -> Page:
+def _found(desk: Desk, selection: Selection, limit: int, cursor: str | None) -> Page:
     """Find a page: of the selection with a cursor, or exactly the jobs that were named."""
-    page = app.find(
+    page = desk.jobs.find(
         *selection.words, limit=limit, cursor=cursor, reveal=False, **(selection.filters or {})
     )
     if selection.ids and len(page.jobs) > limit:
@@ -267,15 +270,16 @@ def _found(app: Looking, selection: Selection, limit: int, cursor: str | None) -
     return page
 
 
-def _all_ids(app: Looking, selection: Selection, cursor: str | None) -> list[str]:
+def _all_ids(desk: Desk, selection: Selection, cursor: str | None) -> list[str]:
     """Give the ids of all that is meant, however many, without keeping the jobs."""
     if cursor is None:
         return [
-            job.id for job in app.each(*selection.words, reveal=False, **(selection.filters or {}))
+            job.id
+            for job in desk.jobs.each(*selection.words, reveal=False, **(selection.filters or {}))
         ]
     ids: list[str] = []
     while cursor is not None:
-        page = _found(app, selection, _PAGE, cursor)
+        page = _found(desk, selection, _PAGE, cursor)
         ids += [job.id for job in page.jobs]
         cursor = page.cursor
     return ids

@@ -24,6 +24,7 @@ from redrive.cli.output import (
     When,
     columns,
 )
+from redrive.desk.desk import Desk
 from redrive.desk.documents import (
     attempt_document,
     category_of,
@@ -35,7 +36,6 @@ from redrive.desk.documents import (
     run_name,
     whole_document,
 )
-from redrive.desk.reading import Looking
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Job, State
@@ -65,7 +65,7 @@ def show(
     wants_repro: bool,
 ) -> None:
     """Show everything about a job; the unique beginning of its id is enough."""
-    with face.looking() as desk:
+    with face.reading() as desk:
         job = masked(_named(desk, job_id))
         now = desk.store.now()
         # The store's own URL, not what was typed: it holds no password.
@@ -103,9 +103,9 @@ def _one_attempt(job: Job, number: int, now: float) -> View:
     return View({"id": job.id, **attempt_document(found[0])}, parts)
 
 
-def _named(app: Looking, word: str) -> Job:
+def _named(desk: Desk, word: str) -> Job:
     try:
-        return app.get(word)
+        return desk.jobs.get(word)
     except (JobNotFound, UsageError):
         if not is_group(word):
             raise

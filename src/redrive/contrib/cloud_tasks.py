@@ -134,7 +134,7 @@ class CloudTasks:
         """
         done = self.app.run_due()
         soon, known = self.app.store.now() + _SOON, self.app.keeper.registry.names()
-        for job in self.app.each(state="pending"):
+        for job in self.app.desk.jobs.each(state="pending"):
             if job.due <= soon and job.handler in known:
                 self.enqueue(job)
         return done

@@ -152,12 +152,12 @@ class ResilientEventStream:
         """Return the dead letters, newest first; each line's `job_id` is what commands take."""
         if limit < 1:
             return []
-        dead = self.app.find(state=State.DEAD, by_change=True, limit=limit).jobs
+        dead = self.app.desk.jobs.find(state=State.DEAD, by_change=True, limit=limit).jobs
         return [self._line(self.app.store.get(job.id) or job) for job in dead]
 
     def get_retry_candidates(self) -> list[Line]:
         """Give the dead letters whose kind of error can pass: worth another try, newest first."""
-        dead = sum(count.jobs for count in self.app.counts() if count.state is State.DEAD)
+        dead = sum(count.jobs for count in self.app.desk.jobs.counts() if count.state is State.DEAD)
         lines = self.get_dead_letter_queue(dead)
         return [line for line in lines if line["error_info"] and self._can_pass(line["error_info"])]
 

@@ -11,13 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from redrive.desk.reading import Looking, Mark, Scope
+from redrive.desk.groups import Mark
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Act, Attempt, Category, Failure, Group, Job
 from redrive.payloads.masked_jobs import secrets_of
 from redrive.payloads.masking import loads, mask_payload, mask_text
 
 if TYPE_CHECKING:  # who lists jobs does not wait for runs
+    from redrive.desk.desk import Desk
+    from redrive.desk.jobs import Scope
+    from redrive.desk.lanes import LanePause, LiveWorker
     from redrive.runs.run_records import Counts, Run
 
 HOUR = 3600.0
@@ -198,11 +201,14 @@ class Seen:
         return self.status == "regressed" or (first is not None and self.now - first <= since)
 
 
-def look(app: Looking, groups: Sequence[Group]) -> list[Seen]:
+def look(desk: Desk, groups: Sequence[Group]) -> list[Seen]:
     """Find out how groups go on."""
     numbers = [group.number for group in groups]
-    trends, hours = app.deaths(WIDTH, SPANS, groups=numbers), app.deaths(HOUR, 1, groups=numbers)
-    said, now = app.group_marks(), app.store.now()
+    trends, hours = (
+        desk.groups.deaths(WIDTH, SPANS, groups=numbers),
+        desk.groups.deaths(HOUR, 1, groups=numbers),
+    )
+    said, now = desk.groups.marks(), desk.store.now()
     shown = [replace(one, title=mask_text(one.title)) for one in groups]
     return [
         Seen(one, said.get(one.number, Mark()), trends[one.number], hours[one.number][0], now)
@@ -265,6 +271,35 @@ def left_of(run: Run, counts: Counts) -> dict[str, int]:
     if run.phase in {"stopped", "cancelled"}:
         since = {f"not let go before it was {run.phase}": counts.left}
     return {**run.skipped, **{why: jobs for why, jobs in since.items() if jobs}}
+
+
+def worker_document(worker: LiveWorker) -> dict[str, object]:
+    """Return who works where, since when, on what, and what keeps it from working."""
+    blocked = worker.blocked
+    return {
+        "host": worker.host,
+        "pid": worker.pid,
+        "version": worker.version,
+        "since": iso(worker.since),
+        "lanes": list(worker.lanes),
+        "missing": worker.missing,
+        "silent_seconds": worker.silent,
+        "blocked": blocked
+        and {
+            **{name: blocked.get(name) for name in ("job", "handler")},
+            "since": iso(blocked.get("since")),
+        },
+    }
+
+
+def pause_document(pause: LanePause) -> dict[str, object]:
+    """Return which lane is paused, by whom and why, and for how long."""
+    return {
+        "lane": pause.lane,
+        "by": pause.by,
+        "reason": pause.reason,
+        "seconds_left": pause.seconds_left,
+    }
 
 
 def payload_of_origin(job: Job) -> object:

@@ -1,15 +1,14 @@
-"""What people do with runs: start one, look at it, pause it, let it go on, cancel it."""
+"""Runs at the desk: starting one, reading it, pausing, resuming and cancelling it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from redrive.desk import search
-from redrive.desk.maintenance import Upkeep
-from redrive.desk.selection import Filters, Target, spelled
+from redrive.desk.selection import USUAL, Filters, Target, read, spelled
 from redrive.errors import JobNotFound, Refused
 from redrive.jobs.job import Act, Job
 from redrive.payloads.masking import mask_text
@@ -17,6 +16,10 @@ from redrive.runs import run_records
 from redrive.runs.driver import CHUNK, Driver, close, save, untag
 from redrive.runs.run_records import Phase, Run, Spec
 from redrive.stores.contract import Query, Store
+
+if TYPE_CHECKING:
+    from redrive.desk.backend import Backend
+    from redrive.desk.log import Log
 
 _VERBS: Mapping[Phase, str] = {"paused": "pause", "live": "resume", "cancelled": "cancel"}
 
@@ -27,10 +30,14 @@ _MANY = 20
 """How many causes of a run are looked after for arrivals."""
 
 
-class Driving(Upkeep):
-    """Starts runs and looks after them; a `Desk` is one."""
+class Runs:
+    """Starts runs, reads them and steers them."""
 
-    def drive(
+    def __init__(self, backend: Backend, log: Log) -> None:
+        self._backend = backend
+        self._log = log
+
+    def start(
         self,
         *targets: Target,
         canary: int = 0,
@@ -42,21 +49,18 @@ class Driving(Upkeep):
         actor: str | None = None,
         **filters: Unpack[Filters],
     ) -> Run:
-        """Drive jobs again as one run, which the workers carry out: `app.run(n)` says how it fares.
+        """Retry jobs as one run, which the workers carry out; `get` returns its progress.
 
         Exactly the jobs that are there now: they are tagged before this returns, and wait as they
-        are for their turn. `canary` jobs go first, the others only if these do well. `rate` is in
-        jobs a second, or like "30/m"; with `ramp` it begins at a tenth of it. `stop_on` is "10%" or
-        "25": the share or number of jobs that may fail again before the rest is left alone.
+        are until the run lets them go. `canary` jobs go first, the others only if these do well.
+        `rate` is in jobs a second, or like "30/m"; with `ramp` it begins at a tenth of it. `stop_on`
+        is "10%" or "25": the share or number of jobs that may fail again before the run stops.
         """
         spec = run_records.spec_of(canary=canary, rate=rate, ramp=ramp, stop_on=stop_on)
-        jobs = list(search.meant(self.keeper.store, "retry", targets, filters))
-        missing = [one for one in jobs if isinstance(one, str)]
-        if missing:
-            msg = f"no job {missing[0]!r}; nothing was changed"
-            raise JobNotFound(msg)
-        return self.start_run(
-            [job for job in jobs if isinstance(job, Job)],
+        wanted = read(targets, filters, USUAL["retry"])
+        jobs = search.meant(self._backend.store, "retry", wanted)
+        return self.freeze(
+            search.known(jobs),
             spec,
             asked=spelled(targets, filters),
             name=name,
@@ -64,7 +68,7 @@ class Driving(Upkeep):
             actor=actor,
         )
 
-    def start_run(
+    def freeze(
         self,
         jobs: Sequence[Job],
         spec: Spec,
@@ -79,9 +83,9 @@ class Driving(Upkeep):
 
         Refused if none of them can be taken. Until it returns nothing is let go.
         """
-        store, act = self.keeper.store, self._act("retry", asked, reason, actor)
-        self.close_runs()
-        held = self.held_by_runs(jobs)
+        store, act = self._backend.store, self._log.action("retry", asked, reason, actor)
+        self.close_abandoned()
+        held = self.holding(jobs)
         left = [*skipped, *((one, f"is part of R{tag}") for one, tag in held.items())]
         ids = [job.id for job in jobs if job.id not in held]
         now, number = store.now(), run_records.open_next(store)
@@ -90,56 +94,56 @@ class Driving(Upkeep):
         run = _frozen(store, replace(run, spec=spec), ids, left)
         detail = {"run": run.id}
         store.record(replace(act, done=run.total, skipped=sum(run.skipped.values()), detail=detail))
-        return self.run(number)
+        return self.get(number)
 
-    def close_runs(self) -> None:
+    def close_abandoned(self) -> None:
         """Close runs that were called off when their worker was gone, or whose maker died long ago."""
-        store = self.keeper.store
+        store = self._backend.store
         for number in run_records.book(store)[1]:
             found = run_records.found(store, number)
             if found is not None and found[0].phase in _UNFINISHED:
-                Driver(store, self.keeper.bus, self.keeper.holder).close(number)
+                Driver(store, self._backend.bus, self._backend.holder).close(number)
 
-    def held_by_runs(self, jobs: Iterable[Job]) -> dict[str, int]:
-        """Say which of these jobs are part of a run that is not over, and of which."""
-        live = set(run_records.book(self.keeper.store)[1])
+    def holding(self, jobs: Iterable[Job]) -> dict[str, int]:
+        """Return which of these jobs are part of a run that is not over, and of which."""
+        live = set(run_records.book(self._backend.store)[1])
         return {job.id: abs(job.run) for job in jobs if job.run and abs(job.run) in live}
 
     def arrived(self, run: Run) -> int:
         """Count the jobs that died of the run's causes since it was asked for, apart from its own."""
-        store = self.keeper.store
+        store = self._backend.store
         since = max(0.0, store.now() - run.created)
         queries = [Query(group=group, newer_than=since, limit=1) for group in run.groups[:_MANY]]
         died = sum(group.jobs for query in queries for group in store.groups(query))
         return max(0, died - (run.counts.same if run.counts else 0))
 
-    def runs(self) -> list[Run]:
-        """Give the runs that are remembered, newest first, each with how it fares."""
-        return [self._told(run) for run in run_records.every(self.keeper.store)]
+    def recent(self, *, counted: bool = True) -> list[Run]:
+        """Return the runs that are remembered, newest first, with their progress if `counted`."""
+        runs = run_records.every(self._backend.store)
+        return [self._told(run) for run in runs] if counted else list(runs)
 
-    def run(self, number: int | str | Run) -> Run:
-        """Give a run with how it fares now: `app.run("R12").counts.succeeded`."""
+    def live(self, *, counted: bool = True) -> list[Run]:
+        """Return the runs that are not over, newest first, with their progress if `counted`."""
+        live = [run for run in self.recent(counted=False) if not run.is_over]
+        return [self._told(run) for run in live] if counted else live
+
+    def get(self, number: int | str | Run) -> Run:
+        """Return a run with its progress: `runs.get("R12").counts.succeeded`."""
         return self._told(self._found(number)[0])
 
-    def pause_run(
-        self, number: int | str | Run, *, reason: str = "", actor: str | None = None
-    ) -> Run:
-        """Let nothing more of a run go until `resume_run`; what is let go already goes on."""
+    def pause(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
+        """Let nothing more of a run go until `resume`; what is let go already goes on."""
         return self._turned(number, ["live"], "paused", reason, actor)
 
-    def resume_run(
-        self, number: int | str | Run, *, reason: str = "", actor: str | None = None
-    ) -> Run:
+    def resume(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """Let a paused run go on; a ramp begins anew."""
         return self._turned(number, ["paused"], "live", reason, actor)
 
-    def cancel_run(
-        self, number: int | str | Run, *, reason: str = "", actor: str | None = None
-    ) -> Run:
+    def cancel(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """End a run: what still waits for it stays as it was, what was let go goes on."""
         run = self._turned(number, ["freezing", "paused", "live"], "cancelled", reason, actor)
-        Driver(self.keeper.store, self.keeper.bus, self.keeper.holder).close(run.number)
-        return self.run(run)
+        Driver(self._backend.store, self._backend.bus, self._backend.holder).close(run.number)
+        return self.get(run)
 
     def _turned(
         self,
@@ -149,7 +153,7 @@ class Driving(Upkeep):
         reason: str,
         actor: str | None,
     ) -> Run:
-        store = self.keeper.store
+        store = self._backend.store
         while True:
             run, version = self._found(number)
             if run.phase not in before:
@@ -157,19 +161,19 @@ class Driving(Upkeep):
                 raise Refused(msg)
             changed = replace(run, phase=after, why=mask_text(reason), paced=0.0, ramped=0.0)
             if save(store, changed, version, durable=True) is not None:
-                store.record(self._act(_VERBS[after], run.id, reason, actor))
+                store.record(self._log.action(_VERBS[after], run.id, reason, actor))
                 return self._told(changed)
 
     def _found(self, number: int | str | Run) -> tuple[Run, int]:
         wanted = run_records.number_of(number)
-        found = run_records.found(self.keeper.store, wanted)
+        found = run_records.found(self._backend.store, wanted)
         if found is None:
             msg = f"no run R{wanted}; `redrive runs` shows those that are remembered"
             raise JobNotFound(msg)
         return found
 
     def _told(self, run: Run) -> Run:
-        run, counts = run_records.counted(self.keeper.store, run)
+        run, counts = run_records.counted(self._backend.store, run)
         return replace(run, counts=counts)
 
 

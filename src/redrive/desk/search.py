@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 
-from redrive.desk.selection import USUAL, Filters, Target, Wanted, job_id, query_of, read
+from redrive.desk.selection import USUAL, Filters, Wanted, job_id, query_of
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Group, Job, State
 from redrive.jobs.transitions import Verb
@@ -25,26 +25,32 @@ MUST_END: ContextVar[Callable[[], bool]] = ContextVar("redrive_must_end", defaul
 """Asked before each job is looked at: True ends a search. A server sets it for each request."""
 
 
-def meant(
-    store: Store, verb: Verb, targets: Sequence[Target], filters: Filters, *, reveal: bool = True
-) -> Iterator[Job | str]:
-    """Give each job a deed is meant for, once; an id that nobody has comes as it was written.
+def meant(store: Store, verb: Verb, wanted: Wanted) -> Iterator[Job | str]:
+    """Yield each job an action is meant for, once; an id that nobody has comes as it was written.
 
     Groups and filters mean the states of USUAL unless a state is named. However many jobs there are,
-    all are looked at: an action has no bound that people do not see. Without `reveal` the words are
-    asked of jobs as views show them; the jobs come as the store has them in any case.
+    all are searched: an action has no bound that people do not see. The jobs come as they are stored,
+    also where `wanted` is asked of jobs as views show them.
     """
-    wanted = read(targets, filters, USUAL[verb], reveal=reveal)
     if wanted.is_empty:
         msg = "say which jobs: ids, a group such as G7, or filters (state=, handler=, …)"
         raise UsageError(msg)
-    wanted.filters.setdefault("state", USUAL[verb])
+    wanted = replace(wanted, filters=Filters(**{"state": USUAL[verb], **wanted.filters}))
     seen: set[str] = set()
-    for found in _by_ids(store, wanted.ids) if wanted.ids else each(store, wanted):
-        name = found if isinstance(found, str) else found.id
+    for job in _by_ids(store, wanted.ids) if wanted.ids else each(store, wanted):
+        name = job if isinstance(job, str) else job.id
         if name not in seen:
             seen.add(name)
-            yield found
+            yield job
+
+
+def known(jobs: Iterable[Job | str]) -> list[Job]:
+    """Return the jobs of a selection; JobNotFound if one of its ids is unknown."""
+    found = list(jobs)
+    if missing := [text for text in found if isinstance(text, str)]:
+        msg = f"no job {missing[0]!r}; nothing was changed"
+        raise JobNotFound(msg)
+    return [job for job in found if isinstance(job, Job)]
 
 
 def each(store: Store, wanted: Wanted) -> Iterator[Job]:

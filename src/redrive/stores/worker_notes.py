@@ -7,8 +7,6 @@ from typing import Any, Literal, cast
 
 from redrive.stores.contract import Note, Store
 
-SILENT = 15.0
-"""Seconds without a sign of life after which a worker is silent; it gives one every 10."""
 PASS_LASTS = 90_000.0
 """Seconds for which a pass counts: a day and an hour, for those that run once a day."""
 WORKER = "worker:"
@@ -23,11 +21,6 @@ def silence(note: Note) -> float:
     if not isinstance(lasts, int | float) or note.expires_in is None:
         return 0.0
     return max(0.0, lasts - note.expires_in)
-
-
-def is_silent(note: Note) -> bool:
-    """Return True if a worker's sign of life is overdue: it hangs, or it was killed just now."""
-    return silence(note) > SILENT and not is_pass(note)
 
 
 def blocked(note: Note) -> Mapping[str, Any] | None:

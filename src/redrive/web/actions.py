@@ -11,6 +11,7 @@ from redrive.desk.documents import (
     act_document,
     job_document,
     look,
+    pause_document,
     run_document,
     scope_document,
     seen_document,
@@ -25,7 +26,7 @@ from redrive.payloads.masking import mask_json, mask_text
 from redrive.registry import check_key
 from redrive.submission import Options, check_tags
 from redrive.web.call import Call, Document, Problem, Reply
-from redrive.web.health import UNAVAILABLE, pause_document
+from redrive.web.health import UNAVAILABLE
 
 PAGE = 50
 """How many of a thing a page has unless the caller says."""
@@ -53,7 +54,7 @@ def metrics(call: Call) -> Reply:
     try:
         from redrive import metrics as made  # noqa: PLC0415 - it and its extra, for those who ask
 
-        return Reply(made.text(call.app), 200, "text/plain; version=0.0.4; charset=utf-8")
+        return Reply(made.text(call.app.desk), 200, "text/plain; version=0.0.4; charset=utf-8")
     except ImportError as error:
         msg = "metrics need an extra: pip install 'redrive[metrics]'"
         raise Problem(404, "no_metrics", msg) from error
@@ -64,7 +65,7 @@ def submit(call: Call) -> Document:
     entry = call.app.keeper.registry.need(call.body["handler"])
     limit = call.app.keeper.settings.payload_limit
     payload = strict_json.compact(_payload(call, lambda said: said), max_bytes=limit)
-    call.app.check_payload(entry.name, payload)
+    call.app.desk.jobs.check_payload(entry.name, payload)
     options = Options(
         delay=float(call.body.get("delay", 0.0)),
         key=check_key(call.body.get("key")),
@@ -88,7 +89,7 @@ def _same_as_seen(call: Call, handler: str, payload: str) -> Job | None:
 
     To refuse it, and to take the same payload, would tell whether a secret was guessed right.
     """
-    for found in call.app.find(key=call.body["key"], limit=1).jobs:
+    for found in call.app.desk.jobs.find(key=call.body["key"], limit=1).jobs:
         first = found.payload if found.original is None else found.original
         if found.handler == handler and strict_json.same(mask_json(first), mask_json(payload)):
             return replace(found, is_new=False)
@@ -107,7 +108,7 @@ def _payload(call: Call, restore: Callable[[str], str]) -> str:
 def jobs(call: Call) -> Document:
     """Give a page of jobs, newest first."""
     words = [call.query["q"]] if call.query.get("q", "").strip() else []
-    page = call.app.find(
+    page = call.app.desk.jobs.find(
         *words,
         limit=call.query.get("limit", PAGE),
         cursor=call.query.get("cursor"),
@@ -123,7 +124,7 @@ def jobs(call: Call) -> Document:
 
 def job(call: Call) -> Document:
     """Give one job with its payload and its attempts, newest first."""
-    return _whole(call.app.get(call.path["job"]))
+    return _whole(call.app.desk.jobs.get(call.path["job"]))
 
 
 def _whole(job: Job) -> Document:
@@ -145,9 +146,11 @@ def deed(verb: Verb) -> Callable[[Call], Document]:
     """Make the function that does a deed to one job."""
 
     def do(call: Call) -> Document:
-        found = call.app.get(call.path["job"])
+        found = call.app.desk.jobs.get(call.path["job"])
         reason = call.body.get("reason", "")
-        moved = call.app.move(verb, [found.id], asked=found.id, reason=reason, actor=call.actor)
+        moved = call.app.desk.jobs.move(
+            verb, [found.id], asked=found.id, reason=reason, actor=call.actor
+        )
         if moved.skipped:
             one, why = moved.skipped[0]
             msg = f"{one} {why}"
@@ -159,8 +162,8 @@ def deed(verb: Verb) -> Callable[[Call], Document]:
 
 def edit(call: Call) -> Document:
     """Give a job another payload; marks for hidden values in it stand for what they stood for."""
-    found = call.app.get(call.path["job"])
-    edited = call.app.edit(
+    found = call.app.desk.jobs.get(call.path["job"])
+    edited = call.app.desk.edit(
         found.id,
         _payload(call, editing.hide(found.payload, secrets_of(found, first=True)).restore),
         expected=call.body["edits"],
@@ -173,16 +176,18 @@ def edit(call: Call) -> Document:
 def groups(call: Call) -> Document:
     """Give the causes of dead jobs, or of those that are selected, the commonest first."""
     words = [call.query["q"]] if call.query.get("q", "").strip() else []
-    found, scope = call.app.tally(*words, limit=call.query.get("limit", PAGE), reveal=False)
+    found, scope = call.app.desk.groups.page(
+        *words, limit=call.query.get("limit", PAGE), reveal=False
+    )
     return {
-        "groups": [seen_document(one) for one in look(call.app, found)],
+        "groups": [seen_document(one) for one in look(call.app.desk, found)],
         "scope": scope_document(scope),
     }
 
 
 def group(call: Call) -> Document:
     """Give one cause, how it goes on, and what was said about it."""
-    return _seen(call, call.app.group(call.path["group"]))
+    return _seen(call, call.app.desk.groups.get(call.path["group"]))
 
 
 def mark(call: Call) -> Document:
@@ -196,35 +201,35 @@ def note(call: Call) -> Document:
 
 
 def _marked(call: Call, *, resolved: bool | None = None, note: str | None = None) -> Document:
-    found = call.app.group(call.path["group"])
+    found = call.app.desk.groups.get(call.path["group"])
     reason = call.body.get("reason", "")
-    call.app.mark_group(found, resolved=resolved, note=note, reason=reason, actor=call.actor)
+    call.app.desk.groups.mark(found, resolved=resolved, note=note, reason=reason, actor=call.actor)
     return _seen(call, found)
 
 
 def _seen(call: Call, group: Group) -> Document:
-    return seen_document(look(call.app, [group])[0])
+    return seen_document(look(call.app.desk, [group])[0])
 
 
 def plan(call: Call) -> Document:
     """Freeze the jobs that a deed would take; nothing is changed."""
     verb = cast("Verb", call.body["verb"])
-    return call.plans.make(call.app, verb, call.body["q"]).document()
+    return call.plans.make(call.app.desk, verb, call.body["q"]).document()
 
 
 def carry_out(call: Call) -> Document:
     """Do what a plan says, to exactly its jobs; a retry becomes a run."""
-    return call.plans.carry_out(call.app, call.path["plan"], call.actor, dict(call.body))
+    return call.plans.carry_out(call.app.desk, call.path["plan"], call.actor, dict(call.body))
 
 
 def pauses(call: Call) -> Document:
     """Give the lanes that are paused."""
-    return {"pauses": [pause_document(note) for note in call.app.pauses()]}
+    return {"pauses": [pause_document(one) for one in call.app.desk.lanes.pauses()]}
 
 
 def pause(call: Call) -> Document:
     """Let a lane's jobs wait, until it is resumed or for a while."""
-    call.app.pause(
+    call.app.desk.lanes.pause(
         call.body["lane"],
         reason=call.body.get("reason", ""),
         duration=call.body.get("seconds"),
@@ -236,41 +241,50 @@ def pause(call: Call) -> Document:
 def resume(call: Call) -> Document:
     """Let a paused lane go on."""
     reason = call.body.get("reason", "")
-    call.app.resume(call.path["lane"], reason=reason, actor=call.actor)
+    call.app.desk.lanes.resume(call.path["lane"], reason=reason, actor=call.actor)
     return pauses(call)
 
 
 def runs(call: Call) -> Document:
     """Give the bulk retries that are remembered, newest first."""
-    return {"runs": [run_document(run) for run in call.app.runs()[: call.query.get("limit", PAGE)]]}
+    return {
+        "runs": [
+            run_document(run)
+            for run in call.app.desk.runs.recent()[: call.query.get("limit", PAGE)]
+        ]
+    }
 
 
 def run(call: Call) -> Document:
     """Say how a bulk retry fares."""
-    return run_document(call.app.run(call.path["run"]))
+    return run_document(call.app.desk.runs.get(call.path["run"]))
 
 
 def pause_run(call: Call) -> Document:
     """Let nothing more of a run go; what is let go already goes on."""
     reason = call.body.get("reason", "")
-    return run_document(call.app.pause_run(call.path["run"], reason=reason, actor=call.actor))
+    return run_document(call.app.desk.runs.pause(call.path["run"], reason=reason, actor=call.actor))
 
 
 def resume_run(call: Call) -> Document:
     """Let a paused run go on."""
     reason = call.body.get("reason", "")
-    return run_document(call.app.resume_run(call.path["run"], reason=reason, actor=call.actor))
+    return run_document(
+        call.app.desk.runs.resume(call.path["run"], reason=reason, actor=call.actor)
+    )
 
 
 def cancel_run(call: Call) -> Document:
     """End a run: what still waits for it stays as it was."""
     reason = call.body.get("reason", "")
-    return run_document(call.app.cancel_run(call.path["run"], reason=reason, actor=call.actor))
+    return run_document(
+        call.app.desk.runs.cancel(call.path["run"], reason=reason, actor=call.actor)
+    )
 
 
 def acts(call: Call) -> Document:
     """Give what people did, newest first."""
-    found = call.app.acts(
+    found = call.app.desk.log.actions(
         limit=call.query.get("limit", PAGE),
         before=call.query.get("before"),
         run=call.query.get("run"),

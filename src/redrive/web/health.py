@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from redrive import __version__
-from redrive.app import Count, Note, Redrive
-from redrive.desk import worker_notes
+from redrive.app import Redrive
+from redrive.desk.status import health_of
 from redrive.errors import RedriveError
-from redrive.jobs.clock import iso
 from redrive.jobs.job import State
 from redrive.jobs.logger import log
 from redrive.web.call import Document
@@ -33,8 +32,6 @@ FAILURES = (RedriveError, OSError)
 UNAVAILABLE: Document = {"status": "unavailable"}
 
 T = TypeVar("T")
-
-_AGES = {"oldest_due_seconds": State.PENDING, "oldest_dead_seconds": State.DEAD}
 
 SHAPE = shape(
     "status:Health counts:Counts oldest_due_seconds:number? oldest_dead_seconds:number? store "
@@ -72,7 +69,7 @@ class Health:
     def __init__(self, app: Redrive) -> None:
         self._app = app
         self._standing: Cached[Document | None] = Cached(self._look)
-        self._answers: Cached[bool] = Cached(lambda: self._tried("answer", app.pauses))
+        self._answers: Cached[bool] = Cached(lambda: self._tried("answer", app.desk.lanes.pauses))
         self._ready: Cached[bool] = Cached(lambda: self._tried("take writes", self._write))
 
     def standing(self) -> Document | None:
@@ -88,25 +85,13 @@ class Health:
         return self._ready.get()
 
     def _look(self) -> Document | None:
-        app = self._app
         try:
-            counts, now = app.counts(), app.store.now()
+            health = health_of(self._app.desk)
             return {
+                **health.document(),
                 "status": "ok",
-                "counts": {
-                    state.value: sum(one.jobs for one in counts if one.state is state)
-                    for state in State
-                },
-                **{name: _age(counts, state, now) for name, state in _AGES.items()},
-                "store": app.store.url,
-                "durability": app.store.durability,
+                "counts": {state.value: health.total(state) for state in State},
                 "version": __version__,
-                "workers": [worker_document(note) for note in app.workers()],
-                "last_pass": iso(app.last_pass()),
-                "unserved": app.unserved(counts),
-                "unserved_because": app.unserved_because(),
-                "pauses": [pause_document(note) for note in app.pauses()],
-                "now": iso(now),
             }
         except FAILURES as error:
             log.warning("the store does not answer: %s", error)
@@ -122,36 +107,3 @@ class Health:
             log.warning("the store does not %s: %s", what, error)
             return False
         return True
-
-
-def _age(counts: list[Count], state: State, now: float) -> float | None:
-    """Say for how many seconds the oldest has waited; None when none is late."""
-    found = (one.oldest for one in counts if one.state is state and one.oldest is not None)
-    oldest = min(found, default=now + 1)
-    return now - oldest if oldest <= now else None
-
-
-def worker_document(note: Note) -> Document:
-    """Return who works where, since when, on what, and whether it hangs."""
-    said, blocked = note.fields, worker_notes.blocked(note)
-    return {
-        **{name: said.get(name) for name in ("host", "pid", "version")},
-        "since": iso(said.get("since")),
-        "lanes": list(said.get("lanes") or ()),
-        "silent_seconds": worker_notes.silence(note),
-        "blocked": blocked
-        and {
-            **{name: blocked.get(name) for name in ("job", "handler")},
-            "since": iso(blocked.get("since")),
-        },
-    }
-
-
-def pause_document(note: Note) -> Document:
-    """Say which lane is paused, by whom and why."""
-    said = note.fields
-    return {
-        "lane": note.name.partition(":")[2],
-        **{name: said.get(name) for name in ("by", "reason")},
-        "seconds_left": note.expires_in,
-    }

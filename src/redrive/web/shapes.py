@@ -87,13 +87,13 @@ SCHEMAS: Mapping[str, Schema] = {
         "failing:whole succeeded:whole failed:whole same_cause:whole new_cause:whole{} "
         "closed:whole left:whole{} samples:Left[]",
         "Plan": "plan verb:Verb asked matched:whole eligible:whole handlers:whole{} oldest:time? "
-        "samples:Job[] ineligible:LeftOut seconds_left:number",
+        "waits:text[] samples:Job[] ineligible:LeftOut seconds_left:number",
         "Done": "plan verb:Verb planned:whole done:whole skipped:LeftOut run:text?",
         "Left": "id why",
         "LeftOut": "total:whole reasons:whole{} samples:Left[]",
         "Act": "number:whole at:time? actor verb target reason done:whole skipped:whole",
         "Pause": "lane by:text? reason:text? seconds_left:number?",
-        "Worker": "host:text? pid:whole? version:text? since:time? lanes:text[] "
+        "Worker": "host:text pid:whole? version:text since:time? lanes:text[] missing:any{} "
         "silent_seconds:number blocked:Blocked?",
         "Blocked": "job:text? handler:text? since:time?",
         "Scope": "looked:whole of:whole",

@@ -70,7 +70,7 @@ class Shop:
     def rows(self) -> Sequence[Row]:
         """Say how things stand, lane by lane; the lane of the alerts is not the shop's."""
         found = Counter[tuple[str, State]]()
-        for count in self.app.counts():
+        for count in self.app.desk.jobs.counts():
             found[count.lane, count.state] += count.jobs
         return [(lane, [found[lane, state] for state in _SHOWN]) for lane in SIZES]
 
@@ -81,7 +81,7 @@ class Shop:
     def ends(self) -> dict[str, int]:
         """Count the shop's jobs by state."""
         found = Counter[str]()
-        for count in self.app.counts():
+        for count in self.app.desk.jobs.counts():
             if count.lane in SIZES:
                 found[count.state.value] += count.jobs
         return dict(found)
@@ -137,14 +137,14 @@ def _fail(screen: Screen, shop: Shop) -> bool:
     screen.say("   a revoked key (401) and a street that is not there (404) are hopeless.")
     if not screen.follow(shop.rows, shop.is_quiet, _PATIENCE):
         return False
-    retried = sum(job.attempts > 1 for job in shop.app.each(state="completed"))
+    retried = sum(job.attempts > 1 for job in shop.app.desk.jobs.each(state="completed"))
     screen.say(f"   {retried} jobs failed first and were done in the end, by themselves.", "green")
     return True
 
 
 def _alarm(screen: Screen, shop: Shop) -> bool:
     screen.head("3. What died, grouped by cause")
-    for group in shop.app.groups():
+    for group in shop.app.desk.groups.find():
         screen.say(f"   {group.name}: {group.jobs} × {group.title}  [{group.category}]", "red")
     told = shop.town.inbox
     end = time.monotonic() + _PATIENCE
@@ -159,18 +159,18 @@ def _alarm(screen: Screen, shop: Shop) -> bool:
 def _redrive(screen: Screen, shop: Shop) -> bool:
     screen.head("5. Somebody renews the key and drives the cause again: two canaries, then 10/s")
     shop.mend()
-    [cause] = [group for group in shop.app.groups() if _DYING[0] in group.handlers]
+    [cause] = [group for group in shop.app.desk.groups.find() if _DYING[0] in group.handlers]
     screen.say(f"   $ redrive retry {cause.name} --canary 2 --rate 10/s --stop-on 5%")
-    run = shop.app.drive(
+    run = shop.app.desk.runs.start(
         cause.name, canary=2, rate="10/s", stop_on="5%", reason="the key was renewed"
     )
 
     def is_over() -> bool:
-        return shop.app.run(run).is_over
+        return shop.app.desk.runs.get(run).is_over
 
     if not screen.follow(shop.rows, is_over, _PATIENCE):
         return False
-    return _judge(screen, shop.app.run(run))
+    return _judge(screen, shop.app.desk.runs.get(run))
 
 
 def _judge(screen: Screen, run: Run) -> bool:
@@ -186,8 +186,8 @@ def _close(screen: Screen, shop: Shop) -> bool:
     screen.head(
         "6. No retry finds a street that is not there: closed, with a reason, on the record"
     )
-    shop.app.discard(state="dead", reason="the customers were refunded")
-    for act in reversed(shop.app.acts()):
+    shop.app.desk.discard(state="dead", reason="the customers were refunded")
+    for act in reversed(shop.app.desk.log.actions()):
         said = f" ({act.reason})" if act.reason else ""
         screen.say(f"   {act.actor}: {act.verb} {act.target}{said}")
     return True

@@ -1,0 +1,147 @@
+"""Jobs at the desk: finding them, counting them, and moving a frozen set of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, Unpack
+
+from redrive.desk import search
+from redrive.desk.selection import USUAL, Filters, Target, job_id, read
+from redrive.errors import BadPayload, JobNotFound, UsageError
+from redrive.jobs import checks
+from redrive.jobs.job import TERMINAL, Job
+from redrive.payloads import masked_jobs
+from redrive.payloads.masking import mask_text, secrets_of
+from redrive.stores.contract import Count, Moved, Page, PurgeRule, Query, Scope
+
+if TYPE_CHECKING:
+    from redrive.desk.backend import Backend
+    from redrive.desk.log import Log
+    from redrive.jobs.transitions import Verb
+
+__all__ = ["Count", "Jobs", "Moved", "Page", "Scope"]
+
+_PURGED_AT_ONCE = 10_000
+_READ_FOR_REASON = 100
+"""So many jobs of an action are read for secrets that its reason may repeat."""
+
+
+class Jobs:
+    """Reads jobs, and moves exactly the jobs of a set."""
+
+    def __init__(self, backend: Backend, log: Log) -> None:
+        self._backend = backend
+        self._log = log
+
+    def get(self, which: str) -> Job:
+        """Return one job with its whole history, by id or the unique beginning of one."""
+        store = self._backend.store
+        job = store.get(job_id(store, which))
+        if job is None:
+            msg = f"no job {which!r}"
+            raise JobNotFound(msg)
+        return job
+
+    def find(
+        self,
+        *words: Target,
+        limit: int = 100,
+        cursor: str | None = None,
+        by_change: bool = False,
+        reveal: bool = True,
+        **filters: Unpack[Filters],
+    ) -> Page:
+        """Return a page of jobs, newest first; every word and filter given must hold.
+
+        Words are those of the selector grammar: `find("handler:billing.* age:>2h")`. What no index
+        answers is asked job by job, of a bounded number; then the page's `scope` says how many. With
+        `reveal=False` the jobs come masked, and nothing that is masked can be asked for.
+        """
+        wanted = read(words, filters, reveal=reveal)
+        store = self._backend.store
+        checks.whole(limit, "limit", least=1)
+        page = search.find(store, wanted, limit=limit, cursor=cursor, by_change=by_change)
+        return page if reveal else page._replace(jobs=[masked_jobs.seen(job) for job in page.jobs])
+
+    def each(
+        self, *words: Target, reveal: bool = True, **filters: Unpack[Filters]
+    ) -> Iterator[Job]:
+        """Return all jobs that match, newest first, page by page as they are asked for.
+
+        With `reveal=False` nothing that is masked can be asked for; the jobs come as they are stored.
+        """
+        return search.each(self._backend.store, read(words, filters, reveal=reveal))
+
+    def counts(self) -> list[Count]:
+        """Count all jobs by state, lane and category."""
+        return self._backend.store.counts()
+
+    def select(
+        self, verb: Verb, *targets: Target, reveal: bool = True, **filters: Unpack[Filters]
+    ) -> list[Job | str]:
+        """Return the jobs that an action is for, as they are now; an unknown id comes as written.
+
+        `reveal` is as in `each`.
+        """
+        wanted = read(targets, filters, USUAL[verb], reveal=reveal)
+        return list(search.meant(self._backend.store, verb, wanted))
+
+    def move(
+        self,
+        verb: Verb,
+        ids: Sequence[str],
+        *,
+        asked: str = "",
+        reason: str = "",
+        actor: str | None = None,
+    ) -> Moved:
+        """Move exactly the jobs of a frozen set; `asked` is how they were asked for."""
+        from redrive.events import TOLD, Event  # noqa: PLC0415 - a desk that only reads needs none
+        from redrive.runs import overrides  # noqa: PLC0415
+
+        if verb == "discard" and not checks.text(reason, "reason").strip():
+            msg = "discard needs a reason: write why these jobs are never to be run"
+            raise UsageError(msg)
+        ids, store = checks.texts(ids, "ids"), self._backend.store
+        if verb == "retry":
+            overrides.mark(store, ids)
+        secrets = self._secrets_in(ids) if reason else ()
+        action = self._log.action(verb, asked, reason, actor, secrets)
+        moved = store.move(ids, verb, action)
+        for job in moved.done:
+            self._backend.bus.emit(Event(TOLD[verb], job, detail=action.reason))
+        return moved
+
+    def _secrets_in(self, ids: Sequence[str]) -> list[str]:
+        """Return the secrets of the first jobs of a set, for a reason that may repeat one."""
+        few = tuple(ids[:_READ_FOR_REASON])
+        jobs = self._backend.store.find(Query(ids=few, limit=len(few))).jobs if few else []
+        return [secret for job in jobs for secret in masked_jobs.secrets_of(job)]
+
+    def purge(
+        self, ids: Sequence[str], *, target: str = "", reason: str = "", actor: str | None = None
+    ) -> int:
+        """Remove exactly these jobs for good, those of them that are finished; return how many."""
+        store, removed, ids = self._backend.store, 0, checks.texts(ids, "ids")
+        try:
+            for start in range(0, len(ids), _PURGED_AT_ONCE):
+                some = frozenset(ids[start : start + _PURGED_AT_ONCE])
+                rules = [PurgeRule(state=state, older_than=-inf, ids=some) for state in TERMINAL]
+                removed += len(store.purge(rules, limit=len(some)))
+        finally:
+            if removed:
+                action = self._log.action("purge", target, reason, actor)
+                store.record(replace(action, done=removed, skipped=len(ids) - removed))
+        return removed
+
+    def check_payload(self, handler: str, payload: str) -> None:
+        """Raise BadPayload unless the handler takes it; one that is not registered here takes all."""
+        entry = self._backend.registry.get(handler)
+        if entry is not None:
+            try:
+                entry.arguments.load(payload, stored=False)
+            except BadPayload as error:  # the text may repeat a secret value
+                text = mask_text(str(error), secrets_of(payload))
+                raise BadPayload(text, field=error.field) from None

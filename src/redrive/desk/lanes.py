@@ -1,0 +1,172 @@
+"""Lanes: pausing them, who serves them, and which ones nobody serves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from redrive.errors import Refused
+from redrive.jobs import durations
+from redrive.jobs.durations import Duration
+from redrive.jobs.job import State
+from redrive.stores import worker_notes
+from redrive.stores.contract import PAUSE, Count, Note, note_named
+
+if TYPE_CHECKING:
+    from redrive.desk.backend import Backend
+    from redrive.desk.log import Log
+
+
+SILENT = 15.0
+"""Seconds without a heartbeat after which a worker is silent; it sends one every 10."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveWorker:
+    """A worker process, as its last heartbeat described it."""
+
+    host: str
+    pid: int | None
+    version: str
+    since: float | None
+    """When it started."""
+    lanes: tuple[str, ...]
+    missing: Mapping[str, Any]
+    """Handlers that it cannot run because a library is missing: the lane and the error of each."""
+    silent: float
+    """Seconds since its last heartbeat."""
+    blocked: Mapping[str, Any] | None
+    """The `job` and `handler` that block its event loop, and `since` when; None if none does."""
+
+    @property
+    def is_silent(self) -> bool:
+        """True if its heartbeat is overdue: it hangs, or it was killed just now."""
+        return self.silent > SILENT
+
+    @property
+    def name(self) -> str:
+        """The host and the process."""
+        return f"{self.host}:{self.pid}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanePause:
+    """A pause of a lane: by whom, why, and for how long."""
+
+    lane: str
+    by: str
+    reason: str
+    since: float | None
+    seconds_left: float | None
+    """None: until it is resumed."""
+
+
+class Lanes:
+    """Pauses lanes and shows the workers that serve them."""
+
+    def __init__(self, backend: Backend, log: Log) -> None:
+        self._backend = backend
+        self._log = log
+
+    def pause(
+        self,
+        lane: str,
+        *,
+        reason: str = "",
+        duration: Duration | None = None,
+        actor: str | None = None,
+    ) -> None:
+        """Pause a lane for all workers, until `resume` or for `duration`; waiting costs no attempt."""
+        from redrive.events import Event  # noqa: PLC0415 - a desk that only reads needs none
+        from redrive.registry import check_lane  # noqa: PLC0415
+
+        seconds = None if duration is None else durations.positive(duration, name="duration")
+        action = self._log.action("pause", check_lane(lane), reason, actor)
+        store = self._backend.store
+        value = {"by": action.actor, "reason": action.reason, "since": store.now()}
+        store.note(PAUSE + lane, json.dumps(value), expires_in=seconds, durable=True)
+        store.record(action)
+        self._backend.bus.emit(Event("paused", detail=lane))
+
+    def resume(self, lane: str, *, reason: str = "", actor: str | None = None) -> None:
+        """End the pause of a lane; Refused if it is not paused."""
+        from redrive.events import Event  # noqa: PLC0415
+        from redrive.registry import check_lane  # noqa: PLC0415
+
+        store, name = self._backend.store, PAUSE + check_lane(lane)
+        if note_named(store, name) is None:
+            msg = f"lane {lane!r} is not paused; `redrive status` shows the lanes that are"
+            raise Refused(msg)
+        store.note(name, None, durable=True)
+        store.record(self._log.action("resume", lane, reason, actor))
+        self._backend.bus.emit(Event("resumed", detail=lane))
+
+    def pauses(self) -> list[LanePause]:
+        """Return the pauses in force."""
+        return [_pause_of(note) for note in self._backend.store.notes(PAUSE)]
+
+    def workers(self) -> list[LiveWorker]:
+        """Return the live workers: where each runs and what it serves."""
+        notes = self._backend.store.notes(worker_notes.WORKER)
+        return [_worker_of(note) for note in notes if not worker_notes.is_pass(note)]
+
+    def last_pass(self) -> float | None:
+        """Return when a pass (`run_due`) last ran what was due; None if that was over a day ago."""
+        store = self._backend.store
+        notes = filter(worker_notes.is_pass, store.notes(worker_notes.WORKER))
+        left = [note.expires_in or 0.0 for note in notes]
+        return store.now() + max(left) - worker_notes.PASS_LASTS if left else None
+
+    def served(self) -> frozenset[str]:
+        """Return the lanes that a worker serves now, or a pass served in the last day."""
+        return worker_notes.served(self._backend.store, "lanes")
+
+    def served_handlers(self) -> frozenset[str]:
+        """Return the handlers that a worker serves now, or a pass served in the last day."""
+        return worker_notes.served(self._backend.store, "handlers")
+
+    def unserved(self, counts: Sequence[Count] | None = None) -> dict[str, float]:
+        """Return the lanes with due jobs that nobody serves, and since when the oldest is due.
+
+        A caller that has just counted the jobs passes the `counts`.
+        """
+        store = self._backend.store
+        now, served, due = store.now(), self.served(), dict[str, float]()
+        for count in store.counts() if counts is None else counts:
+            if count.state is State.PENDING and count.oldest is not None and count.oldest <= now:
+                due[count.lane] = min(count.oldest, due.get(count.lane, now))
+        return {lane: due[lane] for lane in sorted(due) if lane not in served}
+
+    def unserved_because(self) -> dict[str, str]:
+        """Return the lanes that a worker cannot serve because a library is missing, and its error."""
+        missing = worker_notes.missing(self._backend.store)
+        return {lane: f"handler {name} cannot run: {why}" for name, (lane, why) in missing.items()}
+
+
+def _pause_of(note: Note) -> LanePause:
+    fields = note.fields  # empty if another program wrote it
+    since = fields.get("since")
+    return LanePause(
+        lane=note.name.removeprefix(PAUSE),
+        by=str(fields.get("by") or "unknown"),
+        reason=str(fields.get("reason") or "") if fields else note.value,
+        since=since if isinstance(since, int | float) else None,
+        seconds_left=note.expires_in,
+    )
+
+
+def _worker_of(note: Note) -> LiveWorker:
+    fields = note.fields
+    pid, since, lanes, missing = (fields.get(n) for n in ("pid", "since", "lanes", "missing"))
+    return LiveWorker(
+        host=str(fields.get("host", "unknown")),
+        pid=pid if isinstance(pid, int) else None,
+        version=str(fields.get("version", "unknown")),
+        since=since if isinstance(since, int | float) else None,
+        lanes=tuple(map(str, lanes)) if isinstance(lanes, list) else (),
+        missing=missing if isinstance(missing, dict) else {},
+        silent=worker_notes.silence(note),
+        blocked=worker_notes.blocked(note),
+    )

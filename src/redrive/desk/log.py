@@ -1,0 +1,82 @@
+"""The audit log: who did what to jobs, groups, runs and lanes, when and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import TYPE_CHECKING
+
+from redrive.jobs import checks
+from redrive.jobs.durations import Duration, seconds
+from redrive.jobs.job import Act
+from redrive.payloads.masking import mask_text
+
+if TYPE_CHECKING:
+    from redrive.desk.backend import Backend
+
+_PAGE = 1000
+
+
+class Log:
+    """Reads the audit log and adds to it."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def actions(
+        self,
+        *,
+        limit: int = 100,
+        before: int | None = None,
+        actor: str | None = None,
+        verb: str | None = None,
+        since: Duration | None = None,
+        run: int | str | None = None,
+    ) -> list[Act]:
+        """Return the actions, newest first; the single steps of a run only if `run` names it.
+
+        `since` is how long ago, at most.
+        """
+        from redrive.runs import run_records  # noqa: PLC0415 - few commands ask
+
+        checks.whole(limit, "limit", least=1)
+        store, named = (
+            self._backend.store,
+            None if run is None else f"R{run_records.number_of(run)}",
+        )
+        begin = -inf if since is None else store.now() - seconds(since, name="since")
+        actions: list[Act] = []
+        while len(actions) < limit:
+            page = store.acts(limit=_PAGE, before=before)
+            actions += [
+                act
+                for act in page
+                if act.at >= begin
+                and actor in {None, act.actor}
+                and verb in {None, act.verb}
+                and run_records.is_about(act, named)
+            ]
+            if len(page) < _PAGE or page[-1].at < begin:
+                break
+            before = page[-1].number
+        return actions[:limit]
+
+    def action(
+        self,
+        verb: str,
+        target: str,
+        reason: str = "",
+        actor: str | None = None,
+        secrets: Sequence[str] = (),
+    ) -> Act:
+        """Return the record of an action, masked: people write secrets into reasons and selectors."""
+        return Act(
+            actor=checks.text(actor or self._backend.settings.actor, "actor"),
+            verb=verb,
+            target=mask_text(target),
+            reason=mask_text(checks.text(reason, "reason"), secrets),
+        )
+
+    def record(self, action: Act) -> None:
+        """Store an action that changed no job."""
+        self._backend.store.record(action)

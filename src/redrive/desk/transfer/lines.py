@@ -1,0 +1,111 @@
+"""Export and import at the desk: jobs as lines of text, ours or another program's."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import replace
+from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
+
+from redrive.desk.transfer import importing, job_lines
+from redrive.desk.transfer.formats.detect import OWN, named
+from redrive.desk.transfer.formats.record import Asked
+from redrive.registry import check_name
+
+if TYPE_CHECKING:
+    from redrive.desk.backend import Backend
+    from redrive.desk.log import Log
+    from redrive.desk.transfer.importing import Told
+    from redrive.jobs.job import Job
+
+
+class ImportOptions(TypedDict, total=False):
+    """The options of `import_lines`."""
+
+    format: str
+    asked: Asked | None
+    strict: bool
+    dry_run: bool
+    source: str
+    reason: str
+    actor: str | None
+
+
+class Transfer:
+    """Writes jobs as lines, and stores the jobs of lines."""
+
+    def __init__(self, backend: Backend, log: Log) -> None:
+        self._backend = backend
+        self._log = log
+
+    def export_lines(
+        self,
+        jobs: Iterable[Job],
+        *,
+        format: str = "redrive",  # noqa: A002 - the word for it
+        asked: Asked | None = None,
+    ) -> Iterator[str]:
+        """Write jobs as lines of JSON, each with its whole history and payload, as it is now.
+
+        `export_lines(app.desk.jobs.each(state="dead"))`. Nothing of the payloads is masked. In the
+        format of another program, `format="hooks"`, as far as that can hold it.
+        """
+        whole = self._whole(jobs)
+        if format == OWN:
+            yield from map(job_lines.line_of, whole)
+        else:
+            yield from named(format).write(whole, self._asked(asked))
+
+    def _whole(self, jobs: Iterable[Job]) -> Iterator[Job]:
+        for found in jobs:
+            job = self._backend.store.get(found.id)
+            if job is not None:  # else it was purged meanwhile
+                yield job
+
+    def _asked(self, asked: Asked | None) -> Asked:
+        settings = self._backend.settings
+        said = asked or Asked()
+        if said.handler is not None:
+            check_name(said.handler)
+        return replace(said, limit=settings.payload_limit, now=settings.clock.now())
+
+    def import_lines(
+        self,
+        lines: IO[bytes] | Iterable[bytes],
+        *,
+        format: str = "auto",  # noqa: A002 - the word for it
+        asked: Asked | None = None,
+        strict: bool = False,
+        dry_run: bool = False,
+        source: str = "",
+        reason: str = "",
+        actor: str | None = None,
+    ) -> Generator[Told]:
+        """Store the jobs of a file, and yield what became of each line, as it is asked for.
+
+        `lines` is an open file or its lines: an export, or the file of another program. A job that
+        is there already stays as it is, so a repeat changes nothing. What is stored is recorded as
+        one action, also when it is broken off.
+        """
+        store = self._backend.store
+        batches = importing.stored(
+            store, lines, self._asked(asked), format=format, dry_run=dry_run, strict=strict
+        )
+        added = left = 0
+        try:
+            for batch in batches:
+                new = sum(told.fate == "added" for told in batch)
+                added, left = added + new, left + len(batch) - new
+                yield from batch
+        finally:
+            if added and not dry_run:
+                action = self._log.action("import", source, reason, actor)
+                store.record(replace(action, done=added, skipped=left))
+
+    def import_table(
+        self, url: str, table: str, **options: Unpack[ImportOptions]
+    ) -> Generator[Told]:
+        """Store the jobs of a table in a PostgreSQL database; the same otherwise."""
+        from redrive.desk.transfer.formats.summaries import rows  # noqa: PLC0415 - needs psycopg
+
+        source: Any = rows(url, table)
+        return self.import_lines(source, **options)

@@ -53,7 +53,7 @@ def tell(folder: Path) -> bool:
         partner["is_up"] = True
         for line in stream.get_retry_candidates():
             print("worth a retry:", line["event_type"])
-            stream.app.retry(line["job_id"], reason="the partner is up again")
+            stream.app.desk.retry(line["job_id"], reason="the partner is up again")
         stream.app.run_due()
         left = [line["event_type"] for line in stream.get_dead_letter_queue()]
         print("dead letters:", left)

@@ -100,7 +100,7 @@ def main(files: list[str]) -> int:
         work(app)
         for name, summary in db.execute("SELECT id, summary FROM articles ORDER BY id"):
             print(f"{name}: {summary or '(none)'}")
-        return 1 if app.find(state="dead", limit=1).jobs else 0
+        return 1 if app.desk.jobs.find(state="dead", limit=1).jobs else 0
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ class Ledger:
 
     def look(self) -> dict[str, Job]:
         """Read the store; note who is completed now, and for how long nobody was."""
-        jobs = {job.id: job for job in self.app.each()}
+        jobs = {job.id: job for job in self.app.desk.jobs.each()}
         now = time.monotonic()
         done = {one for one in self.submitted if one in jobs and jobs[one].state == "completed"}
         if new := done - self.completed.keys():

@@ -183,7 +183,7 @@ class Rig:
         began = time.process_time()
         signal.setitimer(signal.ITIMER_VIRTUAL, BOUND)
         try:
-            found: object = [job.id for job in app.find(words, reveal=reveal).jobs]
+            found: object = [job.id for job in app.desk.jobs.find(words, reveal=reveal).jobs]
         except UsageError:
             found = "refused"
         except TooSlow:
@@ -227,7 +227,7 @@ class Rig:
         )
         for _ in range(number):
             pattern = "".join(self.rng.choices("ab1**", k=self.rng.randint(1, 7)))
-            found = {job.id for job in app.find(f"payload.t:{pattern}").jobs}
+            found = {job.id for job in app.desk.jobs.find(f"payload.t:{pattern}").jobs}
             right = {f"JOB{n:04d}" for n, text in enumerate(texts) if naive(pattern, text)}
             if found != right:
                 self.problems[f"{pattern!r} finds the wrong jobs"] += 1

@@ -258,7 +258,7 @@ def judge(case: Case, app: Redrive, accepted: list[str], ran: list[int]) -> None
         case.faults.append(f"{len(paid)} jobs paid for it with an attempt")
     if sorted(number for number in ran if number >= 0) != list(range(len(accepted))):
         case.faults.append(f"not every job ran once: {sorted(ran)}")
-    case.faults += [f"{one.where}: {one.what}" for one in app.verify().problems]
+    case.faults += [f"{one.where}: {one.what}" for one in app.store.verify().problems]
 
 
 def sabotage() -> None:

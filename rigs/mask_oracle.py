@@ -182,15 +182,15 @@ def world(kind: str, place: Path, secrets: dict[str, str], pin: int) -> World:
     with contextlib.chdir(place):
         app = Redrive(url, clock=clock, actor="ada", payload_limit=100_000)
         app.store.add(jobs(secrets, pin))
-        list(app.import_lines([imported(secrets)]))
+        list(app.desk.transfer.import_lines([imported(secrets)]))
 
     @app.handler("mail")
     def send(**fields: Any) -> None: ...
 
     word = f"password={secrets['noted']}"
-    app.mark_group("G1", note=word, reason=word)
-    app.pause("mail", reason=word)
-    app.drive(job_id(4), name=word, reason=word)
+    app.desk.groups.mark("G1", note=word, reason=word)
+    app.desk.lanes.pause("mail", reason=word)
+    app.desk.runs.start(job_id(4), name=word, reason=word)
     return World(place, url, secrets, pin, app, Web(app))
 
 

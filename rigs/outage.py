@@ -149,13 +149,15 @@ def work(app: Redrive, case: Case) -> None:
 
 def left(app: Redrive) -> int:
     """Count what is not yet at its end."""
-    return sum(count.jobs for count in app.counts() if count.state in {"pending", "running"})
+    return sum(
+        count.jobs for count in app.desk.jobs.counts() if count.state in {"pending", "running"}
+    )
 
 
 def judge(app: Redrive, dependency: Dependency, case: Case) -> tuple[list[str], str]:
     """Compare what is stored with what the dependency saw."""
-    states = Counter(str(job.state) for job in app.each())
-    failures = sum(job.attempts for job in app.each()) - states["completed"]
+    states = Counter(str(job.state) for job in app.desk.jobs.each())
+    failures = sum(job.attempts for job in app.desk.jobs.each()) - states["completed"]
     down = sum(at < dependency.up for at in dependency.calls)
     after = [at for at in dependency.calls if at >= dependency.up]
     peak = most_in_a_second(after)

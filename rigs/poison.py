@@ -88,7 +88,7 @@ def payloads(case: Case, poison: int) -> list[dict[str, object]]:
 def work_off(app: Redrive, made: Crew) -> int:
     """Wait until nothing is left, starting the crew again whenever all of it is gone."""
     starts, end = 1, time.monotonic() + 120
-    while any(count.state in {"pending", "running"} for count in app.counts()):
+    while any(count.state in {"pending", "running"} for count in app.desk.jobs.counts()):
         if made.process is None or made.process.poll() is not None:
             made.start()
             starts += 1
@@ -101,7 +101,7 @@ def work_off(app: Redrive, made: Crew) -> int:
 def judge(case: Case, app: Redrive, made: Crew, poison: int) -> tuple[list[str], str]:
     """Compare what is stored with what the handlers wrote down."""
     began = Counter(one.job for one in made.ran())
-    jobs = {job.id: job for job in app.each()}
+    jobs = {job.id: job for job in app.desk.jobs.each()}
     numbers = {one.job: one.number for one in made.ran()}
     guilty = [job for job in jobs.values() if numbers.get(job.id) == poison]
     dead = [job for job in jobs.values() if job.state == "dead" and job not in guilty]

@@ -85,7 +85,7 @@ def labour(url: str, broken: str, line: Line) -> None:
 def look(url: str, line: Line) -> None:
     """Open the store and say what is wrong with it as it is, in the middle of everything."""
     with Redrive(url) as app:
-        for problem in app.verify().problems:
+        for problem in app.store.verify().problems:
             line.tell("problem", *problem.where.split(), *problem.what.split())
 
 
@@ -93,12 +93,12 @@ def finish(url: str, line: Line) -> None:
     """Do what is left to be done, dead letters too; then tell what is stored."""
     app, _ = program(url, line, fails=0.0)
     end = time.monotonic() + 60
-    while any(count.state != "completed" for count in app.counts()):
-        app.retry(state="dead")
+    while any(count.state != "completed" for count in app.desk.jobs.counts()):
+        app.desk.retry(state="dead")
         app.run_due()
-        assert time.monotonic() < end, f"there is no end to it: {app.counts()}"
+        assert time.monotonic() < end, f"there is no end to it: {app.desk.jobs.counts()}"
         time.sleep(0.01)
-    for job in app.each():
+    for job in app.desk.jobs.each():
         history = getattr(app.store.get(job.id), "history", ())
         done = [str(one.ordinal) for one in history if one.outcome == "done"]
         line.tell("job", job.id, job.state, job.lease, ",".join(done) or "-")

@@ -236,7 +236,7 @@ def soak(kind: str, scale: Scale, broken: str) -> tuple[list[str], str]:
 def finish(app: Redrive, made: Crew, account: Account, patience: float) -> None:
     """Let the crew work off the rest, then end it as one should."""
     if not wait(lambda: not left(app), patience):
-        account.errors.append(f"there is no end to it: {app.counts()}")
+        account.errors.append(f"there is no end to it: {app.desk.jobs.counts()}")
     made.terminate()
     if (code := made.end()) != 0:
         account.errors.append(f"the supervisor ended with code {code}")
@@ -244,7 +244,9 @@ def finish(app: Redrive, made: Crew, account: Account, patience: float) -> None:
 
 def left(app: Redrive) -> int:
     """Count what is not yet at its end."""
-    return sum(count.jobs for count in app.counts() if count.state in {"pending", "running"})
+    return sum(
+        count.jobs for count in app.desk.jobs.counts() if count.state in {"pending", "running"}
+    )
 
 
 def wait(is_so: Callable[[], object], seconds: float) -> bool:
@@ -262,7 +264,7 @@ def judge(app: Redrive, account: Account, made: Crew, scale: Scale) -> tuple[lis
     began = made.ran()
     runs, told = Counter(one.job for one in began), Counter(one.job for one in made.ran("told"))
     stored, faults, dead, crashes = set[str](), list(account.errors), 0, 0
-    for job in app.each():
+    for job in app.desk.jobs.each():
         stored.add(job.id)
         history = app.get(job.id).history
         ends = Counter(one.outcome for one in history)

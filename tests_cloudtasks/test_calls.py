@@ -159,7 +159,7 @@ def test_a_job_that_is_gone_or_closed_needs_no_call(user, held):
     with user.running() as (app, handler, tasks):
         job = handler.submit(**task())
         (made,) = user.google.list_tasks(parent=QUEUE)
-        app.discard(job.id, reason="a test")
+        app.desk.discard(job.id, reason="a test")
         assert tasks.handle(*call_of(made)) == 200
         assert user.warehouse.calls == []
     Path("sync.db").unlink()

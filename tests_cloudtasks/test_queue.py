@@ -112,19 +112,19 @@ def test_a_dead_letter_that_people_run_again_is_called_for(user):
         jobs = [handler.options(max_attempts=1).submit(**task()) for _ in range(3)]
         until(lambda: all(app.get(job.id).state is State.DEAD for job in jobs))
         user.warehouse.fails = False
-        app.retry(jobs[0].id)
+        app.desk.retry(jobs[0].id)
         until(lambda: app.get(jobs[0].id).state is State.COMPLETED)
-        app.retry("G1")
+        app.desk.retry("G1")
         until(lambda: all(app.get(job.id).state is State.COMPLETED for job in jobs))
 
 
 def test_a_pause_is_obeyed_and_the_task_stays_until_it_is_over(user):
     with user.running() as (app, handler, _):
-        app.pause("bigquery.sync", reason="migration")
+        app.desk.lanes.pause("bigquery.sync", reason="migration")
         job = handler.submit(**task())
         until(lambda: any(t.dispatch_count > 1 for t in user.google.list_tasks(parent=QUEUE)))
         assert user.warehouse.calls == []
-        app.resume("bigquery.sync")
+        app.desk.lanes.resume("bigquery.sync")
         until(lambda: app.get(job.id).state is State.COMPLETED)
         assert app.get(job.id).attempts == 1
 

@@ -87,7 +87,7 @@ def test_any_error_of_claude_leads_to_openai(desk: Desk, why: str, tmp_path: Pat
 def test_hints_of_both_reach_the_cool_downs(desk: Desk) -> None:
     desk.say("429 with Retry-After", "429 with Retry-After")
     assert not desk.run(ARTICLE)
-    left = {note.name: note.expires_in for note in desk.app.pauses()}
+    left = {note.name: note.expires_in for note in desk.app.store.notes("pause:")}
     assert left == {"pause:provider:openai": 20, "pause:provider:claude": 35}
 
 

@@ -98,7 +98,7 @@ def main() -> None:
         url = "jobs.db"
         os.environ["REDRIVE_STORE"] = url
         app = night(url)
-        newest = app.find(state="dead", by_change=True, limit=1).jobs[0].id
+        newest = app.desk.jobs.find(state="dead", by_change=True, limit=1).jobs[0].id
         commands = {
             "status": ["status"],
             "groups": ["groups"],

@@ -32,7 +32,7 @@ def test_the_life_of_a_cause_is_told_once_on_every_store(place: Place) -> None:
             die(here, ConnectionError("refused"), "shop.pay", order=step)
         tick(here if step % 2 else there)
         place.clock.advance(35)  # longer than a turn: both get theirs
-    here.resolve("G1", reason="paid by hand")
+    here.desk.resolve("G1", reason="paid by hand")
     for app in (here, there):
         place.clock.advance(61)
         tick(app)
@@ -43,6 +43,6 @@ def test_the_life_of_a_cause_is_told_once_on_every_store(place: Place) -> None:
         place.clock.advance(61)
     states = [state for _, state in kept.told()]
     assert states == ["new", "growing", "growing", "resolved", "regressed"]
-    jobs = here.find(handler=NAME).jobs
+    jobs = here.desk.jobs.find(handler=NAME).jobs
     assert [job.state for job in jobs] == [State.COMPLETED] * 5
     assert len({job.key for job in jobs}) == 5

@@ -66,7 +66,7 @@ def test_thousands_of_deaths_are_a_handful_of_messages(
                 app.store.add([dead("shop.invoice", "KeyError", clock.now())])
             tick(app)
             clock.advance(5)
-        counted = {group.name: group.jobs for group in app.groups()}
+        counted = {group.name: group.jobs for group in app.desk.groups.find()}
     assert counted == {"G1": 5000, "G2": 40}
     titles = [title.partition(":")[0] for title in slack.titles]
     assert titles == ["[NEW] G1", "[NEW] G2", "[GROWING] G1", "[GROWING] G2"]
@@ -92,7 +92,7 @@ def test_an_hour_without_slack_loses_nothing_and_doubles_nothing(
             if step == 100:
                 die(app, ConnectionError("refused"))
             if step == 300:
-                app.resolve("G1")
+                app.desk.resolve("G1")
             tick(app)
             clock.advance(5)
         assert slack.bodies == []
@@ -102,8 +102,8 @@ def test_an_hour_without_slack_loses_nothing_and_doubles_nothing(
         for _ in range(80):
             tick(app)
             clock.advance(5)
-        other = app.groups()[0].name
-        states = [job.state for job in app.find(handler=NAME).jobs]
+        other = app.desk.groups.find()[0].name
+        states = [job.state for job in app.desk.jobs.find(handler=NAME).jobs]
     told = sorted(title.partition(":")[0] for title in slack.titles)
     assert told == ["[NEW] G1", f"[NEW] {other}", "[RESOLVED] G1"]
     assert states == [State.COMPLETED] * 6
@@ -114,8 +114,8 @@ def test_a_cause_comes_back_after_it_was_resolved(
 ) -> None:
     die(app, KeyError("vat_id"))
     tick(app)
-    app.resolve("G1")
-    app.mark_group("G1", resolved=True, actor="mira")
+    app.desk.resolve("G1")
+    app.desk.groups.mark("G1", resolved=True, actor="mira")
     tick(app)
     clock.advance(60)
     die(app, KeyError("vat_id"))
@@ -132,7 +132,7 @@ def test_a_cause_is_not_resolved_while_its_jobs_are_driven_again(app: Redrive, k
     die(app, GiveUp("vat_id is missing"))
     tick(app)
     assert kept.told() == [("G1", "new")]
-    app.retry("G1")
+    app.desk.retry("G1")
     tick(app)
     assert kept.told() == [("G1", "new")], "it may yet die again"
     app.run_due()
@@ -146,8 +146,8 @@ def test_an_old_cause_is_told_once_unless_somebody_took_it_up(
         die(app, error)
     tick(app)
     clock.advance(60)
-    app.mark_group("G2", note="the provider knows")
-    app.pause_run(app.drive("G3"))
+    app.desk.groups.mark("G2", note="the provider knows")
+    app.desk.runs.pause(app.desk.runs.start("G3"))
     for _ in range(3):
         clock.advance(3550)
         tick(app)
@@ -171,22 +171,22 @@ def test_what_goes_wrong_besides_dead_jobs_is_told(
         clock.advance(59)
         tick(app)
         assert kept.told() == []
-        app.pause("mail.send", reason="the provider asked", actor="mira")
+        app.desk.lanes.pause("mail.send", reason="the provider asked", actor="mira")
         clock.advance(1)
         tick(app)
         assert kept.told() == [("lane mail.send", "paused"), ("unserved mail.send", "unserved")]
         assert "by mira: the provider asked" in kept.messages[0].title
         assert "redrive resume mail.send" in kept.messages[0].text
-        app.resume("mail.send")
+        app.desk.lanes.resume("mail.send")
         app.run_due()
         assert sorted(kept.told()[2:]) == [
             ("G1", "new"),
             ("lane mail.send", "over"),
             ("unserved mail.send", "over"),
         ]
-        run = app.drive("G1", canary=3)
+        run = app.desk.runs.start("G1", canary=3)
         app.run_due()
-        assert app.run(run).phase == "stopped"
+        assert app.desk.runs.get(run).phase == "stopped"
         assert (run.id, "stopped") in kept.told()
         clock.advance(1801)
         tick(app)
@@ -248,7 +248,7 @@ def test_messages_are_no_matter_of_alerts(app: Redrive, kept: Kept, clock: Manua
     for _ in range(1600):
         tick(app)
         clock.advance(60)
-    dead = app.find(state="dead", handler=NAME).jobs
+    dead = app.desk.jobs.find(state="dead", handler=NAME).jobs
     assert len(dead) == 2, "one that it is new, one that it is old"
     watch = watch_of(app)
     assert set(watch._book(app.store)[0].told) == {"G1"}
@@ -346,7 +346,7 @@ def test_a_crash_at_any_write_neither_loses_nor_doubles_a_message(
     for _ in range(4):
         clock.advance(61)  # leases end, and the turn of who is gone
         tick(app)
-    jobs = app.find(handler=NAME).jobs
+    jobs = app.desk.jobs.find(handler=NAME).jobs
     assert [job.state for job in jobs] == [State.COMPLETED] * 2
     assert set(kept.told()) == {("G1", "new"), ("G2", "new")}
     assert len(kept.messages) - 2 <= (place in SENT), "again only what was sent and not yet settled"

@@ -65,14 +65,14 @@ def test_two_workers_tell_each_change_once(tmp_path: Path) -> None:
                 handler.submit(cause)
             until(lambda cause=cause: number(apps[0], "dead") == 4 * (cause + 1))
         until(lambda: Counter(kept.told())[("G4", "new")])
-        apps[1].resolve("G1")
+        apps[1].desk.resolve("G1")
         until(lambda: ("G1", "resolved") in kept.told())
         until(lambda: all_done(apps[0]))
     told = Counter(kept.told())
     assert told == {**{(f"G{one}", "new"): 1 for one in range(1, 5)}, ("G1", "resolved"): 1}
-    messages = apps[0].find(handler=NAME).jobs
+    messages = apps[0].desk.jobs.find(handler=NAME).jobs
     assert [job.state for job in messages] == [State.COMPLETED] * 5
-    assert apps[0].unserved() == []
+    assert list(apps[0].desk.lanes.unserved()) == []
     for app in apps:
         app.close()
 
@@ -88,11 +88,15 @@ def test_a_slack_that_hangs_slows_no_job_down(slack_hangs: Slack, tmp_path: Path
 
         die(app, KeyError("vat_id"))
         with app.worker(concurrency=1) as worker:
-            until(lambda: app.find(handler=NAME, state="running").jobs)
+            until(lambda: app.desk.jobs.find(handler=NAME, state="running").jobs)
             for one in range(200):
                 quick.submit(one)
-            until(lambda: not app.find(handler="quick", state=["pending", "running"]).jobs)
-            assert app.find(handler=NAME, state="running").jobs, "Slack has not answered yet"
+            until(
+                lambda: not app.desk.jobs.find(handler="quick", state=["pending", "running"]).jobs
+            )
+            assert app.desk.jobs.find(handler=NAME, state="running").jobs, (
+                "Slack has not answered yet"
+            )
             assert slack_hangs.bodies == []
             until(lambda: slack_hangs.bodies)
             worker.stop()
@@ -111,7 +115,7 @@ def test_kill_9_loses_and_doubles_no_decision(tmp_path: Path) -> None:
     program.write_text(PROGRAM, "utf-8")
     chance = random.Random(7)
     with Redrive(store, lease=1) as app:
-        app.counts()
+        app.desk.jobs.counts()
         for cause in range(12):
             child = subprocess.Popen(
                 [sys.executable, str(program), str(store), str(out), str(HERE.parent)],
@@ -130,9 +134,9 @@ def test_kill_9_loses_and_doubles_no_decision(tmp_path: Path) -> None:
     with Redrive(store, lease=1, alerts=Alerts(kept)) as app:
         tick(app)
         until(lambda: (tick(app), all_done(app))[1])
-        jobs = app.find(handler=NAME).jobs
+        jobs = app.desk.jobs.find(handler=NAME).jobs
         # Not by counting: a message whose sender was killed may have a cause of its own.
-        causes = {(group.name, "new") for group in app.groups(handler="mail.send")}
+        causes = {(group.name, "new") for group in app.desk.groups.find(handler="mail.send")}
     lines = [line.split() for line in out.read_text("utf-8").splitlines()]
     told = {(subject, state) for _, subject, state in lines} | set(kept.told())
     assert len(causes) == 12

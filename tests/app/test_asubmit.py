@@ -72,7 +72,7 @@ async def turns(number: int) -> None:
 
 
 def numbers(app: Redrive) -> list[int]:
-    return sorted(int(job.payload.partition(":")[2][:-1]) for job in app.each())
+    return sorted(int(job.payload.partition(":")[2][:-1]) for job in app.desk.jobs.each())
 
 
 def test_a_crowd_shares_one_write_and_each_gets_its_own_job(

@@ -101,14 +101,14 @@ def test_a_payload_that_cannot_be_kept_names_the_field_and_stores_nothing(
         handler.submit(value)
     with pytest.raises(BadPayload, match=says):
         handler.try_now(value)
-    assert app.counts() == []
+    assert app.desk.jobs.counts() == []
 
 
 def test_a_naive_datetime_is_refused(app: Redrive, handler: Any) -> None:
     """F57."""
     with pytest.raises(BadPayload, match="time zone"):
         handler.submit(at=datetime(2026, 1, 1))  # noqa: DTZ001 - naive on purpose
-    assert app.counts() == []
+    assert app.desk.jobs.counts() == []
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_delay_past_the_year_9999_is_cut_to_it(app: Redrive, handler: Any) -> 
     job = handler.options(delay=10.0**15).submit(1)
     assert app.get(job.id).due_at.year == 9999
     assert app.run_due().taken == 0
-    app.retry(job.id)
+    app.desk.retry(job.id)
     assert app.run_due().succeeded == 1
 
 
@@ -143,51 +143,54 @@ def test_the_same_key_with_another_payload_is_a_conflict(app: Redrive, handler: 
     assert (again.id, again.is_new) == (first.id, False)
     with pytest.raises(KeyConflict, match=first.id):
         handler.options(key="k").submit(2)
-    assert sum(c.jobs for c in app.counts()) == 1
+    assert sum(c.jobs for c in app.desk.jobs.counts()) == 1
 
 
 def test_an_edit_takes_text_and_says_so(app: Redrive, handler: Any) -> None:
     job = handler.submit(1)
-    with pytest.raises(UsageError, match=r"JSON text, such as json\.dumps gives; found dict"):
-        app.edit(job.id, {"value": 2})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"JSON text, such as json\.dumps returns; found dict"):
+        app.desk.edit(job.id, {"value": 2})  # type: ignore[arg-type]
     assert app.get(job.id).edits == 0
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda app: app.find(5), "found 5"),
-        (lambda app: app.find(None), "found None"),
-        (lambda app: list(app.each(5)), "found 5"),
-        (lambda app: app.groups(5), "found 5"),
-        (lambda app: app.retry(5), "found 5"),
-        (lambda app: app.retry(b"01ABC"), "found b'01ABC'"),
-        (lambda app: app.drive(5), "found 5"),
+        (lambda app: app.desk.jobs.find(5), "found 5"),
+        (lambda app: app.desk.jobs.find(None), "found None"),
+        (lambda app: list(app.desk.jobs.each(5)), "found 5"),
+        (lambda app: app.desk.groups.find(5), "found 5"),
+        (lambda app: app.desk.retry(5), "found 5"),
+        (lambda app: app.desk.retry(b"01ABC"), "found b'01ABC'"),
+        (lambda app: app.desk.runs.start(5), "found 5"),
         (lambda app: app.get(5), "found 5"),
-        (lambda app: app.edit(5, "{}"), "found 5"),
-        (lambda app: app.find(handler=5), "handler must be text; found 5"),
-        (lambda app: app.find(tag=["a"]), "tag must be text"),
-        (lambda app: app.find(match=5), "found 5"),
-        (lambda app: app.find(state=5), "state must be a list"),
-        (lambda app: app.find(run="R1"), "run must be a whole number"),
-        (lambda app: app.find(limit=0), "limit must be a whole number, 1 or more; found 0"),
-        (lambda app: app.find(limit="9"), "limit"),
-        (lambda app: app.acts(limit=-1), "limit"),
-        (lambda app: app.groups(limit=True), "limit"),
-        (lambda app: app.group(2.5), "2.5 is no group"),
-        (lambda app: app.group(None), "None is no group"),
-        (lambda app: app.mark_group(True, resolved=True), "True is no group"),
+        (lambda app: app.desk.edit(5, "{}"), "found 5"),
+        (lambda app: app.desk.jobs.find(handler=5), "handler must be text; found 5"),
+        (lambda app: app.desk.jobs.find(tag=["a"]), "tag must be text"),
+        (lambda app: app.desk.jobs.find(match=5), "found 5"),
+        (lambda app: app.desk.jobs.find(state=5), "state must be a list"),
+        (lambda app: app.desk.jobs.find(run="R1"), "run must be a whole number"),
+        (
+            lambda app: app.desk.jobs.find(limit=0),
+            "limit must be a whole number, 1 or more; found 0",
+        ),
+        (lambda app: app.desk.jobs.find(limit="9"), "limit"),
+        (lambda app: app.desk.log.actions(limit=-1), "limit"),
+        (lambda app: app.desk.groups.find(limit=True), "limit"),
+        (lambda app: app.desk.groups.get(2.5), "2.5 is no group"),
+        (lambda app: app.desk.groups.get(None), "None is no group"),
+        (lambda app: app.desk.groups.mark(True, resolved=True), "True is no group"),
         (lambda app: app.listen(5), "a listener must be a function; found 5"),
         (lambda app: app.run_due(limit=-1), "limit must be a whole number, 0 or more"),
         (lambda app: app.run_due(only="01ABC"), "only must be a list"),
-        (lambda app: app.pause("mail", duration=0), "duration must be more than 0"),
-        (lambda app: app.pause("mail", reason=5), "reason must be text"),
-        (lambda app: app.pause("mail", actor=5), "actor must be text"),
-        (lambda app: app.discard("state:dead", reason=5), "reason must be text"),
-        (lambda app: app.move("retry", "01ABC"), "ids must be a list"),
-        (lambda app: app.purge("01ABC"), "ids must be a list"),
-        (lambda app: app.drive("state:dead", canary=True), "canary"),
-        (lambda app: app.drive("state:dead", stop_on=5), "stop_on"),
+        (lambda app: app.desk.lanes.pause("mail", duration=0), "duration must be more than 0"),
+        (lambda app: app.desk.lanes.pause("mail", reason=5), "reason must be text"),
+        (lambda app: app.desk.lanes.pause("mail", actor=5), "actor must be text"),
+        (lambda app: app.desk.discard("state:dead", reason=5), "reason must be text"),
+        (lambda app: app.desk.jobs.move("retry", "01ABC"), "ids must be a list"),
+        (lambda app: app.desk.jobs.purge("01ABC"), "ids must be a list"),
+        (lambda app: app.desk.runs.start("state:dead", canary=True), "canary"),
+        (lambda app: app.desk.runs.start("state:dead", stop_on=5), "stop_on"),
         (lambda app: app.worker(concurrency="8"), "concurrency"),
         (lambda app: app.worker(batch=0), "batch"),
         (lambda app: app.capture("row", 5), "payload must be a mapping"),
@@ -216,7 +219,11 @@ def test_a_wrong_argument_is_refused_with_the_value_found(
 ) -> None:
     with pytest.raises(UsageError, match=says):
         call(app)
-    assert (app.counts(), app.acts(), app.pauses()) == ([], [], [])
+    assert (app.desk.jobs.counts(), app.desk.log.actions(), app.store.notes("pause:")) == (
+        [],
+        [],
+        [],
+    )
 
 
 @pytest.mark.parametrize(
@@ -246,10 +253,10 @@ def test_tags_may_come_from_any_iterable_of_texts(app: Redrive, handler: Any) ->
 def test_what_is_not_there_cannot_be_marked_or_resumed(app: Redrive) -> None:
     for unknown in ("G999", 999):
         with pytest.raises(JobNotFound, match="no group G999"):
-            app.mark_group(unknown, resolved=True)
+            app.desk.groups.mark(unknown, resolved=True)
     with pytest.raises(Refused, match="lane 'mail' is not paused"):
-        app.resume("mail")
-    assert (app.acts(), app.group_marks()) == ([], {})
+        app.desk.lanes.resume("mail")
+    assert (app.desk.log.actions(), app.desk.groups.marks()) == ([], {})
 
 
 def test_a_captured_failure_whose_key_is_taken_goes_up_itself(app: Redrive) -> None:
@@ -319,7 +326,7 @@ def test_a_rule_of_ones_own_needs_something_to_match_and_a_known_category() -> N
 @pytest.mark.parametrize("url", ["redis://x", "http://a@b/c", "mysql:foo"])
 def test_an_unknown_url_says_which_ones_there_are(url: str) -> None:
     with pytest.raises(UsageError, match="sqlite:PATH"):
-        Redrive(url).counts()
+        Redrive(url).desk.jobs.counts()
 
 
 @pytest.mark.parametrize("scheme", ["sqlite:", "jsonl:"])
@@ -328,7 +335,7 @@ class TestPlaces:
 
     def test_a_directory_is_refused(self, tmp_path: Path, scheme: str) -> None:
         with pytest.raises(StoreError, match="directory"):
-            Redrive(f"{scheme}{tmp_path}").counts()
+            Redrive(f"{scheme}{tmp_path}").desk.jobs.counts()
 
     def test_a_foreign_file_is_refused_and_left_as_it_was(
         self, tmp_path: Path, scheme: str
@@ -336,22 +343,22 @@ class TestPlaces:
         path = tmp_path / "notes.txt"
         path.write_text("dear diary\n" * 500)
         with pytest.raises(StoreForeign, match=r"notes\.txt"):
-            Redrive(f"{scheme}{path}").counts()
+            Redrive(f"{scheme}{path}").desk.jobs.counts()
         assert path.read_text() == "dear diary\n" * 500
 
     def test_a_file_below_a_file_is_refused(self, tmp_path: Path, scheme: str) -> None:
         (tmp_path / "file").write_text("")
         with pytest.raises(StoreError, match="name a file"):
-            Redrive(f"{scheme}{tmp_path}/file/store").counts()
+            Redrive(f"{scheme}{tmp_path}/file/store").desk.jobs.counts()
 
     def test_a_link_is_refused(self, tmp_path: Path, scheme: str) -> None:
         (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
         with pytest.raises(StoreError, match="link"):
-            Redrive(f"{scheme}{tmp_path}/link").counts()
+            Redrive(f"{scheme}{tmp_path}/link").desk.jobs.counts()
 
     def test_nothing_is_created_without_leave(self, tmp_path: Path, scheme: str) -> None:
         with pytest.raises(StoreMissing, match="redrive init"):
-            Redrive(f"{scheme}{tmp_path}/sub/store", create=False).counts()
+            Redrive(f"{scheme}{tmp_path}/sub/store", create=False).desk.jobs.counts()
         assert list(tmp_path.iterdir()) == []
 
     def test_nothing_is_created_before_the_first_use(self, tmp_path: Path, scheme: str) -> None:
@@ -364,7 +371,7 @@ class TestPlaces:
         before = os.umask(0)
         try:
             with Redrive(f"{scheme}{tmp_path}/a/b/store") as app:
-                app.counts()
+                app.desk.jobs.counts()
                 app.handler("h")(lambda: None).submit()
                 modes = {
                     p.name: stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "a").rglob("*")
@@ -379,7 +386,7 @@ class TestPlaces:
         """F14: tried as somebody who is not root, whoever runs the tests."""
         with tempfile.TemporaryDirectory() as name:
             Path(name).chmod(0o555)
-            said = as_nobody(lambda: Redrive(f"{scheme}{name}/store").counts())
+            said = as_nobody(lambda: Redrive(f"{scheme}{name}/store").desk.jobs.counts())
         assert said.startswith("StoreReadOnly")
         assert "mode 700" in said
         assert name in said

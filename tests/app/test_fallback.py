@@ -144,10 +144,10 @@ def test_a_cool_down_is_a_pause_that_people_see_and_end(shop: Shop) -> None:
     shop.down["openai"] = Busy()
     shop.handle.submit()
     shop.app.run_due()
-    (note,) = shop.app.pauses()
+    (note,) = shop.app.store.notes("pause:")
     assert (note.name, note.expires_in) == ("pause:provider:openai", 30)
     assert json.loads(note.value)["reason"] == "transient, status 503"
-    shop.app.resume("provider:openai", reason="mended")
+    shop.app.desk.lanes.resume("provider:openai", reason="mended")
     shop.down.clear()
     shop.handle.submit()
     shop.app.run_due()
@@ -157,8 +157,8 @@ def test_a_cool_down_is_a_pause_that_people_see_and_end(shop: Shop) -> None:
 def test_people_pause_a_provider_and_no_failure_changes_that(
     shop: Shop, clock: ManualClock
 ) -> None:
-    shop.app.pause("provider:openai", reason="too dear")
-    before = shop.app.pauses()
+    shop.app.desk.lanes.pause("provider:openai", reason="too dear")
+    before = shop.app.store.notes("pause:")
     shop.down["claude"] = Busy()
     job = shop.handle.submit()
     shop.app.run_due()
@@ -168,7 +168,7 @@ def test_people_pause_a_provider_and_no_failure_changes_that(
     assert "openai: transient, not asked, it is paused: too dear" in failure.message
     shop.app.run_due(ignore_backoff=True)
     assert shop.asked == ["claude", "openai"]
-    assert before[0] in shop.app.pauses()
+    assert before[0] in shop.app.store.notes("pause:")
 
 
 def test_all_paused_spends_nothing(shop: Shop, clock: ManualClock) -> None:
@@ -186,7 +186,7 @@ def test_all_paused_spends_nothing(shop: Shop, clock: ManualClock) -> None:
 
 def test_paused_for_ever_it_is_looked_at_now_and_then(shop: Shop, clock: ManualClock) -> None:
     for name in ("openai", "claude"):
-        shop.app.pause(f"provider:{name}")
+        shop.app.desk.lanes.pause(f"provider:{name}")
     job = shop.handle.submit()
     assert shop.app.run_due().returned == 1
     assert shop.app.get(job.id).due - clock.now() == 60
@@ -209,7 +209,7 @@ def test_j6_whoever_wants_it_now_is_not_held_up_by_cool_downs(shop: Shop) -> Non
     shop.down = {"claude": Busy()}
     assert shop.app.run_due(ignore_backoff=True).succeeded == 1
     assert shop.asked[2:] == ["openai"]
-    assert {note.name for note in shop.app.pauses()} == {"pause:provider:claude"}
+    assert {note.name for note in shop.app.store.notes("pause:")} == {"pause:provider:claude"}
 
 
 def test_the_rules_of_the_policy_say_what_a_providers_error_is(clock: ManualClock) -> None:
@@ -246,4 +246,4 @@ def test_called_plainly_it_needs_no_store(shop: Shop) -> None:
     ask: Any = fallback(openai=shop.provider("openai"))
     with pytest.raises(AllProvidersFailed):
         ask()
-    assert shop.app.pauses() == []
+    assert shop.app.store.notes("pause:") == []

@@ -171,7 +171,7 @@ def test_already_done_that_leaves_stops_no_sweep(app: Redrive, clock: ManualCloc
     app.store.claim(["h"], limit=2, holder="gone", lease_for=1)
     clock.advance(2)
     app.keeper.turn().sweep()
-    assert [job.crashes for job in app.each()] == [1, 1]
+    assert [job.crashes for job in app.desk.jobs.each()] == [1, 1]
 
 
 def test_a_handler_that_raises_keyboard_interrupt_itself_has_failed(app: Redrive) -> None:
@@ -201,9 +201,9 @@ def test_orphans_of_handlers_unknown_here_are_left_to_those_who_know_them(
     stranger = Redrive(app.store, clock=clock)
     stranger.handler("other")(lambda: None)
     stranger.run_due()
-    assert next(app.each()).holder == "gone"
+    assert next(app.desk.jobs.each()).holder == "gone"
     app.keeper.turn().sweep()
-    assert next(app.each()).crashes == 1
+    assert next(app.desk.jobs.each()).crashes == 1
 
 
 def test_a_forked_child_holds_its_leases_under_another_name(app: Redrive) -> None:
@@ -222,7 +222,7 @@ def test_async_submits_work_in_a_forked_child_of_an_async_parent(tmp_path: Path)
 
     asyncio.run(submit())
     assert in_child(lambda: asyncio.run(submit())) == 0
-    assert len(list(app.each())) == 2
+    assert len(list(app.desk.jobs.each())) == 2
     app.close()
 
 
@@ -270,7 +270,7 @@ def test_a_relative_path_means_the_same_store_after_chdir(
     app.close()
     monkeypatch.chdir(tmp_path / "elsewhere")
     handler.submit()
-    assert len(list(app.each())) == 2
+    assert len(list(app.desk.jobs.each())) == 2
     app.close()
 
 

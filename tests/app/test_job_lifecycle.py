@@ -90,7 +90,7 @@ def test_a_job_dies_when_its_attempts_are_used_up_and_says_so_in_the_log(
     line = next(r.getMessage() for r in caplog.records if "dead_letter" in r.getMessage())
     assert job.id in line
     assert "ConnectionResetError" in line
-    [group] = app.groups()
+    [group] = app.desk.groups.find()
     assert group.jobs == 1
     assert group.name == f"G{dead.group}"
 
@@ -105,7 +105,7 @@ def test_a_retry_by_a_person_is_a_fresh_life_with_the_whole_history(
     dead = app.get(job.id)
     assert dead.state is State.DEAD
 
-    moved = app.retry(job.id, reason="fixed the network")
+    moved = app.desk.retry(job.id, reason="fixed the network")
 
     assert [j.id for j in moved.done] == [job.id]
     again = app.get(job.id)
@@ -119,7 +119,7 @@ def test_a_retry_by_a_person_is_a_fresh_life_with_the_whole_history(
         (1, 1, "done"),
     ]
     assert len(calls) == 2
-    [act] = app.acts()
+    [act] = app.desk.log.actions()
     assert (act.actor, act.verb, act.reason, act.done) == ("ada", "retry", "fixed the network", 1)
 
 
@@ -132,7 +132,7 @@ def test_a_retry_of_a_waiting_job_makes_it_due_and_spends_the_same_budget(
     )
     job = handler.submit(1)
     app.run_due()
-    app.retry(job)
+    app.desk.retry(job)
     assert app.run_due().failed == 1
     assert app.get(job.id).attempts == 2
 
@@ -151,13 +151,13 @@ def test_a_group_is_driven_again_as_a_whole_and_only_it(app: Redrive) -> None:
     ids = {a.submit(n).id for n in range(3)}
     b.submit()
     app.run_due()
-    groups = app.groups()
+    groups = app.desk.groups.find()
     assert [g.jobs for g in groups] == [3, 1]
 
-    moved = app.retry(groups[0].name)
+    moved = app.desk.retry(groups[0].name)
 
     assert {j.id for j in moved.done} == ids
-    assert app.find(state="dead").jobs[0].handler == "b"
+    assert app.desk.jobs.find(state="dead").jobs[0].handler == "b"
 
 
 def test_signals_say_it_outright(app: Redrive, clock: ManualClock) -> None:
@@ -198,7 +198,7 @@ def test_ignore_backoff_takes_everything_pending_pauses_too(app: Redrive) -> Non
     """J6."""
     handler, calls = flaky(app, 0)
     handler.options(delay="1h").submit(1)
-    app.pause("flaky", reason="maintenance")
+    app.desk.lanes.pause("flaky", reason="maintenance")
     assert app.run_due().taken == 0
     assert app.run_due(ignore_backoff=True).succeeded == 1
     assert calls == [1]
@@ -216,16 +216,16 @@ def test_a_paused_lane_waits_and_a_resumed_one_goes_on(app: Redrive, clock: Manu
     """J9 by people; the acts are recorded."""
     handler, _ = flaky(app, 0)
     handler.submit(1)
-    app.pause("flaky", reason="deploy", duration="10m")
+    app.desk.lanes.pause("flaky", reason="deploy", duration="10m")
     assert app.run_due().taken == 0
-    assert [note.name for note in app.pauses()] == ["pause:flaky"]
-    app.resume("flaky")
+    assert [note.name for note in app.store.notes("pause:")] == ["pause:flaky"]
+    app.desk.lanes.resume("flaky")
     assert app.run_due().succeeded == 1
-    app.pause("flaky", duration="1m")
+    app.desk.lanes.pause("flaky", duration="1m")
     clock.advance(61)
     handler.submit(2)
     assert app.run_due().succeeded == 1
-    assert [act.verb for act in app.acts()] == ["pause", "resume", "pause"]
+    assert [act.verb for act in app.desk.log.actions()] == ["pause", "resume", "pause"]
 
 
 def test_current_tells_a_handler_about_itself(app: Redrive) -> None:
@@ -255,15 +255,15 @@ def test_an_edit_keeps_the_original_and_changes_the_delivery_key(app: Redrive) -
     handler, calls = flaky(app, 1, policy=Policy(attempts=1))
     job = handler.options(key="k-1").submit(1)
     app.run_due()
-    edited = app.edit(job.id, '{ "number": 10 }', reason="typo")
+    edited = app.desk.edit(job.id, '{ "number": 10 }', reason="typo")
     assert edited.payload == '{"number":10}'
     assert edited.original == '{"number":1}'
     assert (job.delivery_key, edited.delivery_key) == ("k-1", "k-1.1")
     with pytest.raises(
         redrive.BadPayload, match="do not fit the handler: missing 'number'; unknown 'nummer'"
     ):
-        app.edit(job.id, '{"nummer": 10}')
-    app.retry(job.id)
+        app.desk.edit(job.id, '{"nummer": 10}')
+    app.desk.retry(job.id)
     app.run_due()
     assert calls == [1, 10]
 
@@ -273,20 +273,20 @@ def test_resolve_discard_and_reopen_keep_who_why_and_what_it_was(app: Redrive) -
     handler, _ = flaky(app, 9, policy=Policy(attempts=1))
     first, second, third = handler.submit(1), handler.submit(2), handler.submit(3)
     app.run_due()
-    app.resolve(first.id, reason="paid by hand")
-    app.discard(second.id, reason="test data", actor="mira")
+    app.desk.resolve(first.id, reason="paid by hand")
+    app.desk.discard(second.id, reason="test data", actor="mira")
     one, two = app.get(first.id), app.get(second.id)
     assert (one.state, one.reason) == ("resolved", "resolved")
     assert one.resolution is not None
     assert (one.resolution.actor, one.resolution.reason) == ("ada", "paid by hand")
     assert (two.state, two.reason) == ("resolved", "discarded")
-    app.reopen(first.id)
+    app.desk.reopen(first.id)
     assert (app.get(first.id).state, app.get(first.id).reason) == ("dead", "exhausted")
-    moved = app.reopen(third.id)
+    moved = app.desk.reopen(third.id)
     assert moved.done == []
     assert "only a resolved job" in moved.skipped[0][1]
     with pytest.raises(redrive.UsageError, match="reason"):
-        app.discard(third.id, reason=" ")
+        app.desk.discard(third.id, reason=" ")
 
 
 def test_retention_removes_only_what_is_old_and_finished(app: Redrive, clock: ManualClock) -> None:
@@ -308,5 +308,5 @@ def test_retention_removes_only_what_is_old_and_finished(app: Redrive, clock: Ma
         app.get(done.id)
     clock.advance(6 * 86400)
     assert app.cleanup() == 1
-    assert [job.id for job in app.find().jobs] == [waiting.id]
+    assert [job.id for job in app.desk.jobs.find().jobs] == [waiting.id]
     assert dead.id != waiting.id

@@ -93,18 +93,18 @@ def test_causes_by_what_people_said_of_them(app: Redrive, clock: ManualClock) ->
     for cause in ("one", "two", "three"):
         kill(app, 2, cause=cause)
     clock.advance(10)
-    for group in app.groups(limit=2):
-        app.mark_group(group, resolved=True)
+    for group in app.desk.groups.find(limit=2):
+        app.desk.groups.mark(group, resolved=True)
     clock.advance(10)
-    kill(app, 1, cause=app.groups(limit=1)[0].title.removeprefix("SomeError: "))
+    kill(app, 1, cause=app.desk.groups.find(limit=1)[0].title.removeprefix("SomeError: "))
     found = seen(app, "redrive_groups")
     assert found == {("open",): 1, ("regressed",): 1, ("resolved",): 1}
 
 
 def test_pauses_and_runs(app: Redrive) -> None:
     kill(app, 3)
-    app.pause("mail")
-    app.drive("state:dead")
+    app.desk.lanes.pause("mail")
+    app.desk.runs.start("state:dead")
     assert seen(app, "redrive_lane_paused") == {("mail",): 1}
     assert seen(app, "redrive_runs") == {("live",): 1}
 
@@ -135,19 +135,19 @@ def test_how_long_attempts_took_adds_up(app: Redrive) -> None:
 
 def test_registered_in_a_program_of_ones_own(app: Redrive) -> None:
     registry = CollectorRegistry(auto_describe=True)
-    collector = Collector(app)
+    collector = Collector(app.desk)
     registry.register(collector)
     kill(app, 1)
     assert 'redrive_jobs{category="transient",lane="mail",state="dead"} 1.0' in (
         generate_latest(registry).decode()
     )
     with pytest.raises(ValueError, match="Duplicated"):
-        registry.register(Collector(app))
+        registry.register(Collector(app.desk))
 
 
 def test_naming_the_metrics_asks_no_store() -> None:
     with Redrive("jsonl:/nowhere/at/all.jsonl", create=False) as app:
-        assert {one.name for one in Collector(app).describe()} == set(ALL)
+        assert {one.name for one in Collector(app.desk).describe()} == set(ALL)
 
 
 def test_over_http_with_a_token_that_may_read(app: Redrive) -> None:

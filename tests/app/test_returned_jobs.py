@@ -82,7 +82,7 @@ class Shop:
         self.down = Limited()
         job = self.handle.submit("first")
         assert self.app.run_due(only=[job.id]).failed == 1
-        assert len(self.app.pauses()) == 2
+        assert len(self.app.store.notes("pause:")) == 2
         self.asked.clear()
 
 
@@ -127,7 +127,7 @@ def test_returned_jobs_do_not_all_come_back_at_once(shop: Shop) -> None:
 
 def test_no_age_and_no_number_of_returns_ends_a_job(shop: Shop) -> None:
     for name in ("openai", "claude"):
-        shop.app.pause(f"provider:{name}")
+        shop.app.desk.lanes.pause(f"provider:{name}")
     job = shop.handle.submit("a")
     for _ in range(12):
         assert shop.app.run_due() == Pass(returned=1)
@@ -135,7 +135,7 @@ def test_no_age_and_no_number_of_returns_ends_a_job(shop: Shop) -> None:
         shop.clock.advance(3600)
     assert unspent(shop.app, job.id)
     for name in ("openai", "claude"):
-        shop.app.resume(f"provider:{name}")
+        shop.app.desk.lanes.resume(f"provider:{name}")
     assert shop.app.run_due().succeeded == 1
 
 
@@ -207,10 +207,10 @@ def test_one_bad_job_starts_no_cooldown_but_three_different_ones_do(
     shop.down = error
     for _ in range(4):
         assert shop.app.run_due(only=[bad.id], ignore_backoff=True).failed == 1
-    assert shop.app.pauses() == []
+    assert shop.app.store.notes("pause:") == []
     for _ in range(2):
         shop.app.run_due(only=[shop.handle.submit("other").id])
-    assert len(shop.app.pauses()) == 2
+    assert len(shop.app.store.notes("pause:")) == 2
 
 
 def test_jobs_behind_a_bad_one_are_done(shop: Shop) -> None:
@@ -232,15 +232,15 @@ def test_a_persons_retry_asks_once_and_the_mark_survives_the_process(shop: Shop)
     shop.cool()
     job = shop.handle.submit("a")
     assert shop.app.run_due().returned == 1
-    shop.app.retry(job.id)
+    shop.app.desk.retry(job.id)
     other = shop.open()
     shop.down = Limited()
     assert other.run_due() == Pass(taken=1, failed=1)
     assert shop.asked == ["a", "a"], "both were asked"
     shop.asked.clear()
     shop.clock.advance(1)
-    assert len(other.pauses()) == 2, "a failure renews the cooldowns"
-    assert {round(note.expires_in or 0) for note in other.pauses()} == {59}
+    assert len(other.store.notes("pause:")) == 2, "a failure renews the cooldowns"
+    assert {round(note.expires_in or 0) for note in other.store.notes("pause:")} == {59}
     other.store.move([job.id], "retry", act_of(other))
     assert other.run_due() == Pass(returned=1), "the mark covered one attempt"
     assert shop.asked == []
@@ -255,11 +255,11 @@ def test_a_success_of_a_persons_retry_ends_the_cooldown_for_all(shop: Shop) -> N
     jobs = [shop.handle.submit(str(n)) for n in range(3)]
     assert shop.app.run_due() == Pass(returned=3)
     shop.down = None
-    shop.app.retry(jobs[0].id)
+    shop.app.desk.retry(jobs[0].id)
     assert shop.app.run_due() == Pass(taken=1, succeeded=1)
     shop.handle.submit("new")
     assert shop.app.run_due() == Pass(taken=1, succeeded=1)
-    shop.app.retry(state="pending")
+    shop.app.desk.retry(state="pending")
     assert shop.app.run_due().succeeded == 3
 
 
@@ -269,7 +269,7 @@ def test_a_dead_job_that_a_person_retries_asks_too(shop: Shop) -> None:
     job = shop.handle.submit("a")
     assert app.run_due().died == 1
     shop.down = None
-    app.retry(job.id)
+    app.desk.retry(job.id)
     assert app.run_due().succeeded == 1
 
 
@@ -277,7 +277,7 @@ def test_a_mark_is_good_for_the_next_attempt_only(shop: Shop) -> None:
     """It was not needed at the retry; a cooldown that comes later holds for the attempts after."""
     shop.down = ValueError("odd")
     job = shop.handle.submit("a")
-    shop.app.retry(job.id)
+    shop.app.desk.retry(job.id)
     assert shop.app.run_due().failed == 1
     shop.cool()
     shop.clock.advance(1)
@@ -290,7 +290,7 @@ def in_a_run(shop: Shop, number: int, **options: Any) -> list[str]:
     shop.cool()
     jobs = [shop.handle.submit(str(n)).id for n in range(number)]
     assert shop.app.run_due() == Pass(returned=number)
-    shop.app.drive(*jobs, **options)
+    shop.app.desk.runs.start(*jobs, **options)
     return jobs
 
 
@@ -298,8 +298,8 @@ def test_of_a_run_the_first_job_asks_and_a_success_lets_the_others_in(shop: Shop
     in_a_run(shop, 5)
     shop.down = None
     assert shop.app.run_due() == Pass(taken=5, succeeded=5)
-    assert [note.name for note in shop.app.pauses()] == ["pause:provider:claude"]
-    (run,) = shop.app.runs()
+    assert [note.name for note in shop.app.store.notes("pause:")] == ["pause:provider:claude"]
+    (run,) = shop.app.desk.runs.recent()
     assert run.counts is not None
     assert (run.counts.succeeded, run.counts.failed) == (5, 0)
 
@@ -308,7 +308,7 @@ def test_a_run_does_not_hammer_a_provider_that_is_still_limited(shop: Shop) -> N
     in_a_run(shop, 5, stop_on="1")
     assert shop.app.run_due() == Pass(taken=1, failed=1, returned=4)
     assert len(shop.asked) == 2, "the first job asked both"
-    (run,) = shop.app.runs()
+    (run,) = shop.app.desk.runs.recent()
     assert run.counts is not None
     assert (run.phase, run.counts.working, run.counts.failed) == ("live", 5, 0)
 
@@ -317,7 +317,7 @@ def test_of_a_run_with_a_canary_the_canary_asks(shop: Shop) -> None:
     in_a_run(shop, 5, canary=2)
     assert shop.app.run_due() == Pass(taken=2, failed=2)
     assert len(shop.asked) == 4
-    (run,) = shop.app.runs()
+    (run,) = shop.app.desk.runs.recent()
     assert run.counts is not None
     assert (run.counts.waiting, run.counts.working) == (3, 2)
 
@@ -345,9 +345,9 @@ def test_a_missing_library_spends_nothing_and_the_process_serves_it_no_more(
     errors = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
     assert len(errors) == 1
     assert "handler lacks cannot run here: No module named 'no_such_library'" in errors[0]
-    assert shop.app.unserved() == ["lacks"]
+    assert list(shop.app.desk.lanes.unserved()) == ["lacks"]
     why = "handler lacks cannot run: No module named 'no_such_library'"
-    assert shop.app.unserved_because() == {"lacks": why}
+    assert shop.app.desk.lanes.unserved_because() == {"lacks": why}
 
 
 def test_in_a_group_it_is_a_missing_library_if_nothing_else_failed(shop: Shop) -> None:
@@ -374,9 +374,9 @@ def test_a_new_process_serves_it_again(shop: Shop) -> None:
     shop.clock.advance(1)
     other = shop.open()
     other.handler("lacks")(lambda: None)
-    assert other.unserved() == ["lacks"]
+    assert list(other.desk.lanes.unserved()) == ["lacks"]
     assert other.run_due().succeeded == 1
-    assert (other.unserved(), other.unserved_because()) == ([], {})
+    assert (list(other.desk.lanes.unserved()), other.desk.lanes.unserved_because()) == ([], {})
 
 
 def test_the_last_pass_that_could_not_run_it_counts_not_the_one_before(shop: Shop) -> None:
@@ -386,7 +386,7 @@ def test_the_last_pass_that_could_not_run_it_counts_not_the_one_before(shop: Sho
     shop.clock.advance(3600)
     lacking(shop.app).submit()
     shop.app.run_due()
-    assert shop.app.unserved() == ["lacks"]
+    assert list(shop.app.desk.lanes.unserved()) == ["lacks"]
 
 
 def test_the_users_own_rule_about_import_errors_wins(shop: Shop) -> None:
@@ -406,7 +406,7 @@ def test_an_import_error_behind_another_error_is_a_failure_like_any_other(shop: 
 
     wraps.submit()
     assert shop.app.run_due().failed == 1
-    assert shop.app.unserved_because() == {}
+    assert shop.app.desk.lanes.unserved_because() == {}
 
 
 def missing() -> str:
@@ -424,11 +424,11 @@ def test_a_provider_whose_library_is_missing_is_not_put_in_cooldown(
     for _ in range(4):
         handle.submit()
     done = shop.app.run_due()
-    assert shop.app.pauses() == []
+    assert shop.app.store.notes("pause:") == []
     if other is missing:
         assert done == Pass(returned=1)
-        assert shop.app.unserved() == ["two"]
-        assert "provider openai: No module named" in shop.app.unserved_because()["two"]
+        assert list(shop.app.desk.lanes.unserved()) == ["two"]
+        assert "provider openai: No module named" in shop.app.desk.lanes.unserved_because()["two"]
     else:
         assert done == Pass(taken=4, succeeded=4)
 
@@ -445,13 +445,13 @@ def test_a_missing_library_beside_a_failure_leaves_the_handler_served(shop: Shop
     assert failure is not None
     assert failure.category == "transient"
     assert "claude: unknown, No module named" in failure.message
-    assert shop.app.unserved_because() == {}
+    assert shop.app.desk.lanes.unserved_because() == {}
 
 
 def test_a_missing_library_beside_a_cooldown_waits_for_the_cooldown(shop: Shop) -> None:
     ask = fallback(openai=missing, claude=lambda: "fine")
     handle = shop.app.handler("two")(lambda: ask().value)
-    shop.app.pause("provider:claude", duration="5m")
+    shop.app.desk.lanes.pause("provider:claude", duration="5m")
     job = handle.submit()
     assert shop.app.run_due() == Pass(returned=1)
     assert shop.app.get(job.id).due - shop.clock.now() == pytest.approx(300)
@@ -499,7 +499,7 @@ def test_a_worker_returns_and_goes_on_with_other_handlers(
         cooled: Any = app.handler("cooled")(later if is_async else plain)
         lacks: Any = app.handler("lacks")(lacks_later if is_async else missing)
         fine = app.handler("fine")(lambda: None)
-        app.pause("provider:openai")
+        app.desk.lanes.pause("provider:openai")
         jobs = [handler.submit().id for handler in (cooled, lacks) for _ in range(5)]
         with app.worker(concurrency=2):
             until(lambda: all(app.get(one).lease for one in jobs[:5]), 60)

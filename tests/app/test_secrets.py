@@ -76,7 +76,7 @@ def test_canaries_stay_in_the_payload(
         for _ in range(2):
             app.run_due(ignore_backoff=True)
         assert app.get(job.id).state == "dead"
-        app.retry(job.id, reason="again")
+        app.desk.retry(job.id, reason="again")
         assert tried.job is not None
         check("repr", repr(tried.job.failure), [*IN_PAYLOAD, *ELSEWHERE])
     for name, text in (*watch.seen(caplog.records), *commands(place, [job.id, tried.job.id])):

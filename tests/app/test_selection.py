@@ -24,7 +24,7 @@ def jobs(app: Redrive) -> dict[str, str]:
 
     dead, closed = work.submit("dead"), work.submit("closed")
     app.run_due()
-    app.resolve(closed.id)
+    app.desk.resolve(closed.id)
     waiting = work.options(delay="1h").submit("good")
     return {"dead": dead.id, "closed": closed.id, "waiting": waiting.id}
 
@@ -44,31 +44,31 @@ def jobs(app: Redrive) -> dict[str, str]:
 def test_a_misspelled_or_empty_filter_is_refused_because_it_would_mean_everything(
     app: Redrive, jobs: dict[str, str], filters: dict[str, Any]
 ) -> None:
-    for verb in (app.retry, app.resolve, app.find, app.groups):
+    for verb in (app.desk.retry, app.desk.resolve, app.desk.jobs.find, app.desk.groups.find):
         with pytest.raises(UsageError, match="filter"):
             verb(**filters)
     with pytest.raises(UsageError, match="filter"):
-        app.discard(reason="r", **filters)
-    assert app.acts()[0].verb == "resolve"
-    assert len(app.acts()) == 1
+        app.desk.discard(reason="r", **filters)
+    assert app.desk.log.actions()[0].verb == "resolve"
+    assert len(app.desk.log.actions()) == 1
 
 
 def test_groups_and_filters_mean_the_usual_states_and_ids_mean_themselves(
     app: Redrive, jobs: dict[str, str]
 ) -> None:
-    assert [job.id for job in app.discard(handler="work", reason="r").done] == [jobs["dead"]]
-    assert {job.id for job in app.reopen(handler="w*").done} == {jobs["dead"], jobs["closed"]}
-    app.resolve(jobs["closed"])
-    moved = app.retry(handler="work")
+    assert [job.id for job in app.desk.discard(handler="work", reason="r").done] == [jobs["dead"]]
+    assert {job.id for job in app.desk.reopen(handler="w*").done} == {jobs["dead"], jobs["closed"]}
+    app.desk.resolve(jobs["closed"])
+    moved = app.desk.retry(handler="work")
     assert {job.id for job in moved.done} == {jobs["dead"], jobs["waiting"]}
-    assert [job.id for job in app.retry(jobs["closed"]).done] == [jobs["closed"]]
+    assert [job.id for job in app.desk.retry(jobs["closed"]).done] == [jobs["closed"]]
 
 
 def test_ids_with_filters_or_groups_are_refused(app: Redrive, jobs: dict[str, str]) -> None:
     for call in (
-        lambda: app.discard(jobs["waiting"], state="dead", reason="r"),
-        lambda: app.retry(jobs["waiting"], "G1"),
-        app.retry,
+        lambda: app.desk.discard(jobs["waiting"], state="dead", reason="r"),
+        lambda: app.desk.retry(jobs["waiting"], "G1"),
+        app.desk.retry,
     ):
         with pytest.raises(UsageError):
             call()
@@ -77,7 +77,7 @@ def test_ids_with_filters_or_groups_are_refused(app: Redrive, jobs: dict[str, st
 
 def test_an_unknown_id_changes_nothing_at_all(app: Redrive, jobs: dict[str, str]) -> None:
     with pytest.raises(JobNotFound, match="nothing was changed"):
-        app.retry(jobs["dead"], "01J9ZQ4B7V5X2C8D3E6F1G0H4K")
+        app.desk.retry(jobs["dead"], "01J9ZQ4B7V5X2C8D3E6F1G0H4K")
     assert app.get(jobs["dead"]).state is State.DEAD
 
 
@@ -86,7 +86,7 @@ def test_each_goes_through_all_pages(app: Redrive) -> None:
     def many(number: int) -> None: ...
 
     ids = [many.submit(number).id for number in range(7)]
-    assert [job.id for job in app.each(handler="many")] == ids[::-1]
+    assert [job.id for job in app.desk.jobs.each(handler="many")] == ids[::-1]
 
 
 def test_a_bare_decorator_says_how_it_is_written(app: Redrive) -> None:
@@ -128,7 +128,7 @@ def test_cancelling_atry_now_cancels_it_and_keeps_nothing(app: Redrive) -> None:
             await task
 
     asyncio.run(program())
-    given_back = [(job.state, job.attempts) for job in app.find().jobs]
+    given_back = [(job.state, job.attempts) for job in app.desk.jobs.find().jobs]
     assert given_back == [(State.PENDING, 0)] * 2, "only the durable ones were stored"
 
 
@@ -165,7 +165,7 @@ def test_jobs_whose_handler_nobody_has_are_named_in_the_log(
     """J8: they wait, spend nothing, and somebody is told."""
     with app.capture("row", {"n": 1}, reraise=False):
         raise ValueError("bad")
-    app.retry(state="dead")
+    app.desk.retry(state="dead")
     with caplog.at_level("WARNING", "redrive"):
         app.run_due()
     assert "no handler of that name is here" in caplog.text
@@ -179,7 +179,7 @@ def test_without_a_name_the_store_is_found_as_the_command_line_finds_it(
     monkeypatch.delenv("REDRIVE_STORE", raising=False)
     (tmp_path / "redrive.toml").write_text('store = "jsonl:here.jsonl"\n')
     with Redrive() as app:
-        app.counts()
+        app.desk.jobs.counts()
         assert app.store.url == f"jsonl:{tmp_path / 'here.jsonl'}"
     monkeypatch.setenv("REDRIVE_STORE", "memory:")
     with Redrive() as app:

@@ -26,7 +26,7 @@ def test_try_now_gives_the_value_and_stores_nothing(app: Redrive) -> None:
 
     tried = double.try_now(4)
     assert (tried.done, tried.value, tried.job) == (True, 8, None)
-    assert app.counts() == []
+    assert app.desk.jobs.counts() == []
 
 
 def test_try_now_keeps_a_failure_as_attempt_one(app: Redrive, clock: ManualClock) -> None:
@@ -118,7 +118,7 @@ def test_ctrl_c_in_a_durable_try_now_gives_the_job_back_unspent(app: Redrive) ->
 
     with pytest.raises(KeyboardInterrupt):
         stop.options(durable=True).try_now()
-    [job] = app.find().jobs
+    [job] = app.desk.jobs.find().jobs
     assert (job.state, job.attempts) == (State.PENDING, 0)
 
 
@@ -133,7 +133,7 @@ def test_ctrl_c_in_a_pass_gives_back_everything_unspent(app: Redrive) -> None:
         stop.submit()
     with pytest.raises(KeyboardInterrupt):
         app.run_due()
-    assert {(j.state, j.attempts) for j in app.find().jobs} == {(State.PENDING, 0)}
+    assert {(j.state, j.attempts) for j in app.desk.jobs.find().jobs} == {(State.PENDING, 0)}
 
 
 def test_sys_exit_in_a_handler_is_a_failure_never_a_success(app: Redrive) -> None:
@@ -152,7 +152,7 @@ def test_capture_without_a_handler_is_dead_and_goes_on_up(app: Redrive) -> None:
     """J2."""
     with pytest.raises(ZeroDivisionError), app.capture("etl.row", {"row": 7}):
         _ = 1 / 0
-    [job] = app.find(state="dead").jobs
+    [job] = app.desk.jobs.find(state="dead").jobs
     assert (job.handler, job.reason, job.payload) == ("etl.row", "captured", '{"row":7}')
     assert app.get(job.id).history[0].failure.type == "ZeroDivisionError"  # type: ignore[union-attr]
 
@@ -303,7 +303,7 @@ def test_many_threads_submit_at_once_and_nothing_is_lost(app: Redrive) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sum(c.jobs for c in app.counts()) == 200
+    assert sum(c.jobs for c in app.desk.jobs.counts()) == 200
     assert app.run_due().succeeded == 200
 
 

@@ -66,8 +66,8 @@ def test_arguments_that_no_longer_fit_are_a_dead_letter_that_can_be_mended(
     assert dead.failure is not None
     assert dead.failure.category == "invalid"
     assert ran == []
-    app.edit(job_id, '{"to":"ada"}')
-    app.retry(job_id)
+    app.desk.edit(job_id, '{"to":"ada"}')
+    app.desk.retry(job_id)
     assert app.run_due().succeeded == 1
     assert ran == ["ada"]
 

@@ -12,7 +12,7 @@ from redrive import Reason, State
 from redrive.cli import act
 from redrive.cli._errors import Stop
 from redrive.cli._face import Face
-from redrive.cli._plan import Plan
+from redrive.desk.plans import Plan
 from shopkit import Shop, dead_letter, name
 
 Asked = Callable[[Callable[[], None]], None]
@@ -61,7 +61,10 @@ def test_an_act_takes_what_it_is_meant_for(
     let_go(shop)
     with shop.app() as app:
         moved = {
-            job.id for job in app.find(state="pending" if words[0] == "retry" else "resolved").jobs
+            job.id
+            for job in app.desk.jobs.find(
+                state="pending" if words[0] == "retry" else "resolved"
+            ).jobs
         }
     for number in range(1, 8):
         if number in numbers:
@@ -101,7 +104,7 @@ def test_without_a_terminal_there_is_nobody_to_ask(shop: Shop, words: list[str])
     assert "--yes" in result.stderr
     assert result.stdout == ""
     with shop.app() as app:
-        assert app.acts() == []
+        assert app.desk.log.actions() == []
 
 
 def test_a_dry_run_shows_the_plan_and_changes_nothing(shop: Shop) -> None:
@@ -112,7 +115,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(shop: Shop) -> None:
     assert data["handlers"] == {"mail.send": 1, "pay.charge": 1}
     assert data["ineligible"] == [{"id": name(7), "why": "is completed and cannot become pending"}]
     with shop.app() as app:
-        assert app.acts() == []
+        assert app.desk.log.actions() == []
     assert shop.state_of(name(1)) == "dead"
 
 
@@ -165,7 +168,7 @@ def test_what_arrives_after_the_preview_is_left_alone(shop: Shop, asked: Asked) 
 def test_what_changed_after_the_preview_is_skipped_and_listed(shop: Shop, asked: Asked) -> None:
     def meanwhile() -> None:
         with shop.app() as app:
-            app.resolve(name(1), reason="settled by another")
+            app.desk.resolve(name(1), reason="settled by another")
 
     asked(meanwhile)
     result = shop.run("retry", "G1", "--json")
@@ -185,7 +188,7 @@ def test_growing_older_while_one_thinks_changes_nothing(shop: Shop, asked: Asked
 def test_if_all_of_it_changed_it_is_a_conflict(shop: Shop, asked: Asked) -> None:
     def meanwhile() -> None:
         with shop.app() as app:
-            app.resolve("G2", state="dead")
+            app.desk.resolve("G2", state="dead")
 
     asked(meanwhile)
     assert shop.run("resolve", "G2").exit_code == 4

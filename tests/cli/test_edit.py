@@ -132,7 +132,7 @@ def test_who_was_slower_is_told_and_keeps_the_text(shop: Shop, editor: Path) -> 
     types(
         editor,
         "from redrive import Redrive\n"
-        f"with Redrive('redrive.db') as app: app.edit('{name(1)}', '{{\"first\": 1}}')\n"
+        f"with Redrive('redrive.db') as app: app.desk.edit('{name(1)}', '{{\"first\": 1}}')\n"
         "text = text.replace('ada@', 'eve@')",
     )
     done = shop.run("edit", name(1), "--yes")

@@ -210,13 +210,13 @@ def test_marks_are_for_programs_too() -> None:
     clock = ManualClock()
     with Redrive("memory:", clock=clock) as app:
         app.store.add([dead_letter(1)])
-        app.mark_group("G1", resolved=True, actor="R12", reason="drained")
-        app.mark_group(1, note="seen")
-        mark = app.group_marks()[1]
+        app.desk.groups.mark("G1", resolved=True, actor="R12", reason="drained")
+        app.desk.groups.mark(1, note="seen")
+        mark = app.desk.groups.marks()[1]
         assert mark == Mark(
             resolved=clock.now(), by="R12", reason="drained", note="seen", noted=clock.now(),
             noted_by=mark.noted_by,
         )  # fmt: skip
         assert mark.status(None) == mark.status(clock.now()) == "resolved"
         assert mark.status(clock.now() + 1) == "regressed"
-        assert app.mark_group("G1", resolved=False).status(clock.now() + 1) == "open"
+        assert app.desk.groups.mark("G1", resolved=False).status(clock.now() + 1) == "open"

@@ -83,11 +83,11 @@ def fill(shop: Shop, text: str) -> None:
     history = tuple(replace(a, worker=text, provider=text) for a in job.history)
     shop.add(replace(job, history=history))
     with shop.app() as app:
-        app.pause("mail", reason=text, actor=text)
-        app.mark_group("G1", resolved=True, note=text, reason=text, actor=text)
+        app.desk.lanes.pause("mail", reason=text, actor=text)
+        app.desk.groups.mark("G1", resolved=True, note=text, reason=text, actor=text)
         value = json.dumps({"host": text, "pid": text, "lanes": [text]})
         app.store.note("worker:x", value, expires_in=1e9)
-        app.drive("G1", name=text, reason=text, actor=text)
+        app.desk.runs.start("G1", name=text, reason=text, actor=text)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

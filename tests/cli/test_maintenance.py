@@ -218,7 +218,7 @@ def test_show_says_why_a_returned_job_waits(empty: Shop) -> None:
     module = f"shop_program_{next(_numbers)}"
     Path(f"{module}.py").write_text(LACKING.format(now=empty.clock.now()))
     with empty.app() as app:
-        app.pause("provider:openai", reason="too dear")
+        app.desk.lanes.pause("provider:openai", reason="too dear")
         job = app.handler("ask")(lambda: None).submit()
     result = empty.run("work", f"{module}:app", "--once", "--json")
     data = json.loads(result.stdout)["data"]

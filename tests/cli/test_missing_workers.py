@@ -19,7 +19,7 @@ def test_a_pass_that_ended_is_no_worker_but_keeps_its_lanes_served(empty: Shop) 
         app.run_due(limit=1)
         empty.add(make_job(name(2), due=empty.clock.now() - 5))
         empty.clock.advance(180)
-        assert (app.workers(), app.unserved()) == ([], [])
+        assert (app.desk.lanes.workers(), list(app.desk.lanes.unserved())) == ([], [])
     data = json.loads(empty.run("status", "--json").stdout)["data"]
     assert (data["workers"], data["last_pass"]) == ([], iso(empty.clock.now() - 180))
 
@@ -28,14 +28,14 @@ def test_a_retry_says_what_it_waits_for_in_the_plan_and_while_it_runs(shop: Shop
     paused = "lane mail.send is paused by ada: redrive resume mail.send"
     nobody = "no worker is alive: redrive work module:app"
     with shop.app() as app:
-        app.pause("mail.send")
-        app.pause("other")
+        app.desk.lanes.pause("mail.send")
+        app.desk.lanes.pause("other")
     for words in (["retry", "G1", "--dry-run"], ["retry", "G1", "--yes"], ["run", "R1"]):
         data = json.loads(shop.run(*words, "--json").stdout)["data"]
         assert data["waits"] == [paused, nobody], words
     assert {paused, nobody} < set(shop.run("run", "R1").stdout.splitlines())
     with shop.app() as app:
-        app.resume("mail.send")
+        app.desk.lanes.resume("mail.send")
         app.store.note("worker:x", "{}", expires_in=30)
     assert json.loads(shop.run("run", "R1", "--json").stdout)["data"]["waits"] == []
 
@@ -51,7 +51,7 @@ def test_who_follows_a_run_is_told_once_what_it_waits_for(
 
     monkeypatch.setattr(_follow.time, "sleep", sleep)
     with shop.app() as app:
-        app.pause("mail.send")
+        app.desk.lanes.pause("mail.send")
     said = shop.run("retry", "G1", "--yes", "--wait").stderr
     assert said.count("lane mail.send is paused by ada: redrive resume mail.send") == 1
     assert said.count("no worker is alive: redrive work module:app") == 1

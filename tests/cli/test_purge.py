@@ -75,9 +75,9 @@ def test_the_number_must_be_typed(shop: Shop) -> None:
 
 def test_a_job_that_is_driven_again_meanwhile_stays(shop: Shop) -> None:
     with shop.app() as app:
-        frozen = [job.id for job in app.each(state="dead")]
-        app.retry(name(1))
-        assert app.purge(frozen) == 3
+        frozen = [job.id for job in app.desk.jobs.each(state="dead")]
+        app.desk.retry(name(1))
+        assert app.desk.jobs.purge(frozen) == 3
         assert app.get(name(1)).state == "pending"
 
 
@@ -87,9 +87,9 @@ def test_what_changed_while_one_thought_stays(shop: Shop, monkeypatch: pytest.Mo
     def meanwhile(*_: object) -> None:
         shop.clock.advance(1)
         with shop.app() as app:
-            app.resolve(name(1))
-            app.reopen(name(1))
-            app.edit(name(2), '{"to":"bob@example.com"}')
+            app.desk.resolve(name(1))
+            app.desk.reopen(name(1))
+            app.desk.edit(name(2), '{"to":"bob@example.com"}')
 
     monkeypatch.setattr(purge, "_ask", meanwhile)
     done = shop.run("purge", "state:dead age:>1h", "--json")

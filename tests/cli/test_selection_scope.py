@@ -33,7 +33,7 @@ def test_a_state_taken_away_brings_no_other_in(shop: Shop) -> None:
     plan = shop.run("retry", "--dry-run", "--json", "--", "-state:pending")
     assert json.loads(plan.stdout)["data"]["matched"] == 3
     with shop.app() as app:
-        app.retry("-state:pending")
+        app.desk.retry("-state:pending")
     assert shop.state_of(name(1)) == "resolved"
     listed = shop.run("list", "--ids", "--", "-state:pending").stdout
     assert name(1) in listed.split()

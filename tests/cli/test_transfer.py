@@ -158,14 +158,14 @@ def _peak(*words: str) -> int:
 
 def test_an_import_that_is_broken_off_is_recorded_as_far_as_it_came(shop: Shop) -> None:
     with shop.app() as app:
-        text = [line.encode() for line in app.export_lines(app.each())]
+        text = [line.encode() for line in app.desk.transfer.export_lines(app.desk.jobs.each())]
         many = [text[0].replace(name(7).encode(), b"MANY%06d" % one) for one in range(1_200)]
-        told = app.import_lines(many, source="f")
+        told = app.desk.transfer.import_lines(many, source="f")
         next(told)
         told.close()
-        [act] = app.acts()
+        [act] = app.desk.log.actions()
         assert (act.verb, act.target, act.done) == ("import", "f", 500)
-        assert len(list(app.each(handler="mail.send"))) == 503
+        assert len(list(app.desk.jobs.each(handler="mail.send"))) == 503
 
 
 def test_hostile_text_in_a_bad_line_drives_nothing(shop: Shop) -> None:

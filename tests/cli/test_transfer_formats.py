@@ -114,7 +114,7 @@ def test_an_export_needs_no_zone(place: Shop, monkeypatch: pytest.MonkeyPatch) -
     try:
         done = place.run("export", "--format", "articles")
         with place.app() as app:
-            lines = list(app.export_lines(app.each(), format="articles"))
+            lines = list(app.desk.transfer.export_lines(app.desk.jobs.each(), format="articles"))
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -130,7 +130,7 @@ def test_on_a_terminal_the_zone_is_asked_for(place: Shop) -> None:
     assert shown.code == 0
     assert shown.text.count("Which one is meant") == 1
     with place.app() as app:
-        assert {job.created for job in app.each()} == {1_700_000_000 - 1 - 9 * 3600}
+        assert {job.created for job in app.desk.jobs.each()} == {1_700_000_000 - 1 - 9 * 3600}
 
 
 URL = "https://api.example/hooks"
@@ -198,7 +198,7 @@ def test_hooks_that_a_known_handler_runs_are_taken_in(
     done = place.run("import", "f", *words)
     assert done.exit_code == 0, done.stderr
     with place.app() as app:
-        [job] = app.each()
+        [job] = app.desk.jobs.each()
     assert (job.state, job.handler) == ("pending", "api" if way == "--handler" else "hook.post")
 
 

@@ -40,7 +40,7 @@ def test_status_says_whether_it_grows(empty: Shop) -> None:
 
 def test_status_shows_runs_that_are_not_over(shop: Shop) -> None:
     with shop.app() as app:
-        run = app.drive("G1", name="stripe")
+        run = app.desk.runs.start("G1", name="stripe")
     data = json.loads(shop.run("status", "--json").stdout)["data"]
     assert [(r["run"], r["state"], r["name"], r["total"]) for r in data["runs"]] == [
         (run.id, "live", "stripe", run.total)
@@ -58,7 +58,7 @@ def test_what_has_been_due_for_long_is_not_healthy(empty: Shop) -> None:
         make_job(name(5), handler="fresh", due=now - 1),
     )
     with empty.app() as app:
-        app.pause("held")
+        app.desk.lanes.pause("held")
     lines = empty.run("status").stdout.splitlines()
     assert lines[0] == (
         "3 jobs pending in the lanes pay, mail.send, the oldest due for 3h: "
@@ -207,7 +207,7 @@ def test_show_finds_a_job_by_the_beginning_of_its_id(shop: Shop) -> None:
 
 def test_show_tells_the_lineage_and_masks_every_payload(shop: Shop) -> None:
     with shop.app() as app:
-        app.edit(name(1), '{"to":"bob@example.com","password":"hunter23"}', reason="typo")
+        app.desk.edit(name(1), '{"to":"bob@example.com","password":"hunter23"}', reason="typo")
     shop.run("retry", name(1))
     shop.run("resolve", name(1), "--reason", "sent by hand")
     for output in ("--plain", "--json"):
@@ -297,8 +297,8 @@ def test_the_log_is_asked_for_who_what_and_when(shop: Shop) -> None:
     shop.run("pause", "mail.send")
     shop.clock.advance(2 * HOUR)
     with Redrive("redrive.db", clock=shop.clock, actor="deploy") as app:
-        app.resolve("G1", reason="done")
-        app.drive("G2", name="again")
+        app.desk.resolve("G1", reason="done")
+        app.desk.runs.start("G2", name="again")
 
     def verbs(*words: str) -> list[str]:
         return [act["verb"] for act in json.loads(shop.run("log", "--json", *words).stdout)["data"]]
@@ -383,7 +383,7 @@ def test_policy_show_needs_no_store_and_names_what_there_is(empty: Shop) -> None
 
 def test_the_actor_of_an_app_is_kept(shop: Shop) -> None:
     with Redrive("redrive.db", clock=shop.clock, actor="deploy") as app:
-        app.resolve("G1", reason="done")
+        app.desk.resolve("G1", reason="done")
     data = json.loads(shop.run("log", "--json").stdout)["data"]
     assert data[0]["actor"] == "deploy"
     assert shop.clock.now() == START + 24 * HOUR

@@ -65,10 +65,12 @@ def desk(shop: Shop) -> Shop:
     Path("new.json").write_text('{"to":"bob"}')
     Path("rich_program.py").write_text(PROGRAM)
     with shop.app() as app:
-        Path("in.jsonl").write_text("\n".join(app.export_lines(app.each())) + "\n")
-        app.resolve(name(4))
-        app.pause("pay.charge")
-        app.drive(name(2), name(3))
+        Path("in.jsonl").write_text(
+            "\n".join(app.desk.transfer.export_lines(app.desk.jobs.each())) + "\n"
+        )
+        app.desk.resolve(name(4))
+        app.desk.lanes.pause("pay.charge")
+        app.desk.runs.start(name(2), name(3))
     assert shop.run("init", "--store", "sound.db").exit_code == 0
     return shop
 

@@ -84,7 +84,7 @@ class TestWhatGoesOut:
                 endpoint.send({"n": 2}, key="order-7")
             app.run_due()
             app.run_due(ignore_backoff=True)
-            app.edit(job.id, '{"body":{"n":3}}')
+            app.desk.edit(job.id, '{"body":{"n":3}}')
             app.run_due(ignore_backoff=True)
             with pytest.raises(UsageError, match="must be an object"):
                 endpoint.send([1], key="order-8")
@@ -97,7 +97,7 @@ class TestWhatGoesOut:
         with receiver() as there:
             endpoint = there.endpoint(app, key_field="idempotencyKey")
             job = endpoint.send({})
-            app.edit(job.id, '{"body":{"n":1}}')
+            app.desk.edit(job.id, '{"body":{"n":1}}')
             app.run_due()
         assert "idempotency-key" not in there.posts[0].headers
         assert json.loads(there.posts[0].body) == {"n": 1}
@@ -120,7 +120,7 @@ class TestWhatGoesOut:
 
 
 def spent(app: Redrive) -> list[int]:
-    return sorted(job.attempts for job in app.each())
+    return sorted(job.attempts for job in app.desk.jobs.each())
 
 
 class TestPauses:
@@ -139,7 +139,7 @@ class TestPauses:
             self.three(app, there)
             app.run_due()
             assert (len(there.posts), spent(app)) == (1, [0, 0, 1])
-            [note] = app.pauses()
+            [note] = app.store.notes("pause:")
             assert note.name == "pause:railway"
             assert json.loads(note.value)["reason"] == f"a job failed: status {status}"
             clock.advance(61)
@@ -148,8 +148,12 @@ class TestPauses:
             for _ in range(4):
                 clock.advance(61)
                 app.run_due()
-        assert sorted(job.state for job in app.each()) == ["completed", "completed", "dead"]
-        assert app.pauses() == []
+        assert sorted(job.state for job in app.desk.jobs.each()) == [
+            "completed",
+            "completed",
+            "dead",
+        ]
+        assert app.store.notes("pause:") == []
 
     def test_gone_stops_it_until_a_person_resumes_it(
         self, app: Redrive, clock: ManualClock
@@ -160,9 +164,9 @@ class TestPauses:
                 app.run_due()
                 clock.advance(3600)
             assert (len(there.posts), spent(app)) == (1, [0, 0, 1])
-            [note] = app.pauses()
+            [note] = app.store.notes("pause:")
             assert json.loads(note.value)["reason"] == "gone for good: status 410"
-            app.resume("railway")
+            app.desk.lanes.resume("railway")
             app.run_due()
         assert len(there.posts) == 3
 
@@ -170,7 +174,7 @@ class TestPauses:
     def test_a_try_in_place_does_so_too(self, app: Redrive, status: int) -> None:
         with receiver(answer(status)) as there:
             there.endpoint(app).try_now({})
-        assert [note.name for note in app.pauses()] == ["pause:railway"]
+        assert [note.name for note in app.store.notes("pause:")] == ["pause:railway"]
 
     @pytest.mark.parametrize("status", [401, 410])
     @pytest.mark.parametrize("policy", [presets.HOOKS, Policy(attempts=3)], ids=["hooks", "own"])
@@ -180,14 +184,14 @@ class TestPauses:
         with receiver(answer(status)) as there:
             self.three(app, there, policy=policy)
             app.run_due()
-        assert (len(there.posts), app.pauses()) == (3, [])
+        assert (len(there.posts), app.store.notes("pause:")) == (3, [])
 
     def test_a_pause_of_a_person_is_left_alone(self, app: Redrive) -> None:
         with receiver(answer(410)) as there:
             endpoint = there.endpoint(app)
-            app.pause("railway", reason="they asked us to")
+            app.desk.lanes.pause("railway", reason="they asked us to")
             endpoint.try_now({})
-        [note] = app.pauses()
+        [note] = app.store.notes("pause:")
         assert json.loads(note.value)["reason"] == "they asked us to"
 
     @pytest.mark.parametrize("value", [None, "", "two words", "grüß", "a\nb"])
@@ -200,7 +204,7 @@ class TestPauses:
         with receiver() as there:
             self.three(app, there, token_env="RAILWAY_TOKEN")
             app.run_due()
-        [dead] = app.find(state="dead").jobs
+        [dead] = app.desk.jobs.find(state="dead").jobs
         assert dead.failure is not None
         assert (dead.failure.category, dead.failure.why) == ("auth", "no token in the environment")
         assert "the environment variable RAILWAY_TOKEN" in dead.failure.message

@@ -113,11 +113,15 @@ def app() -> Redrive:
 def test_words_find_jobs(app: Redrive, words: str, found: str) -> None:
     """By the page and by the walk, which must agree."""
     ids = [f"JOB{digit}" for digit in found]
-    assert [job.id for job in app.find(words).jobs] == ids
-    assert [job.id for job in app.each(*words.split(" ") if '"' not in words else [words])] == ids
+    assert [job.id for job in app.desk.jobs.find(words).jobs] == ids
+    assert [
+        job.id for job in app.desk.jobs.each(*words.split(" ") if '"' not in words else [words])
+    ] == ids
     if "JOB1 " not in words:
-        assert [job.id for job in app.find(match=words).jobs] == ids
-        assert sum(group.jobs for group in app.groups(words, state=list(State))) <= len(ids)
+        assert [job.id for job in app.desk.jobs.find(match=words).jobs] == ids
+        assert sum(group.jobs for group in app.desk.groups.find(words, state=list(State))) <= len(
+            ids
+        )
 
 
 @pytest.mark.parametrize("name", ["key", "tag", "lane"])
@@ -127,12 +131,12 @@ def test_the_walk_means_what_the_index_means(name: str, value: str) -> None:
     app = Redrive(MemoryStore(clock=ManualClock(START)), clock=ManualClock(START))
     fields = {"key": "007", "tags": ("007",), "lane": "007"}
     app.store.add([make_job("job1", payload='{"zip":"007","big":1e20}', **fields)])
-    by_index = [job.id for job in app.find(f"{name}:{value}").jobs]
-    assert by_index == [job.id for job in app.find(f"{name}:{value},x").jobs]
-    assert by_index == [job.id for job in app.find(f"payload.zip:{value}").jobs]
-    assert by_index != [job.id for job in app.find(f"-{name}:{value}").jobs]
-    assert [job.id for job in app.find("payload.big:>5 payload.zip:>6").jobs] == ["job1"]
-    assert app.find("-job1 lane:007").jobs == []
+    by_index = [job.id for job in app.desk.jobs.find(f"{name}:{value}").jobs]
+    assert by_index == [job.id for job in app.desk.jobs.find(f"{name}:{value},x").jobs]
+    assert by_index == [job.id for job in app.desk.jobs.find(f"payload.zip:{value}").jobs]
+    assert by_index != [job.id for job in app.desk.jobs.find(f"-{name}:{value}").jobs]
+    assert [job.id for job in app.desk.jobs.find("payload.big:>5 payload.zip:>6").jobs] == ["job1"]
+    assert app.desk.jobs.find("-job1 lane:007").jobs == []
 
 
 @pytest.mark.parametrize(
@@ -165,7 +169,7 @@ def test_the_walk_means_what_the_index_means(name: str, value: str) -> None:
 )
 def test_what_cannot_be_understood_is_refused_by_name(app: Redrive, words: str, said: str) -> None:
     with pytest.raises(UsageError, match=said.replace("?", r"\?")):
-        app.find(words)
+        app.desk.jobs.find(words)
 
 
 def test_what_is_looked_through_is_bounded_and_said(
@@ -173,36 +177,36 @@ def test_what_is_looked_through_is_bounded_and_said(
 ) -> None:
     """And where it stopped one can go on; a deed has no bound."""
     monkeypatch.setattr(search, "LOOK", 2)
-    page = app.find("-error:*", limit=9)
+    page = app.desk.jobs.find("-error:*", limit=9)
     assert [job.id for job in page.jobs] == ["JOB5", "JOB4"]
     assert page.scope is not None
     assert (page.scope.looked, page.scope.of) == (2, 5)
-    rest = app.find("-error:*", limit=9, cursor=page.cursor)
+    rest = app.desk.jobs.find("-error:*", limit=9, cursor=page.cursor)
     assert [job.id for job in rest.jobs] == ["JOB3"]
     assert rest.scope is not None
-    assert app.find("state:dead", limit=1).scope is None
-    groups, scope = app.tally("attempts:>0")
+    assert app.desk.jobs.find("state:dead", limit=1).scope is None
+    groups, scope = app.desk.groups.page("attempts:>0")
     assert [(group.name, group.jobs, group.category) for group in groups] == [
         ("G1", 1, Category.TRANSIENT),
         ("G2", 1, Category.INVALID),
     ]
     assert scope is not None
     assert scope.looked == 2
-    assert len(app.select("retry", "-payload.zzz:1")) == 4
+    assert len(app.desk.jobs.select("retry", "-payload.zzz:1")) == 4
 
 
 def test_several_groups_come_in_one_order_with_one_cursor(app: Redrive) -> None:
-    first = app.find("G1 G2", limit=1)
+    first = app.desk.jobs.find("G1 G2", limit=1)
     assert [job.id for job in first.jobs] == ["JOB2"]
-    assert [job.id for job in app.find("G1 G2", cursor=first.cursor).jobs] == ["JOB1"]
-    page = app.find("G1 G2", by_change=True)
+    assert [job.id for job in app.desk.jobs.find("G1 G2", cursor=first.cursor).jobs] == ["JOB1"]
+    page = app.desk.jobs.find("G1 G2", by_change=True)
     assert [job.id for job in page.jobs] == ["JOB2", "JOB1"]
 
 
 def test_a_deed_takes_the_same_words(app: Redrive) -> None:
-    assert [str(j.id) for j in app.select("resolve", "error:Conn*") if isinstance(j, Job)] == [
-        "JOB1"
-    ]
+    assert [
+        str(j.id) for j in app.desk.jobs.select("resolve", "error:Conn*") if isinstance(j, Job)
+    ] == ["JOB1"]
     assert read(["G1", "g1", "G2"], {}).groups == [1, 2]
     with pytest.raises(UsageError, match="say which jobs"):
-        app.select("retry")
+        app.desk.jobs.select("retry")

@@ -153,18 +153,20 @@ def take(
     """Import a file, by default into an empty store in memory."""
     app = app or Redrive("memory:", clock=ManualClock(AT + 30 * 86400))
     asked = asked or Asked(zone=lambda: TOKYO)
-    return app, list(app.import_lines(io.BytesIO(data), asked=asked, **said))
+    return app, list(app.desk.transfer.import_lines(io.BytesIO(data), asked=asked, **said))
 
 
 def out(app: Redrive, name: str) -> bytes:
     """Export everything in a format."""
-    found = app.export_lines(app.each(), format=name, asked=Asked(zone=lambda: TOKYO))
+    found = app.desk.transfer.export_lines(
+        app.desk.jobs.each(), format=name, asked=Asked(zone=lambda: TOKYO)
+    )
     return b"".join(line.encode() + b"\n" for line in found)
 
 
 def jobs(app: Redrive) -> dict[str, Job]:
     """Every job with its history, by id."""
-    return {job.id: app.get(job.id) for job in app.each()}
+    return {job.id: app.get(job.id) for job in app.desk.jobs.each()}
 
 
 def only(data: bytes, **said: Any) -> Job:

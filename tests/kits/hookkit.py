@@ -139,7 +139,7 @@ class User:
         return kept
 
     def jobs(self, **filters: Any) -> list[Job]:
-        return self.app.find(**filters).jobs
+        return self.app.desk.jobs.find(**filters).jobs
 
     def exhaust(self) -> Job:
         """Post a hook that fails for the last time at once; gives the dead letter."""

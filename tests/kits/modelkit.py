@@ -214,7 +214,7 @@ class Desk:
         return done
 
     def jobs(self, **filters: Any) -> list[Job]:
-        return self.app.find(**filters).jobs
+        return self.app.desk.jobs.find(**filters).jobs
 
     @property
     def asked(self) -> tuple[int, int]:

@@ -42,14 +42,15 @@ def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
 
 def number(app: Redrive, state: str) -> int:
     """Count the jobs of one state."""
-    return sum(count.jobs for count in app.counts() if count.state == State(state))
+    return sum(count.jobs for count in app.desk.jobs.counts() if count.state == State(state))
 
 
 def all_done(app: Redrive) -> bool:
     """Whether nothing is pending or running."""
     # One look: between two of them a job may go from running back to pending.
     return not any(
-        count.jobs and count.state in {State.PENDING, State.RUNNING} for count in app.counts()
+        count.jobs and count.state in {State.PENDING, State.RUNNING}
+        for count in app.desk.jobs.counts()
     )
 
 

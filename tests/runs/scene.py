@@ -66,7 +66,7 @@ class Scene:
 
     def run(self) -> Run | None:
         """Give the run, once there is one."""
-        return next(iter(self.app.runs()), None)
+        return next(iter(self.app.desk.runs.recent()), None)
 
     def ended(self) -> int:
         """How many of its jobs have ended."""

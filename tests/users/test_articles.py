@@ -230,7 +230,7 @@ def test_r_articles_3_a_wait_longer_than_the_schedule_is_a_floor(
     desk.say("long", "long")
     assert not desk.run(ARTICLE)
     assert desk.jobs()[0].due - desk.clock.now() == 1200
-    assert {note.expires_in for note in desk.app.pauses()} == {300}
+    assert {note.expires_in for note in desk.app.store.notes("pause:")} == {300}
 
 
 def test_r_articles_4_a_success_leaves_the_queue_at_once(desk: Desk) -> None:
@@ -238,7 +238,7 @@ def test_r_articles_4_a_success_leaves_the_queue_at_once(desk: Desk) -> None:
     desk.say("ok", "ok")
     desk.clock.advance(301)
     assert desk.run()
-    assert {count.state for count in desk.app.counts()} == {"completed"}
+    assert {count.state for count in desk.app.desk.jobs.counts()} == {"completed"}
     assert len(desk.jobs()) == 2
 
 
@@ -322,7 +322,7 @@ def test_r_articles_one_bad_article_dies_alone_and_those_behind_it_are_summarise
 def test_r_articles_providers_that_recover_do_every_article_a_person_retries(desk: Desk) -> None:
     fail(desk, *({**ARTICLE, "id": f"a{n}"} for n in range(3)))
     desk.say("ok", "ok")
-    desk.app.drive(state="pending")
+    desk.app.desk.runs.start(state="pending")
     assert desk.app.run_due().succeeded == 3
 
 

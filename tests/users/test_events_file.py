@@ -136,7 +136,7 @@ def test_r_events_3_an_action_given_as_a_handler_can_really_be_run_again(setting
     stream.emit_with_retry("order.placed", "shop", notify, data)
     up.append(True)
     (dead,) = stream.get_dead_letter_queue()
-    stream.app.retry(dead["job_id"], reason="up again")
+    stream.app.desk.retry(dead["job_id"], reason="up again")
     assert stream.app.run_due().succeeded == 1
     assert told == [4711]
     assert stream.get_dead_letter_queue() == []
@@ -152,7 +152,7 @@ def test_r_events_3_the_key_sent_downstream_is_the_same_in_every_life(setting: S
         raise ConnectionError
 
     stream.emit_with_retry("order.placed", "shop", notify)
-    stream.app.retry(stream.get_dead_letter_queue()[0]["job_id"])
+    stream.app.desk.retry(stream.get_dead_letter_queue()[0]["job_id"])
     stream.app.run_due()
     assert len(keys) == 3
     assert len(set(keys)) == 1
@@ -172,8 +172,8 @@ def test_r_events_3_data_that_does_not_fit_the_handler_can_be_mended_and_run(
     (dead,) = stream.get_dead_letter_queue()
     assert dead["error_info"] is not None
     assert dead["error_info"]["category"] == "invalid"
-    stream.app.edit(dead["job_id"], '{"order": 7}', reason="a typing error")
-    stream.app.retry(dead["job_id"])
+    stream.app.desk.edit(dead["job_id"], '{"order": 7}', reason="a typing error")
+    stream.app.desk.retry(dead["job_id"])
     stream.app.run_due()
     assert told == [7]
 
@@ -190,7 +190,7 @@ def test_r_events_3_a_handler_of_another_app_is_adopted(setting: Setting) -> Non
 
     stream = setting.stream()
     stream.emit_with_retry("order.placed", "shop", notify, {"order": 7})
-    stream.app.retry(state="dead")
+    stream.app.desk.retry(state="dead")
     assert stream.app.run_due().succeeded == 1
     with pytest.raises(UsageError, match="options"):
         stream.emit_with_retry("a", "b", notify.options(key="k"), {"order": 7})
@@ -201,17 +201,17 @@ def test_r_events_3_people_can_do_everything_with_a_dead_letter(setting: Setting
     event_id = stream.emit_with_retry("a b/ü", "shop", Failing(GiveUp("no")), {"n": 1})
     stream.close()
     with Redrive(f"jsonl:{setting.folder / 'dead.jsonl'}", clock=setting.clock) as people:
-        (job,) = people.find(tag=event_id).jobs
+        (job,) = people.desk.jobs.find(tag=event_id).jobs
         assert (job.handler, json.loads(job.payload)) == ("a_b__", {"n": 1})
-        (group,) = people.groups()
-        assert people.resolve(group, reason="seen").done
-        assert people.reopen(job.id).done
-        assert people.discard(job.id, reason="old").done
-        assert people.reopen(job.id).done
-        people.edit(job.id, '{"n": 2}')
-        assert people.retry(job.id).done
-        assert people.verify().ok
-        assert [act.verb for act in people.acts()][:2] == ["retry", "edit"]
+        (group,) = people.desk.groups.find()
+        assert people.desk.resolve(group, reason="seen").done
+        assert people.desk.reopen(job.id).done
+        assert people.desk.discard(job.id, reason="old").done
+        assert people.desk.reopen(job.id).done
+        people.desk.edit(job.id, '{"n": 2}')
+        assert people.desk.retry(job.id).done
+        assert people.store.verify().ok
+        assert [act.verb for act in people.desk.log.actions()][:2] == ["retry", "edit"]
 
 
 def test_r_events_3_a_file_that_is_no_store_is_refused_and_left_alone(setting: Setting) -> None:

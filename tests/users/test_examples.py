@@ -46,7 +46,7 @@ def test_one_hook_that_cannot_be_kept_does_not_stop_those_behind_it(
     assert ended.returncode == 1
     assert "a hook was not taken: $.hook.n" in ended.stderr
     with Redrive(store) as app:
-        assert [json.loads(job.payload)["hook"] for job in app.find().jobs] == [{"n": 2}]
+        assert [json.loads(job.payload)["hook"] for job in app.desk.jobs.find().jobs] == [{"n": 2}]
 
 
 def test_one_task_that_cannot_be_kept_does_not_stop_those_behind_it(
@@ -59,4 +59,4 @@ def test_one_task_that_cannot_be_kept_does_not_stop_those_behind_it(
     assert ended.returncode == 1
     assert "a task was not taken: these arguments do not fit the handler" in ended.stderr
     with Redrive(store) as app:
-        assert [json.loads(job.payload) for job in app.find().jobs] == [good]
+        assert [json.loads(job.payload) for job in app.desk.jobs.find().jobs] == [good]

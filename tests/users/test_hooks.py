@@ -88,7 +88,7 @@ def test_r_hooks_3_what_is_due_is_tried_before_anything_new(user: User) -> None:
 
 def test_r_hooks_3_a_hook_that_a_person_closed_is_not_posted_again(user: User) -> None:
     job = user.fail()
-    user.app.resolve(job, reason="posted by hand")
+    user.app.desk.resolve(job, reason="posted by hand")
     user.clock.advance(3600)
     assert user.app.run_due().taken == 0
     assert len(user.api.seen) == 1
@@ -108,7 +108,7 @@ def test_r_hooks_3_a_hook_the_api_has_after_all_is_not_posted_again(user: User) 
 def test_r_hooks_3_it_is_asked_first_in_every_later_life_too(user: User) -> None:
     user.api.saves_before_failing = True
     dead = user.exhaust()
-    user.app.retry(dead, reason="look again")
+    user.app.desk.retry(dead, reason="look again")
     assert user.app.run_due().succeeded == 1
     assert [request.method for request in user.api.seen] == ["POST", "GET"]
 
@@ -268,7 +268,7 @@ def test_r_hooks_9_an_old_pending_hook_is_sent_by_the_next_run_and_never_removed
         "error": {"message": "503", "code": None},
         "state": "pending",
     }
-    list(user.app.import_lines([json.dumps(line).encode()]))
+    list(user.app.desk.transfer.import_lines([json.dumps(line).encode()]))
     monkeypatch.setattr(user.api, "ask", lambda *_: (404, {}))
     user.api.script = [500, 500]
     user.run()

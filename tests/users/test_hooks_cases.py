@@ -46,7 +46,7 @@ def test_r_hooks_case_a_failure_writes_one_pending_line(user: User) -> None:
 def test_r_hooks_case_only_pending_ones_are_picked(user: User) -> None:
     waiting = {user.fail().key, user.fail().key}
     user.exhaust()
-    user.app.resolve(user.fail(), reason="done by hand")
+    user.app.desk.resolve(user.fail(), reason="done by hand")
     user.clock.advance(3600)
     user.api.seen.clear()
     assert user.app.run_due().taken == 2

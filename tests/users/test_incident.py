@@ -59,7 +59,7 @@ def lay_in(app: Redrive) -> None:
 
 
 def deaths(app: Redrive) -> int:
-    return sum(count.jobs for count in app.counts() if count.state == "dead")
+    return sum(count.jobs for count in app.desk.jobs.counts() if count.state == "dead")
 
 
 def group_of(shown: Shown, cause: str) -> str:
@@ -101,7 +101,7 @@ def _stop_the_bleeding(night: Night, app: Redrive) -> None:
     paused = night.types("pause", "billing.charge", "--reason", "stripe is down")
     assert paused.code == 0
     assert "stripe is down" in night.types("status").text
-    assert [note.name for note in app.pauses()] == ["pause:billing.charge"]
+    assert [note.name for note in app.store.notes("pause:")] == ["pause:billing.charge"]
     assert night.types("resume", "billing.charge").code == 0
 
 
@@ -112,7 +112,7 @@ def _drive_all(night: Night, app: Redrive) -> None:
     assert done.code == 0, done.text
     assert b"R2 " in done.raw
     assert re.search(rf"succeeded\s+✓? ?{JOBS}", done.text), done.text
-    run = app.run("R2")
+    run = app.desk.runs.get("R2")
     assert (run.phase, run.name, run.by) == ("done", "stripe outage", "mira")
     assert run.counts is not None
     assert (run.counts.succeeded, run.counts.failed, run.counts.left) == (JOBS, 0, 0)
@@ -128,5 +128,5 @@ def _close(night: Night, app: Redrive) -> None:
     log = night.types("log").text
     for word in ("discard", "test invoices", "pause", "stripe is down", "R2", "mira"):
         assert word in log, log
-    acts: list[Any] = app.acts(limit=1000)
+    acts: list[Any] = app.desk.log.actions(limit=1000)
     assert {act.actor for act in acts} == {"mira"}

@@ -93,7 +93,7 @@ def test_r_summaries_1_the_article_and_its_job_are_stored_together_or_not_at_all
         service.accept("a1", "some text")
         assert service.sql(f"SELECT * FROM {VIEW}") == [], "seen before it was committed"
     assert service.sql("SELECT * FROM articles") == []
-    assert service.app.find().jobs == []
+    assert service.app.desk.jobs.find().jobs == []
     service.accept("a1", "some text")
     assert [row["article_id"] for row in service.sql(f"SELECT * FROM {VIEW}")] == ["a1"]
 
@@ -137,7 +137,7 @@ def test_r_summaries_3_nothing_is_deleted(service: Service) -> None:
     service.sql("INSERT INTO articles VALUES ('done', 'good'), ('dead', 'bad'), ('closed', 'bad')")
     dead, closed = service.summarize.submit("dead"), service.summarize.submit("closed")
     service.work()
-    service.app.resolve(closed.id, reason="written by hand")
+    service.app.desk.resolve(closed.id, reason="written by hand")
     clock.advance(30 * YEAR)
     assert service.app.run_due().purged == 0
     assert service.app.cleanup() == 0

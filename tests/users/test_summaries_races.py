@@ -46,7 +46,7 @@ def test_an_update_that_waited_for_another_finds_the_job_driven(
         assert late.result() == 0
     assert "job job1 is pending and stays as it is" in service.notices[0]
     assert service.app.get("job1").redrives == 5
-    assert len(service.app.acts()) == 1
+    assert len(service.app.desk.log.actions()) == 1
 
 
 def test_a_retry_that_waited_for_an_update_makes_no_second_life(
@@ -56,12 +56,12 @@ def test_a_retry_that_waited_for_an_update_makes_no_second_life(
     with service.session() as other:
         with other.transaction():
             other.execute(ONE)
-            late = threads.submit(service.app.retry, "job1")
+            late = threads.submit(service.app.desk.retry, "job1")
             wait_for_waiting(service)
         assert len(late.result().done) == 1, "it is pending, and due once more"
     job = service.app.get("job1")
     assert (job.state, job.redrives) == ("pending", 5)
-    assert service.app.verify().ok
+    assert service.app.store.verify().ok
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_job_that_was_closed_or_purged_meanwhile_is_not_driven(
             wait_for_waiting(service)
         assert late.result() == 0
     assert f"job job1 is {now} and stays as it is" in service.notices[0]
-    assert service.app.acts() == []
+    assert service.app.desk.log.actions() == []
 
 
 def test_a_worker_passes_by_what_an_open_update_holds(service: Service) -> None:
@@ -105,7 +105,7 @@ def test_in_a_strict_transaction_a_lost_race_is_the_operators_to_repeat(service:
     with service.session(autocommit=False) as strict:
         strict.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         strict.execute("SELECT FROM redrive.jobs")
-        service.app.retry("job1")
+        service.app.desk.retry("job1")
         with pytest.raises(errors.SerializationFailure):
             strict.execute(ONE)
         strict.rollback()
@@ -133,6 +133,6 @@ def test_updates_and_retries_at_once_give_each_job_one_life(service: Service) ->
         pool.submit(retry).result()
         driven = sum(each.result() for each in updates)
     assert [row["redrives"] for row in service.stored(*jobs)] == [5] * 20
-    acts = Counter(act.actor for act in service.app.acts())
+    acts = Counter(act.actor for act in service.app.desk.log.actions())
     assert acts == Counter(ada=20, postgres=driven)
-    assert service.app.verify().ok
+    assert service.app.store.verify().ok

@@ -26,7 +26,7 @@ def test_r_summaries_7_status_alone_retries_a_dead_letter(service: Service, chan
     assert service.sql(query) == [service.row("a1")]
     job = service.app.get("job1")
     assert (job.state, job.attempts, job.redrives) == (State.PENDING, 0, 5)
-    assert [(act.verb, act.target) for act in service.app.acts()] == [("retry", "job1")]
+    assert [(act.verb, act.target) for act in service.app.desk.log.actions()] == [("retry", "job1")]
 
 
 def test_r_summaries_7_status_alone_leaves_a_job_that_is_not_dead(service: Service) -> None:
@@ -57,15 +57,15 @@ def test_r_summaries_7_it_leaves_what_a_retry_by_the_store_leaves(service: Servi
     moved = {"id": "by-update", "key": "key-by-update", "payload": '{"article_id":"by-update"}'}
     moved |= {name: updated[name] for name in ("due", "since", "updated")}
     assert service.app.get("by-update") == replace(done[0], **moved, history=())
-    assert service.app.verify().ok
+    assert service.app.store.verify().ok
 
 
 def test_r_summaries_7_the_act_says_who_what_and_when(service: Service) -> None:
     service.keep_dead("by-store", "a0")
     service.keep_dead("by-update", "a1")
-    service.app.retry("by-store")
+    service.app.desk.retry("by-store")
     service.retry("a1")
-    mine, theirs = service.app.acts()
+    mine, theirs = service.app.desk.log.actions()
     assert mine == replace(
         theirs,
         number=mine.number,
@@ -83,7 +83,7 @@ def test_r_summaries_7_the_role_of_the_moment_is_the_actor(service: Service) -> 
         service.sql(f"GRANT ALL ON ALL TABLES IN SCHEMA redrive TO {oncall}")
         service.sql(f"SET ROLE {oncall}")
         assert service.retry("a1") == 1
-        assert service.app.acts()[0].actor == oncall
+        assert service.app.desk.log.actions()[0].actor == oncall
 
 
 def test_r_summaries_7_a_role_that_may_only_look_changes_nothing(service: Service) -> None:
@@ -94,7 +94,7 @@ def test_r_summaries_7_a_role_that_may_only_look_changes_nothing(service: Servic
         with pytest.raises(errors.InsufficientPrivilege):
             service.retry("a1")
     assert service.app.get("job1").state is State.DEAD
-    assert service.app.acts() == []
+    assert service.app.desk.log.actions() == []
 
 
 def test_r_summaries_7_it_runs_again_with_all_its_attempts(service: Service) -> None:
@@ -133,7 +133,7 @@ def test_r_summaries_7_the_articles_other_rows_stay_and_each_is_noticed(service:
         f"job pending is pending {left}",
         f"job running is running {left}",
     ]
-    assert [act.target for act in service.app.acts()] == ["dead"]
+    assert [act.target for act in service.app.desk.log.actions()] == ["dead"]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_r_summaries_7_any_other_change_is_an_error_that_names_the_command(
         service.sql(change)
     assert command in str(raised.value)
     assert service.stored("job1") == before
-    assert service.app.acts() == []
+    assert service.app.desk.log.actions() == []
 
 
 def test_r_summaries_7_a_statement_that_is_refused_has_changed_no_row(service: Service) -> None:
@@ -174,7 +174,7 @@ def test_r_summaries_7_a_statement_that_is_refused_has_changed_no_row(service: S
     with pytest.raises(errors.FeatureNotSupported):
         service.sql(f"{RETRY}, error_message = CASE article_id WHEN 'a1' THEN error_message END")
     assert service.stored("job1", "job2") == before
-    assert service.app.acts() == []
+    assert service.app.desk.log.actions() == []
 
 
 def test_r_summaries_7_many_articles_at_once_are_each_a_retry_of_their_own(
@@ -183,8 +183,10 @@ def test_r_summaries_7_many_articles_at_once_are_each_a_retry_of_their_own(
     for n in range(20):
         service.keep_dead(f"job{n:02d}", f"a{n}")
     assert service.operator.execute(RETRY.encode()).rowcount == 20
-    assert {act.target for act in service.app.acts()} == {f"job{n:02d}" for n in range(20)}
-    assert service.app.verify().ok
+    assert {act.target for act in service.app.desk.log.actions()} == {
+        f"job{n:02d}" for n in range(20)
+    }
+    assert service.app.store.verify().ok
 
 
 def test_r_summaries_7_undone_with_the_operators_transaction(service: Service) -> None:
@@ -193,7 +195,7 @@ def test_r_summaries_7_undone_with_the_operators_transaction(service: Service) -
     with service.operator.transaction(force_rollback=True):
         assert service.retry("a1") == 1
     assert service.stored("job1") == before
-    assert service.app.acts() == []
+    assert service.app.desk.log.actions() == []
 
 
 def test_r_summaries_7_listeners_hear_of_it_once_it_is_true(service: Service) -> None:
@@ -209,10 +211,10 @@ def test_r_summaries_7_listeners_hear_of_it_once_it_is_true(service: Service) ->
 def test_r_summaries_7_a_paused_lane_stays_paused(service: Service) -> None:
     service.sql("INSERT INTO articles VALUES ('a1', 'some text')")
     service.keep_dead("job1")
-    service.app.pause(HANDLER, reason="the model is down")
+    service.app.desk.lanes.pause(HANDLER, reason="the model is down")
     assert service.retry("a1") == 1
     assert service.app.run_due().taken == 0
-    service.app.resume(HANDLER)
+    service.app.desk.lanes.resume(HANDLER)
     service.work()
     assert service.row("a1")["status"] == "completed"
 

@@ -135,7 +135,7 @@ def test_r_summaries_7_made_twice_it_is_the_same(service: Service) -> None:
     service.keep_dead("j1")
     assert service.run(*INIT).exit_code == 0
     assert service.retry("a1") == 1
-    assert len(service.app.acts()) == 1, "there must be one trigger"
+    assert len(service.app.desk.log.actions()) == 1, "there must be one trigger"
 
 
 def test_r_summaries_7_made_by_many_at_once_it_is_the_same(empty: str) -> None:
@@ -185,7 +185,7 @@ def test_r_summaries_7_our_own_tables_are_not_for_the_taking(service: Service) -
         result = service.run("init", "--view", name, "--handler", HANDLER)
         assert result.exit_code == 2
         assert f"{name} is a" in result.stderr
-    assert service.app.verify().ok
+    assert service.app.store.verify().ok
 
 
 @pytest.mark.parametrize(

@@ -180,14 +180,14 @@ def test_r_sync_2_failed_retrying_resolved(user: User) -> None:
     """The three statuses, and the time at which it was resolved or succeeded."""
     succeeds, closed = user.die("s-1"), user.die("s-2")
     user.clock.advance(60)
-    user.app.retry(succeeds.id)
+    user.app.desk.retry(succeeds.id)
     again = user.app.get(succeeds.id)
     assert (again.state, again.redrives, again.finished) == ("pending", 1, None)
     user.failing.clear()
     done = user.work(again)
     assert (done.state, done.finished) == ("completed", user.clock.now())
     user.clock.advance(60)
-    user.app.resolve(closed.id, reason="deleted by its user")
+    user.app.desk.resolve(closed.id, reason="deleted by its user")
     resolved = user.app.get(closed.id)
     assert (resolved.state, resolved.finished) == ("resolved", user.clock.now())
 
@@ -195,11 +195,11 @@ def test_r_sync_2_failed_retrying_resolved(user: User) -> None:
 def test_r_sync_2_the_entries_are_documents_to_those_who_have_the_collection(user: User) -> None:
     failed, retrying, resolved, succeeded = (user.die(f"s-{number}") for number in range(4))
     user.clock.advance(60)
-    user.app.resolve(resolved.id, reason="deleted by its user")
+    user.app.desk.resolve(resolved.id, reason="deleted by its user")
     user.failing.clear()
-    user.app.retry(succeeded.id)
+    user.app.desk.retry(succeeded.id)
     user.work(user.app.get(succeeded.id))
-    user.app.retry(retrying.id)
+    user.app.desk.retry(retrying.id)
     found = user.run("export", "--handler", "bigquery.sync", "--format", "sync")
     entries = {one["failureId"]: one for one in map(json.loads, found.stdout.splitlines())}
     status = {one: entries[one.id]["status"] for one in (failed, retrying, resolved, succeeded)}
@@ -217,7 +217,7 @@ def test_r_sync_2_the_entries_are_documents_to_those_who_have_the_collection(use
 
 def test_r_sync_2_dead_and_resolved_entries_stay(user: User) -> None:
     dead, closed = user.die("s-1"), user.die("s-2")
-    user.app.resolve(closed.id, reason="deleted by its user")
+    user.app.desk.resolve(closed.id, reason="deleted by its user")
     user.clock.advance(30 * YEAR)
     user.app.run_due()
     assert [user.app.get(one.id).state for one in (dead, closed)] == ["dead", "resolved"]
@@ -256,7 +256,7 @@ def test_r_sync_3_many_dead_letters_of_one_cause_are_few_messages(user: User) ->
         user.failing[f"s-{number:02}"] = ConnectionError("the warehouse is down")
     jobs = [user.register(session) for session in user.failing]
     assert user.work(jobs[-1]).state is State.DEAD
-    assert user.app.groups()[0].jobs == 30
+    assert user.app.desk.groups.find()[0].jobs == 30
     assert len(user.slack.bodies) == len(user.mailbox.mails) == 1
     newest = max((user.app.get(job.id) for job in jobs), key=lambda job: (job.updated, job.id))
     assert f"session={json.loads(newest.payload)['sessionId']}" in user.slack.titles[0]
@@ -271,7 +271,7 @@ def test_r_sync_4_people_look_and_run_one_again(user: User) -> None:
     assert user.work(user.app.get(one.id)).state is State.COMPLETED
     assert user.app.get(other.id).state is State.DEAD
     assert [row["sessionId"] for _, row, _ in user.rows] == ["s-1"]
-    act = user.app.acts()[0]
+    act = user.app.desk.log.actions()[0]
     assert (act.verb, act.reason, act.done) == ("retry", "the warehouse is back", 1)
 
 
@@ -318,7 +318,7 @@ def test_the_script_registers_what_it_is_given_and_the_worker_knows_it(
     shown = python("-m", "redrive", "status", "--store", "sync.db")
     assert "handler bigquery.sync cannot run: No module named 'google'" in shown.stdout
     with Redrive("sync.db") as app:
-        (job,) = app.find().jobs
+        (job,) = app.desk.jobs.find().jobs
     assert (job.state, job.attempts, job.limit, job.failure) == ("pending", 0, 10, None)
     assert job.detail == "returned: bigquery.sync cannot run here: No module named 'google'"
 

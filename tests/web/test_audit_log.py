@@ -22,7 +22,7 @@ def nothing(web: Web) -> dict[str, str]:
 
 
 def closed(web: Web) -> dict[str, str]:
-    web.app.resolve(name(1), actor="ada")
+    web.app.desk.resolve(name(1), actor="ada")
     return {}
 
 
@@ -32,18 +32,18 @@ def planned(web: Web) -> dict[str, str]:
 
 
 def running(web: Web) -> dict[str, str]:
-    web.app.drive(name(2), actor="ada")
+    web.app.desk.runs.start(name(2), actor="ada")
     return {}
 
 
 def paused(web: Web) -> dict[str, str]:
     running(web)
-    web.app.pause_run("R1", actor="ada")
+    web.app.desk.runs.pause("R1", actor="ada")
     return {}
 
 
 def lane_paused(web: Web) -> dict[str, str]:
-    web.app.pause("mail.send", actor="ada")
+    web.app.desk.lanes.pause("mail.send", actor="ada")
     return {}
 
 
@@ -75,14 +75,14 @@ PATHS = {"job": name(1), "group": "G1", "run": "R1", "lane": "mail.send"}
 def test_every_mutation_is_an_act(web: Web, route: Route) -> None:
     ready, body, verb, target = DEEDS[route.name]
     path = route.path.format(**{**PATHS, **ready(web)})
-    before = len(web.app.acts())
+    before = len(web.app.desk.log.actions())
     web.post(path, body, status=403, token=READ)
-    assert len(web.app.acts()) == before
+    assert len(web.app.desk.log.actions()) == before
     web.post(path, body)
-    act = web.app.acts()[0]
+    act = web.app.desk.log.actions()[0]
     assert (act.actor, act.verb) == ("shop", verb)
     assert act.target == target or not target
-    assert len(web.app.acts()) == before + 1
+    assert len(web.app.desk.log.actions()) == before + 1
 
 
 @pytest.mark.parametrize(
@@ -93,15 +93,15 @@ def test_every_mutation_is_an_act(web: Web, route: Route) -> None:
 def test_looking_is_none(web: Web, route: Route) -> None:
     path = route.path.format(**PATHS)
     running(web)
-    jobs, acts = web.app.find().jobs, web.app.acts()
+    jobs, acts = web.app.desk.jobs.find().jobs, web.app.desk.log.actions()
     if route.method == "GET":
         web.ask("GET", path)
     else:
         web.post(path, {"verb": "retry", "q": "state:dead"})
-    assert (web.app.find().jobs, web.app.acts()) == (jobs, acts)
+    assert (web.app.desk.jobs.find().jobs, web.app.desk.log.actions()) == (jobs, acts)
 
 
 def test_a_repeated_submit_is_no_second_act(web: Web) -> None:
     for _ in range(2):
         web.post("/api/v1/jobs", {"handler": "mail.send", "payload": {"to": "x"}, "key": "k"})
-    assert [act.verb for act in web.app.acts()] == ["submit"]
+    assert [act.verb for act in web.app.desk.log.actions()] == ["submit"]

@@ -28,7 +28,7 @@ def test_without_a_token_it_says_only_that_it_is_up(web: Web) -> None:
 
 
 def test_with_a_token_it_says_how_things_stand(web: Web) -> None:
-    web.app.pause("mail.send", actor="ada")
+    web.app.desk.lanes.pause("mail.send", actor="ada")
     note = {"host": "w1", "pid": 7, "version": "1", "since": 0.0, "lanes": ["pay.charge"]}
     web.app.store.note("worker:x", json.dumps(note), expires_in=30)
     found = web.get("/api/v1/health", token=READ)
@@ -118,7 +118,7 @@ def test_a_missing_store_is_503_and_comes_back(tmp_path: Path) -> None:
 
 def test_counts_are_asked_for_every_two_seconds(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     first = web.get("/api/v1/health")
-    web.app.retry(name(1))
+    web.app.desk.retry(name(1))
     assert web.get("/api/v1/health") == first
     monkeypatch.setattr(health, "FRESH", 0.0)
     assert web.get("/api/v1/health")["counts"]["dead"] == 3

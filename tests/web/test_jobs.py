@@ -45,10 +45,10 @@ def test_a_job_is_kept_and_its_key_stands_for_it(web: Web) -> None:
 def test_what_cannot_be_kept_is_refused(
     web: Web, body: dict[str, object], status: int, words: str
 ) -> None:
-    before = len(web.app.find().jobs)
+    before = len(web.app.desk.jobs.find().jobs)
     found = web.post("/api/v1/jobs", body, status=status)
     assert words in found["detail"]
-    assert len(web.app.find().jobs) == before
+    assert len(web.app.desk.jobs.find().jobs) == before
 
 
 def test_numbers_keep_their_text(web: Web) -> None:
@@ -83,13 +83,13 @@ def test_a_query_that_is_not_understood_is_refused(web: Web, query: str) -> None
 
 
 def test_names_are_those_of_the_command_line(web: Web) -> None:
-    job, group = web.app.get(name(1)), web.app.group("G1")
+    job, group = web.app.get(name(1)), web.app.desk.groups.get("G1")
     web.post("/api/v1/pauses", {"lane": "mail"})
     shown = web.get(f"/api/v1/jobs/{job.id}")
     assert job_document(job).keys() <= shown.keys()
     assert {**job_document(job), "run": None}.items() <= shown.items()
     assert group_document(group).items() <= web.get("/api/v1/groups/G1").items()
-    act = web.app.acts()[0]
+    act = web.app.desk.log.actions()[0]
     assert web.get("/api/v1/acts")["acts"][0] == act_document(act)
 
 

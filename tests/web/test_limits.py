@@ -51,7 +51,7 @@ def test_bodies(web: Web, content: bytes, headers: dict[str, str], status: int) 
     if status != 200:
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["status"] == status
-        assert web.app.acts() == []
+        assert web.app.desk.log.actions() == []
 
 
 @pytest.mark.parametrize("depth", [70, 470, 500, 900, 990])

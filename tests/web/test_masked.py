@@ -124,7 +124,7 @@ def test_secrets_of_the_first_payload_stay_hidden_after_an_edit(web: Web) -> Non
     origin = {"file": "jobs.csv", "line": "ada,Hunter22xyz"}
     place = stored(web, 8003, first, origin=origin)
     assert "Hunter22" not in str(web.get(place))
-    web.app.edit(name(8003), json.dumps({**first, "password": "else-4321"}))
+    web.app.desk.edit(name(8003), json.dumps({**first, "password": "else-4321"}))
     shown = web.get(place)
     assert "Hunter22" not in str(shown)
     body = {"payload": {**shown["payload"], "more": 1}, "edits": 1}
@@ -193,16 +193,16 @@ def test_numbers_of_any_length_are_compared(app: Redrive, q: str) -> None:
 def test_a_selector_is_bounded_and_refused_in_words(app: Redrive, q: str) -> None:
     assert found(Web(app), q).status_code == 400
     with pytest.raises(UsageError):
-        app.find(q)
+        app.desk.jobs.find(q)
 
 
 def test_what_no_store_can_keep_is_refused_in_words(app: Redrive) -> None:
     """D12: wherever it is said."""
     for words in ("tag:\ud800", "-payload.x:\udfff", '"\0"'):
         with pytest.raises(UsageError, match=r"surrogate|NUL"):
-            app.find(words)
+            app.desk.jobs.find(words)
     with pytest.raises(UsageError, match="NUL"):
-        app.find(key="a\0b")
+        app.desk.jobs.find(key="a\0b")
 
 
 def test_a_search_ends_in_time_and_says_how_far_it_went(
@@ -211,7 +211,7 @@ def test_a_search_ends_in_time_and_says_how_far_it_went(
     """F91: and goes on from there; a plan, which must be whole, is refused."""
     monkeypatch.setattr(server, "LONGEST_SEARCH", -1.0)
     web = Web(app)
-    every = [job.id for job in app.find("payload.to:*").jobs]
+    every = [job.id for job in app.desk.jobs.find("payload.to:*").jobs]
     page = found(web, "payload.to:*").json()
     assert [job["id"] for job in page["jobs"]] == every[:1] or page["scope"]["looked"] == 1
     assert page["cursor"] is not None

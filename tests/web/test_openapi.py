@@ -33,7 +33,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[schemathesis.BaseS
     with Redrive(place, clock=ManualClock(START + 24 * HOUR)) as app:
         app.store.add(shop_jobs())
         app.handler("mail.send")(anything)
-        app.drive(name(2))
+        app.desk.runs.start(name(2))
         site = Web(app, hosts=["testserver"]).site
         yield schemathesis.openapi.from_asgi("/api/v1/openapi.json", site, headers=TOKEN)
 

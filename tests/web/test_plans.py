@@ -29,26 +29,26 @@ def test_a_plan_changes_nothing_and_says_everything(web: Web) -> None:
     assert plan["ineligible"]["samples"][0]["id"] == name(7)
     assert len(plan["samples"]) == 4
     assert plan["oldest"] == "2025-06-15T15:07:40.000Z"
-    assert web.app.acts() == []
+    assert web.app.desk.log.actions() == []
 
 
 def test_exactly_the_frozen_jobs_are_taken(web: Web) -> None:
     plan = planned(web, "resolve", "state:dead")
     web.app.store.add([dead_letter(50)])  # came later
-    web.app.retry(name(1))  # is another's by now
+    web.app.desk.retry(name(1))  # is another's by now
     done = carried_out(web, plan, reason="done by hand")
     assert (done["planned"], done["done"], done["skipped"]["total"]) == (4, 3, 1)
     assert done["skipped"]["samples"] == [{"id": name(1), "why": "changed since the plan was made"}]
     assert web.app.get(name(50)).state == "dead"
-    act = web.app.acts()[0]
+    act = web.app.desk.log.actions()[0]
     assert (act.actor, act.verb, act.target, act.done) == ("shop", "resolve", "state:dead", 3)
 
 
 def test_a_job_that_died_again_meanwhile_is_left_alone(web: Web) -> None:
     plan = planned(web, "discard", "G1")
-    web.app.resolve(name(1))
+    web.app.desk.resolve(name(1))
     web.app.keeper.settings.clock.advance(60)  # type: ignore[attr-defined]
-    web.app.reopen(name(1))
+    web.app.desk.reopen(name(1))
     assert carried_out(web, plan, reason="x")["done"] == 1
 
 
@@ -56,7 +56,7 @@ def test_repeating_it_does_nothing_more(web: Web) -> None:
     plan = planned(web, "retry", "state:dead")
     first = carried_out(web, plan)
     assert carried_out(web, plan) == first
-    assert len(web.app.runs()) == 1
+    assert len(web.app.desk.runs.recent()) == 1
 
 
 def test_a_retry_becomes_a_run(web: Web) -> None:
@@ -92,8 +92,8 @@ def test_what_does_not_fit_the_plan_is_refused(
 ) -> None:
     plan = planned(web, verb, "state:dead")
     assert words in carried_out(web, plan, status, **said)["detail"]
-    assert web.app.acts() == []
-    assert len(web.app.find(state="dead").jobs) == 4
+    assert web.app.desk.log.actions() == []
+    assert len(web.app.desk.jobs.find(state="dead").jobs) == 4
 
 
 @pytest.mark.parametrize("q", [" ", "\t", "nonsense:x", "01J9 state:dead"])

@@ -81,7 +81,10 @@ def test_it_serves_until_it_is_told_to_stop() -> None:
         assert process.wait(20) == 0
     with Redrive("redrive.db") as app:
         assert app.get(made.json()["id"]).handler == "mail.send"
-        assert (app.acts()[0].actor, app.acts()[0].verb) == ("api", "submit")
+        assert (app.desk.log.actions()[0].actor, app.desk.log.actions()[0].verb) == (
+            "api",
+            "submit",
+        )
 
 
 def test_every_operation_answers_by_the_document_over_a_socket() -> None:
@@ -176,7 +179,7 @@ def test_a_file_of_tokens_is_made_for_its_owner() -> None:
             retried = httpx.post(f"{url}/api/v1/jobs/{name(1)}/retry", json={}, headers=headers)
             assert retried.status_code == (200 if right == "act" else 403)
     with Redrive("redrive.db") as app:
-        assert app.acts()[0].actor == "operator"
+        assert app.desk.log.actions()[0].actor == "operator"
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,6 @@ def test_a_job_that_kills_the_whole_tree_dies_of_its_third_crash_and_alone(
                 made.start()
             until(lambda: all_done(app))
         assert (number(app, "dead"), number(app, "completed")) == (1, 99)
-        (dead,) = app.each(state="dead")
+        (dead,) = app.desk.jobs.each(state="dead")
         assert (dead.reason, dead.crashes) == ("crash", 3)
         assert len([one for one in made.ran() if one.number == 20]) == 3

@@ -68,7 +68,7 @@ def test_sigterm_under_load_lets_jobs_end_and_spends_nothing(
         began, ended = made.ran(), made.ran("ended")
     assert {one.job for one in began} == {one.job for one in ended}
     assert len(began) == len(ended) == number(app, "completed")
-    waiting = list(app.each(state="pending"))
+    waiting = list(app.desk.jobs.each(state="pending"))
     assert len(waiting) == 300 - len(began)
     assert {(job.attempts, job.crashes) for job in waiting} == {(0, 0)}
 
@@ -81,7 +81,7 @@ def test_what_does_not_end_is_given_back_and_all_is_over_within_the_grace(
         wait_for(made, 8)
         assert stop(made) < 4
     assert number(app, "pending") == 30
-    assert {(job.attempts, job.crashes) for job in app.each()} == {(0, 0)}
+    assert {(job.attempts, job.crashes) for job in app.desk.jobs.each()} == {(0, 0)}
 
 
 def test_a_second_sigterm_is_faster(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_second_sigterm_is_faster(tmp_path: Path) -> None:
             wait_for(made, 8)
             assert stop(made, 0.5) < 4
         assert number(app, "pending") == 30
-        assert {(job.attempts, job.crashes) for job in app.each()} == {(0, 0)}
+        assert {(job.attempts, job.crashes) for job in app.desk.jobs.each()} == {(0, 0)}
 
 
 def test_a_signal_to_every_process_of_a_service_hurries_nobody(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_signal_to_every_process_of_a_service_hurries_nobody(tmp_path: Path) -
                 os.kill(pid, signal.SIGINT)
             assert made.end() == 0
             assert len(made.ran()) == len(made.ran("ended")) == number(app, "completed") > 0
-        assert {job.attempts for job in app.each(state="pending")} <= {0}
+        assert {job.attempts for job in app.desk.jobs.each(state="pending")} <= {0}
 
 
 @pytest.mark.parametrize("number_sent", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
@@ -125,7 +125,7 @@ def test_a_worker_started_with_sigint_ignored_is_still_stopped_by_signals(
                 assert made.end() == 0
         finally:
             signal.signal(signal.SIGINT, before)
-        assert {job.attempts for job in app.each(state="pending")} <= {0}
+        assert {job.attempts for job in app.desk.jobs.each(state="pending")} <= {0}
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def test_the_winner_and_the_cool_downs_of_a_child_count(shop: ModuleType, tmp_pa
         ("done", "claude"),
         ("skipped", "claude"),
     ]
-    assert [note.name for note in shop.app.pauses()] == ["pause:provider:openai"]
+    assert [note.name for note in shop.app.store.notes("pause:")] == ["pause:provider:openai"]
     assert (tmp_path / "asked").read_text().split() == ["openai", "claude", "claude"]
 
 
@@ -75,7 +75,7 @@ def test_all_paused_spends_nothing_and_being_wanted_now_asks_them(
     shop: ModuleType, tmp_path: Path
 ) -> None:
     for name in ("openai", "claude"):
-        shop.app.pause(f"provider:{name}", duration="10m")
+        shop.app.desk.lanes.pause(f"provider:{name}", duration="10m")
     job = shop.handle.submit()
     done = shop.app.run_due()
     assert (done.taken, done.returned) == (0, 1)
@@ -89,11 +89,11 @@ def test_all_paused_spends_nothing_and_being_wanted_now_asks_them(
 
 def test_a_persons_retry_asks_from_a_child_too_once(shop: ModuleType, tmp_path: Path) -> None:
     for name in ("openai", "claude"):
-        shop.app.pause(f"provider:{name}", duration="10m")
+        shop.app.desk.lanes.pause(f"provider:{name}", duration="10m")
         (tmp_path / f"{name}-is-down").touch()
     job = shop.handle.submit()
     assert shop.app.run_due().returned == 1
-    shop.app.retry(job.id)
+    shop.app.desk.retry(job.id)
     assert shop.app.run_due().failed == 1
     assert (tmp_path / "asked").read_text().split() == ["openai", "claude"]
     shop.app.store.move([job.id], "retry", Act(actor="ada", verb="retry"))
@@ -105,7 +105,7 @@ def test_a_missing_library_in_a_child_is_returned_unspent(shop: ModuleType) -> N
     assert shop.app.run_due().returned == 1
     assert [shop.app.get(job.id).attempts for job in jobs] == [0, 0]
     assert shop.app.keeper.registry.withdrawn == {"lacks": "No module named 'no_such_library'"}
-    assert shop.app.unserved() == ["lacks"]
+    assert list(shop.app.desk.lanes.unserved()) == ["lacks"]
 
 
 def test_async_jobs_of_one_child_know_each_its_own_job(shop: ModuleType, tmp_path: Path) -> None:

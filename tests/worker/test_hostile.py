@@ -307,9 +307,9 @@ def test_a_pause_that_nobody_can_read_is_left_to_people(app: Redrive, value: str
     n.submit()
     app.store.note(PAUSE + "n", value)
     app.store.note("worker:other", '{"handlers": 5, "lanes": {"a": 1}}')
-    assert app.unserved() == ["n"]
+    assert list(app.desk.lanes.unserved()) == ["n"]
     assert app.run_due().taken == 0
-    assert [note.name for note in app.pauses()] == [PAUSE + "n"]
+    assert [note.name for note in app.store.notes("pause:")] == [PAUSE + "n"]
 
 
 def test_a_clock_that_is_put_back_does_not_hold_a_backlog() -> None:
@@ -330,7 +330,7 @@ def test_a_clock_that_is_put_back_does_not_hold_a_backlog() -> None:
     clock.advance(2)
     app.run_due()
     later = clock.now() + 3600
-    note = app.pauses()[0]
+    note = app.store.notes("pause:")[0]
     app.store.note(note.name, json.dumps({**json.loads(note.value), "at": later}))
     for _ in range(60):
         clock.advance(1)
@@ -362,4 +362,4 @@ def test_a_lane_that_others_serve_too_is_not_let_go_by_one_who_has_nothing(tmp_p
             def theirs() -> None: ...
 
             other.run_due()
-        assert len(app.pauses()) == 1
+        assert len(app.store.notes("pause:")) == 1

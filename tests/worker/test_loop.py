@@ -15,7 +15,6 @@ import pytest
 from crewkit import crew, fill
 from loopkit import LIMIT, MUTE, SHAPES, THRICE, Mute, handlers
 from redrive import Redrive
-from redrive.stores import worker_notes
 from redrive.worker import executions
 from workkit import all_done, number, until
 
@@ -102,13 +101,13 @@ def test_who_blocks_a_loop_is_in_the_sign_of_life_while_it_does(
         free.wait(SLOW)
 
     def blocked() -> list[object]:
-        return [found["job"] for note in app.workers() if (found := worker_notes.blocked(note))]
+        return [one.blocked["job"] for one in app.desk.lanes.workers() if one.blocked]
 
     job = stuck.submit()
     with app.worker(grace=1.0):
         until(lambda: blocked() == [job.id], SLOW)
         free.set()
-        until(lambda: app.workers() and not blocked(), SLOW)
+        until(lambda: app.desk.lanes.workers() and not blocked(), SLOW)
     assert app.get(job.id).state == "completed"
 
 
@@ -135,7 +134,7 @@ def test_many_handlers_that_each_take_their_time_block_nothing(app: Redrive) -> 
     with app.worker(concurrency=16):
         until(lambda: all_done(app), SLOW)
     assert number(app, "completed") == 16
-    assert [job.crashes for job in app.each(state="completed")] == [0] * 16
+    assert [job.crashes for job in app.desk.jobs.each(state="completed")] == [0] * 16
 
 
 def test_a_loop_that_comes_back_too_late_settles_nothing_twice(app: Redrive) -> None:

@@ -73,7 +73,7 @@ def check_gauges(app: Redrive, seen: dict[tuple[str, ...], float]) -> None:
             f"lane={one.lane}",
             f"state={one.state}",
         ): (one.jobs)
-        for one in app.counts()
+        for one in app.desk.jobs.counts()
     }
     assert {key: one for key, one in seen.items() if key[0] == "redrive_jobs"} == expected
 
@@ -106,12 +106,12 @@ def test_three_processes_and_kill_9_of_one(tmp_path: Path, url: str) -> None:
             assert team.end() == 0
         lost = ended_by(team, victim, killed - counters.EVERY - 1)
         seen = watch.look()
-        completed = sum(one.jobs for one in app.counts() if one.state is State.COMPLETED)
+        completed = sum(one.jobs for one in app.desk.jobs.counts() if one.state is State.COMPLETED)
         assert completed == 2 * JOBS
         assert completed - lost <= attempts(seen, "done") <= completed
         crashed = [
             one
-            for job in app.each()
+            for job in app.desk.jobs.each()
             if job.crashes
             for one in app.get(job.id).history
             if one.outcome == "crashed"

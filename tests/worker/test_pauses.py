@@ -72,8 +72,8 @@ def test_an_outage_stops_the_lane_before_it_burns_attempts(app: Redrive, service
     submit(app, 50)
     app.run_due()
     assert service.calls == 3
-    assert sorted(job.attempts for job in app.each()) == [0] * 47 + [1] * 3
-    (note,) = app.pauses()
+    assert sorted(job.attempts for job in app.desk.jobs.each()) == [0] * 47 + [1] * 3
+    (note,) = app.store.notes("pause:")
     assert note.name == "pause:mail"
     assert "3 jobs failed in a row" in json.loads(note.value)["reason"]
     assert told.seen.count(("paused", "mail")) == 1
@@ -92,8 +92,8 @@ def test_a_probe_that_fails_spends_nothing(
         app.run_due()
         app.run_due()
     assert service.calls == 3 + 5
-    assert sum(job.attempts for job in app.each()) == 3
-    assert len(app.pauses()) == 1
+    assert sum(job.attempts for job in app.desk.jobs.each()) == 3
+    assert len(app.store.notes("pause:")) == 1
 
 
 def test_when_it_works_again_the_backlog_is_let_go_at_the_rate(
@@ -119,7 +119,7 @@ def test_when_it_works_again_the_backlog_is_let_go_at_the_rate(
     assert number(app, "completed") == 100
     clock.advance(1)
     app.run_due()
-    assert app.pauses() == []
+    assert app.store.notes("pause:") == []
     assert told.seen.count("resumed") == 1
 
 
@@ -137,7 +137,7 @@ def test_a_relapse_while_it_is_let_go_pauses_it_again(
     app.run_due()
     app.run_due()
     assert 3 <= service.calls <= 10
-    assert json.loads(app.pauses()[0].value)["mode"] == "paused"
+    assert json.loads(app.store.notes("pause:")[0].value)["mode"] == "paused"
 
 
 @pytest.mark.parametrize("error", [ValueError("no number"), LookupError("nothing there")])
@@ -147,7 +147,7 @@ def test_failures_of_the_jobs_own_do_not_count(
     service.error = error
     submit(app, 10)
     app.run_due()
-    assert app.pauses() == []
+    assert app.store.notes("pause:") == []
 
 
 def test_one_job_that_fails_again_and_again_is_no_outage(
@@ -158,18 +158,18 @@ def test_one_job_that_fails_again_and_again_is_no_outage(
     for _ in range(6):
         app.run_due()
         clock.advance(5)
-    assert app.pauses() == []
+    assert app.store.notes("pause:") == []
 
 
 def test_a_pause_of_a_person_is_neither_probed_nor_ended(
     app: Redrive, service: Service, clock: ManualClock
 ) -> None:
     submit(app, 3)
-    app.pause("mail", reason="they move house")
+    app.desk.lanes.pause("mail", reason="they move house")
     clock.advance(3600)
     app.run_due()
     assert service.calls == 0
-    app.resume("mail")
+    app.desk.lanes.resume("mail")
     app.run_due()
     assert service.calls == 3
 
@@ -186,12 +186,12 @@ def test_a_worker_pauses_probes_and_lets_go(tmp_path: Path, service: Service) ->
         service.error = ConnectionError("down")
         submit(app, 100)
         with app.worker(concurrency=2):
-            until(app.pauses)
+            until(app.desk.lanes.pauses)
             until(lambda: service.calls > 10)
-            assert sum(job.attempts for job in app.each(state="pending")) <= 20
+            assert sum(job.attempts for job in app.desk.jobs.each(state="pending")) <= 20
             service.error = None
             until(lambda: number(app, "completed") == 100)
-            until(lambda: not app.pauses())
+            until(lambda: not app.store.notes("pause:"))
 
 
 def test_a_rate_below_one_a_second_lets_jobs_go_too(tmp_path: Path) -> None:

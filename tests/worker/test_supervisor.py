@@ -62,7 +62,7 @@ def test_no_exit_code_of_a_handler_ends_the_supervisor(
         assert is_alive(made.pid)
         fill(app, isolation, [{"number": 1}])
         until(lambda: number(app, "completed") == 1)
-    (dead,) = app.each(state="dead")
+    (dead,) = app.desk.jobs.each(state="dead")
     assert (dead.reason, dead.crashes, dead.attempts) == ("crash", 3, 3)
 
 
@@ -80,7 +80,7 @@ def test_when_the_supervisor_is_killed_its_workers_drain_and_end(
         assert len(began) == len(ended), "what ran came to its end"
         assert number(app, "running") == 0
         assert number(app, "completed") == len(began)
-        assert {job.attempts for job in app.each(state="pending")} == {0}
+        assert {job.attempts for job in app.desk.jobs.each(state="pending")} == {0}
 
 
 def test_a_worker_with_lost_slots_is_replaced(app: Redrive, url: str, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ for child in range(3):
                 work.submit(100 * child + number)
             import time
             end = time.monotonic() + 30
-            while any(count.state in ("pending", "running") for count in app.counts()):
+            while any(count.state in ("pending", "running") for count in app.desk.jobs.counts()):
                 assert time.monotonic() < end
                 time.sleep(0.01)
         os._exit(0)
@@ -173,7 +173,7 @@ for child in range(3):
 codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
 with app.worker():
     pass
-print(codes, sum(count.jobs for count in app.counts() if count.state == "completed"))
+print(codes, sum(count.jobs for count in app.desk.jobs.counts() if count.state == "completed"))
 """
 
 STARTED = """
@@ -190,7 +190,7 @@ if __name__ == "__main__":
         child.start()
     for child in children:
         child.join(60)
-    completed = sum(count.jobs for count in app.counts() if count.state == "completed")
+    completed = sum(count.jobs for count in app.desk.jobs.counts() if count.state == "completed")
     print([child.exitcode for child in children], completed)
 """
 
@@ -202,7 +202,7 @@ def serve():
         for number in range(10):
             work.submit(number)
         end = time.monotonic() + 30
-        while any(count.state in ("pending", "running") for count in app.counts()):
+        while any(count.state in ("pending", "running") for count in app.desk.jobs.counts()):
             assert time.monotonic() < end
             time.sleep(0.01)
 """

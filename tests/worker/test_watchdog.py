@@ -50,7 +50,7 @@ def test_a_worker_whose_handler_holds_the_gil_is_replaced(
         until(lambda: number(app, "completed") == 40, WAIT)
         assert "gave no sign of life" in made.log()
         assert len({one.pid for one in made.ran() if one.number == 0}) == 3
-    (dead,) = app.each(state="dead")
+    (dead,) = app.desk.jobs.each(state="dead")
     assert (dead.reason, dead.crashes, dead.payload) == ("crash", 3, '{"number": 0, "deed": "gil"}')
     assert "its worker process died" in str(dead.detail)
 
@@ -64,7 +64,7 @@ def test_those_beside_a_culprit_do_not_wait_for_its_end_in_a_child(
         fill(app, "work", [{"number": n, "seconds": 0.05} for n in range(1, 21)])
         until(lambda: number(app, "completed") == 20, 2 * WAIT)
         assert "gave no sign of life" in made.log()
-    assert max(job.crashes for job in app.each(state="completed")) == 1
+    assert max(job.crashes for job in app.desk.jobs.each(state="completed")) == 1
 
 
 def test_a_stopped_worker_is_replaced(app: Redrive, url: str, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_worker_that_a_handler_ruined_is_replaced(
 
 def wait_for_heartbeat(app: Redrive) -> None:
     """Wait until the worker has started: it serves its handlers."""
-    until(app.workers, WAIT)
+    until(app.desk.lanes.workers, WAIT)
 
 
 def test_a_stopped_supervisor_does_not_take_its_own_silence_for_that_of_its_workers(

@@ -213,7 +213,7 @@ def test_a_shutdown_lets_jobs_end_and_gives_back_what_was_not_begun(app: Redrive
         until(lambda: len(begun.seen) >= 2)
     assert number(app, "running") == 0
     assert number(app, "completed") == len(begun.seen)
-    waiting = list(app.each(state="pending"))
+    waiting = list(app.desk.jobs.each(state="pending"))
     assert len(waiting) == 20 - len(begun.seen)
     assert {job.attempts for job in waiting} == {0}
 
@@ -391,4 +391,4 @@ def test_last_attempts_never_wait_in_line_and_still_all_run(app: Redrive) -> Non
         once.submit(one)
     with app.worker(concurrency=4):
         until(lambda: number(app, "completed") == 200)
-    assert {job.attempts for job in app.each()} == {1}
+    assert {job.attempts for job in app.desk.jobs.each()} == {1}

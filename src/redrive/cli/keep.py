@@ -232,12 +232,12 @@ def cleanup(
         msg = "name your program (module:app), whose policies say how long jobs are kept, or ages"
         raise click.UsageError(msg)
     if name:
-        with load_app(face, name) as desk:
-            _show_removed(face, desk.cleanup())
+        with load_app(face, name) as app:
+            _show_removed(face, app.cleanup())
         return
-    with face.opened(read_only=dry_run, keep=_keep(spans)) as desk:
+    with face.opened(read_only=dry_run, keep=_keep(spans)) as app:
         old = [
-            desk.desk.jobs.each(state=state, older_than=age, reveal=False)
+            app.desk.jobs.each(state=state, older_than=age, reveal=False)
             for state, age in spans.items()
         ]
         number = sum(1 for jobs in old for _ in jobs)
@@ -249,7 +249,7 @@ def cleanup(
             return
         if number and not yes:
             _ask(number)
-        _show_removed(face, desk.cleanup())
+        _show_removed(face, app.cleanup())
 
 
 def _keep(spans: dict[str, float]) -> Keep:

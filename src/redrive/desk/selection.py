@@ -227,7 +227,7 @@ def _check_terms(terms: list[Term], *, reveal: bool) -> None:
         if not reveal and term.masked_name:
             msg = (
                 f"{term.name} cannot be asked for: {term.masked_name!r} is a masked name. A program "
-                "that may see secrets can ask app.find() for it"
+                "that may see secrets can ask app.desk.jobs.find() for it"
             )
             raise UsageError(msg)
 

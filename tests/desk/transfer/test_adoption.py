@@ -28,8 +28,8 @@ def test_hooks_are_taken_in_once_and_the_file_is_kept(tmp_path: Path) -> None:
     place.write_bytes(data)
     for _ in range(2):
         with Redrive(f"jsonl:{place}", actor="ada") as app:
-            assert sorted(job.state for job in app.each()) == [State.DEAD, State.PENDING]
-            [act] = app.acts()
+            assert sorted(job.state for job in app.desk.jobs.each()) == [State.DEAD, State.PENDING]
+            [act] = app.desk.log.actions()
             assert (act.verb, act.actor, act.done, act.skipped) == ("import", "ada", 2, 1)
     kept = place.with_name("hooks.jsonl.legacy")
     assert kept.read_bytes() == data
@@ -75,7 +75,7 @@ def test_the_log_of_our_own_stream_names_jobs_that_are_known(tmp_path: Path) -> 
         stream.emit_with_retry("order.placed", "shop", down, {"order": 1})
         before = jobs(stream.app)
         with (tmp_path / "s.jsonl").open("rb") as log:
-            assert {one.fate for one in stream.app.import_lines(log)} == {"known"}
+            assert {one.fate for one in stream.app.desk.transfer.import_lines(log)} == {"known"}
         assert jobs(stream.app) == before
         line = out(stream.app, "events").splitlines()[-1]
         assert json.loads(line)["status"] == "dead_letter"
@@ -85,7 +85,7 @@ def test_a_document_becomes_a_store_too(tmp_path: Path) -> None:
     place = tmp_path / "retry_queue.jsonl"
     place.write_bytes(file_of("articles", article(1), article(2)))
     with Redrive(f"jsonl:{place}") as app:
-        assert len(list(app.each())) == 2
+        assert len(list(app.desk.jobs.each())) == 2
 
 
 @pytest.mark.parametrize("text", ["hello\n", '{"a":1}\n' * 30, "[1, 2]", '{"redrive":1}\n'])
@@ -93,7 +93,7 @@ def test_a_file_that_nobody_knows_stays_as_it_is(tmp_path: Path, text: str) -> N
     place = tmp_path / "other.jsonl"
     place.write_text(text)
     with pytest.raises(StoreForeign), Redrive(f"jsonl:{place}") as app:
-        list(app.each())
+        list(app.desk.jobs.each())
     assert place.read_text() == text
     assert names(tmp_path) == {"other.jsonl"}
 
@@ -103,7 +103,7 @@ def test_who_only_looks_changes_nothing(tmp_path: Path) -> None:
     place.write_bytes(lines(hook()))
     for options in ({"read_only": True}, {"create": False}):
         with pytest.raises(StoreForeign), Redrive(f"jsonl:{place}", **options) as app:
-            list(app.each())
+            list(app.desk.jobs.each())
     assert names(tmp_path) == {"hooks.jsonl"}
 
 
@@ -112,7 +112,7 @@ def test_a_file_kept_before_is_never_written_over(tmp_path: Path) -> None:
     for number in (1, 2):
         place.write_bytes(lines(hook(number)))
         with Redrive(f"jsonl:{place}") as app:
-            assert len(list(app.each())) == 1
+            assert len(list(app.desk.jobs.each())) == 1
         place.unlink()
     assert names(tmp_path) == {"hooks.jsonl.legacy", "hooks.jsonl.legacy-1"}
 
@@ -130,7 +130,7 @@ def test_killed_at_any_step_the_next_program_has_it_all(tmp_path: Path) -> None:
         "        left -= sys.argv[1] in str(args)\n"
         "        if left < 0: os.kill(os.getpid(), signal.SIGKILL)\n"
         "sys.addaudithook(hook)\n"
-        "with Redrive('jsonl:' + sys.argv[1]) as app: print(len(list(app.each())))\n"
+        "with Redrive('jsonl:' + sys.argv[1]) as app: print(len(list(app.desk.jobs.each())))\n"
     )
     data = lines(*map(hook, range(5)))
     codes: list[int] = []
@@ -141,7 +141,7 @@ def test_killed_at_any_step_the_next_program_has_it_all(tmp_path: Path) -> None:
         words = [sys.executable, "-c", program, str(place), str(step)]
         codes.append(subprocess.run(words, capture_output=True, check=False).returncode)
         with Redrive(f"jsonl:{place}") as app:
-            assert len(list(app.each())) == 5, step
+            assert len(list(app.desk.jobs.each())) == 5, step
         assert place.with_name("hooks.jsonl.legacy").read_bytes() == data
         assert not (tmp_path / "hooks.jsonl.adopting").exists()
         if codes[-1] == 0:
@@ -155,7 +155,7 @@ def test_many_processes_at_once_take_it_in_once(tmp_path: Path) -> None:
     place.write_bytes(lines(*map(hook, range(200))))
     program = (
         "import sys; from redrive import Redrive\n"
-        "with Redrive('jsonl:' + sys.argv[1]) as app: print(len(list(app.each())))\n"
+        "with Redrive('jsonl:' + sys.argv[1]) as app: print(len(list(app.desk.jobs.each())))\n"
     )
     many = [
         subprocess.Popen(

@@ -77,7 +77,7 @@ def test_jobs_of_an_endpoint_go_out_as_hooks_and_come_back() -> None:
         assert not endpoint.try_now({"n": 1}).done
         left: list[str] = []
         known = Asked(urls={"railway": there.url()}, skip=lambda _, why: left.append(why))
-        text = [*app.export_lines(app.each(), format="hooks", asked=known)]
+        text = [*app.desk.transfer.export_lines(app.desk.jobs.each(), format="hooks", asked=known)]
         found = {line["jobId"]: line for line in map(json.loads, text)}
         assert (left, len(found)) == ([], 2)
         assert found["order-7"]["data"] == {"hook": DATA, "endpoint": there.url()}
@@ -105,13 +105,13 @@ def test_when_it_was_made_and_first_failed_come_back_too() -> None:
         app.run_due()
         endpoint.send({"n": 2})
         known = Asked(urls={"railway": there.url()})
-        text = [*app.export_lines(app.each(), format="hooks", asked=known)]
+        text = [*app.desk.transfer.export_lines(app.desk.jobs.each(), format="hooks", asked=known)]
         again, _ = take("\n".join(text).encode())
-    assert {(job.created, job.first_failed) for job in app.each()} == {
+    assert {(job.created, job.first_failed) for job in app.desk.jobs.each()} == {
         (AT, AT + 60),
         (AT + 60, None),
     }
-    for job in app.each():
+    for job in app.desk.jobs.each():
         back = again.get(job.id)
         assert (back.created, back.first_failed) == (job.created, job.first_failed)
 

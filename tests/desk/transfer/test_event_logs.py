@@ -122,7 +122,7 @@ def states(app: Redrive) -> dict[str, int]:
 def ran(app: Redrive) -> list[object]:
     """Run what is due; gives the data of each event that was."""
     seen: list[object] = []
-    for name in {job.handler for job in app.each()}:
+    for name in {job.handler for job in app.desk.jobs.each()}:
         app.handler(name)(lambda **data: seen.append(data))
     app.run_due()
     return seen
@@ -243,7 +243,7 @@ def test_what_waited_becomes_what_a_later_file_says_of_it() -> None:
 def test_what_a_person_drives_again_is_not_ended_by_the_same_file() -> None:
     _, dead = died(20)
     app, _ = take(lines(dead))
-    app.retry(state="dead", reason="mended")
+    app.desk.retry(state="dead", reason="mended")
     _, [fate] = take(lines(dead), app)
     assert (fate.fate, fate.ended) == ("known", 0)
     assert states(app) == {"pending": 1}
@@ -328,7 +328,7 @@ def call(*args, **more):
     return usual(*args, **more)
 setattr(app.store, verb, call)
 for file in files:
-    for _ in app.import_lines(Path(file).open("rb"), asked=Asked(zone=local)): pass
+    for _ in app.desk.transfer.import_lines(Path(file).open("rb"), asked=Asked(zone=local)): pass
 app.close()
 """
 

@@ -22,7 +22,7 @@ def test_many_records_need_little_more_memory_than_few(name: str, tmp_path: Path
     peaks: list[int] = []
     store = str(tmp_path / "jobs.db")
     with Redrive(store) as app:
-        assert app.counts() == []
+        assert app.desk.jobs.counts() == []
     for number in (4_000, 12_000):
         place = tmp_path / f"{name}{number}"
         large.write(place, name, number)

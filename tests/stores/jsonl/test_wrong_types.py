@@ -58,14 +58,14 @@ def exercise(store: JsonlStore) -> None:
     app = Redrive(store)
     app.handler("mail")(lambda **_: None)
     store.find(Query())
-    for job in app.find().jobs:
+    for job in app.desk.jobs.find().jobs:
         store.get(job.id)
-    app.counts()
-    app.groups()
-    app.acts()
-    app.pauses()
+    app.desk.jobs.counts()
+    app.desk.groups.find()
+    app.desk.log.actions()
+    app.store.notes("pause:")
     app.run_due()
-    app.retry(state=["dead", "pending", "completed"])
+    app.desk.retry(state=["dead", "pending", "completed"])
     store.verify()
 
 

@@ -202,5 +202,5 @@ def test_handlers_submit_within_a_transaction(url: str, mine: psycopg.Connection
     mine.rollback()
     lost = send.options(within=mine, key="k").submit("bob")
     mine.commit()
-    assert [job.id for job in app.find().jobs] == [lost.id]
+    assert [job.id for job in app.desk.jobs.find().jobs] == [lost.id]
     app.close()

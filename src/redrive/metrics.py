@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from redrive import __version__
 from redrive.desk.desk import Desk
 from redrive.desk.groups import Mark
+from redrive.desk.jobs import Count
 from redrive.jobs.job import State
-from redrive.stores.contract import Count
 from redrive.worker import counters
 
 if TYPE_CHECKING:

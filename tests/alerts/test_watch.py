@@ -217,7 +217,7 @@ def test_a_worker_that_vanishes_is_told_and_one_that_leaves_is_not(
     clock.advance(worker_notes.PASS_LASTS - 41)  # the note of the pass has five seconds left
     tick(app)
     assert [state for _, state in kept.told()] == ["silent"]
-    assert "gives no sign of life" in kept.messages[0].title
+    assert "sends no heartbeat" in kept.messages[0].title
 
 
 def test_a_channel_that_failed_is_left_alone_for_a_while(

@@ -386,7 +386,7 @@ class TestPlaces:
         """F14: tried as somebody who is not root, whoever runs the tests."""
         with tempfile.TemporaryDirectory() as name:
             Path(name).chmod(0o555)
-            said = as_nobody(lambda: Redrive(f"{scheme}{name}/store").desk.jobs.counts())
+            said = as_nobody(Redrive(f"{scheme}{name}/store").desk.jobs.counts)
         assert said.startswith("StoreReadOnly")
         assert "mode 700" in said
         assert name in said

@@ -58,7 +58,7 @@ def seen(app: Redrive, name: str) -> dict[tuple[str, ...], float]:
     """The samples of one metric, by the values of its labels."""
     return {
         tuple(one.labels.values()): one.value
-        for family in text_string_to_metric_families(text(app))
+        for family in text_string_to_metric_families(text(app.desk))
         for one in family.samples
         if one.name == name
     }
@@ -164,7 +164,7 @@ def test_on_the_command_line(app: Redrive, clock: ManualClock, tmp_path: Path) -
     words = ["prometheus", "--store", str(tmp_path / "jobs.db")]
     shown = CliRunner().invoke(root, words, obj=Face(clock))
     assert shown.exit_code == 0
-    assert shown.stdout == text(app)
+    assert shown.stdout == text(app.desk)
 
 
 def test_without_the_extra_it_says_what_to_install(

@@ -94,7 +94,7 @@ def test_a_silent_worker_is_shown(empty: Shop) -> None:
     assert empty.run("check", "--max-silent", "1").exit_code == 0
     assert empty.run("check", "--max-silent", "0").exit_code == 2
     said = empty.run("status").stdout
-    assert "worker 7 on h gave no sign of life for 18s" in said
+    assert "worker 7 on h sent no heartbeat for 18s" in said
     workers = json.loads(empty.run("status", "--json").stdout)["data"]["workers"]
     assert sorted(one["silent_seconds"] for one in workers) == [1, 18]
 

@@ -36,6 +36,8 @@ def test_every_name_is_defined(name: str) -> None:
     *owner, last = name.partition("(")[0].split(".")
     if last in WORDS:
         return
-    assert re.search(rf"\b(def|class) {last}\b|^{last}\b.*=", SOURCE, re.MULTILINE), name
+    assert re.search(
+        rf"\b(def|class) {last}\b|^{last}\b.*=|self\.{last} =", SOURCE, re.MULTILINE
+    ), name
     for one in owner:
         assert re.search(rf"\bclass {one}\b", SOURCE), name

@@ -106,7 +106,7 @@ greet.submit()
 assert app.run_due().succeeded == 1
 for url in ("redrive.db", "jsonl:redrive.jsonl"):
     try:
-        redrive.Redrive(url).counts()
+        redrive.Redrive(url).desk.jobs.counts()
     except redrive.UsageError as error:
         print(error)
 """

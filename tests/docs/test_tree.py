@@ -1,10 +1,20 @@
 """Rules about the files of the repository, whatever they hold."""
 
+import ast
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+
+import redrive
+from redrive.desk.desk import Desk
+from redrive.desk.groups import Groups
+from redrive.desk.jobs import Jobs
+from redrive.desk.lanes import Lanes
+from redrive.desk.log import Log
+from redrive.desk.runs import Runs
+from redrive.desk.transfer.lines import Transfer
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST_MODULE = 400
@@ -95,6 +105,71 @@ def test_the_patterns_find_what_they_are_for(what: str, line: str) -> None:
 )
 def test_the_patterns_leave_other_text_alone(line: str) -> None:
     assert not any(pattern.search(line) for pattern in FORBIDDEN.values())
+
+
+PARTS = {
+    Jobs: 12,
+    Groups: 12,
+    Runs: 12,
+    Lanes: 12,
+    Log: 12,
+    Transfer: 12,
+    Desk: 12,
+    redrive.Redrive: 20,
+}
+"""How many public members each class of the API may have."""
+
+
+def members(kind: type) -> set[str]:
+    """The public names of a class, and what its `__init__` sets on `self`."""
+    source = Path(str(kind.__module__).replace(".", "/")).with_suffix(".py")
+    tree = ast.parse((ROOT / "src" / source).read_text("utf-8"))
+    (body,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == kind.__name__)
+    stored = {
+        node.attr
+        for node in ast.walk(body)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+    return {name for name in {*dir(kind), *stored} if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("kind", PARTS, ids=lambda kind: kind.__name__)
+def test_the_classes_of_the_api_stay_small(kind: type) -> None:
+    assert len(members(kind)) <= PARTS[kind], sorted(members(kind))
+
+
+FACES = ("cli", "web", "alerts", "metrics.py")
+OF_A_STORE = {"url", "durability", "now", "verify", "migrate", "note", "notes", "startswith"}
+"""What the faces may ask a store itself; `startswith` is of a setting named `store`."""
+
+
+def asked_of_stores(source: str) -> set[str]:
+    """The members of anything called `store` that a module uses."""
+    return {
+        node.attr
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute)
+        and "store" in {getattr(node.value, "attr", ""), getattr(node.value, "id", "")}
+    }
+
+
+def test_the_faces_reach_jobs_through_the_desk() -> None:
+    paths = [ROOT / "src" / "redrive" / face for face in FACES]
+    files = [file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])]
+    assert len(files) > 40
+    found = {
+        f"{file.relative_to(ROOT)}: store.{name}"
+        for file in files
+        for name in asked_of_stores(file.read_text("utf-8")) - OF_A_STORE
+    }
+    assert not found, "ask app.desk instead:\n" + "\n".join(sorted(found))
+
+
+def test_a_face_that_asks_the_store_for_jobs_is_found() -> None:
+    assert asked_of_stores("def f(app): return app.store.find(1), store.get(2)") == {"find", "get"}
 
 
 def test_modules_stay_short_enough_to_read_in_one_go() -> None:

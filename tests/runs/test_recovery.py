@@ -19,7 +19,7 @@ def test_a_run_whose_maker_died_is_given_up_and_its_jobs_are_free(
 ) -> None:
     """By a worker, or where there is none by whoever wants the jobs next."""
     ids = shop.die(6)
-    monkeypatch.setattr("redrive.desk.runs.CHUNK", 2)
+    monkeypatch.setattr("redrive.runs.driver.CHUNK", 2)
     store, seen = shop.app.store, []
     move = store.move
 
@@ -61,7 +61,7 @@ def test_a_run_that_is_cancelled_while_it_freezes_takes_nothing(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = shop.die(6)
-    monkeypatch.setattr("redrive.desk.runs.CHUNK", 2)
+    monkeypatch.setattr("redrive.runs.driver.CHUNK", 2)
     store = shop.app.store
     move = store.move
 

@@ -38,7 +38,9 @@ def test_exactly_the_frozen_jobs_are_taken(web: Web) -> None:
     web.app.desk.retry(name(1))  # is another's by now
     done = carried_out(web, plan, reason="done by hand")
     assert (done["planned"], done["done"], done["skipped"]["total"]) == (4, 3, 1)
-    assert done["skipped"]["samples"] == [{"id": name(1), "why": "changed since the plan was made"}]
+    assert done["skipped"]["samples"] == [
+        {"id": name(1), "why": "changed since the plan was made, no longer what was asked for"}
+    ]
     assert web.app.get(name(50)).state == "dead"
     act = web.app.desk.log.actions()[0]
     assert (act.actor, act.verb, act.target, act.done) == ("shop", "resolve", "state:dead", 3)
@@ -68,7 +70,7 @@ def test_a_retry_becomes_a_run(web: Web) -> None:
     assert web.get("/api/v1/runs")["runs"] == [run]
     again = planned(web, "retry", "G1")
     assert again["eligible"] == 0
-    assert again["ineligible"]["reasons"] == {"is part of R1": 3}
+    assert again["ineligible"]["reasons"] == {"is part of R1, which is not over": 3}
     for verb, phase in (("pause", "paused"), ("resume", "live"), ("cancel", "cancelled")):
         assert web.post(f"/api/v1/runs/R1/{verb}")["phase"] == phase
     assert web.post("/api/v1/runs/R1/pause", status=409)["code"] == "refused"

@@ -29,7 +29,6 @@ from redrive.payloads.arguments import Arguments
 from redrive.payloads.masking import error_text, inert
 from redrive.policies.policy import Keep, Policy
 from redrive.registry import Entry, Registry
-from redrive.stores.contract import Store, note_named
 from redrive.strategies import exponential
 from redrive.submission import Options
 from redrive.worker import presence
@@ -38,6 +37,7 @@ from redrive.worker.passes import Turn
 if TYPE_CHECKING:
     from redrive.alerts import Alerts
     from redrive.app import Redrive
+    from redrive.stores.contract import Store
 
 POLICY = Policy(
     attempts=2000,
@@ -187,7 +187,7 @@ class Watch:
             self._handed_over(store, after, note.version)
 
     def _book(self, store: Store) -> tuple[Book, int]:
-        note = note_named(store, _NOTE)
+        note = next((one for one in store.notes(_NOTE) if one.name == _NOTE), None)
         if note is None:
             return Book(born=store.now()), 0
         try:

@@ -154,7 +154,6 @@ def _waiting_words(at: Status, late: list[Overdue]) -> str:
 def _document(at: Status) -> dict[str, object]:
     dead = at.total(State.DEAD)
     return {
-        **at.document(),
         "healthy": at.healthy,
         "failed": at.failed,
         "dead_letter_queue": dead,
@@ -185,4 +184,5 @@ def _document(at: Status) -> dict[str, object]:
         ],
         "oldest_due": iso(at.oldest(State.PENDING)),
         "oldest_dead": iso(at.oldest(State.DEAD)),
+        **at.document(),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from redrive.errors import Refused
 from redrive.jobs import durations
@@ -165,8 +165,8 @@ def _worker_of(note: Note) -> LiveWorker:
         pid=pid if isinstance(pid, int) else None,
         version=str(fields.get("version", "unknown")),
         since=since if isinstance(since, int | float) else None,
-        lanes=tuple(map(str, lanes)) if isinstance(lanes, list) else (),
-        missing=missing if isinstance(missing, dict) else {},
+        lanes=tuple(map(str, cast("list[object]", lanes))) if isinstance(lanes, list) else (),
+        missing=cast("dict[str, Any]", missing) if isinstance(missing, dict) else {},
         silent=worker_notes.silence(note),
         blocked=worker_notes.blocked(note),
     )

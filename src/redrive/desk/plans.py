@@ -139,16 +139,12 @@ def recheck(desk: Desk, plan: Plan) -> tuple[list[Job], Left]:
 
     What is new stays out. Ages are not asked again: jobs grow older while people think.
     """
-    filters = Filters(**plan.wanted.filters)
-    filters.pop("older_than", None)
-    filters.pop("newer_than", None)
-    wanted = replace(plan.wanted, filters=filters)
-    now = search.meant(desk.store, plan.verb, wanted)
+    now = search.meant(desk.store, plan.verb, plan.wanted.usual(plan.verb, ages=False))
     found = {job.id: _light(job) for job in now if isinstance(job, Job) and job.id in plan.eligible}
     same = [job for job in found.values() if version(job) == plan.eligible[job.id]]
     known = {job.id for job in same}
     changed = [
-        (one, f"changed since the preview, {_now(found.get(one))}")
+        (one, f"changed since the plan was made, {_now(found.get(one))}")
         for one in plan.eligible
         if one not in known
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
@@ -10,12 +9,11 @@ from typing import TYPE_CHECKING, Unpack
 from redrive.desk import search
 from redrive.desk.selection import USUAL, Filters, Target, read, spelled
 from redrive.errors import JobNotFound, Refused
-from redrive.jobs.job import Act, Job
+from redrive.jobs.job import Job
 from redrive.payloads.masking import mask_text
 from redrive.runs import run_records
-from redrive.runs.driver import CHUNK, Driver, close, save, untag
 from redrive.runs.run_records import Phase, Run, Spec
-from redrive.stores.contract import Query, Store
+from redrive.stores.contract import Query
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
@@ -83,6 +81,8 @@ class Runs:
 
         Refused if none of them can be taken. Until it returns nothing is let go.
         """
+        from redrive.runs import driver  # noqa: PLC0415 - a command that only reads needs none
+
         store, act = self._backend.store, self._log.action("retry", asked, reason, actor)
         self.close_abandoned()
         held = self.holding(jobs)
@@ -91,18 +91,20 @@ class Runs:
         now, number = store.now(), run_records.open_next(store)
         asked, name, reason = act.target, mask_text(name), act.reason
         run = Run(number=number, by=act.actor, asked=asked, name=name, reason=reason, created=now)
-        run = _frozen(store, replace(run, spec=spec), ids, left)
+        run = driver.freeze(store, replace(run, spec=spec), ids, left)
         detail = {"run": run.id}
         store.record(replace(act, done=run.total, skipped=sum(run.skipped.values()), detail=detail))
         return self.get(number)
 
     def close_abandoned(self) -> None:
         """Close runs that were called off when their worker was gone, or whose maker died long ago."""
+        from redrive.runs import driver  # noqa: PLC0415
+
         store = self._backend.store
         for number in run_records.book(store)[1]:
             found = run_records.found(store, number)
             if found is not None and found[0].phase in _UNFINISHED:
-                Driver(store, self._backend.bus, self._backend.holder).close(number)
+                driver.Driver(store, self._backend.bus, self._backend.holder).close(number)
 
     def holding(self, jobs: Iterable[Job]) -> dict[str, int]:
         """Return which of these jobs are part of a run that is not over, and of which."""
@@ -141,8 +143,12 @@ class Runs:
 
     def cancel(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """End a run: what still waits for it stays as it was, what was let go goes on."""
+        from redrive.runs import driver  # noqa: PLC0415
+
         run = self._turned(number, ["freezing", "paused", "live"], "cancelled", reason, actor)
-        Driver(self._backend.store, self._backend.bus, self._backend.holder).close(run.number)
+        driver.Driver(self._backend.store, self._backend.bus, self._backend.holder).close(
+            run.number
+        )
         return self.get(run)
 
     def _turned(
@@ -153,6 +159,8 @@ class Runs:
         reason: str,
         actor: str | None,
     ) -> Run:
+        from redrive.runs import driver  # noqa: PLC0415
+
         store = self._backend.store
         while True:
             run, version = self._found(number)
@@ -160,7 +168,7 @@ class Runs:
                 msg = f"{run.id} is {run.phase}; only a run that is {before[-1]} can be {after}"
                 raise Refused(msg)
             changed = replace(run, phase=after, why=mask_text(reason), paced=0.0, ramped=0.0)
-            if save(store, changed, version, durable=True) is not None:
+            if driver.save(store, changed, version, durable=True) is not None:
                 store.record(self._log.action(_VERBS[after], run.id, reason, actor))
                 return self._told(changed)
 
@@ -175,34 +183,3 @@ class Runs:
     def _told(self, run: Run) -> Run:
         run, counts = run_records.counted(self._backend.store, run)
         return replace(run, counts=counts)
-
-
-def _frozen(store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, str]]) -> Run:
-    """Tag the jobs of a run and let it live; each step says that somebody is at it."""
-    version = save(store, replace(run, touched=store.now()), 0, durable=True) or 0
-    groups: set[int] = set()
-    for at in range(0, len(ids), CHUNK):
-        act = Act(actor=run.by, verb="enlist", target=run.id)
-        moved = store.move(ids[at : at + CHUNK], "enlist", act, run=-run.number)
-        left += moved.skipped
-        groups.update(job.group for job in moved.done if job.group is not None)
-        run = replace(
-            run, total=run.total + len(moved.done), touched=store.now(), act=moved.act.number
-        )
-        version = save(store, run, version) or 0
-        if not version:
-            break
-    reasons = dict(Counter(why for _, why in left))
-    few = tuple(left[: run_records.SAMPLES])
-    run = replace(run, groups=tuple(sorted(groups)), skipped=reasons, samples=few)
-    if not run.total:
-        why = left[0][1] if left else "there are none"
-        close(store, replace(run, phase="cancelled", why=f"of its jobs each {why}"), version)
-        msg = f"none of the {len(left)} jobs can be taken; the first {why}"
-        raise Refused(msg)
-    live = replace(run, phase="live", touched=0.0)
-    if not version or save(store, live, version, durable=True) is None:
-        untag(store, run)
-        msg = f"{run.id} was cancelled while its jobs were frozen"
-        raise Refused(msg)
-    return live

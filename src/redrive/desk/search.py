@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 
-from redrive.desk.selection import USUAL, Filters, Wanted, job_id, query_of
+from redrive.desk.selection import Wanted, job_id, query_of
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Group, Job, State
 from redrive.jobs.transitions import Verb
@@ -35,7 +35,7 @@ def meant(store: Store, verb: Verb, wanted: Wanted) -> Iterator[Job | str]:
     if wanted.is_empty:
         msg = "say which jobs: ids, a group such as G7, or filters (state=, handler=, …)"
         raise UsageError(msg)
-    wanted = replace(wanted, filters=Filters(**{"state": USUAL[verb], **wanted.filters}))
+    wanted = wanted.usual(verb)
     seen: set[str] = set()
     for job in _by_ids(store, wanted.ids) if wanted.ids else each(store, wanted):
         name = job if isinstance(job, str) else job.id

@@ -155,6 +155,15 @@ class Wanted:
         """Whether nothing was asked for at all."""
         return not (self.ids or self.groups or self.filters or self.terms)
 
+    def usual(self, verb: Verb, *, ages: bool = True) -> Wanted:
+        """Return the same with the usual states of a verb where none is named, or without ages."""
+        filters = Filters(**self.filters)
+        filters.setdefault("state", USUAL[verb])
+        if not ages:
+            filters.pop("older_than", None)
+            filters.pop("newer_than", None)
+        return replace(self, filters=filters)
+
     def question(self) -> Callable[[Job], bool]:
         """Give what is asked of each job, where the store cannot be asked."""
         return self._asked(self.terms)

@@ -8,8 +8,11 @@ acts, written together with it, and everything else is asked of the store.
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
+from redrive.errors import Refused
 from redrive.events import Bus, Event
 from redrive.jobs.job import Act, State
 from redrive.jobs.logger import log
@@ -137,6 +140,40 @@ class Driver:
             # Refused if it was paused meanwhile: then only the pace is forgotten.
             save(self._store, next_run, version)
         return done
+
+
+def freeze(store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, str]]) -> Run:
+    """Tag the jobs of a run and start it; each step shows that its maker is alive.
+
+    Refused if none of them can be taken, or if it was cancelled meanwhile.
+    """
+    version = save(store, replace(run, touched=store.now()), 0, durable=True) or 0
+    groups: set[int] = set()
+    for at in range(0, len(ids), CHUNK):
+        act = Act(actor=run.by, verb="enlist", target=run.id)
+        moved = store.move(ids[at : at + CHUNK], "enlist", act, run=-run.number)
+        left += moved.skipped
+        groups.update(job.group for job in moved.done if job.group is not None)
+        run = replace(
+            run, total=run.total + len(moved.done), touched=store.now(), act=moved.act.number
+        )
+        version = save(store, run, version) or 0
+        if not version:
+            break
+    reasons = dict(Counter(why for _, why in left))
+    few = tuple(left[: run_records.SAMPLES])
+    run = replace(run, groups=tuple(sorted(groups)), skipped=reasons, samples=few)
+    if not run.total:
+        why = left[0][1] if left else "there are none"
+        close(store, replace(run, phase="cancelled", why=f"of its jobs each {why}"), version)
+        msg = f"none of the {len(left)} jobs can be taken; the first {why}"
+        raise Refused(msg)
+    live = replace(run, phase="live", touched=0.0)
+    if not version or save(store, live, version, durable=True) is None:
+        untag(store, run)
+        msg = f"{run.id} was cancelled while its jobs were frozen"
+        raise Refused(msg)
+    return live
 
 
 def save(store: Store, run: Run, version: int, *, durable: bool = False) -> int | None:

@@ -80,7 +80,7 @@ def submit(call: Call) -> Document:
         job = known
     if job.is_new:
         act = Act(actor=call.actor, verb="submit", target=job.id, done=1)
-        call.app.store.record(act)
+        call.app.desk.log.record(act)
     return {**job_document(masked(job)), "new": job.is_new}
 
 

@@ -26,7 +26,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from redrive import Category, Handler, Redrive, UsageError, fallback
+from redrive import Category, Handler, Redrive, fallback
+from redrive.errors import UsageError
 from redrive.policies import presets
 
 log = logging.getLogger("articles")

@@ -14,8 +14,9 @@ import tempfile
 from pathlib import Path
 
 import redrive
-from redrive import GiveUp, LinearBackoffStrategy
+from redrive import GiveUp
 from redrive.contrib.event_stream import ResilientEventStream
+from redrive.strategies import LinearBackoffStrategy
 
 partner = {"is_up": False}
 

@@ -28,7 +28,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import redrive
-from redrive import Handler, Redrive, Skip, UsageError
+from redrive import Handler, Redrive, Skip
+from redrive.errors import UsageError
 from redrive.policies import presets
 
 log = logging.getLogger("hooks")

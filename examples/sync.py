@@ -30,9 +30,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import redrive
-from redrive import Handler, Redrive, UsageError
+from redrive import Handler, Redrive
 from redrive.alerts import Alerts, Channel
 from redrive.contrib.cloud_tasks import CloudTasks
+from redrive.errors import UsageError
 from redrive.policies import presets
 
 log = logging.getLogger("sync")

@@ -40,8 +40,9 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "kits"))
 
 import pgkit
 from kit import START, make_failure, make_job
-from redrive import Job, Reason, Redrive, State, UsageError
+from redrive import Job, Reason, Redrive, State
 from redrive.desk import selectors
+from redrive.errors import UsageError
 from redrive.testing import ManualClock
 
 BOUND = 3.0

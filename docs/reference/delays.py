@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from itertools import repeat
 from pathlib import Path
 
-from redrive import RetryStrategy, constant, exponential, fibonacci, linear, simulate
+from redrive import constant, exponential, fibonacci, linear
 from redrive.jobs.job import Category
 from redrive.policies.policy import Policy
 from redrive.policies.presets import PRESETS
+from redrive.strategies import RetryStrategy
+from redrive.testing import simulate
 
 PAGE = Path(__file__).resolve().parents[1] / "policies.md"
 BEGIN, END = "<!-- written by make pages -->\n", "<!-- until here -->\n"

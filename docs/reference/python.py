@@ -21,29 +21,34 @@ Written by `make pages` from signatures and docstrings; a test keeps it current.
 explains the same with programs. What is not here is not promised to stay.
 """
 SECTIONS = {
-    "The app": "Redrive Handler Endpoint Tried Pass Current current Event",
-    "Policies": "Policy Rule DEAD Pause Keep when presets simulate Simulation",
-    "Strategies": (
-        "exponential linear constant fibonacci RetryStrategy ExponentialBackoffStrategy "
-        "LinearBackoffStrategy ConstantBackoffStrategy FibonacciBackoffStrategy"
-    ),
-    "In place": "retry fallback Answer AllProvidersFailed ProviderPaused",
-    "Said by handlers": "RetryLater GiveUp Skip",
+    "The app": "Redrive Handler Tried Pass current Event",
+    "Policies": "Policy Rule DEAD Pause Keep when presets",
+    "Backoff": "exponential linear constant fibonacci",
+    "In place": "retry fallback",
+    "Raised by handlers": "RetryLater GiveUp Skip",
     "Records": "Job State Reason Attempt Failure Category Group",
-    "Errors": (
-        "RedriveError UsageError BadPayload KeyConflict UnknownHandler JobNotFound Refused Kept "
-        "Undelivered NoAnswer StoreError StoreMissing StoreBusy StoreFull StoreDamaged StoreForeign "
-        "StoreLost StoreReadOnly"
-    ),
+    "The base of all errors": "RedriveError",
 }
 MODULES = {
+    "redrive.errors": (
+        "UsageError BadPayload KeyConflict UnknownHandler JobNotFound Refused Kept "
+        "Undelivered NoAnswer AllProvidersFailed ProviderPaused StoreError StoreMissing StoreBusy "
+        "StoreFull StoreDamaged StoreForeign StoreLost StoreReadOnly"
+    ),
+    "redrive.strategies": (
+        "RetryStrategy ExponentialBackoffStrategy LinearBackoffStrategy ConstantBackoffStrategy "
+        "FibonacciBackoffStrategy"
+    ),
+    "redrive.testing": "ManualClock simulate Simulation",
+    "redrive.context": "Current",
+    "redrive.in_place.fallback": "Answer",
+    "redrive.delivery.endpoint": "Endpoint",
     "redrive.alerts": "Alerts Rules slack email webhook apprise",
     "redrive.contrib.event_stream": "ResilientEventStream",
     "redrive.metrics": "Collector text",
     "redrive.logs": "JsonFormatter",
     "redrive.web": "asgi",
     "redrive.contrib.cloud_tasks": "CloudTasks",
-    "redrive.testing": "ManualClock",
 }
 SMALL, SHORT = 60, 40
 

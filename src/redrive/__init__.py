@@ -12,103 +12,40 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
-    from redrive.context import Current, current
-    from redrive.delivery.endpoint import Endpoint
-    from redrive.errors import (
-        AllProvidersFailed,
-        BadPayload,
-        GiveUp,
-        JobNotFound,
-        Kept,
-        KeyConflict,
-        NoAnswer,
-        ProviderPaused,
-        RedriveError,
-        Refused,
-        RetryLater,
-        Skip,
-        StoreBusy,
-        StoreDamaged,
-        StoreError,
-        StoreForeign,
-        StoreFull,
-        StoreLost,
-        StoreMissing,
-        StoreReadOnly,
-        Undelivered,
-        UnknownHandler,
-        UsageError,
-    )
+    from redrive.context import current
+    from redrive.errors import GiveUp, RedriveError, RetryLater, Skip
     from redrive.events import Event
     from redrive.handler import Handler, Tried
-    from redrive.in_place.fallback import Answer, fallback
-    from redrive.in_place.retry import Simulation, retry, simulate
+    from redrive.in_place.fallback import fallback
+    from redrive.in_place.retry import retry
     from redrive.jobs.job import Attempt, Category, Failure, Group, Job, Reason, State
     from redrive.policies import presets
     from redrive.policies.policy import DEAD, Keep, Pause, Policy, Rule, when
-    from redrive.strategies import (
-        ConstantBackoffStrategy,
-        ExponentialBackoffStrategy,
-        FibonacciBackoffStrategy,
-        LinearBackoffStrategy,
-        RetryStrategy,
-        constant,
-        exponential,
-        fibonacci,
-        linear,
-    )
+    from redrive.strategies import constant, exponential, fibonacci, linear
     from redrive.worker.passes import Pass
 
 __all__ = [
     "DEAD",
-    "AllProvidersFailed",
-    "Answer",
     "Attempt",
-    "BadPayload",
     "Category",
-    "ConstantBackoffStrategy",
-    "Current",
-    "Endpoint",
     "Event",
-    "ExponentialBackoffStrategy",
     "Failure",
-    "FibonacciBackoffStrategy",
     "GiveUp",
     "Group",
     "Handler",
     "Job",
-    "JobNotFound",
     "Keep",
-    "Kept",
-    "KeyConflict",
-    "LinearBackoffStrategy",
-    "NoAnswer",
     "Pass",
     "Pause",
     "Policy",
-    "ProviderPaused",
     "Reason",
     "Redrive",
     "RedriveError",
-    "Refused",
     "RetryLater",
-    "RetryStrategy",
     "Rule",
-    "Simulation",
     "Skip",
     "State",
-    "StoreBusy",
-    "StoreDamaged",
-    "StoreError",
-    "StoreForeign",
-    "StoreFull",
-    "StoreLost",
-    "StoreMissing",
-    "StoreReadOnly",
     "Tried",
-    "Undelivered",
-    "UnknownHandler",
-    "UsageError",
     "constant",
     "current",
     "exponential",
@@ -117,38 +54,59 @@ __all__ = [
     "linear",
     "presets",
     "retry",
-    "simulate",
     "when",
 ]
 
 _HOMES = {
-    "redrive.in_place.fallback": "Answer fallback",
-    "redrive.in_place.retry": "Simulation retry simulate",
     "redrive.app": "Redrive",
-    "redrive.errors": "AllProvidersFailed BadPayload GiveUp JobNotFound Kept KeyConflict NoAnswer ProviderPaused RedriveError Refused RetryLater Skip StoreBusy StoreDamaged StoreError StoreForeign StoreFull StoreLost StoreMissing StoreReadOnly Undelivered UnknownHandler UsageError",
-    "redrive.delivery.endpoint": "Endpoint",
+    "redrive.context": "current",
+    "redrive.errors": "GiveUp RedriveError RetryLater Skip",
     "redrive.events": "Event",
     "redrive.handler": "Handler Tried",
+    "redrive.in_place.fallback": "fallback",
+    "redrive.in_place.retry": "retry",
     "redrive.jobs.job": "Attempt Category Failure Group Job Reason State",
     "redrive.policies.policy": "DEAD Keep Pause Policy Rule when",
-    "redrive.strategies": "ConstantBackoffStrategy ExponentialBackoffStrategy FibonacciBackoffStrategy LinearBackoffStrategy RetryStrategy constant exponential fibonacci linear",
-    "redrive.context": "Current current",
+    "redrive.strategies": "constant exponential fibonacci linear",
     "redrive.worker.passes": "Pass",
 }
-"""Which module each name comes from."""
+"""The module that each name is loaded from."""
+
+_ELSEWHERE = {
+    "redrive.context": "Current",
+    "redrive.delivery.endpoint": "Endpoint",
+    "redrive.errors": (
+        "AllProvidersFailed BadPayload JobNotFound Kept KeyConflict NoAnswer ProviderPaused Refused "
+        "StoreBusy StoreDamaged StoreError StoreForeign StoreFull StoreLost StoreMissing "
+        "StoreReadOnly Undelivered UnknownHandler UsageError"
+    ),
+    "redrive.in_place.fallback": "Answer",
+    "redrive.strategies": (
+        "ConstantBackoffStrategy ExponentialBackoffStrategy FibonacciBackoffStrategy "
+        "LinearBackoffStrategy RetryStrategy"
+    ),
+    "redrive.testing": "ManualClock Simulation simulate",
+}
+"""Public names that are imported from their own modules, for the message of an AttributeError."""
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for the first time."""
+    """Load a name when it is first used; raise AttributeError with the right import if it is elsewhere."""
     if name == "presets":
         return import_module("redrive.policies.presets")
     if name not in _HOME_OF:
-        msg = f"module 'redrive' has no attribute {name!r}"
-        raise AttributeError(msg, name=name, obj=globals())
+        raise AttributeError(_missing(name), name=name, obj=globals())
     value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
     return value
+
+
+def _missing(name: str) -> str:
+    for home, names in _ELSEWHERE.items():
+        if name in names.split():
+            return f"redrive.{name} is in {home}: from {home} import {name}"
+    return f"module 'redrive' has no attribute {name!r}"
 
 
 def __dir__() -> list[str]:

@@ -1,12 +1,16 @@
-"""What tests of your own code need: a clock that moves only when told to.
+"""Testing your handlers and policies: a clock that you move, and policies tried without waiting.
 
-Give it to a store or an app in place of the machine's clocks, and waits, leases and greatest ages
-take no time at all. Nothing here is used by the library itself.
+Pass a `ManualClock` to a store or an app in place of the machine's clocks, and waits, leases and
+`max_age` take no time at all. `simulate` returns the waits that a policy chooses for given failures.
 """
 
 from __future__ import annotations
 
 from threading import Lock
+
+from redrive.in_place.retry import Simulation, simulate
+
+__all__ = ["ManualClock", "Simulation", "simulate"]
 
 
 class ManualClock:

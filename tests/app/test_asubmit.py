@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from redrive import BadPayload, Handler, Job, KeyConflict, Redrive, StoreBusy, StoreFull, UsageError
+from redrive import Handler, Job, Redrive
+from redrive.errors import BadPayload, KeyConflict, StoreBusy, StoreFull, UsageError
 from redrive.stores.collector import MOST
 
 

@@ -14,19 +14,16 @@ import pytest
 
 import redrive.stores.jsonl
 import redrive.stores.sqlite  # noqa: F401 - a child that is not root may be unable to import it
-from redrive import (
+from redrive import Policy, Redrive, Rule, when
+from redrive.errors import (
     BadPayload,
     JobNotFound,
     KeyConflict,
-    Policy,
-    Redrive,
     Refused,
-    Rule,
     StoreError,
     StoreForeign,
     StoreMissing,
     UsageError,
-    when,
 )
 
 

@@ -10,18 +10,8 @@ from typing import Any
 
 import pytest
 
-from redrive import (
-    AllProvidersFailed,
-    Policy,
-    Redrive,
-    Skip,
-    State,
-    constant,
-    current,
-    fallback,
-    when,
-)
-from redrive.errors import Kept
+from redrive import Policy, Redrive, Skip, State, constant, current, fallback, when
+from redrive.errors import AllProvidersFailed, Kept
 from redrive.policies import presets
 from redrive.testing import ManualClock
 from redrive.worker.passes import Pass

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 import redrive
-from redrive import Kept, KeyConflict, Policy, Redrive, RetryStrategy, State, UsageError
+from redrive import Policy, Redrive, State
+from redrive.errors import Kept, KeyConflict, UsageError
 from redrive.policies import presets
+from redrive.strategies import RetryStrategy
 from redrive.testing import ManualClock
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import redrive
 from redrive import GiveUp, Policy, Redrive, RetryLater, Skip, State, constant, exponential
+from redrive.context import Current
+from redrive.errors import BadPayload, JobNotFound, UsageError
 from redrive.policies import presets
 from redrive.testing import ManualClock
 
@@ -230,7 +232,7 @@ def test_a_paused_lane_waits_and_a_resumed_one_goes_on(app: Redrive, clock: Manu
 
 def test_current_tells_a_handler_about_itself(app: Redrive) -> None:
     """J3: id, stable key, attempt."""
-    seen: list[redrive.Current] = []
+    seen: list[Current] = []
 
     @app.handler("ask", policy=Policy(attempts=3, wait=constant(0)))
     def ask() -> None:
@@ -246,7 +248,7 @@ def test_current_tells_a_handler_about_itself(app: Redrive) -> None:
         (job.id, "order-7", 2),
     ]
     assert not seen[0].lease_lost
-    with pytest.raises(redrive.UsageError, match="inside a handler"):
+    with pytest.raises(UsageError, match="inside a handler"):
         redrive.current()
 
 
@@ -260,7 +262,7 @@ def test_an_edit_keeps_the_original_and_changes_the_delivery_key(app: Redrive) -
     assert edited.original == '{"number":1}'
     assert (job.delivery_key, edited.delivery_key) == ("k-1", "k-1.1")
     with pytest.raises(
-        redrive.BadPayload, match="do not fit the handler: missing 'number'; unknown 'nummer'"
+        BadPayload, match="do not fit the handler: missing 'number'; unknown 'nummer'"
     ):
         app.desk.edit(job.id, '{"nummer": 10}')
     app.desk.retry(job.id)
@@ -285,7 +287,7 @@ def test_resolve_discard_and_reopen_keep_who_why_and_what_it_was(app: Redrive) -
     moved = app.desk.reopen(third.id)
     assert moved.done == []
     assert "only a resolved job" in moved.skipped[0][1]
-    with pytest.raises(redrive.UsageError, match="reason"):
+    with pytest.raises(UsageError, match="reason"):
         app.desk.discard(third.id, reason=" ")
 
 
@@ -304,7 +306,7 @@ def test_retention_removes_only_what_is_old_and_finished(app: Redrive, clock: Ma
     assert app.cleanup() == 0
     clock.advance(1)
     assert app.cleanup() == 1
-    with pytest.raises(redrive.JobNotFound):
+    with pytest.raises(JobNotFound):
         app.get(done.id)
     clock.advance(6 * 86400)
     assert app.cleanup() == 1

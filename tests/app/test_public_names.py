@@ -38,6 +38,20 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         redrive.Nothing  # noqa: B018
 
 
+def test_the_public_names_fit_on_a_card() -> None:
+    assert len(redrive.__all__) <= 30
+
+
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [(name, home) for home, names in redrive._ELSEWHERE.items() for name in names.split()],
+)
+def test_a_name_from_another_module_is_an_error_that_says_where(name: str, home: str) -> None:
+    assert hasattr(importlib.import_module(home), name)
+    with pytest.raises(AttributeError, match=rf"from {home} import {name}$"):
+        getattr(redrive, name)
+
+
 def test_importing_the_package_loads_none_of_its_modules() -> None:
     code = "import sys, redrive; print([m for m in sys.modules if m.startswith('redrive.')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,16 +13,8 @@ from typing import Any
 
 import pytest
 
-from redrive import (
-    AllProvidersFailed,
-    GiveUp,
-    Policy,
-    Redrive,
-    RetryLater,
-    constant,
-    fallback,
-    when,
-)
+from redrive import GiveUp, Policy, Redrive, RetryLater, constant, fallback, when
+from redrive.errors import AllProvidersFailed
 from redrive.jobs.job import Act
 from redrive.worker.passes import Pass
 from stores.contract.kinds import KINDS, Kind, Place

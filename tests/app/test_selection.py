@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import redrive
-from redrive import JobNotFound, KeyConflict, Policy, Redrive, State, UsageError
+from redrive import Policy, Redrive, State
+from redrive.errors import JobNotFound, Kept, KeyConflict, UsageError
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_try_now_under_a_known_key_tells_what_became_of_it(app: Redrive) -> None
     once.options(key="k", durable=True).try_now(1)
     again = once.options(key="k").try_now(1)
     assert again.done
-    with pytest.raises(redrive.Kept, match="before"):
+    with pytest.raises(Kept, match="before"):
         _ = again.value
     with pytest.raises(KeyConflict):
         once.options(key="k").try_now(2)

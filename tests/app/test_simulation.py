@@ -21,15 +21,14 @@ from redrive import (
     RetryLater,
     Rule,
     Skip,
-    UsageError,
     constant,
     exponential,
     retry,
-    simulate,
     when,
 )
+from redrive.errors import UsageError
 from redrive.policies.presets import DEFAULT, HOOKS, PRESETS, SYNC
-from redrive.testing import ManualClock
+from redrive.testing import ManualClock, simulate
 
 
 def middle() -> float:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import redrive
-from redrive import Kept, Policy, Redrive, State, UsageError, constant
+from redrive import Policy, Redrive, State, constant
+from redrive.errors import Kept, UsageError
 from redrive.testing import ManualClock
 
 
@@ -187,14 +188,14 @@ def test_async_handlers_and_callers(app: Redrive) -> None:
         assert (await twice.atry_now(4)).value == 8
         assert not (await twice.atry_now(-1)).done
         job = await twice.asubmit(5)
-        with pytest.raises(redrive.UsageError, match=r"app\.aio"):
+        with pytest.raises(UsageError, match=r"app\.aio"):
             app.run_due()
         done = await app.aio(app.run_due)
         assert (done.succeeded, done.died) == (1, 1)
         assert (await app.aio(app.get, job.id)).state is State.COMPLETED
 
     asyncio.run(program())
-    with pytest.raises(redrive.UsageError, match="atry_now"):
+    with pytest.raises(UsageError, match="atry_now"):
         twice.try_now(1)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from postkit import OK, Receiver, answer, receiver
-from redrive import GiveUp, KeyConflict, Policy, Redrive, UsageError
+from redrive import GiveUp, Policy, Redrive
 from redrive.delivery.courier import Courier
 from redrive.delivery.signing import verify
+from redrive.errors import KeyConflict, UsageError
 from redrive.policies import presets
 from redrive.testing import ManualClock
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive import UsageError
 from redrive.delivery.guard import Allowed, Target, carried, checked, is_allowed, target_of
-from redrive.errors import AddressRefused
+from redrive.errors import AddressRefused, UsageError
 
 PUBLIC = "8.8.8.8 1.1.1.1 9.255.255.255 11.0.0.1 172.15.0.1 172.32.0.1 192.167.1.1 223.255.255.254"
 PUBLIC_IPV6 = "2606:4700::1111 2a00:1450::1 2001:4860:4860::8888 ::ffff:8.8.8.8 64:ff9b::8.8.8.8"

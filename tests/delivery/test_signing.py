@@ -6,8 +6,8 @@ import base64
 
 import pytest
 
-from redrive import UsageError
 from redrive.delivery.signing import is_secret, sign, verify
+from redrive.errors import UsageError
 
 OLD = "whsec_" + base64.b64encode(b"o" * 24).decode()
 NEW = "whsec_" + base64.b64encode(b"n" * 32).decode()

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from postkit import OK, Canary, Names, answer, receiver
-from redrive import Redrive, UsageError
+from redrive import Redrive
 from redrive.delivery.endpoint import Endpoint
+from redrive.errors import UsageError
 
 # What a host may be written as, and so be at an address that is not public.
 _LITERALS = """

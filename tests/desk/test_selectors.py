@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kit import START, make_failure, make_job
-from redrive import Redrive, State, UsageError
+from redrive import Redrive, State
 from redrive.desk import search
 from redrive.desk.selection import read
+from redrive.errors import UsageError
 from redrive.jobs.job import Category, Job, Reason
 from redrive.stores.memory import MemoryStore
 from redrive.testing import ManualClock

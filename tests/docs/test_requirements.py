@@ -100,6 +100,7 @@ importlib.util.find_spec = lambda name, *more: None if name == "fcntl" else real
 for name in ("fcntl", "resource", "termios", "tty", "pty"):
     sys.modules[name] = None
 import redrive
+from redrive.errors import UsageError
 app = redrive.Redrive("memory:")
 greet = app.handler("greet")(lambda: None)
 greet.submit()
@@ -107,7 +108,7 @@ assert app.run_due().succeeded == 1
 for url in ("redrive.db", "jsonl:redrive.jsonl"):
     try:
         redrive.Redrive(url).desk.jobs.counts()
-    except redrive.UsageError as error:
+    except UsageError as error:
         print(error)
 """
 

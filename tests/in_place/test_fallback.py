@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from redrive import AllProvidersFailed, Answer, Category, GiveUp, Skip, UsageError, fallback, when
+from redrive import Category, GiveUp, Skip, fallback, when
 from redrive.classify import classify
-from redrive.errors import ProviderPaused
+from redrive.errors import AllProvidersFailed, ProviderPaused, UsageError
+from redrive.in_place.fallback import Answer
 from redrive.stores.memory import MemoryStore
 from redrive.strategies import RetryStrategy
 from redrive.testing import ManualClock

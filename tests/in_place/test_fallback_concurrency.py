@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from redrive import AllProvidersFailed, StoreError, fallback, retry
+from redrive import fallback, retry
+from redrive.errors import AllProvidersFailed, StoreError
 from redrive.in_place import client_retries as patience
 from redrive.stores.memory import MemoryStore
 from redrive.testing import ManualClock

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from redrive import AllProvidersFailed, UsageError, fallback
+from redrive import fallback
 from redrive.classify import classify
+from redrive.errors import AllProvidersFailed, UsageError
 from redrive.stores.contract import Note
 from redrive.stores.memory import MemoryStore
 

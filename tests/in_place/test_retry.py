@@ -14,18 +14,8 @@ from typing import Any
 
 import pytest
 
-from redrive import (
-    GiveUp,
-    Policy,
-    RetryLater,
-    Rule,
-    Skip,
-    UsageError,
-    constant,
-    exponential,
-    retry,
-    when,
-)
+from redrive import GiveUp, Policy, RetryLater, Rule, Skip, constant, exponential, retry, when
+from redrive.errors import UsageError
 from redrive.testing import ManualClock
 
 DOUBLING = exponential(1, jitter="none")

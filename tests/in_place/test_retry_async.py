@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from redrive import GiveUp, Policy, Redrive, UsageError, constant, exponential, retry
+from redrive import GiveUp, Policy, Redrive, constant, exponential, retry
+from redrive.errors import UsageError
 
 DOUBLING = Policy(attempts=5, wait=exponential(1, jitter="none"))
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from redrive import LinearBackoffStrategy
 from redrive.contrib.event_stream import ResilientEventStream
+from redrive.strategies import LinearBackoffStrategy
 from redrive.testing import ManualClock
 
 LINEAR = LinearBackoffStrategy(1, 1, jitter_factor=0)

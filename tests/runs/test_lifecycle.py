@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from redrive import JobNotFound, Refused
+from redrive.errors import JobNotFound, Refused
 from redrive.runs.run_records import KEPT, Counts, Run
 from runs.conftest import Shop
 

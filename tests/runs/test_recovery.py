@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from redrive import Refused
+from redrive.errors import Refused
 from redrive.runs import driver as driving
 from redrive.runs import run_records
 from redrive.runs.run_records import Counts

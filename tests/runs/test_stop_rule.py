@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from redrive import State, UsageError
+from redrive import State
+from redrive.errors import UsageError
 from redrive.runs import run_records
 from redrive.runs.run_records import Counts, Run, Spec
 from redrive.stores.contract import Members

@@ -9,21 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_type
 
-from redrive import (
-    Answer,
-    Endpoint,
-    Handler,
-    Job,
-    Policy,
-    Reason,
-    Redrive,
-    Tried,
-    constant,
-    fallback,
-    retry,
-    simulate,
-)
+from redrive import Handler, Job, Policy, Reason, Redrive, Tried, constant, fallback, retry
+from redrive.delivery.endpoint import Endpoint
+from redrive.in_place.fallback import Answer
 from redrive.policies import presets
+from redrive.testing import simulate
 
 app = Redrive("memory:")
 

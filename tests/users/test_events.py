@@ -14,15 +14,10 @@ from typing import Any
 import pytest
 
 from eventkit import Failing, Setting
-from redrive import (
-    ConstantBackoffStrategy,
-    ExponentialBackoffStrategy,
-    GiveUp,
-    RetryLater,
-    Skip,
-    UsageError,
-)
+from redrive import GiveUp, RetryLater, Skip
 from redrive.contrib.event_stream import ResilientEventStream
+from redrive.errors import UsageError
+from redrive.strategies import ConstantBackoffStrategy, ExponentialBackoffStrategy
 
 
 def test_r_events_1_the_constructor_is_the_one_people_know() -> None:

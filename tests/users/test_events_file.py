@@ -15,8 +15,9 @@ import pytest
 
 import redrive
 from eventkit import Failing, Setting
-from redrive import GiveUp, Redrive, StoreForeign, StoreFull, UsageError
+from redrive import GiveUp, Redrive
 from redrive.contrib.event_stream import new_event_id
+from redrive.errors import StoreForeign, StoreFull, UsageError
 
 FIELDS = [
     "event_id",

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from crewkit import app_of, crew, fill
-from redrive import Redrive, StoreBusy, current
+from redrive import Redrive, current
+from redrive.errors import StoreBusy
 from redrive.worker import dispatch, last_attempts
 from workkit import LEASE, Log, all_done, app_on, number, until, url_of
 

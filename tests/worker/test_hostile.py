@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from redrive import Policy, Redrive, StoreBusy, constant
+from redrive import Policy, Redrive, constant
+from redrive.errors import StoreBusy
 from redrive.policies.policy import Pause
 from redrive.stores.contract import PAUSE
 from redrive.testing import ManualClock

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from redrive import Redrive, StoreBusy
+from redrive import Redrive
+from redrive.errors import StoreBusy
 from redrive.jobs.job import Claim, Job, Settlement
 from workkit import Log, all_done, app_on, number, until
 

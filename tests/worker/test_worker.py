@@ -294,7 +294,7 @@ def test_a_store_that_fails_for_a_while_loses_no_result(
     app: Redrive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A result is kept until it is settled."""
-    from redrive import StoreBusy  # noqa: PLC0415
+    from redrive.errors import StoreBusy  # noqa: PLC0415
 
     runs, usual, left = Log(), app.store.settle, [3]
 

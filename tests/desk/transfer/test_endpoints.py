@@ -10,7 +10,8 @@ import pytest
 
 from exchangekit import AT, hook, jobs, lines, take
 from postkit import OK, Receiver, answer, receiver
-from redrive import Endpoint, Redrive
+from redrive import Redrive
+from redrive.delivery.endpoint import Endpoint
 from redrive.desk.transfer.formats.record import Asked
 from redrive.testing import ManualClock
 from shopkit import Shop

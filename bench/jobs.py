@@ -21,7 +21,7 @@ def new_job(**given: Any) -> Job:
     now = time.time()
     job = evolve(
         BLANK, id=ids.new_id(), handler=HANDLER, lane=HANDLER, payload=TEXT,
-        created=now, due=now, since=now, updated=now, limit=10,
+        created=now, due=now, since=now, updated=now, max_attempts=10,
     )  # fmt: skip
     return evolve(job, **given) if given else job
 

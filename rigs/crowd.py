@@ -123,7 +123,7 @@ class Hand:
     def submit(self) -> None:
         """Submit one job."""
         name = f"{self._name}-{next(self._numbers)}"
-        job = make_job(name, handler="work", payload='{"number":1}', limit=1_000_000)
+        job = make_job(name, handler="work", payload='{"number":1}', max_attempts=1_000_000)
         self._line.tell("accepted", self._store.add([job])[0].id)
 
     def _round(self) -> bool:

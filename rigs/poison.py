@@ -117,7 +117,7 @@ def judge(case: Case, app: Redrive, made: Crew, poison: int) -> tuple[list[str],
     faults += [f"{one} is dead and never began" for one in never[killed:]]
     if case.handler == "once":
         faults += [f"{job} ran {runs} times" for job, runs in began.items() if runs > 1]
-    faults += [f"{job.id} is dead: {job.detail}" for job in dead if job.limit > 1]
+    faults += [f"{job.id} is dead: {job.detail}" for job in dead if job.max_attempts > 1]
     again = sum(began.values()) - len(began)
     words = f"{JOBS} jobs, poison began {began[guilty[0].id] if guilty else 0} times"
     return faults, f"{words}, {len(dead)} others dead, {len(never)} unbegun, {again} ran again"
@@ -125,7 +125,7 @@ def judge(case: Case, app: Redrive, made: Crew, poison: int) -> tuple[list[str],
 
 def guilt(job: Job, runs: int) -> list[str]:
     """Say what is wrong with the end of the poison."""
-    crashes = min(3, job.limit)
+    crashes = min(3, job.max_attempts)
     good = job.state == "dead" and job.crashes == crashes == runs
     return [] if good else [f"the poison is {job.state}, {job.crashes} crashes, {runs} runs"]
 

@@ -68,7 +68,9 @@ def disturb(crew: Crew, ledger: Ledger) -> int:
 def hold(url: str, line: Line) -> None:
     """Hold claims until told to go on; nobody else may have got at them meanwhile."""
     store = open_store(url)
-    store.add([make_job(f"held{number}", handler="held", limit=1000) for number in range(_HELD)])
+    store.add(
+        [make_job(f"held{number}", handler="held", max_attempts=1000) for number in range(_HELD)]
+    )
     mine = store.claim(["held"], limit=_HELD, holder="h1", lease_for=3600)
     assert len(mine) == _HELD
     line.tell("ready")

@@ -109,7 +109,7 @@ def test_what_fails_in_place_is_called_for(user, paused, caplog):
 def test_a_dead_letter_that_people_run_again_is_called_for(user):
     user.warehouse.fails = True
     with user.running(rand=lambda: 0.5) as (app, handler, _):
-        jobs = [handler.options(max_attempts=1).submit(**task()) for _ in range(3)]
+        jobs = [handler.options(attempts=1).submit(**task()) for _ in range(3)]
         until(lambda: all(app.get(job.id).state is State.DEAD for job in jobs))
         user.warehouse.fails = False
         app.desk.retry(jobs[0].id)

@@ -50,9 +50,9 @@ class Current:
         return self._job.attempts
 
     @property
-    def limit(self) -> int:
+    def max_attempts(self) -> int:
         """How many attempts this life may have."""
-        return self._job.limit
+        return self._job.max_attempts
 
     @property
     def life(self) -> int:

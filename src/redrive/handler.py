@@ -125,23 +125,23 @@ class Handler(Generic[P, R_co]):
         delay: Duration = 0.0,
         key: str | None = None,
         tags: Iterable[str] = (),
-        max_attempts: int | None = None,
+        attempts: int | None = None,
         within: object = None,
         durable: bool = False,
     ) -> Handler[P, R_co]:
-        """Give the same handler with options for the next call; the types stay.
+        """Return the same handler with options for the next call; the types stay.
 
         `delay`: how long until it may run. `key`: the same key is the same job. `tags`: for finding
-        it. `max_attempts`: its own limit. `within`: a database connection whose transaction the
+        it. `attempts`: its own limit of attempts. `within`: a database connection whose transaction the
         submit joins. `durable`: `try_now` stores it before it runs.
         """
-        if max_attempts is not None:
-            checks.whole(max_attempts, "max_attempts", least=1)
+        if attempts is not None:
+            checks.whole(attempts, "attempts", least=1)
         chosen = Options(
             delay=durations.seconds(delay, name="delay"),
             key=check_key(key),
             tags=check_tags(tags),
-            max_attempts=max_attempts,
+            attempts=attempts,
             within=within,
             durable=durable,
         )

@@ -218,8 +218,8 @@ def constant(
     delay: Duration = 5.0, *, cap: Duration = 300.0, jitter: Jitter = 0.2
 ) -> ConstantBackoffStrategy:
     """Wait the same time every time (the cap grows with the delay)."""
-    ceiling = max(durations.seconds(delay, name="delay"), _cap(cap))
-    return ConstantBackoffStrategy(delay, 0.0, ceiling, jitter=jitter)
+    highest = max(durations.seconds(delay, name="delay"), _cap(cap))
+    return ConstantBackoffStrategy(delay, 0.0, highest, jitter=jitter)
 
 
 def fibonacci(

@@ -58,7 +58,7 @@ class Options:
     delay: float = 0.0
     key: str | None = None
     tags: tuple[str, ...] = ()
-    max_attempts: int | None = None
+    attempts: int | None = None
     within: object = None
     durable: bool = False
 
@@ -155,8 +155,8 @@ class Keeper:
             due=due,
             since=due,
             tags=options.tags,
-            max_attempts=options.max_attempts,
-            limit=entry.policy.limited(options.max_attempts).ceiling,
+            own_max_attempts=options.attempts,
+            max_attempts=entry.policy.limited(options.attempts).max_attempts,
             release=self.settings.release,
         )
 
@@ -271,7 +271,7 @@ class Keeper:
             attempt.failure if attempt else None,
             now=self.settings.clock.now(),
             group=None,
-            limit=settlement.limit,
+            max_attempts=settlement.max_attempts,
         )
         return transitions.with_attempt(job, attempt) if attempt else job
 

@@ -230,9 +230,9 @@ def test_a_wrong_argument_is_refused_with_the_value_found(
         ({"tags": 5}, "tags must be a list of texts"),
         ({"tags": ["a", 5]}, "each of tags must be text; found 5"),
         ({"key": 5}, "a key must be text; found 5"),
-        ({"max_attempts": "3"}, "max_attempts must be a whole number, 1 or more; found '3'"),
-        ({"max_attempts": True}, "max_attempts"),
-        ({"max_attempts": 0}, "max_attempts"),
+        ({"attempts": "3"}, "attempts must be a whole number, 1 or more; found '3'"),
+        ({"attempts": True}, "attempts"),
+        ({"attempts": 0}, "attempts"),
     ],
 )
 def test_a_wrong_option_is_refused_with_the_value_found(

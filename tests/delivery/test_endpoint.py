@@ -302,6 +302,6 @@ class TestSettings:
 
     def test_attempts_may_be_given_like_those_of_any_handler(self, app: Redrive) -> None:
         endpoint = app.endpoint("e", url="https://a.example", attempts=2, lane="theirs")
-        assert (endpoint.send({}).limit, endpoint.send({}).lane) == (2, "theirs")
+        assert (endpoint.send({}).max_attempts, endpoint.send({}).lane) == (2, "theirs")
         with pytest.raises(UsageError, match="not on both"):
             app.endpoint("f", url="https://a.example", attempts=2, policy=presets.HOOKS)

@@ -42,7 +42,7 @@ NOW = START + 1000.0
 
 def job_in(state: State) -> Job:
     """A job as it is when it got to this state the usual way."""
-    job = make_job("j", attempts=2, lease=2, limit=5)
+    job = make_job("j", attempts=2, lease=2, max_attempts=5)
     match state:
         case State.RUNNING:
             return replace(
@@ -154,8 +154,8 @@ def test_settling_lets_the_lease_go_but_never_its_number() -> None:
 
 
 def test_a_retry_is_due_after_its_delay_and_keeps_the_attempts() -> None:
-    job = settled(job_in(R), Retry(30, "asked"), make_failure(), now=NOW, group=4, limit=7)
-    assert (job.due, job.detail, job.attempts, job.limit) == (NOW + 30, "asked", 3, 7)
+    job = settled(job_in(R), Retry(30, "asked"), make_failure(), now=NOW, group=4, max_attempts=7)
+    assert (job.due, job.detail, job.attempts, job.max_attempts) == (NOW + 30, "asked", 3, 7)
     assert (job.reason, job.finished, job.group) == (None, None, 4)
 
 
@@ -282,8 +282,8 @@ def test_the_middle_of_a_long_history_is_folded_and_counted(total: int) -> None:
 def test_jobs_say_whether_they_can_be_retried_and_whether_they_are_over() -> None:
     """M3."""
     assert [job_in(s).is_terminal for s in (P, R, C, D, X)] == [False, False, True, True, True]
-    assert make_job(attempts=4, limit=5).can_retry
-    assert not make_job(attempts=5, limit=5).can_retry
+    assert make_job(attempts=4, max_attempts=5).can_retry
+    assert not make_job(attempts=5, max_attempts=5).can_retry
 
 
 def test_the_verbs_of_people_are_all_here() -> None:

@@ -144,7 +144,7 @@ class User:
     def exhaust(self) -> Job:
         """Post a hook that fails for the last time at once; gives the dead letter."""
         self.api.script.append(500)
-        options = self.handler.options(key=self.module.new_key(), max_attempts=1)
+        options = self.handler.options(key=self.module.new_key(), attempts=1)
         job: Job = options.try_now(hook={"title": "hopeless"}, endpoint=self.api.url).job
         assert job.state is State.DEAD
         return job

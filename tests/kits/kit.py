@@ -28,7 +28,7 @@ def make_job(job_id: str | None = None, **fields: Any) -> Job:
             "due": due,
             "since": due,
             "updated": created,
-            "limit": 10,
+            "max_attempts": 10,
             **fields,
         }
     )
@@ -71,10 +71,14 @@ def make_attempt(job: Job, failure: Failure | None = None, **fields: Any) -> Att
 
 
 def make_settlement(
-    claim: Claim, verdict: Verdict, failure: Failure | None = None, *, limit: int | None = None
+    claim: Claim,
+    verdict: Verdict,
+    failure: Failure | None = None,
+    *,
+    max_attempts: int | None = None,
 ) -> Settlement:
     """The end of a claim, with the attempt's record that belongs to it."""
-    return Settlement(claim, verdict, make_attempt(claim.job, failure), limit)
+    return Settlement(claim, verdict, make_attempt(claim.job, failure), max_attempts)
 
 
 def make_act(verb: str = "retry", **fields: Any) -> Act:

@@ -251,7 +251,7 @@ def check(desk: Desk, openai: str, claude: str, said: Callable[[], str]) -> None
         assert desk.published == [expected]
         assert f"{winner} answered for job {job.id}" in said()
         return
-    assert (job.state, job.attempts, job.limit, passed.failed) == ("pending", 1, 6, 1)
+    assert (job.state, job.attempts, job.max_attempts, passed.failed) == ("pending", 1, 6, 1)
     assert job.due - desk.clock.now() == 300
     assert job.failure is not None
     assert job.failure.code == f"openai:{told['openai'].category}/claude:{told['claude'].category}"

@@ -130,7 +130,9 @@ class Service:
     def keep(self, job_id: str, article: str = "a1", **fields: Any) -> Job:
         """Keep a job of the service that came to be in some other way."""
         payload = f'{{"article_id":"{article}"}}'
-        job = make_job(job_id, **{"handler": HANDLER, "payload": payload, "limit": 3, **fields})
+        job = make_job(
+            job_id, **{"handler": HANDLER, "payload": payload, "max_attempts": 3, **fields}
+        )
         return self.app.store.add([job])[0]
 
     def keep_dead(self, job_id: str, article: str = "a1", **fields: Any) -> Job:

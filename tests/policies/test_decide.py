@@ -29,7 +29,7 @@ from redrive.jobs.job import (
     Verdict,
 )
 from redrive.jobs.transitions import claimed, moved, settled
-from redrive.policies.decide import HANDLER, LONGEST_HINT, decide, limit_after
+from redrive.policies.decide import HANDLER, LONGEST_HINT, decide, max_attempts_after
 from redrive.policies.policy import DEAD, Policy, Rule
 from redrive.policies.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, PRESETS, SUMMARIES, SYNC
 from redrive.strategies import RetryStrategy, constant, exponential
@@ -233,15 +233,15 @@ def test_alike_pools_the_categories_that_are_not_named() -> None:
 @pytest.mark.parametrize(("own", "waits"), [(1, 0), (2, 1), (4, 3), (12, 11)])
 def test_a_jobs_own_limit_wins(own: int, waits: int) -> None:
     """M3."""
-    assert len(walk(HOOKS, "transient", max_attempts=own)[0]) == waits
-    assert len(walk(Policy(), "transient", max_attempts=own)[0]) == waits
+    assert len(walk(HOOKS, "transient", own_max_attempts=own)[0]) == waits
+    assert len(walk(Policy(), "transient", own_max_attempts=own)[0]) == waits
 
 
 def test_a_jobs_own_limit_revives_nothing_hopeless_and_no_crash() -> None:
-    assert after(make_failure("auth"), Policy(), max_attempts=50) == Dead(
+    assert after(make_failure("auth"), Policy(), own_max_attempts=50) == Dead(
         Reason.PERMANENT, "because of auth"
     )
-    assert len(walk(Policy(), "crash", max_attempts=50)[0]) == 2
+    assert len(walk(Policy(), "crash", own_max_attempts=50)[0]) == 2
 
 
 def test_a_category_declared_dead_dies_at_once() -> None:
@@ -405,14 +405,14 @@ def test_the_index_of_a_strategy_is_the_failures_of_its_category() -> None:
         (Failed(make_failure("auth")), {}, 1),
         (Failed(make_failure("transient", final=True)), {"attempts": 4}, 4),
         (Failed(make_failure("unknown")), {"attempts": 5, "spent": {"quota": 4}}, 7),
-        (Failed(make_failure("transient")), {"max_attempts": 2}, 2),
+        (Failed(make_failure("transient")), {"own_max_attempts": 2}, 2),
         (Failed(make_failure("unknown")), {"attempts": 9, "spent": {"unknown": 8}}, 9),
     ],
 )
 def test_the_limit_shown_is_what_this_life_may_reach(
     outcome: Outcome, fields: dict[str, Any], limit: int
 ) -> None:
-    assert limit_after(make_job(**{"attempts": 1, **fields}), outcome, DEFAULT) == limit
+    assert max_attempts_after(make_job(**{"attempts": 1, **fields}), outcome, DEFAULT) == limit
 
 
 @given(
@@ -426,7 +426,7 @@ def test_every_job_comes_to_an_end_and_no_wait_is_odd(
     waits, end = walk(PRESETS[name], *order, rand=lambda: drawn)
     assert isinstance(end, Dead)
     assert end.detail
-    assert len(waits) < PRESETS[name].ceiling
+    assert len(waits) < PRESETS[name].max_attempts
     assert all(0 <= wait <= 86400 for wait in waits)
 
 

@@ -11,7 +11,17 @@ import pytest
 
 from redrive.errors import UsageError
 from redrive.jobs.job import Category
-from redrive.policies.policy import CEILING, DEAD, DEFAULTS, Keep, Pause, Policy, Rule, When, when
+from redrive.policies.policy import (
+    DEAD,
+    DEFAULTS,
+    MAX_ATTEMPTS,
+    Keep,
+    Pause,
+    Policy,
+    Rule,
+    When,
+    when,
+)
 from redrive.policies.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, PRESETS, SUMMARIES, SYNC
 from redrive.strategies import RetryStrategy, constant, exponential, fibonacci
 
@@ -88,13 +98,13 @@ def test_alike_makes_every_category_not_named_one() -> None:
 def test_attempts_and_retries_say_the_same_number_two_ways() -> None:
     assert Policy(retries=4) == Policy(attempts=5)
     assert Rule(retries=3) == Rule(attempts=4) == Rule(4)
-    assert Policy(retries=0).ceiling == 1
+    assert Policy(retries=0).max_attempts == 1
 
 
 def test_the_ceiling_is_the_policys_attempts_or_25() -> None:
-    assert Policy().ceiling == CEILING == 25
-    assert Policy(attempts=3).ceiling == 3
-    assert Policy(attempts=40).ceiling == 40
+    assert Policy().max_attempts == MAX_ATTEMPTS == 25
+    assert Policy(attempts=3).max_attempts == 3
+    assert Policy(attempts=40).max_attempts == 40
 
 
 def test_a_jobs_own_limit_wins_over_the_policys() -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kit import make_failure
+from kit import make_failure, make_job
 from redrive.jobs.job import Attempt, Category, Failure
 from redrive.stores._codec import (
     attempt_from_dict,
@@ -16,6 +16,8 @@ from redrive.stores._codec import (
     failure_from_dict,
     failure_to_dict,
     failure_to_json,
+    head_to_dict,
+    job_from_dict,
 )
 
 WHOLE = Failure(
@@ -84,3 +86,10 @@ def test_a_time_that_json_cannot_say_is_never_written(started: float, duration: 
     )
     with pytest.raises(ValueError, match="cannot be kept"):
         attempt_to_json(attempt)
+
+
+def test_a_journal_has_the_limits_of_attempts_under_the_keys_it_always_had() -> None:
+    job = make_job(max_attempts=7, own_max_attempts=4)
+    head = head_to_dict(job)
+    assert (head["limit"], head["max_attempts"], "own_max_attempts" in head) == (7, 4, False)
+    assert job_from_dict(head, job.payload) == job

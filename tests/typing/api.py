@@ -108,7 +108,7 @@ def right_uses() -> None:
     assert_type(greet.try_now("ada"), Tried[str])
     assert_type(greet.try_now("ada").value, str)
     assert_type(greet.options(key="k", delay="5m").submit("ada"), Job)
-    keyed: Handler[..., str] = greet.options(tags=["vip"], max_attempts=2)
+    keyed: Handler[..., str] = greet.options(tags=["vip"], attempts=2)
     keyed.submit("ada")
     Policy(attempts=3, wait=constant(5))
 

@@ -36,7 +36,7 @@ def test_r_hooks_2_a_failed_post_is_kept_with_hook_and_endpoint(user: User) -> N
     assert not user.run(HOOK)
     (job,) = user.jobs()
     assert json.loads(job.payload) == {"hook": HOOK, "endpoint": user.api.url}
-    assert (job.state, job.attempts, job.limit) == (State.PENDING, 1, 5)
+    assert (job.state, job.attempts, job.max_attempts) == (State.PENDING, 1, 5)
     assert job.failure is not None
     assert job.failure.status == 503
 

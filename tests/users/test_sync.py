@@ -319,7 +319,7 @@ def test_the_script_registers_what_it_is_given_and_the_worker_knows_it(
     assert "handler bigquery.sync cannot run: No module named 'google'" in shown.stdout
     with Redrive("sync.db") as app:
         (job,) = app.desk.jobs.find().jobs
-    assert (job.state, job.attempts, job.limit, job.failure) == ("pending", 0, 10, None)
+    assert (job.state, job.attempts, job.max_attempts, job.failure) == ("pending", 0, 10, None)
     assert job.detail == "returned: bigquery.sync cannot run here: No module named 'google'"
 
 

@@ -36,7 +36,7 @@ def test_a_job_is_kept_and_its_key_stands_for_it(web: Web) -> None:
         ),
         ({"handler": "mail.send", "payload": []}, 400, "must be an object"),
         ({**MAIL, "delay": -1}, 400, "delay must be 0 to"),
-        ({**MAIL, "max_attempts": 0}, 400, "max_attempts must be 1 to"),
+        ({**MAIL, "attempts": 0}, 400, "attempts must be 1 to"),
         ({**MAIL, "tags": ["x"] * 21}, 400, "at most 20"),
         ({**MAIL, "key": "with space"}, 400, "key must match"),
         ({**MAIL, "priority": 1}, 400, "means nothing here"),

@@ -53,7 +53,7 @@ def test_a_pass_ends_what_is_late_and_lives_on_after_a_crash(shop: ModuleType) -
 
 def test_a_job_that_took_a_process_down_runs_in_a_child_in_a_pass_too(shop: ModuleType) -> None:
     """M5: by the third crash it is dead, and this process lives."""
-    job = shop.fall.options(max_attempts=5).submit()
+    job = shop.fall.options(attempts=5).submit()
     for _ in range(3):
         shop.app.run_due(ignore_backoff=True)
     dead = shop.app.get(job.id)

@@ -78,7 +78,7 @@ def _policy_view(name: str, chosen: Policy) -> View:
     sets = _sets(chosen)
     facts: list[tuple[str, Cell]] = [
         ("policy", name),
-        ("attempts", chosen.ceiling),
+        ("attempts", chosen.max_attempts),
         ("max age", Span(chosen.oldest)),
         ("a server's hint", _HINTS[chosen.hints]),
         ("completed kept", _kept(chosen.keep.completed)),
@@ -89,7 +89,7 @@ def _policy_view(name: str, chosen: Policy) -> View:
     parts += [_delay_table(names, rule, len(sets) == 1) for names, rule in sets]
     data = {
         "name": name,
-        "attempts": chosen.ceiling,
+        "attempts": chosen.max_attempts,
         "max_age": chosen.oldest,
         "hints": chosen.hints,
         "keep": {

@@ -59,7 +59,7 @@ _cursor = click.option("--cursor", metavar="CURSOR", help="Go on where a page en
 
 def attempts_of(job: Job) -> str:
     """Say how many attempts of how many."""
-    return f"{job.attempts}/{job.limit or '?'}"
+    return f"{job.attempts}/{job.max_attempts or '?'}"
 
 
 @command(

@@ -172,7 +172,7 @@ def _facts(job: Job, now: float) -> list[tuple[str, Cell]]:
         ("state", f"{job.state} ({job.reason})" if job.reason else job.state.value),
         ("handler", job.handler),
         ("lane", job.lane),
-        ("attempts", f"{job.attempts}/{job.limit or '?'}"),
+        ("attempts", f"{job.attempts}/{job.max_attempts or '?'}"),
         ("created", When(job.created, now)),
         ("changed", When(job.updated, now)),
     ]

@@ -135,8 +135,8 @@ class ResilientEventStream:
             "tags": [masking.safe_text(tag, _LONGEST) for tag in tags or ()],
             "importance": importance,
         }
-        limit = None if max_retries is None else max_retries + 1
-        options = Options(tags=(event_id,), max_attempts=limit)
+        attempts = None if max_retries is None else max_retries + 1
+        options = Options(tags=(event_id,), attempts=attempts)
         job = keeper.draft(replace(entry, policy=self._policy), payload, options)
         job = replace(job, origin=origin)
         self._tell(job)
@@ -273,7 +273,7 @@ class ResilientEventStream:
 
     def _retry_info(self, job: Job, status: str) -> dict[str, object]:
         used = max(0, job.attempts - 1)
-        most = max(used, self._policy.limited(job.max_attempts).ceiling - 1)
+        most = max(used, self._policy.limited(job.own_max_attempts).max_attempts - 1)
         if status == "retrying":
             delay = round(job.due - job.updated, 3)
             coming = {"next_retry_at": _stamp(job.due), "backoff_seconds": delay}

@@ -42,7 +42,7 @@ def job_document(job: Job) -> dict[str, object]:
         "handler": job.handler,
         "lane": job.lane,
         "attempts": job.attempts,
-        "max_attempts": job.limit,
+        "max_attempts": job.max_attempts,
         "redrives": job.redrives,
         "crashes": job.crashes,
         "category": category_of(job),

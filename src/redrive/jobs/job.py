@@ -162,10 +162,10 @@ class Job:  # without slots: see `records`
     crashes: int = 0
     redrives: int = 0
     """How often a person drove it again after it was dead or resolved."""
-    max_attempts: int | None = None
-    """The job's own limit; wins over the policy's."""
-    limit: int = 0
-    """The limit in force when it was last submitted or settled; for showing n/max."""
+    own_max_attempts: int | None = None
+    """Its own limit of attempts, if it was submitted with one; wins over the policy's."""
+    max_attempts: int = 0
+    """The limit of attempts in force when it was last submitted or settled; for showing n/max."""
     finished: float | None = None
     first_failed: float | None = None
     failure: Failure | None = None
@@ -201,7 +201,7 @@ class Job:  # without slots: see `records`
     @property
     def can_retry(self) -> bool:
         """Whether attempts of this life are left."""
-        return self.attempts < self.limit
+        return self.attempts < self.max_attempts
 
     @property
     def is_terminal(self) -> bool:
@@ -343,8 +343,8 @@ class Settlement:  # without slots: see `records`
     claim: Claim
     verdict: Verdict
     attempt: Attempt | None = None
-    limit: int | None = None
-    """The limit now in force, kept on the job for showing."""
+    max_attempts: int | None = None
+    """The limit of attempts now in force, kept on the job for showing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

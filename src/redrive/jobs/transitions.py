@@ -64,16 +64,16 @@ def settled(
     *,
     now: float,
     group: int | None,
-    limit: int | None = None,
+    max_attempts: int | None = None,
 ) -> Job:
     """End a claim: the lease goes, the failure is counted, the verdict becomes the state."""
-    changes = ended(job, verdict, now=now, limit=limit)
+    changes = ended(job, verdict, now=now, max_attempts=max_attempts)
     if failure is not None:
         changes |= _counted(job, failure, group, now)
     return job_of(job.__dict__ | changes)
 
 
-def ended(job: Job, verdict: Verdict, *, now: float, limit: int | None) -> dict[str, object]:
+def ended(job: Job, verdict: Verdict, *, now: float, max_attempts: int | None) -> dict[str, object]:
     """Give what the end of a claim changes, but for a failure: alike for jobs that end alike."""
     state, changes = _outcome(job, verdict, now)
     _ensure(job, state)
@@ -83,7 +83,7 @@ def ended(job: Job, verdict: Verdict, *, now: float, limit: int | None) -> dict[
         "lease_end": None,
         "boot": None,
         "updated": now,
-        "limit": limit or job.limit,
+        "max_attempts": max_attempts or job.max_attempts,
     }
     return changes
 

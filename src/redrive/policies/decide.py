@@ -63,7 +63,7 @@ def decide(job: Job, outcome: Outcome, policy: Policy, now: float, rand: Rand) -
         case Failed(_, captured=True):
             return Dead(Reason.CAPTURED, "no handler of that name is registered")
         case Failed(failure):
-            return _after_failure(job, failure, policy.limited(job.max_attempts), now, rand)
+            return _after_failure(job, failure, policy.limited(job.own_max_attempts), now, rand)
         case _:
             assert_never(outcome)
 
@@ -73,17 +73,17 @@ def _spread(wait: float, rand: Rand) -> float:
     return max(1.0, wait) + rand() * min(max(wait / 10, 5.0), 30.0)
 
 
-def limit_after(job: Job, outcome: Outcome, policy: Policy) -> int:
-    """Give the attempts this life may reach, as things stand; people see it as n/max."""
-    policy = policy.limited(job.max_attempts)
+def max_attempts_after(job: Job, outcome: Outcome, policy: Policy) -> int:
+    """Return how many attempts this life may reach, as things stand; people see it as n/max."""
+    policy = policy.limited(job.own_max_attempts)
     if not isinstance(outcome, Failed):
-        return policy.ceiling
+        return policy.max_attempts
     category = outcome.failure.category
     rule = policy.rule(category)
     if outcome.failure.final or outcome.captured or rule.dead:
         return job.attempts
     left = (rule.attempts or 1) - _failures(job, category, policy)
-    return min(policy.ceiling, job.attempts + max(0, left))
+    return min(policy.max_attempts, job.attempts + max(0, left))
 
 
 def _failures(job: Job, category: Category, policy: Policy) -> int:
@@ -102,7 +102,7 @@ def _after_failure(
     if failure.category is Category.CRASH and job.crashes + 1 >= CRASH_LIMIT:
         return Dead(Reason.CRASH, failure.why)
     failures = _failures(job, failure.category, policy)
-    if failures >= (rule.attempts or 1) or job.attempts >= policy.ceiling:
+    if failures >= (rule.attempts or 1) or job.attempts >= policy.max_attempts:
         return Dead(Reason.EXHAUSTED, f"{job.attempts} attempts, last: {failure.why}")
     delay, detail = _wait(failure, rule, failures - 1, policy, rand)
     if policy.oldest is not None and now + delay > job.since + policy.oldest:

@@ -17,7 +17,7 @@ from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category
 from redrive.strategies import RetryStrategy, constant, exponential
 
-CEILING = 25
+MAX_ATTEMPTS = 25
 """Attempts in all, over every category, where a policy names no number."""
 CRASH_LIMIT = 3
 """A job that took its worker down this often is dead, under every policy."""
@@ -201,9 +201,9 @@ class Policy:
             raise UsageError(msg)
 
     @property
-    def ceiling(self) -> int:
-        """The attempts of all categories together."""
-        return CEILING if self.attempts is None else self.attempts
+    def max_attempts(self) -> int:
+        """The limit of attempts of all categories together: `attempts`, or 25 if it is not given."""
+        return MAX_ATTEMPTS if self.attempts is None else self.attempts
 
     @property
     def oldest(self) -> float | None:
@@ -211,7 +211,7 @@ class Policy:
         return None if self.max_age is None else durations.seconds(self.max_age)
 
     def limited(self, attempts: int | None) -> Policy:
-        """Give the same policy under a job's own limit of attempts."""
+        """Return the same policy under a job's own limit of attempts."""
         return self if attempts is None else replace(self, attempts=attempts)
 
     def named(self, category: Category) -> Rule | None:

@@ -25,6 +25,8 @@ encode: Callable[[object], str] = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), allow_nan=False
 ).encode
 
+_KEYS = {"own_max_attempts": "max_attempts", "max_attempts": "limit"}
+"""The keys of a job in JSON that differ from its fields: journals of today have them."""
 _TRANSIENT = {"is_new", "payload", "history"}
 """Fields of a job that are not part of its head."""
 
@@ -32,10 +34,8 @@ _TRANSIENT = {"is_new", "payload", "history"}
 def head_to_dict(job: Job) -> dict[str, Any]:
     """Give everything about a job but its payload and history."""
     head = {
-        name: value
-        for name, default, value in zip(
-            _HEAD_FIELDS, _HEAD_DEFAULTS, _head_values(job), strict=True
-        )
+        key: value
+        for key, default, value in zip(_HEAD_KEYS, _HEAD_DEFAULTS, _head_values(job), strict=True)
         if value is not default and value != default
     }
     if job.failure is not None:
@@ -47,7 +47,7 @@ def head_to_dict(job: Job) -> dict[str, Any]:
 
 def job_from_dict(data: dict[str, Any], payload: str) -> Job:
     """Build a job from its head, its payload and, where there is one, its history."""
-    known = {k: v for k, v in data.items() if k in _JOB_FIELDS}
+    known = {_JOB_FIELDS[key]: value for key, value in data.items() if key in _JOB_FIELDS}
     known["payload"] = payload
     known["state"] = State(data.get("state", "pending"))
     _convert(known, "reason", Reason)
@@ -222,7 +222,8 @@ def _defaults(kind: type[Any]) -> list[tuple[str, object]]:
 def _types(kind: type[Any]) -> dict[str, tuple[type[object], ...]]:
     """Return the types that each field of a record may have in JSON."""
     hints = get_type_hints(kind, localns={"Mapping": Mapping})
-    return {name: _json_types(hint) for name, hint in hints.items()}
+    keys = _KEYS if kind is Job else {}
+    return {keys.get(name, name): _json_types(hint) for name, hint in hints.items()}
 
 
 def _json_types(hint: Any) -> tuple[type[object], ...]:
@@ -253,8 +254,10 @@ _INSIDE: dict[str, type[object]] = {
 """What some fields of records hold."""
 _good_shapes: set[tuple[object, ...]] = set()
 _MOST_SHAPES = 1000
-_JOB_FIELDS = {name for name, _ in _DEFAULTS[Job]} - {"is_new"}
+_JOB_FIELDS = {_KEYS.get(name, name): name for name, _ in _DEFAULTS[Job] if name != "is_new"}
+"""The fields of a job by their keys."""
 _HEAD_FIELDS = [name for name, _ in _DEFAULTS[Job] if name not in _TRANSIENT]
+_HEAD_KEYS = [_KEYS.get(name, name) for name in _HEAD_FIELDS]
 _HEAD_DEFAULTS = [default for name, default in _DEFAULTS[Job] if name not in _TRANSIENT]
 _head_values = attrgetter(*_HEAD_FIELDS)
 _failure_values = attrgetter(*(name for name, _ in _DEFAULTS[Failure]))

@@ -70,7 +70,7 @@ def submit(call: Call) -> Document:
         delay=float(call.body.get("delay", 0.0)),
         key=check_key(call.body.get("key")),
         tags=check_tags(call.body.get("tags", ())),
-        max_attempts=call.body.get("max_attempts"),
+        attempts=call.body.get("attempts"),
     )
     try:
         job = call.app.keeper.submit(entry, payload, options)

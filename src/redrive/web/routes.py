@@ -128,7 +128,7 @@ _SUBMIT = record(
         "key": text(255, least=1, pattern=r"^[\x21-\x7e]+$", about="the same key is the same job"),
         "delay": number(0, YEAR, about="seconds until it may run"),
         "tags": array(_NAME, 20),
-        "max_attempts": integer(1, 1000),
+        "attempts": integer(1, 1000),
     },
     needed=["handler", "payload"],
 )

@@ -340,7 +340,7 @@ def conclude(
 ) -> Settlement:
     """Decide, ask `already_done` before a death, and give what the store shall settle."""
     job = claim.job
-    policy = Policy(attempts=max(1, job.limit)) if entry is None else entry.policy
+    policy = Policy(attempts=max(1, job.max_attempts)) if entry is None else entry.policy
     verdict = decide.decide(job, outcome, policy, now, rand)
     if isinstance(outcome, Failed) and entry is not None:
         unseen = outcome.failure.category is Category.CRASH
@@ -354,7 +354,7 @@ def conclude(
             "claim": claim,
             "verdict": verdict,
             "attempt": record_of(job, outcome, started=started, duration=duration, worker=worker),
-            "limit": decide.limit_after(job, outcome, policy),
+            "max_attempts": decide.max_attempts_after(job, outcome, policy),
         }
     )
 

@@ -36,7 +36,7 @@ def sweeper(holder: str) -> str:
 def is_last(claim: Claim, entry: Entry) -> bool:
     """Whether this may be the job's last attempt."""
     job = claim.job
-    return job.attempts >= job.limit or job.attempts >= entry.policy.ceiling
+    return job.attempts >= job.max_attempts or job.attempts >= entry.policy.max_attempts
 
 
 def is_noted(claim: Claim, entry: Entry) -> bool:

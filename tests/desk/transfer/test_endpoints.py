@@ -93,7 +93,7 @@ def test_jobs_of_an_endpoint_go_out_as_hooks_and_come_back() -> None:
             job.payload,
             job.attempts,
         )
-        assert (back.max_attempts, back.state) == (job.max_attempts, job.state)
+        assert (back.own_max_attempts, back.state) == (job.own_max_attempts, job.state)
 
 
 def test_when_it_was_made_and_first_failed_come_back_too() -> None:

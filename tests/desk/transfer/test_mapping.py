@@ -88,7 +88,12 @@ def test_a_hook_keeps_its_id_key_times_and_text() -> None:
     data = lines(hook()).replace(b'{"text": "trend 1"}', text.encode())
     job = only(data)
     assert job.payload == f'{{"hook":{text},"endpoint":"https://api.example/hooks"}}'
-    assert (job.key, job.handler, job.attempts, job.limit) == (hook()["jobId"], "hook.post", 1, 5)
+    assert (job.key, job.handler, job.attempts, job.max_attempts) == (
+        hook()["jobId"],
+        "hook.post",
+        1,
+        5,
+    )
     assert (job.created, job.first_failed, job.due) == (AT + 0.001, AT + 0.001, AT + 60.001)
     assert job.failure is not None
     assert (job.failure.category, job.failure.code) == (Category.TRANSIENT, "ECONNREFUSED")
@@ -99,7 +104,7 @@ def test_a_hook_keeps_its_id_key_times_and_text() -> None:
 def test_an_item_was_tried_once_more_than_retried_and_its_times_are_local() -> None:
     """R-ARTICLES 7."""
     job = only(file_of("articles", article()))
-    assert (job.attempts, job.limit, job.key) == (3, 6, "articles:queue-1")
+    assert (job.attempts, job.max_attempts, job.key) == (3, 6, "articles:queue-1")
     assert job.created == AT - 1 - 9 * 3600
     assert json.loads(job.payload) == {"article": article()["article_data"]}
     assert job.failure is not None
@@ -111,7 +116,7 @@ def test_a_row_s_retries_are_failures_and_one_article_may_have_many_jobs() -> No
     app, told = take(lines(row(1), row(2, article_id="a1")))
     assert [one.fate for one in told] == ["added", "added"]
     first = max(jobs(app).values(), key=lambda job: job.key or "")
-    assert (first.attempts, first.limit, dict(first.spent)) == (3, 3, {"unknown": 3})
+    assert (first.attempts, first.max_attempts, dict(first.spent)) == (3, 3, {"unknown": 3})
     assert first.finished == AT + 31
 
 
@@ -217,5 +222,10 @@ def test_a_job_of_ours_that_was_never_tried_comes_back_as_it_was(name: str) -> N
     again, _ = take(data, Redrive("memory:", clock=clock))
     [(job, back)] = zip(jobs(app).values(), jobs(again).values(), strict=True)
     assert (back.attempts, back.spent, back.failure, back.history) == (0, {}, None, ())
-    assert (back.id, back.key, back.due, back.limit) == (job.id, job.key, job.due, job.limit)
+    assert (back.id, back.key, back.due, back.max_attempts) == (
+        job.id,
+        job.key,
+        job.due,
+        job.max_attempts,
+    )
     assert out(again, name) == data

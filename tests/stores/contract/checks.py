@@ -92,7 +92,7 @@ class Unfenced(MemoryStore):
         current = [self.get(result.claim.job.id) for result in results]
         return super().settle(
             [
-                Settlement(type(one.claim)(job), one.verdict, one.attempt, one.limit)
+                Settlement(type(one.claim)(job), one.verdict, one.attempt, one.max_attempts)
                 if job
                 else one
                 for one, job in zip(results, current, strict=True)

@@ -37,7 +37,7 @@ def every_kind_of_job() -> list[Job]:
         spent={"rate_limit": 2},
         crashes=1,
         redrives=3,
-        max_attempts=7,
+        own_max_attempts=7,
         first_failed=START + 1.25,
         release="1.8.2",
         edits=2,

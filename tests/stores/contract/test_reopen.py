@@ -35,7 +35,11 @@ def live(store: Store, place: Place) -> None:
     for state in State:
         for n in range(2):
             bring_to(store, state, f"{state}{n}", key=f"k-{state}{n}", tags=("t", str(n)))
-    add(store, make_job("crashed", crashes=1), make_job("later", due=START + 1e6, max_attempts=3))
+    add(
+        store,
+        make_job("crashed", crashes=1),
+        make_job("later", due=START + 1e6, own_max_attempts=3),
+    )
     place.clock.advance(10)
     for category in ("quota", "timeout", "transient"):
         taken = claim(store, only=["pending0"])

@@ -189,12 +189,12 @@ def test_the_first_failure_time_is_never_rewritten(store: Store, clock: ManualCl
 
 
 def test_the_limit_in_force_is_kept_for_showing(store: Store) -> None:
-    add_one(store, "a", limit=3)
-    job = settle(store, claim_one(store), Retry(0), make_failure(), limit=12)
+    add_one(store, "a", max_attempts=3)
+    job = settle(store, claim_one(store), Retry(0), make_failure(), max_attempts=12)
     assert job is not None
-    assert (job.limit, job.can_retry) == (12, True)
+    assert (job.max_attempts, job.can_retry) == (12, True)
     settle(store, claim_one(store), Release())
-    assert get(store, "a").limit == 12
+    assert get(store, "a").max_attempts == 12
 
 
 def test_failures_of_one_cause_put_jobs_in_one_group(store: Store) -> None:

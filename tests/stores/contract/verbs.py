@@ -58,13 +58,13 @@ def settle(
     verdict: Verdict = DONE,
     failure: Failure | None = None,
     *,
-    limit: int | None = None,
+    max_attempts: int | None = None,
 ) -> Job | None:
     """Settle one claim, with the record of its attempt unless it is only given back."""
     result = (
-        Settlement(claimed, verdict, None, limit)
+        Settlement(claimed, verdict, None, max_attempts)
         if isinstance(verdict, Release)
-        else make_settlement(claimed, verdict, failure, limit=limit)
+        else make_settlement(claimed, verdict, failure, max_attempts=max_attempts)
     )
     (job,) = store.settle([result])
     return job

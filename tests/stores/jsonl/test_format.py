@@ -73,9 +73,9 @@ SUBMITS: list[dict[str, Any]] = [
     {},
     {"key": 'k"\\\n\x7f', "lane": "Zoë\u2028\x00"},
     {"key": "Zoë:7", "lane": "", "due": 5.5},
-    {"limit": 0, "key": ""},
-    {"limit": 10**30, "due": 0.1 + 0.2, "since": 1e300, "updated": -0.0},
-    {"due": 5, "created": Measured(1.5), "limit": 3.5},
+    {"max_attempts": 0, "key": ""},
+    {"max_attempts": 10**30, "due": 0.1 + 0.2, "since": 1e300, "updated": -0.0},
+    {"due": 5, "created": Measured(1.5), "max_attempts": 3.5},
     {"due": 10**400},
     {"handler": "\ud800"},
     {"key": "\udfff"},
@@ -95,7 +95,7 @@ def test_a_plain_job_is_written_as_the_encoder_would(
     assert body == lines.body_of(change)
 
 
-@pytest.mark.parametrize("given", [one for one in SUBMITS if one.get("limit") != 3.5])
+@pytest.mark.parametrize("given", [one for one in SUBMITS if one.get("max_attempts") != 3.5])
 def test_a_plain_job_is_read_as_the_decoder_would(given: dict[str, Any]) -> None:
     """M9: what the index needs is cut out of the line, and nobody must see that either."""
     raw = lines.line(1, ends=True, body=lines.body_of(Put(make_job(**given))))

@@ -36,7 +36,7 @@ def number(claimed: Claim) -> object:
 
 
 def test_what_is_claimed_and_what_is_settled_is_what_is_stored(store: SqliteStore) -> None:
-    mine = {"key": "k", "tags": ("red", "blue"), "release": "1.2", "max_attempts": 4}
+    mine = {"key": "k", "tags": ("red", "blue"), "release": "1.2", "own_max_attempts": 4}
     add(store, make_job("a", **mine), make_job("b", due=5.0, payload='{"id":7}'), make_job("c"))
     claims = claim(store)
     assert ids(claims) == ["b", "a", "c"]
@@ -44,11 +44,11 @@ def test_what_is_claimed_and_what_is_settled_is_what_is_stored(store: SqliteStor
     assert [get(store, one.job.id) for one in claims] == [one.job for one in claims]
     ends = [
         make_settlement(claims[0], DONE),
-        make_settlement(claims[1], Completed(Reason.SKIPPED, "old"), limit=9),
-        make_settlement(claims[2], DONE, limit=9),
+        make_settlement(claims[1], Completed(Reason.SKIPPED, "old"), max_attempts=9),
+        make_settlement(claims[2], DONE, max_attempts=9),
     ]
     jobs = store.settle(ends)
-    assert [job and (job.reason, job.detail, job.limit) for job in jobs] == [
+    assert [job and (job.reason, job.detail, job.max_attempts) for job in jobs] == [
         (Reason.DONE, "", 10),
         (Reason.SKIPPED, "old", 9),
         (Reason.DONE, "", 9),

@@ -201,7 +201,9 @@ class Engine:
         attempt = result.attempt
         failure = attempt.failure if attempt else None
         group = draft.group(failure) if failure else None
-        job = settled(job, result.verdict, failure, now=now, group=group, limit=result.limit)
+        job = settled(
+            job, result.verdict, failure, now=now, group=group, max_attempts=result.max_attempts
+        )
         if attempt is None:
             draft.put(job)
             return without_history(job)

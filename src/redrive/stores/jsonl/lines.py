@@ -70,7 +70,7 @@ _decode = _decoder.raw_decode
 _float, _integer = float.__repr__, int.__repr__
 """How JSON has them; other types of numbers raise or are shown as these."""
 _BLANK = Job(id="", handler="", lane="", payload="", created=0.0, due=0.0, since=0.0, updated=0.0)
-_PLAIN = {"id", "handler", "lane", "created", "due", "since", "updated", "key", "limit"}
+_PLAIN = {"id", "handler", "lane", "created", "due", "since", "updated", "key", "max_attempts"}
 """The fields that a plain submit sets, beside the payload."""
 _rare = itemgetter(*(vars(_BLANK).keys() - _PLAIN - {"payload", "is_new"}))
 _NOTHING_RARE = _rare(vars(_BLANK))
@@ -241,7 +241,7 @@ def _plain_body(job: Job) -> bytes | None:
         if not -inf < job.created + job.due + job.since + job.updated < inf:
             return None
         key = "" if job.key is None else f',"key":{_quoted(job.key)}'
-        limit = f',"limit":{_integer(job.limit)}' if job.limit else ""
+        limit = f',"limit":{_integer(job.max_attempts)}' if job.max_attempts else ""
         return (
             f'"job":{{"id":{_quoted(job.id)},"handler":{_quoted(job.handler)},'
             f'"lane":{_quoted(job.lane)},"created":{_float(job.created)},"due":{_float(job.due)},'

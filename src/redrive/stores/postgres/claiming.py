@@ -109,7 +109,7 @@ def _first(row: Row, fields: dict[str, object]) -> Job:
     fields["lane"], fields["handler"] = row[4:6]
     fields["key"] = row[8]
     fields["detail"], fields["created"], fields["due"], fields["since"] = row[10:14]
-    fields["max_attempts"], fields["limit"] = row[21:23]
+    fields["own_max_attempts"], fields["max_attempts"] = row[21:23]
     fields["lease"] = row[24]
     fields["release"] = row[29]
     fields["payload"] = row[36]

@@ -65,7 +65,7 @@ def _success(result: Settlement, verdict: Completed) -> Row:
     """Give what a good end writes; most of a batch have it in common."""
     job = result.claim.job
     category = job.failure.category._value_ if job.failure else ""
-    return category, verdict.reason._value_, verdict.detail, result.limit or job.limit
+    return category, verdict.reason._value_, verdict.detail, result.max_attempts or job.max_attempts
 
 
 def end(database: Database, ends: Ends) -> dict[str, Job]:
@@ -123,7 +123,7 @@ def _failing(result: Settlement) -> Row:
         category_of(job),
         json_of(job.spent),
         job.crashes,
-        job.limit,
+        job.max_attempts,
         failure_json(job.failure),
         failure.fingerprint if failure else "",
         failure.title if failure else "",
@@ -134,8 +134,8 @@ def _after(result: Settlement, now: float, cause: int | None) -> Job:
     """Give a job as it is after its end."""
     job, verdict, failure = result.claim.job, result.verdict, _failure_of(result)
     if failure is None:
-        return job_of(job.__dict__ | ended(job, verdict, now=now, limit=result.limit))
-    return settled(job, verdict, failure, now=now, group=cause, limit=result.limit)
+        return job_of(job.__dict__ | ended(job, verdict, now=now, max_attempts=result.max_attempts))
+    return settled(job, verdict, failure, now=now, group=cause, max_attempts=result.max_attempts)
 
 
 def _failure_of(result: Settlement) -> Failure | None:

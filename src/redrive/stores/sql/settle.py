@@ -99,7 +99,7 @@ class _Settling:
             failure,
             now=self._now,
             group=self._groups.get(failure.fingerprint) if failure else None,
-            limit=result.limit,
+            max_attempts=result.max_attempts,
         )
         if attempt is not None:
             job = self._keep(number, job, attempt)
@@ -138,7 +138,7 @@ def _completion(job: Job) -> Row:
         job.finished,
         job.reason and job.reason._value_,
         job.detail,
-        job.limit,
+        job.max_attempts,
         job.finished,
         job.updated,
         job.folded,

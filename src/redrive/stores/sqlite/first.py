@@ -96,8 +96,8 @@ def _jobs(rows: Iterable[Row], alike: dict[str, object]) -> Iterable[Job]:
         fields["key"] = row[2]
         fields["created"] = row[3]
         fields["due"] = fields["since"] = row[4]
-        fields["max_attempts"] = row[5]
-        fields["limit"] = row[6]
+        fields["own_max_attempts"] = row[5]
+        fields["max_attempts"] = row[6]
         if row[7] is not None:
             fields["tags"] = texts(row[7])
         fields["release"] = row[8]
@@ -150,12 +150,12 @@ class _GoodEnds:
             or job.failure is not None
         ):
             return None
-        limit = result.limit or job.limit
+        limit = result.max_attempts or job.max_attempts
         reason, detail = verdict.reason._value_, verdict.detail
         how = (reason, detail, limit, job.lease, job.holder, job.updated)
         if how != self._how:
             if how not in self._alike:
-                self._alike[how] = ended(job, verdict, now=self._now, limit=limit), []
+                self._alike[how] = ended(job, verdict, now=self._now, max_attempts=limit), []
             self._how, (self._changes, self._numbers) = how, self._alike[how]
         number = fields[_ROW]
         self._numbers.append(number)

@@ -62,7 +62,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
         updated=max(created, failed_at),
         due=asked.moment(value, "next_retry_time"),
         attempts=0 if is_new else retries + 1,
-        limit=most + 1,
+        max_attempts=most + 1,
         failings=[record.failing(failed_at, why, payload)] if has_failed else [],
         first_failed=failed_at if has_failed else None,
         finished=max(created, failed_at),
@@ -72,7 +72,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
 
 
 def _item(job: Job, asked: Asked) -> Fields:
-    failure, most = job.failure, max(0, job.limit - 1)
+    failure, most = job.failure, max(0, job.max_attempts - 1)
     at = job.created if job.first_failed is None else job.first_failed
     is_dead, retries = job.state is State.DEAD, job.attempts - 1
     item: Fields = {

@@ -161,7 +161,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
         due=asked.moment(retries, "next_retry_at"),
         attempts=attempts,
         failed=attempts - (state is State.COMPLETED),
-        limit=max(most + 1, 1),
+        max_attempts=max(most + 1, 1),
         failings=failings,
         first_failed=failings[0].at if failings else None,
         finished=at,
@@ -335,7 +335,7 @@ def _error(failure: Failure) -> Fields:
 
 
 def _retries(job: Job, count: int) -> Fields:
-    return {"count": count, "max_retries": max(0, job.limit - 1)}
+    return {"count": count, "max_retries": max(0, job.max_attempts - 1)}
 
 
 def _end(attempt: Attempt) -> float:

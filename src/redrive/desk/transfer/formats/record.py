@@ -202,7 +202,7 @@ def made(
     detail: str = "",
     attempts: int = 0,
     failed: int | None = None,
-    limit: int = 0,
+    max_attempts: int = 0,
     failings: Sequence[Failing] = (),
     first_failed: float | None = None,
     finished: float | None = None,
@@ -233,8 +233,8 @@ def made(
         detail=detail,
         attempts=attempts,
         spent={(last.category if last else Category.UNKNOWN).value: spent} if spent else {},
-        max_attempts=limit or None,
-        limit=limit,
+        own_max_attempts=max_attempts or None,
+        max_attempts=max_attempts,
         redrives=redrives,
         finished=finished if state in TERMINAL else None,
         first_failed=first_failed,
@@ -306,7 +306,7 @@ def beside(job: Job, usual: str, **more: object) -> Fields:
         "first_failed": job.first_failed,
         "redrives": job.redrives or None,
         "tried": job.history[-1].started if job.history else None,
-        "limited": False if job.max_attempts is None else None,
+        "limited": False if job.own_max_attempts is None else None,
         "handler": job.handler if job.handler != usual else None,
         "lane": job.lane if job.lane != job.handler else None,
         "key": job.key if job.key != usual_key else None,
@@ -325,7 +325,7 @@ def _with_extra(job: Job, given: Fields, asked: Asked, is_same: Callable[[State]
     if isinstance(key := given.get("key"), str) and _KEY.fullmatch(key):
         job = evolve(job, key=key)
     if given.get("limited") is False:
-        job = evolve(job, max_attempts=None)
+        job = evolve(job, own_max_attempts=None)
     state = given.get("state")
     if state not in _STATES or state == State.RUNNING or not is_same(State(state)):
         return job

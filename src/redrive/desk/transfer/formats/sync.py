@@ -80,7 +80,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
         updated=last,
         attempts=0 if is_again else failed,
         failed=failed,
-        limit=max(failed, _MAX),
+        max_attempts=max(failed, _MAX),
         failings=[failing],
         first_failed=died,
         finished=died if state is State.DEAD else last,

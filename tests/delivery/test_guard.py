@@ -75,10 +75,10 @@ def test_a_list_allows_what_it_names_and_nothing_beside_it(
 def test_a_host_that_is_listed_may_be_anywhere_and_another_may_not() -> None:
     allowed = Allowed.read(["Intranet.Example", ":8443"])
     there = target_of("https://intranet.example:8443/", allowed)
-    assert checked(there, allowed, within=5, resolver=lambda *_: ["10.0.0.1"]) == ["10.0.0.1"]
+    assert checked(there, allowed, timeout=5, resolver=lambda *_: ["10.0.0.1"]) == ["10.0.0.1"]
     other = target_of("https://other.example:8443/", allowed)
     with pytest.raises(AddressRefused, match=r"other\.example is at 10\.0\.0\.1, which is not"):
-        checked(other, allowed, within=5, resolver=lambda *_: ["10.0.0.1"])
+        checked(other, allowed, timeout=5, resolver=lambda *_: ["10.0.0.1"])
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_look_up_that_does_not_end_is_not_waited_for() -> None:
     stop = threading.Event()
     target = Target("https", "slow.example", 443, "/")
     with pytest.raises(TimeoutError, match=r"looking up slow\.example took longer than 0\.05 s"):
-        checked(target, Allowed(), within=0.05, resolver=lambda *_: [str(stop.wait(60))])
+        checked(target, Allowed(), timeout=0.05, resolver=lambda *_: [str(stop.wait(60))])
     stop.set()
 
 
@@ -142,15 +142,15 @@ def test_look_ups_of_a_host_that_hang_cost_one_thread() -> None:
 
     for _ in range(5):
         with pytest.raises(TimeoutError, match="took longer"):
-            checked(target, Allowed(), within=0.01, resolver=hangs)
+            checked(target, Allowed(), timeout=0.01, resolver=hangs)
     assert asked == ["hung.example"]
     threading.Timer(0.05, stop.set).start()
-    assert checked(target, Allowed(), within=5, resolver=lambda *_: ["9.9.9.9"]) == ["8.8.8.8"]
-    assert checked(target, Allowed(), within=5, resolver=lambda *_: ["9.9.9.9"]) == ["9.9.9.9"]
+    assert checked(target, Allowed(), timeout=5, resolver=lambda *_: ["9.9.9.9"]) == ["8.8.8.8"]
+    assert checked(target, Allowed(), timeout=5, resolver=lambda *_: ["9.9.9.9"]) == ["9.9.9.9"]
 
 
 def test_a_name_without_an_address_is_an_error_that_may_pass() -> None:
     with pytest.raises(OSError, match=r"none\.example has no address"):
         checked(
-            Target("https", "none.example", 443, "/"), Allowed(), within=5, resolver=lambda *_: []
+            Target("https", "none.example", 443, "/"), Allowed(), timeout=5, resolver=lambda *_: []
         )

@@ -192,7 +192,7 @@ def test_retried_in_place_it_waits_for_the_first_cool_down_to_end() -> None:
         slept.append(seconds)
         clock.advance(seconds)
 
-    again = retry(attempts=5, within="1h", sleep=sleep, rand=lambda: 0.0, clock=clock.now)(ask)
+    again = retry(attempts=5, max_age="1h", sleep=sleep, rand=lambda: 0.0, clock=clock.now)(ask)
     assert again().value == "now"
     assert slept == [30, 60]
 

@@ -77,7 +77,7 @@ def test_each_category_has_its_own_patience() -> None:
     slept: list[float] = []
     policy = Policy(
         wait=DOUBLING,
-        rate_limit=Rule(retries=1, wait=constant(10, jitter="none")),
+        rate_limit=Rule(attempts=2, wait=constant(10, jitter="none")),
         on=[when(KeyError, "rate_limit"), when(LookupError, "auth")],
     )
     with pytest.raises(LookupError) as caught:
@@ -119,14 +119,14 @@ def test_without_a_policy_the_table_holds_for_a_minute() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "within"), [(Policy(wait=constant(20, jitter="none")), "1m"), (None, 60.0)]
+    ("policy", "max_age"), [(Policy(wait=constant(20, jitter="none")), "1m"), (None, 60.0)]
 )
-def test_the_time_limit_counts_from_the_first_attempt(policy: Policy | None, within: Any) -> None:
+def test_the_time_limit_counts_from_the_first_attempt(policy: Policy | None, max_age: Any) -> None:
     """P7: and no try begins that would come too late."""
     clock = ManualClock()
     calls: list[float] = []
 
-    @retry(policy, within=within, sleep=clock.advance, clock=clock.now, rand=lambda: 0.9)
+    @retry(policy, max_age=max_age, sleep=clock.advance, clock=clock.now, rand=lambda: 0.9)
     def slow() -> None:
         calls.append(clock.now())
         clock.advance(59)
@@ -140,7 +140,7 @@ def test_the_time_limit_counts_from_the_first_attempt(policy: Policy | None, wit
     assert len(calls) == 2  # each call has a time of its own
 
 
-def test_attempts_and_within_win_over_the_policy() -> None:
+def test_attempts_and_max_age_win_over_the_policy() -> None:
     work = Failing(*down(9))
     policy = Policy(attempts=5, max_age="1h", wait=constant(40, jitter="none"))
     with pytest.raises(ConnectionError):
@@ -148,7 +148,7 @@ def test_attempts_and_within_win_over_the_policy() -> None:
     assert work.calls == 2
     clock = ManualClock()
     with pytest.raises(ConnectionError):
-        retry(policy, within="1m", sleep=clock.advance, clock=clock.now)(work)()
+        retry(policy, max_age="1m", sleep=clock.advance, clock=clock.now)(work)()
     assert work.calls == 2 + 2
 
 
@@ -312,8 +312,8 @@ def stream() -> Iterator[int]:
         (lambda: retry()(classmethod(stream)), "must stand under @staticmethod and @classmethod"),
         (lambda: retry(staticmethod(stream)), "must stand under"),
         (lambda: retry(attempts=0), "attempts must be a whole number, 1 or more"),
-        (lambda: retry(within="soon"), "within must be seconds"),
-        (lambda: retry(within=-1), "within must be a finite number"),
+        (lambda: retry(max_age="soon"), "max_age must be seconds"),
+        (lambda: retry(max_age=-1), "max_age must be a finite number"),
     ],
 )
 def test_what_cannot_be_retried_is_refused_in_words(

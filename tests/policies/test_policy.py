@@ -101,7 +101,7 @@ def test_attempts_and_retries_say_the_same_number_two_ways() -> None:
     assert Policy(retries=0).max_attempts == 1
 
 
-def test_the_ceiling_is_the_policys_attempts_or_25() -> None:
+def test_the_limit_of_all_categories_is_the_policys_attempts_or_25() -> None:
     assert Policy().max_attempts == MAX_ATTEMPTS == 25
     assert Policy(attempts=3).max_attempts == 3
     assert Policy(attempts=40).max_attempts == 40

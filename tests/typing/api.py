@@ -36,7 +36,7 @@ def fetch(url: str, *, tries: int = 1) -> bytes:
     return url.encode() * tries
 
 
-@retry(presets.EVENTS, within="30s")
+@retry(presets.EVENTS, max_age="30s")
 async def afetch(url: str) -> bytes:
     """Get a page later."""
     return url.encode()
@@ -97,7 +97,7 @@ def wrong_retries() -> None:
     fetch("u", times=2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Client().get()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     retry(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
-    retry(within=fetch)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    retry(max_age=fetch)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     simulate("HOOKS", [])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 

@@ -74,7 +74,7 @@ class ResilientEventStream:
         rand: Rand = random.random,
     ) -> None:
         self._usual = exponential(1, base=retry_backoff_base, cap=300, jitter=0.2)
-        self._policy = replace(presets.EVENTS, attempts=None, retries=max_retries)
+        self._policy = replace(presets.EVENTS, attempts=max_retries + 1)
         self.retry_strategy = retry_strategy
         dead_letters = os.fspath(dead_letter_path or "logs/dead_letter_queue.jsonl")
         self.app = Redrive(f"jsonl:{dead_letters}", policy=self._policy, clock=clock, rand=rand)

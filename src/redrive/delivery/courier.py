@@ -116,7 +116,7 @@ class Courier:
 
     def _post(self, headers: Mapping[str, str], data: bytes, *, may_repeat: bool) -> Reply:
         deadline, sent = Deadline(self._seconds), Sent()
-        addresses = guard.checked(self.target, self._allowed, within=deadline.left())
+        addresses = guard.checked(self.target, self._allowed, timeout=deadline.left())
         tls = self._tls if self.target.scheme == "https" else None
         try:
             return wire.post(

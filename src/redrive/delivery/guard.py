@@ -181,13 +181,13 @@ def _place(netloc: str) -> tuple[str, int | None]:
 
 
 def checked(
-    target: Target, allowed: Allowed, *, within: float, resolver: Resolver | None = None
+    target: Target, allowed: Allowed, *, timeout: float, resolver: Resolver | None = None
 ) -> list[str]:
     """Give the addresses to connect to; AddressRefused if one of them is not to be reached.
 
     One is enough: whoever may add a good address beside a bad one would only have to wait.
     """
-    found = dict.fromkeys(_looked_up(resolver or resolve, target, within))
+    found = dict.fromkeys(_looked_up(resolver or resolve, target, timeout))
     if not found:
         msg = f"{target.host} has no address"
         raise socket.gaierror(socket.EAI_NONAME, msg)
@@ -254,7 +254,7 @@ def resolve(host: str, port: int) -> list[str]:
     return [str(sockaddr[0]) for *_, sockaddr in found]
 
 
-def _looked_up(resolver: Resolver, target: Target, within: float) -> list[str]:
+def _looked_up(resolver: Resolver, target: Target, timeout: float) -> list[str]:
     """Resolve, but wait no longer than that: the system's own look-up knows no time limit.
 
     Who asks for a host that is being looked up waits for that: one that hangs costs one thread.
@@ -265,11 +265,11 @@ def _looked_up(resolver: Resolver, target: Target, within: float) -> list[str]:
     if answer is mine:
         _begin(resolver, place, mine)
     try:
-        return answer.result(within)
+        return answer.result(timeout)
     except TimeoutError:
         if answer.done():
             raise
-        msg = f"looking up {target.host} took longer than {within:.3g} s"
+        msg = f"looking up {target.host} took longer than {timeout:.3g} s"
         raise TimeoutError(msg) from None
 
 

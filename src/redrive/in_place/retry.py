@@ -117,7 +117,7 @@ def retry(
     policy: Policy | None = None,
     *,
     attempts: int | None = None,
-    within: Duration | None = None,
+    max_age: Duration | None = None,
     sleep: Callable[[float], object] | None = None,
     rand: Rand = random.random,
     clock: Callable[[], float] = time.monotonic,
@@ -128,16 +128,16 @@ def retry(
     policy: Policy | Callable[..., Any] | None = None,
     *,
     attempts: int | None = None,
-    within: Duration | None = None,
+    max_age: Duration | None = None,
     sleep: Callable[[float], object] | None = None,
     rand: Rand = random.random,
     clock: Callable[[], float] = time.monotonic,
 ) -> Callable[..., Any]:
     """Call a function, plain or async, again when it fails, as a policy says: in place.
 
-    `@retry`, `@retry(policy)` or `@retry(attempts=3, within="30s")`; `attempts` and `within` win
-    over the policy's `attempts` and `max_age`. Without a policy the table of categories holds, for a
-    minute in all. When there is no point any more, the last error itself goes on up, with a note.
+    `@retry`, `@retry(policy)` or `@retry(attempts=3, max_age="30s")`; `attempts` and `max_age` (for
+    all attempts together) win over the policy's. Without a policy the table of categories holds, for
+    a minute in all. When there is no point any more, the last error itself goes on up, with a note.
     GiveUp and Skip go on up at once, RetryLater waits as it says. Ctrl-C, a cancelled task and
     SystemExit are never held up. `sleep`, `rand` and `clock` (seconds that only grow) are for tests
     and for other event loops; an async function's `sleep` may be async.
@@ -146,8 +146,8 @@ def retry(
         _check(callable(policy), "retry() takes a Policy, or attempts=3", policy)
         return retry()(policy)
     chosen = (policy or IN_PLACE).limited(attempts)
-    if within is not None:
-        chosen = replace(chosen, max_age=durations.seconds(within, name="within"))
+    if max_age is not None:
+        chosen = replace(chosen, max_age=max_age)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         name = _name_of(function)

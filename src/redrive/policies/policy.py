@@ -28,10 +28,10 @@ def _first(*numbers: int | None) -> int:
 
 
 def _total(attempts: int | None, retries: int | None) -> int | None:
-    """Turn attempts or retries into attempts; both at once is a mistake."""
+    """Return the number of attempts; raise UsageError if both are given or it is no such number."""
     if attempts is not None and retries is not None:
         msg = (
-            f"give either attempts (the first included) or retries, not both; "
+            f"pass either attempts (the first included) or retries, not both; "
             f"found attempts={attempts}, retries={retries}"
         )
         raise UsageError(msg)
@@ -56,7 +56,7 @@ class Rule:
 
     attempts: int | None = None
     retries: int | None = None
-    """The same number said the other way: attempts − 1. Never give both."""
+    """Accepted in place of `attempts`: attempts − 1. Pass one of the two."""
     wait: RetryStrategy | None = None
     dead: bool = False
     """Never retry: the first failure of this category makes a dead letter."""

@@ -44,7 +44,7 @@ SYNC = Policy(
     attempts=10,
     wait=exponential(1, cap=300, jitter="none"),
     alike=True,
-    rate_limit=Rule(retries=3, wait=constant(10, jitter="none")),
+    rate_limit=Rule(attempts=4, wait=constant(10, jitter="none")),
     auth=DEAD,
     invalid=DEAD,
     permanent=DEAD,

@@ -99,7 +99,7 @@ def connect(
     **options: Any,
 ) -> tuple[Redrive, Summarize]:
     """Give the queue of articles and the way to summarise one."""
-    app = Redrive(store, policy=presets.ARTICLES, **options)
+    app = Redrive(store, policy=presets.LLM, **options)
     providers = {"openai": openai, "claude": claude}
     ordered = {prefer: providers[prefer], **providers}
     # Whatever the error, the other one may do it. At most five minutes, so that the first retry of

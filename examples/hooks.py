@@ -103,7 +103,7 @@ def send(method: str, url: str, key: str, body: bytes | None = None) -> bytes:
 
 def connect(store: str, **options: Any) -> tuple[Redrive, Post]:
     """Give the queue of failed hooks and the way to post one."""
-    app = Redrive(store, policy=presets.HOOKS, **options)
+    app = Redrive(store, policy=presets.WEBHOOKS, **options)
     return app, app.handler("hook.post")(deliver)
 
 

@@ -52,7 +52,7 @@ def connect(
     database: str, model: Model = first_sentence, *, seconds: float = SECONDS, **options: Any
 ) -> tuple[Redrive, Summarize]:
     """Give the queue in a database and the handler that summarises the articles in it."""
-    app = Redrive(database, policy=presets.SUMMARIES, **options)
+    app = Redrive(database, policy=presets.BATCH, **options)
 
     # Async, so that its time limit can stop it; no transaction stays open while the model thinks.
     @app.handler("article.summarize", timeout=seconds)

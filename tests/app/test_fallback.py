@@ -183,7 +183,7 @@ def test_paused_for_ever_it_is_looked_at_now_and_then(shop: Shop, clock: ManualC
 
 
 def test_all_paused_spends_nothing_whatever_the_policy(clock: ManualClock) -> None:
-    shop = Shop("memory:", clock, presets.ARTICLES)
+    shop = Shop("memory:", clock, presets.LLM)
     shop.down = {"openai": Busy(), "claude": Busy()}
     jobs = [shop.handle.submit() for _ in range(2)]
     assert shop.app.run_due() == Pass(taken=1, failed=1, returned=1)

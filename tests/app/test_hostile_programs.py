@@ -116,7 +116,7 @@ def test_ignore_backoff_takes_every_pending_job_once(app: Redrive) -> None:
     """J6: also when those that just failed are due before those that have not been tried."""
     tried: list[int] = []
 
-    @app.handler("a", policy=presets.ARTICLES)
+    @app.handler("a", policy=presets.LLM)
     def a(number: int) -> None:
         tried.append(number)
         raise ConnectionError("no")

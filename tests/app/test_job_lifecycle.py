@@ -165,7 +165,7 @@ def test_a_group_is_driven_again_as_a_whole_and_only_it(app: Redrive) -> None:
 def test_signals_say_it_outright(app: Redrive, clock: ManualClock) -> None:
     """E3: RetryLater waits exactly, GiveUp dies under every policy, Skip completes with a reason."""
 
-    @app.handler("signals", policy=presets.HOOKS)
+    @app.handler("signals", policy=presets.WEBHOOKS)
     def signals(which: str) -> None:
         raise {"later": RetryLater(after="7m"), "up": GiveUp("gone"), "skip": Skip("was done")}[
             which
@@ -183,7 +183,7 @@ def test_signals_say_it_outright(app: Redrive, clock: ManualClock) -> None:
 def test_a_pass_takes_each_job_once_even_without_a_wait(app: Redrive) -> None:
     """J6: the preset without waits does not spend all attempts in one pass."""
 
-    @app.handler("now", policy=presets.SUMMARIES)
+    @app.handler("now", policy=presets.BATCH)
     def now() -> None:
         raise OSError("disk on fire")
 
@@ -294,7 +294,7 @@ def test_resolve_discard_and_reopen_keep_who_why_and_what_it_was(app: Redrive) -
 def test_retention_removes_only_what_is_old_and_finished(app: Redrive, clock: ManualClock) -> None:
     """J7: strictly older; dead and pending stay by default; a preset may say otherwise."""
 
-    @app.handler("hook", policy=presets.HOOKS)
+    @app.handler("hook", policy=presets.WEBHOOKS)
     def hook() -> None:
         raise GiveUp("no")
 

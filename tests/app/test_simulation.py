@@ -27,7 +27,7 @@ from redrive import (
     when,
 )
 from redrive.errors import UsageError
-from redrive.policies.presets import DEFAULT, HOOKS, PRESETS, SYNC
+from redrive.policies.presets import DEFAULT, PRESETS, SYNC, WEBHOOKS
 from redrive.testing import ManualClock, simulate
 
 
@@ -36,7 +36,7 @@ def middle() -> float:
 
 
 def test_the_waits_and_the_death_of_a_preset() -> None:
-    told = simulate(HOOKS, itertools.repeat("transient"), rand=middle)
+    told = simulate(WEBHOOKS, itertools.repeat("transient"), rand=middle)
     assert told.delays == (60.0, 120.0, 240.0, 480.0)
     assert (told.reason, told.detail) == (Reason.EXHAUSTED, "5 attempts, last: transient")
 
@@ -74,9 +74,9 @@ def test_a_failure_record_speaks_for_itself() -> None:
 
 
 def test_signals() -> None:
-    assert simulate(HOOKS, [GiveUp("no")]).reason is Reason.PERMANENT
-    assert simulate(HOOKS, [Skip("done before")]).reason is Reason.SKIPPED
-    stopped = simulate(HOOKS, [KeyboardInterrupt(), "transient"], rand=middle)
+    assert simulate(WEBHOOKS, [GiveUp("no")]).reason is Reason.PERMANENT
+    assert simulate(WEBHOOKS, [Skip("done before")]).reason is Reason.SKIPPED
+    stopped = simulate(WEBHOOKS, [KeyboardInterrupt(), "transient"], rand=middle)
     assert stopped.delays == (60.0,)  # an interruption spends nothing
 
 
@@ -89,7 +89,7 @@ def test_the_greatest_age_ends_it() -> None:
 @pytest.mark.parametrize("wrong", ["nonsense", 7, ConnectionError])
 def test_what_is_no_failure_is_refused_in_words(wrong: object) -> None:
     with pytest.raises(UsageError, match=r"category"):
-        simulate(HOOKS, [wrong])  # type: ignore[list-item]
+        simulate(WEBHOOKS, [wrong])  # type: ignore[list-item]
 
 
 class Planned(Exception):

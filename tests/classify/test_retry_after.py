@@ -12,7 +12,7 @@ from redrive.classify import classify
 from redrive.jobs.job import Dead, Failed, Reason, Retry
 from redrive.policies.decide import decide
 from redrive.policies.policy import Policy
-from redrive.policies.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, SUMMARIES, SYNC
+from redrive.policies.presets import BATCH, DEFAULT, EVENTS, LLM, SYNC, WEBHOOKS
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -70,10 +70,10 @@ def test_a_rate_limit_waits_as_asked_or_ten_seconds() -> None:
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        pytest.param(ARTICLES, (300.0, 300.0), id="ARTICLES: no less than its own"),
+        pytest.param(LLM, (300.0, 300.0), id="LLM: no less than its own"),
         pytest.param(SYNC, (120.0, 132.0), id="SYNC: the longer of the two"),
-        pytest.param(HOOKS, (30.0, 90.0), id="HOOKS: ignored"),
-        pytest.param(SUMMARIES, (0.0, 0.0), id="SUMMARIES: ignored"),
+        pytest.param(WEBHOOKS, (30.0, 90.0), id="WEBHOOKS: ignored"),
+        pytest.param(BATCH, (0.0, 0.0), id="BATCH: ignored"),
         pytest.param(EVENTS, (0.8, 1.2), id="EVENTS: ignored"),
     ],
 )

@@ -35,7 +35,7 @@ COMMANDS = {
     "retry-candidates": ["retry-candidates"],
     "metrics": ["metrics"],
     "list-scan": ["list", "state:dead payload.to:ada* -tag:vip"],
-    "policy-hooks": ["policy", "show", "HOOKS"],
+    "policy-webhooks": ["policy", "show", "WEBHOOKS"],
     "policy-default": ["policy", "show", "DEFAULT"],
     "policy-fibonacci": ["policy", "show", "fibonacci"],
     "retry-preview": ["retry", "--all", "--dry-run"],

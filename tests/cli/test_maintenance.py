@@ -126,7 +126,7 @@ def send(to, password):
     print("sending to", to)
     if to == "bad":
         raise ConnectionError("refused")
-@app.handler("pay.charge", policy=presets.SUMMARIES)
+@app.handler("pay.charge", policy=presets.BATCH)
 def charge():
     pass
 other = 7

@@ -40,7 +40,13 @@ def test_status_says_in_words_and_signs_what_it_says_in_colours(shop: Shop) -> N
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": ""}])
 def test_without_colours_not_one_escape_is_written(shop: Shop, env: dict[str, str]) -> None:
-    for words in (["status"], ["dlq"], ["show", name(1)], ["groups"], ["policy", "show", "HOOKS"]):
+    for words in (
+        ["status"],
+        ["dlq"],
+        ["show", name(1)],
+        ["groups"],
+        ["policy", "show", "WEBHOOKS"],
+    ):
         shown = on_terminal(*words, env=env)
         assert shown.code == 0
         assert b"\x1b" not in shown.raw

@@ -354,7 +354,7 @@ def test_a_job_beyond_the_year_9999_is_still_shown(empty: Shop) -> None:
     assert empty.run("show", name(1), "--json").exit_code == 0
 
 
-@pytest.mark.parametrize("spelling", ["HOOKS", "hooks"])
+@pytest.mark.parametrize("spelling", ["WEBHOOKS", "webhooks"])
 def test_p8_hooks_prints_its_delays_and_the_one_nobody_waits_for(
     empty: Shop, spelling: str
 ) -> None:
@@ -370,7 +370,7 @@ def test_p8_hooks_prints_its_delays_and_the_one_nobody_waits_for(
     assert [row[4] for row in delays] == ["retry"] * 4 + ["dead, never waited"]
 
 
-@pytest.mark.parametrize("preset", ["DEFAULT", "HOOKS"])
+@pytest.mark.parametrize("preset", ["DEFAULT", "WEBHOOKS"])
 def test_policy_show_speaks_only_of_what_there_is(empty: Shop, preset: str) -> None:
     assert "pause" not in empty.run("policy", "show", preset).stdout
 

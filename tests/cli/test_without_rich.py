@@ -25,7 +25,7 @@ LINES = {
     "groups": "groups",
     "group": "group G1",
     "log": "log",
-    "policy": "policy show HOOKS",
+    "policy": "policy show WEBHOOKS",
     "check": "check --max-dead 9 --max-unserved 9",
     "explain": "explain 503",
     "runs": "runs",

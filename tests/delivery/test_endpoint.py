@@ -178,7 +178,7 @@ class TestPauses:
         assert [note.name for note in app.store.notes("pause:")] == ["pause:railway"]
 
     @pytest.mark.parametrize("status", [401, 410])
-    @pytest.mark.parametrize("policy", [presets.HOOKS, Policy(attempts=3)], ids=["hooks", "own"])
+    @pytest.mark.parametrize("policy", [presets.WEBHOOKS, Policy(attempts=3)], ids=["hooks", "own"])
     def test_a_policy_without_pauses_has_none(
         self, app: Redrive, status: int, policy: Policy
     ) -> None:
@@ -304,4 +304,4 @@ class TestSettings:
         endpoint = app.endpoint("e", url="https://a.example", attempts=2, lane="theirs")
         assert (endpoint.send({}).max_attempts, endpoint.send({}).lane) == (2, "theirs")
         with pytest.raises(UsageError, match="not on both"):
-            app.endpoint("f", url="https://a.example", attempts=2, policy=presets.HOOKS)
+            app.endpoint("f", url="https://a.example", attempts=2, policy=presets.WEBHOOKS)

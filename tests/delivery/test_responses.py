@@ -74,7 +74,7 @@ NO_ANSWER = pytest.mark.parametrize("misdeed", [hang_up, be_silent, garble])
 
 
 @NO_ANSWER
-@pytest.mark.parametrize("policy", [presets.DEFAULT, presets.HOOKS], ids=["default", "hooks"])
+@pytest.mark.parametrize("policy", [presets.DEFAULT, presets.WEBHOOKS], ids=["default", "hooks"])
 def test_sent_without_a_key_and_no_answer_is_the_end(
     app: Redrive, misdeed: Answer, policy: Policy
 ) -> None:

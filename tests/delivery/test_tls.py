@@ -59,7 +59,7 @@ def test_a_bad_certificate_is_a_permanent_failure(
         url = there.url("hooks.example.org")
         job = there.endpoint(app, url=url, **settings).send({}, key="k")
         app.run_due()
-        other = there.endpoint(app, "alike", url=url, policy=presets.HOOKS, **settings)
+        other = there.endpoint(app, "alike", url=url, policy=presets.WEBHOOKS, **settings)
         again = other.try_now({}, key="k2").job
     dead = app.get(job.id)
     assert (dead.state, dead.reason, dead.attempts) == ("dead", "permanent", 1)

@@ -31,7 +31,7 @@ from redrive.jobs.job import (
 from redrive.jobs.transitions import claimed, moved, settled
 from redrive.policies.decide import HANDLER, LONGEST_HINT, decide, max_attempts_after
 from redrive.policies.policy import DEAD, Policy, Rule
-from redrive.policies.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, PRESETS, SUMMARIES, SYNC
+from redrive.policies.presets import BATCH, DEFAULT, EVENTS, LLM, PRESETS, SYNC, WEBHOOKS
 from redrive.strategies import RetryStrategy, constant, exponential
 
 HOPELESS = ["auth", "invalid", "permanent"]
@@ -96,9 +96,9 @@ def test_what_did_not_fail_never_spends_or_dies(
 
 DOUBLING_9 = [1.0, 2, 4, 8, 16, 32, 64, 128, 256]
 BY_HALF = {  # with the random source in the middle of its window
-    "HOOKS": [60.0, 120, 240, 480],
-    "ARTICLES": [300.0, 600, 1200, 2400, 4800],
-    "SUMMARIES": [0.0, 0.0],
+    "WEBHOOKS": [60.0, 120, 240, 480],
+    "LLM": [300.0, 600, 1200, 2400, 4800],
+    "BATCH": [0.0, 0.0],
     "SYNC": DOUBLING_9,
     "EVENTS": [1.0, 2, 4],
 }
@@ -124,13 +124,13 @@ def test_the_waits_of_every_named_preset_are_exact(name: str, category: Category
 @pytest.mark.parametrize(
     ("policy", "windows"),
     [
-        (HOOKS, [(30, 90), (90, 150), (210, 270), (450, 510)]),
+        (WEBHOOKS, [(30, 90), (90, 150), (210, 270), (450, 510)]),
         (EVENTS, [(0.8, 1.2), (1.6, 2.4), (3.2, 4.8)]),
-        (ARTICLES, [(300, 300), (600, 600), (1200, 1200), (2400, 2400), (4800, 4800)]),
-        (SUMMARIES, [(0, 0), (0, 0)]),
+        (LLM, [(300, 300), (600, 600), (1200, 1200), (2400, 2400), (4800, 4800)]),
+        (BATCH, [(0, 0), (0, 0)]),
         (SYNC, [(wait, wait) for wait in DOUBLING_9]),
     ],
-    ids=["HOOKS", "EVENTS", "ARTICLES", "SUMMARIES", "SYNC"],
+    ids=["WEBHOOKS", "EVENTS", "LLM", "BATCH", "SYNC"],
 )
 def test_the_windows_of_every_named_preset_are_exact(
     policy: Policy, windows: list[tuple[float, float]]
@@ -144,7 +144,7 @@ def test_the_windows_of_every_named_preset_are_exact(
 
 def test_hooks_at_its_cap_waits_3570_to_3600() -> None:
     """P8, P3."""
-    strategy = HOOKS.rule(Category.TRANSIENT).wait
+    strategy = WEBHOOKS.rule(Category.TRANSIENT).wait
     assert strategy is not None
     assert strategy.calculate_backoff(4) == 960.0
     for attempt in (6, 20, 2**63):
@@ -173,7 +173,7 @@ def test_the_table_of_categories_walked_to_the_end(category: str, waits: list[fl
 
 @pytest.mark.parametrize("policy", PRESETS.values(), ids=PRESETS)
 def test_the_third_crash_ends_a_job_under_every_policy(policy: Policy) -> None:
-    """M5. SUMMARIES allows three attempts, so there the counts meet; the crash is the reason."""
+    """M5. BATCH allows three attempts, so there the counts meet; the crash is the reason."""
     waits, end = walk(policy, "crash")
     assert (len(waits), end) == (2, Dead(Reason.CRASH, "because of crash"))
 
@@ -220,7 +220,7 @@ def test_a_policys_attempts_are_the_ceiling() -> None:
 
 
 def test_alike_pools_the_categories_that_are_not_named() -> None:
-    waits, end = walk(HOOKS, "transient", "auth", "unknown", "permanent", "quota")
+    waits, end = walk(WEBHOOKS, "transient", "auth", "unknown", "permanent", "quota")
     assert waits == [60.0, 120, 240, 480]
     assert isinstance(end, Dead)
     named = Policy(
@@ -233,7 +233,7 @@ def test_alike_pools_the_categories_that_are_not_named() -> None:
 @pytest.mark.parametrize(("own", "waits"), [(1, 0), (2, 1), (4, 3), (12, 11)])
 def test_a_jobs_own_limit_wins(own: int, waits: int) -> None:
     """M3."""
-    assert len(walk(HOOKS, "transient", own_max_attempts=own)[0]) == waits
+    assert len(walk(WEBHOOKS, "transient", own_max_attempts=own)[0]) == waits
     assert len(walk(Policy(), "transient", own_max_attempts=own)[0]) == waits
 
 
@@ -254,7 +254,7 @@ def test_a_fresh_life_has_the_whole_budget_again() -> None:
     dead = settled(job, Dead(Reason.EXHAUSTED), make_failure(), now=START, group=None)
     again = moved(dead, "retry", actor="ada", reason="", now=START)
     fields = {name: getattr(again, name) for name in ("attempts", "spent", "crashes", "since")}
-    assert walk(HOOKS, "transient", **fields)[0] == [60.0, 120, 240, 480]
+    assert walk(WEBHOOKS, "transient", **fields)[0] == [60.0, 120, 240, 480]
 
 
 def test_a_changed_policy_holds_for_jobs_that_already_wait() -> None:

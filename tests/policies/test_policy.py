@@ -22,7 +22,7 @@ from redrive.policies.policy import (
     When,
     when,
 )
-from redrive.policies.presets import ARTICLES, DEFAULT, EVENTS, HOOKS, PRESETS, SUMMARIES, SYNC
+from redrive.policies.presets import BATCH, DEFAULT, EVENTS, LLM, PRESETS, SYNC, WEBHOOKS
 from redrive.strategies import RetryStrategy, constant, exponential, fibonacci
 
 DAY = 86400.0
@@ -202,21 +202,21 @@ def test_when_refuses_half_a_rule(make: Callable[[], When]) -> None:
 
 
 def test_the_presets_have_their_names() -> None:
-    assert set(PRESETS) == {"DEFAULT", "HOOKS", "ARTICLES", "SUMMARIES", "SYNC", "EVENTS"}
-    assert PRESETS["HOOKS"] is HOOKS
+    assert set(PRESETS) == {"DEFAULT", "WEBHOOKS", "LLM", "BATCH", "SYNC", "EVENTS"}
+    assert PRESETS["WEBHOOKS"] is WEBHOOKS
 
 
 @pytest.mark.parametrize(
     ("preset", "keep"),
     [
         (DEFAULT, Keep(DAY, DAY, None)),
-        (HOOKS, Keep(DAY, DAY, 7 * DAY)),
-        (ARTICLES, Keep(DAY, DAY, None)),
-        (SUMMARIES, Keep(None, None, None)),
+        (WEBHOOKS, Keep(DAY, DAY, 7 * DAY)),
+        (LLM, Keep(DAY, DAY, None)),
+        (BATCH, Keep(None, None, None)),
         (SYNC, Keep(DAY, None, None)),
         (EVENTS, Keep(DAY, DAY, None)),
     ],
-    ids=["DEFAULT", "HOOKS", "ARTICLES", "SUMMARIES", "SYNC", "EVENTS"],
+    ids=["DEFAULT", "WEBHOOKS", "LLM", "BATCH", "SYNC", "EVENTS"],
 )
 def test_how_long_each_preset_keeps_finished_jobs(preset: Policy, keep: Keep) -> None:
     assert preset.keep == keep
@@ -229,7 +229,7 @@ def test_without_a_word_completed_and_resolved_are_kept_a_day_and_dead_for_ever(
 def test_only_the_default_pauses_lanes_and_ends_by_age() -> None:
     assert DEFAULT.pause == Pause(after=10, probe=60, release=100)
     assert DEFAULT.oldest == 7 * DAY
-    for name in ("HOOKS", "ARTICLES", "SUMMARIES", "SYNC", "EVENTS"):
+    for name in ("WEBHOOKS", "LLM", "BATCH", "SYNC", "EVENTS"):
         assert PRESETS[name].pause is None
         assert PRESETS[name].oldest is None
 
@@ -238,9 +238,9 @@ def test_only_the_default_pauses_lanes_and_ends_by_age() -> None:
     ("name", "hints"),
     [
         ("DEFAULT", "replace"),
-        ("HOOKS", "ignore"),
-        ("ARTICLES", "floor"),
-        ("SUMMARIES", "ignore"),
+        ("WEBHOOKS", "ignore"),
+        ("LLM", "floor"),
+        ("BATCH", "ignore"),
         ("SYNC", "floor"),
         ("EVENTS", "ignore"),
     ],

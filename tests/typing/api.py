@@ -18,7 +18,7 @@ from redrive.testing import simulate
 app = Redrive("memory:")
 
 
-@app.handler("greet", policy=presets.HOOKS)
+@app.handler("greet", policy=presets.WEBHOOKS)
 def greet(name: str, *, times: int = 1) -> str:
     """Say hello."""
     return name * times
@@ -64,8 +64,8 @@ def right_retries() -> None:
     assert_type(Client.named("n"), str)
     shout: Callable[[str], str] = retry(attempts=2)(str.upper)
     shout("u")
-    assert_type(simulate(presets.HOOKS, ["transient", OSError()]).delays, tuple[float, ...])
-    assert_type(simulate(presets.HOOKS, []).reason, Reason | None)
+    assert_type(simulate(presets.WEBHOOKS, ["transient", OSError()]).delays, tuple[float, ...])
+    assert_type(simulate(presets.WEBHOOKS, []).reason, Reason | None)
 
 
 async def right_async_retries() -> None:
@@ -98,7 +98,7 @@ def wrong_retries() -> None:
     Client().get()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     retry(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     retry(max_age=fetch)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
-    simulate("HOOKS", [])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    simulate("WEBHOOKS", [])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def right_uses() -> None:

@@ -15,7 +15,7 @@ from redrive.policies import presets
 
 
 def test_r_hooks_case_attempt_20_waits_an_hour_at_most() -> None:
-    strategy = presets.HOOKS.wait
+    strategy = presets.WEBHOOKS.wait
     assert strategy is not None
     for chance in CHANCES:
         wait = strategy.get_backoff_with_jitter(19, lambda chance=chance: chance)

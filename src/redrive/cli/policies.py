@@ -37,7 +37,7 @@ SHOWN = 10
 
 @command(
     "policy",
-    "redrive policy show HOOKS",
+    "redrive policy show WEBHOOKS",
     "redrive policy show exponential --plain",
     "redrive policy show DEFAULT --json",
 )
@@ -47,7 +47,7 @@ SHOWN = 10
 def policy(face: Face, what: str, name: str) -> None:
     """Show the delays and limits of a preset or a strategy.
 
-    Presets: DEFAULT, HOOKS, ARTICLES, SUMMARIES, SYNC, EVENTS. Strategies: exponential, linear,
+    Presets: DEFAULT, WEBHOOKS, LLM, BATCH, SYNC, EVENTS. Strategies: exponential, linear,
     constant, fibonacci.
     """
     del what

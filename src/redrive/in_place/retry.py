@@ -172,8 +172,8 @@ def simulate(
     Failures are errors, categories or Failure records, and take no time themselves. There may be
     more than it lives to see, such as `itertools.repeat("transient")`.
 
-    >>> from redrive.policies.presets import HOOKS
-    >>> simulate(HOOKS, ["transient"] * 9, rand=lambda: 0.5)
+    >>> from redrive.policies.presets import WEBHOOKS
+    >>> simulate(WEBHOOKS, ["transient"] * 9, rand=lambda: 0.5)
     Simulation(delays=(60.0, 120.0, 240.0, 480.0), reason=<Reason.EXHAUSTED: 'exhausted'>, detail='5 attempts, last: transient')
     """
     check_policy(policy)

@@ -249,5 +249,5 @@ class Policy:
 def check_policy(policy: object) -> None:
     """Refuse what is no policy, where it is given and not where it is used."""
     if not isinstance(policy, Policy):
-        msg = f"a policy is a Policy, such as redrive.policies.presets.HOOKS; found {policy!r}"
+        msg = f"a policy is a Policy, such as redrive.policies.presets.WEBHOOKS; found {policy!r}"
         raise UsageError(msg)

@@ -1,4 +1,4 @@
-"""Policies with a name, exact to the second. `DEFAULT` is what a handler gets that names none."""
+"""Policies named after their use, exact to the second. A handler without a policy has `DEFAULT`."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ _FOREVER = Keep(completed=_DAY, resolved=_DAY, dead=None)
 DEFAULT = Policy(max_age="7d", pause=Pause(), keep=_FOREVER)
 """The table of categories, 25 attempts in all, a week at most; an outage pauses the lane."""
 
-HOOKS = Policy(
+WEBHOOKS = Policy(
     attempts=5,
     wait=exponential(60, cap=3600, jitter="30s"),
     alike=True,
     hints="ignore",
     keep=Keep(completed=_DAY, resolved=_DAY, dead=7 * _DAY),
 )
-"""Hooks posted from a scheduled script: 1, 2, 4, 8 minutes ± 30 s, dead at the fifth failure."""
+"""Requests to a receiver that may be down for minutes: 1, 2, 4, 8 minutes ± 30 s, five attempts."""
 
-ARTICLES = Policy(
+LLM = Policy(
     attempts=6,
     wait=exponential(300, cap=86400, jitter="none"),
     alike=True,
     hints="floor",
     keep=_FOREVER,
 )
-"""Articles for an AI service: 5 minutes, doubling, five retries."""
+"""Calls of a model with long rate limits: 5 minutes, doubling, six attempts."""
 
-SUMMARIES = Policy(
+BATCH = Policy(
     attempts=3,
     wait=constant(0, jitter="none"),
     alike=True,
     hints="ignore",
     keep=Keep(completed=None, resolved=None, dead=None),
 )
-"""A job table behind a service: three attempts without a wait; nothing is ever deleted."""
+"""A job table that is processed in passes: three attempts without a wait; nothing is deleted."""
 
 SYNC = Policy(
     attempts=10,
@@ -51,7 +51,7 @@ SYNC = Policy(
     hints="floor",
     keep=Keep(completed=_DAY, resolved=None, dead=None),
 )
-"""Data on its way to a warehouse: 1, 2, 4 … 256 s, dead at the tenth failure."""
+"""Data sent to another system: 1, 2, 4 … 256 s, ten attempts; a rate limit four, every 10 s."""
 
 EVENTS = Policy(
     attempts=4,
@@ -63,13 +63,13 @@ EVENTS = Policy(
     hints="ignore",
     keep=_FOREVER,
 )
-"""Events of a stream: 1, 2, 4 s ± 20 %, three retries."""
+"""Short actions while a program waits: 1, 2, 4 s ± 20 %, four attempts."""
 
 PRESETS: Mapping[str, Policy] = {
     "DEFAULT": DEFAULT,
-    "HOOKS": HOOKS,
-    "ARTICLES": ARTICLES,
-    "SUMMARIES": SUMMARIES,
+    "WEBHOOKS": WEBHOOKS,
+    "LLM": LLM,
+    "BATCH": BATCH,
     "SYNC": SYNC,
     "EVENTS": EVENTS,
 }

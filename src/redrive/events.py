@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import Literal
 
@@ -53,7 +53,7 @@ class Event:
     kind: Kind
     job: Job | None = None
     failure: Failure | None = None
-    detail: str = ""
+    detail: str = field(default="", repr=False)
 
 
 Listener = Callable[[Event], object]

@@ -26,7 +26,7 @@ class Tried(Generic[R_co]):
 
     done: bool
     job: Job | None = None
-    _value: R_co | None = None
+    _value: R_co | None = field(default=None, repr=False)
 
     @property
     def value(self) -> R_co:

@@ -1,7 +1,8 @@
 """The words of Redrive: a job, its states, and what can happen to it.
 
 Everything here is frozen data without behaviour that matters: no I/O, no clock, no policy. Times are
-seconds since 1970 (UTC); the `…_at` properties give them as aware datetimes for people.
+seconds since 1970 (UTC); the `…_at` properties give them as aware datetimes for people. The repr of a
+record shows no payload and no error text, for it ends up in logs and tracebacks.
 
     pending ──claim──▶ running ──done, skipped──▶ completed
        ▲  ◀─retry later──┘  └──pointless, exhausted──▶ dead ──resolve, discard──▶ resolved
@@ -101,6 +102,13 @@ class Failure:  # without slots: see `records`
     title: str = ""
     """One line naming the cause; the group of this fingerprint carries it."""
 
+    def __repr__(self) -> str:
+        return f"Failure(category={str(self.category)!r}, status={self.status})"
+
+
+def _category(failure: Failure | None) -> str | None:
+    return None if failure is None else str(failure.category)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:  # without slots: see `records`
@@ -119,6 +127,12 @@ class Attempt:  # without slots: see `records`
     """done, skipped, already_done, failed, or crashed."""
     failure: Failure | None = None
     provider: str | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Attempt(number={self.number}, life={self.life}, outcome={self.outcome!r}, "
+            f"category={_category(self.failure)!r})"
+        )
 
     @property
     def started_at(self) -> datetime:
@@ -197,6 +211,12 @@ class Job:  # without slots: see `records`
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    def __repr__(self) -> str:
+        return (
+            f"Job(id={self.id!r}, handler={self.handler!r}, state={str(self.state)!r}, "
+            f"attempts={self.attempts}, category={_category(self.failure)!r})"
+        )
 
     @property
     def can_retry(self) -> bool:
@@ -378,6 +398,10 @@ class Group:
     category: Category | None = None
     first_seen: float | None = None
     last_seen: float | None = None
+
+    def __repr__(self) -> str:
+        category = None if self.category is None else str(self.category)
+        return f"Group(name={self.name!r}, jobs={self.jobs}, category={category!r})"
 
     @property
     def name(self) -> str:

@@ -198,12 +198,10 @@ class Engine:
         job = self._held(draft, result.claim)
         if job is None:
             return None
-        attempt = result.attempt
+        attempt, most = result.attempt, result.max_attempts
         failure = attempt.failure if attempt else None
         group = draft.group(failure) if failure else None
-        job = settled(
-            job, result.verdict, failure, now=now, group=group, max_attempts=result.max_attempts
-        )
+        job = settled(job, result.verdict, failure, now=now, group=group, max_attempts=most)
         if attempt is None:
             draft.put(job)
             return without_history(job)

@@ -17,7 +17,7 @@ RedriveError
 ├── AllProvidersFailed (ExceptionGroup)   no provider of a `fallback` answered; has every error
 ├── ProviderPaused                    one of those: the provider was not asked
 ├── ChildFailed                       a process for a handler could not be started; no job was harmed
-├── JobNotFound                       no job of that id
+├── JobNotFound                       no job of that id, no group or run of that number
 ├── Refused                           the job is not in a state that allows this
 ├── Kept                              `Tried.value` of a call that failed and was kept
 └── Undelivered                       an endpoint did not answer with success; has status and body
@@ -127,7 +127,7 @@ class StoreLost(StoreError):
 
 
 class JobNotFound(RedriveError, LookupError):
-    """There is no job of that id."""
+    """There is no job of that id, no group or no run of that number."""
 
 
 class Refused(RedriveError):

@@ -56,3 +56,14 @@ def test_edited_checked_and_examined(place: Shop) -> None:
     assert levels["store"] == levels["clock"] == levels["durability"] == "ok"
     assert levels["lanes"] == "bad"
     assert ask(place, "migrate")["migrated"] is False
+
+
+@pytest.mark.parametrize("word", ["01ZZZZZZ", "G99", "R99"])
+@pytest.mark.parametrize("command", ["retry", "resolve", "reopen", "list", "export", "purge"])
+def test_an_unknown_group_or_run_ends_a_command_as_an_unknown_id_does(
+    place: Shop, command: str, word: str
+) -> None:
+    done = place.run(command, word, "--store", place.url)
+    assert (done.exit_code, done.stdout) == (3, "")
+    named = {"0": f"no job '{word}'", "G": "no group G99", "R": "no run R99"}[word[0]]
+    assert named in done.stderr

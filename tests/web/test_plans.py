@@ -138,3 +138,12 @@ def test_jobs_that_a_plan_leaves_out_take_room_too(
     monkeypatch.setattr(plans, "MOST", 5)
     planned(web, "reopen", "state:dead")
     carried_out(web, older, 404)
+
+
+@pytest.mark.parametrize("q", ["01ZZZZZZ", "G99", "G1 G99", "R99"])
+def test_a_plan_for_nothing_that_is_known_is_not_found(web: Web, q: str) -> None:
+    """C3: an unknown group or run is answered as an unknown id is."""
+    for verb in plans.VERBS:
+        problem = web.post("/api/v1/plans", {"verb": verb, "q": q}, status=404)
+        assert problem["code"] == "not_found"
+    assert web.ask("GET", "/api/v1/jobs", params={"q": q}).status_code == 404

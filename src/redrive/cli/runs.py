@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import click
 
 from redrive.cli import _waits
@@ -10,6 +12,7 @@ from redrive.cli._face import Face
 from redrive.cli.output import Cell, Facts, Line, Part, Table, Tone, View, When, columns
 from redrive.desk.desk import Desk
 from redrive.desk.documents import left_of, run_document
+from redrive.errors import JobNotFound
 from redrive.runs.run_records import Counts, Run
 
 _TONES: dict[str, Tone] = {"done": "good", "stopped": "bad", "cancelled": "warn", "paused": "warn"}
@@ -156,9 +159,9 @@ def view_of(desk: Desk, run: Run) -> View:
 
 
 def _title(desk: Desk, number: int) -> str:
-    return next(
-        (group.title for group in desk.groups.find(group=number, limit=1, reveal=False)), ""
-    )
+    with suppress(JobNotFound):  # its jobs may be purged
+        return desk.groups.get(number).title
+    return ""
 
 
 def headline(run: Run, counts: Counts) -> str:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from redrive.desk import search
-from redrive.desk.selection import USUAL, Filters, Target, read, spelled
-from redrive.errors import JobNotFound, Refused
+from redrive.desk.selection import USUAL, Filters, Target, no_run, read, spelled
+from redrive.errors import Refused
 from redrive.jobs.job import Job
 from redrive.payloads.masking import mask_text
 from redrive.runs import run_records
@@ -176,8 +176,7 @@ class Runs:
         wanted = run_records.number_of(number)
         found = run_records.found(self._backend.store, wanted)
         if found is None:
-            msg = f"no run R{wanted}; `redrive runs` shows those that are remembered"
-            raise JobNotFound(msg)
+            raise no_run(wanted)
         return found
 
     def _told(self, run: Run) -> Run:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 
-from redrive.desk.selection import Wanted, job_id, query_of
+from redrive.desk import selectors
+from redrive.desk.selection import Wanted, job_id, no_group, no_run, query_of
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Group, Job, State
 from redrive.jobs.transitions import Verb
@@ -56,13 +57,29 @@ def known(jobs: Iterable[Job | str]) -> list[Job]:
 def each(store: Store, wanted: Wanted) -> Iterator[Job]:
     """Return all jobs of a selection, newest first, page by page as they are asked for.
 
-    As the store has them, whoever asks. TimeoutError if it must end.
+    As the store has them, whoever asks. JobNotFound if it names an id, a group or a run that is
+    unknown; TimeoutError if it must end.
     """
     if wanted.ids:
         ids = dict.fromkeys(job_id(store, one) for one in wanted.ids)
         return (job for one in ids for job in store.find(Query(ids=(one,), limit=1)).jobs)
+    _check_names(store, wanted)
     jobs = _in_time(_merged(store, _queries(wanted)))
     return filter(wanted.question(), filter(wanted.confirmation(), jobs))
+
+
+def _check_names(store: Store, wanted: Wanted) -> None:
+    """Raise JobNotFound if a group or a run is named that is unknown, as an unknown id is."""
+    from redrive.runs import run_records  # noqa: PLC0415 - few selections name a run
+
+    for query in _queries(wanted):
+        if query.group is not None and not store.find(Query(group=query.group, limit=1)).jobs:
+            raise no_group(query.group)
+    asked = [term for term in wanted.terms if term.name == "run" and not term.negated]
+    runs = [number for term in asked for number in selectors.numbers(term)]
+    for number in [*runs, wanted.filters["run"]] if "run" in wanted.filters else runs:
+        if not run_records.found(store, number) and not store.find(Query(run=number, limit=1)).jobs:
+            raise no_run(number)
 
 
 def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:
@@ -78,6 +95,7 @@ def find(store: Store, wanted: Wanted, *, limit: int, cursor: str | None, by_cha
     """Give a page of a selection, looking through LOOK jobs at most; its scope says how many."""
     if wanted.ids:
         return Page(list(each(store, wanted)))
+    _check_names(store, wanted)
     queries = [
         replace(query, limit=limit, cursor=cursor, by_change=by_change)
         for query in _queries(wanted)
@@ -104,6 +122,7 @@ def find(store: Store, wanted: Wanted, *, limit: int, cursor: str | None, by_cha
 
 def groups(store: Store, wanted: Wanted, limit: int) -> tuple[list[Group], Scope | None]:
     """Count a selection's jobs by cause: dead ones unless states are named, the commonest first."""
+    _check_names(store, wanted)
     wanted.filters.setdefault("state", State.DEAD)
     queries = [replace(query, limit=limit) for query in _queries(wanted)]
     if not wanted.terms and wanted.confirmation() is None:

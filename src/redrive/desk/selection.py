@@ -118,7 +118,7 @@ def _word(kind: type[E], value: str, name: str) -> E:
 
 
 def group_number(value: int | str | Group) -> int:
-    """Give the number of a group said as 7, "7" or "G7"."""
+    """Return the number of a group written as 7, "7" or "G7"."""
     if isinstance(value, Group):
         return value.number
     if isinstance(value, int) and not isinstance(value, bool):
@@ -131,8 +131,13 @@ def group_number(value: int | str | Group) -> int:
 
 
 def no_group(number: int) -> JobNotFound:
-    """Make the error for a group that no job is of."""
-    return JobNotFound(f"no group G{number}; `redrive groups` shows those there are")
+    """Return the error for a group that has no job."""
+    return JobNotFound(f"no group G{number}; `redrive groups` lists the groups")
+
+
+def no_run(number: int) -> JobNotFound:
+    """Return the error for a run that is not remembered."""
+    return JobNotFound(f"no run R{number}; `redrive runs` lists the runs that are remembered")
 
 
 @dataclass(slots=True)

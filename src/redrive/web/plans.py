@@ -16,6 +16,7 @@ from redrive.desk import plans
 from redrive.desk.desk import Desk
 from redrive.desk.plans import Plan
 from redrive.desk.selection import Filters
+from redrive.desk.selectors import no_job
 from redrive.errors import JobNotFound, Refused, UsageError
 from redrive.jobs.transitions import Verb
 from redrive.runs import run_records
@@ -61,12 +62,14 @@ class Plans:
         self._lock = threading.Lock()
 
     def make(self, desk: Desk, verb: Verb, asked: str) -> Kept:
-        """Freeze the jobs that the words mean now; nothing is changed."""
+        """Freeze the jobs that the words mean now; JobNotFound if none of the ids is known."""
         if not asked.strip():
             msg = "q must say which jobs: ids, a group such as G7, or filters such as state:dead"
             raise UsageError(msg)
         as_run = verb == "retry"
         plan = plans.make(desk, verb, [asked], Filters(), asked=asked, as_run=as_run, most=MOST)
+        if plan.ineligible and plan.is_void:
+            raise JobNotFound(no_job(plan.ineligible[0][0]))
         kept = Kept(plan, time.monotonic())
         with self._lock:
             self._plans[kept.id] = kept

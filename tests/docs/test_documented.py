@@ -43,6 +43,18 @@ def test_the_python_reference_has_every_public_name() -> None:
     assert sorted(listed) == sorted(redrive.__all__)
 
 
+def test_the_api_card_lists_exactly_the_public_names() -> None:
+    card = (DOCS / "reference" / "card.md").read_text("utf-8")
+    table = card.partition("## The names of `redrive`")[2].partition("\n## ")[0]
+    assert sorted(re.findall(r"`(\w+)`", table)) == sorted(redrive.__all__)
+
+
+def test_the_api_card_says_where_the_other_names_are() -> None:
+    card = (DOCS / "reference" / "card.md").read_text("utf-8")
+    for home in redrive._ELSEWHERE:
+        assert f"| `{home}` |" in card
+
+
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_every_event_is_in_the_guide(kind: str) -> None:
     assert f"`{kind}`" in GUIDE.partition("## Being told")[2].partition("## Async")[0]

@@ -97,16 +97,12 @@ def __getattr__(name: str) -> object:
     if name == "presets":
         return import_module("redrive.policies.presets")
     if name not in _HOME_OF:
-        raise AttributeError(_missing(name), name=name, obj=globals())
+        home = next((home for home, names in _ELSEWHERE.items() if name in names.split()), None)
+        found = f"redrive.{name} is in {home}: from {home} import {name}" if home else ""
+        msg = found or f"module 'redrive' has no attribute {name!r}"
+        raise AttributeError(msg, name=name, obj=globals())
     value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
     return value
-
-
-def _missing(name: str) -> str:
-    for home, names in _ELSEWHERE.items():
-        if name in names.split():
-            return f"redrive.{name} is in {home}: from {home} import {name}"
-    return f"module 'redrive' has no attribute {name!r}"
 
 
 def __dir__() -> list[str]:

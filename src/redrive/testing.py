@@ -1,7 +1,7 @@
 """Testing your handlers and policies: a clock that you move, and policies tried without waiting.
 
-Pass a `ManualClock` to a store or an app in place of the machine's clocks, and waits, leases and
-`max_age` take no time at all. `simulate` returns the waits that a policy chooses for given failures.
+Pass a `ManualClock` to a store or an app, and waits, leases and `max_age` take no time. `simulate`
+returns the waits that a policy chooses for given failures.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def test_a_group_or_a_run_is_known_as_long_as_it_has_jobs_or_a_record(
     app.desk.runs.cancel("R1")
     app.desk.resolve(dead)
     clock.advance(1e6)
-    app.desk.cleanup()
+    app.cleanup()
     assert app.desk.jobs.find("R1").jobs == [], "the run is remembered"
     with pytest.raises(JobNotFound, match="no group G1"):
         app.desk.retry("G1")

@@ -72,15 +72,15 @@ GROUP = Group(
     [
         (
             JOB,
-            "Job(id='job-1', handler='mail.send', state='dead', attempts=2, category='timeout')",
+            "Job(id=job-1, handler=mail.send, state=dead, attempts=2, category=timeout)",
         ),
         (
             make_job("job-2", handler="a", max_attempts=3),
-            "Job(id='job-2', handler='a', state='pending', attempts=0, category=None)",
+            "Job(id=job-2, handler=a, state=pending, attempts=0)",
         ),
-        (FAILURE, "Failure(category='timeout', status=504)"),
-        (ATTEMPT, "Attempt(number=2, life=1, outcome='failed', category='timeout')"),
-        (GROUP, "Group(name='G7', jobs=3, category='timeout')"),
+        (FAILURE, "Failure(status=504, category=timeout)"),
+        (ATTEMPT, "Attempt(number=2, life=1, outcome=failed, category=timeout)"),
+        (GROUP, "Group(name=G7, jobs=3, category=timeout)"),
     ],
     ids=lambda one: type(one).__name__,
 )

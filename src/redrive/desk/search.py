@@ -18,12 +18,8 @@ LOOK = 100_000
 """So many jobs are looked at, one by one, where the store cannot answer; the newest first."""
 
 
-def _never() -> bool:
-    return False
-
-
-MUST_END: ContextVar[Callable[[], bool]] = ContextVar("redrive_must_end", default=_never)
-"""Asked before each job is looked at: True ends a search. A server sets it for each request."""
+MUST_END: ContextVar[Callable[[], bool]] = ContextVar("redrive_must_end", default=bool)
+"""Called before each job is read: True ends a search (bool() is False). A server sets it per request."""
 
 
 def meant(store: Store, verb: Verb, wanted: Wanted) -> Iterator[Job | str]:

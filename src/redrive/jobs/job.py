@@ -103,11 +103,14 @@ class Failure:  # without slots: see `records`
     """One line naming the cause; the group of this fingerprint carries it."""
 
     def __repr__(self) -> str:
-        return f"Failure(category={str(self.category)!r}, status={self.status})"
+        return _shown(self, self, "status")
 
 
-def _category(failure: Failure | None) -> str | None:
-    return None if failure is None else str(failure.category)
+def _shown(record: object, failed: Failure | Group | None, *names: str) -> str:
+    """Return the repr of a record: these fields, and the category of its failure if it has one."""
+    fields = [f"{name}={getattr(record, name)!s}" for name in names]
+    fields += [f"category={failed.category}"] if failed and failed.category else []
+    return f"{type(record).__name__}({', '.join(fields)})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,10 +132,7 @@ class Attempt:  # without slots: see `records`
     provider: str | None = None
 
     def __repr__(self) -> str:
-        return (
-            f"Attempt(number={self.number}, life={self.life}, outcome={self.outcome!r}, "
-            f"category={_category(self.failure)!r})"
-        )
+        return _shown(self, self.failure, "number", "life", "outcome")
 
     @property
     def started_at(self) -> datetime:
@@ -213,10 +213,7 @@ class Job:  # without slots: see `records`
         return hash(self.id)
 
     def __repr__(self) -> str:
-        return (
-            f"Job(id={self.id!r}, handler={self.handler!r}, state={str(self.state)!r}, "
-            f"attempts={self.attempts}, category={_category(self.failure)!r})"
-        )
+        return _shown(self, self.failure, "id", "handler", "state", "attempts")
 
     @property
     def can_retry(self) -> bool:
@@ -400,8 +397,7 @@ class Group:
     last_seen: float | None = None
 
     def __repr__(self) -> str:
-        category = None if self.category is None else str(self.category)
-        return f"Group(name={self.name!r}, jobs={self.jobs}, category={category!r})"
+        return _shown(self, self, "name", "jobs")
 
     @property
     def name(self) -> str:

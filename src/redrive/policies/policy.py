@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from redrive.errors import UsageError
-from redrive.jobs import durations
+from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category
 from redrive.strategies import RetryStrategy, constant, exponential
@@ -30,16 +30,10 @@ def _first(*numbers: int | None) -> int:
 def _total(attempts: int | None, retries: int | None) -> int | None:
     """Return the number of attempts; raise UsageError if both are given or it is no such number."""
     if attempts is not None and retries is not None:
-        msg = (
-            f"pass either attempts (the first included) or retries, not both; "
-            f"found attempts={attempts}, retries={retries}"
-        )
+        msg = f"pass attempts (the first included) or retries, not both; found {attempts=}, {retries=}"
         raise UsageError(msg)
     total = attempts if retries is None else retries + 1
-    if total is not None and (isinstance(total, bool) or not isinstance(total, int) or total < 1):
-        msg = f"attempts must be a whole number, 1 or more; found {total!r}"
-        raise UsageError(msg)
-    return total
+    return None if total is None else checks.whole(total, "attempts", least=1)
 
 
 def _category(value: Category | str) -> Category:
@@ -62,8 +56,7 @@ class Rule:
     """Never retry: the first failure of this category makes a dead letter."""
 
     def __post_init__(self) -> None:
-        total = _total(self.attempts, self.retries)
-        object.__setattr__(self, "attempts", total)
+        object.__setattr__(self, "attempts", _total(self.attempts, self.retries))
         object.__setattr__(self, "retries", None)
 
 

@@ -17,7 +17,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from redrive.jobs.job import Act, Attempt, Category, Failure, Job, Reason, Resolution, State
-from redrive.jobs.records import UNSAID, altered, evolve
+from redrive.jobs.records import BLANK, UNSAID, altered, evolve
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ def job_from_dict(data: dict[str, Any], payload: str) -> Job:
     if not known.keys() >= _REQUIRED:
         msg = f"a job without {', '.join(sorted(_REQUIRED - known.keys()))}"
         raise ValueError(msg)
-    return evolve(_BLANK, **known)
+    return evolve(BLANK, **known)
 
 
 def check_types(kind: type[Any], data: object) -> None:
@@ -264,7 +264,6 @@ _failure_values = attrgetter(*(name for name, _ in _DEFAULTS[Failure]))
 _FAILURE_KEYS = [f'"{name}":' for name, _ in _DEFAULTS[Failure]]
 _FAILURE_DEFAULTS = [default for _, default in _DEFAULTS[Failure]]
 _REQUIRED = {name for name, default in _DEFAULTS[Job] if default is dataclasses.MISSING}
-_BLANK = Job(id="", handler="", lane="", payload="", created=0.0, due=0.0, since=0.0, updated=0.0)
 _ATTEMPT_FIELDS = {name for name, _ in _DEFAULTS[Attempt]}
 _FAILURE_FIELDS = {name for name, _ in _DEFAULTS[Failure]}
 _RESOLUTION_FIELDS = {name for name, _ in _DEFAULTS[Resolution]}

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, assert_never
 from zlib import crc32
 
 from redrive.jobs.job import Act, Job
+from redrive.jobs.records import BLANK
 from redrive.stores._codec import (
     act_from_dict,
     act_to_dict,
@@ -69,11 +70,10 @@ _decoder = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite)
 _decode = _decoder.raw_decode
 _float, _integer = float.__repr__, int.__repr__
 """How JSON has them; other types of numbers raise or are shown as these."""
-_BLANK = Job(id="", handler="", lane="", payload="", created=0.0, due=0.0, since=0.0, updated=0.0)
 _PLAIN = {"id", "handler", "lane", "created", "due", "since", "updated", "key", "max_attempts"}
 """The fields that a plain submit sets, beside the payload."""
-_rare = itemgetter(*(vars(_BLANK).keys() - _PLAIN - {"payload", "is_new"}))
-_NOTHING_RARE = _rare(vars(_BLANK))
+_rare = itemgetter(*(vars(BLANK).keys() - _PLAIN - {"payload", "is_new"}))
+_NOTHING_RARE = _rare(vars(BLANK))
 
 
 class Header(NamedTuple):

@@ -1,8 +1,7 @@
 """The words of Redrive: a job, its states, and what can happen to it.
 
 Everything here is frozen data without behaviour that matters: no I/O, no clock, no policy. Times are
-seconds since 1970 (UTC); the `…_at` properties give them as aware datetimes for people. The repr of a
-record shows no payload and no error text, for it ends up in logs and tracebacks.
+seconds since 1970 (UTC); the `…_at` properties are aware datetimes. A repr has no payload or error text.
 
     pending ──claim──▶ running ──done, skipped──▶ completed
        ▲  ◀─retry later──┘  └──pointless, exhausted──▶ dead ──resolve, discard──▶ resolved
@@ -79,10 +78,7 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:  # without slots: see `records`
-    """What a failed attempt means: its category, why we think so, and what to show people.
-
-    All text is masked and bounded before it gets here.
-    """
+    """What a failed attempt means, for people; all text is masked and bounded before it gets here."""
 
     category: Category
     why: str = ""
@@ -107,7 +103,6 @@ class Failure:  # without slots: see `records`
 
 
 def _shown(record: object, failed: Failure | Group | None, *names: str) -> str:
-    """Return the repr of a record: these fields, and the category of its failure if it has one."""
     fields = [f"{name}={getattr(record, name)!s}" for name in names]
     fields += [f"category={failed.category}"] if failed and failed.category else []
     return f"{type(record).__name__}({', '.join(fields)})"

@@ -30,6 +30,13 @@ SECTIONS = {
     "The base of all errors": "RedriveError",
 }
 MODULES = {
+    "redrive.desk.desk": "Desk",
+    "redrive.desk.jobs": "Jobs",
+    "redrive.desk.groups": "Groups Mark",
+    "redrive.desk.runs": "Runs",
+    "redrive.desk.lanes": "Lanes LanePause LiveWorker",
+    "redrive.desk.log": "Log",
+    "redrive.desk.transfer.lines": "Transfer",
     "redrive.errors": (
         "UsageError BadPayload KeyConflict UnknownHandler JobNotFound Refused Kept "
         "Undelivered NoAnswer AllProvidersFailed ProviderPaused StoreError StoreMissing StoreBusy "

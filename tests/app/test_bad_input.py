@@ -14,7 +14,7 @@ import pytest
 
 import redrive.stores.jsonl
 import redrive.stores.sqlite  # noqa: F401 - a child that is not root may be unable to import it
-from redrive import Policy, Redrive, Rule, when
+from redrive import Policy, Redrive, when
 from redrive.errors import (
     BadPayload,
     JobNotFound,
@@ -296,13 +296,6 @@ def test_a_positional_only_handler_is_refused_at_decoration(app: Redrive) -> Non
 
         @app.handler("p")
         def function(a: int, /) -> None: ...
-
-
-def test_attempts_and_retries_together_are_refused() -> None:
-    """P4."""
-    for make in (Policy, Rule):
-        with pytest.raises(UsageError, match="not both"):
-            make(attempts=3, retries=2)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("number", [0, -1, 2.5, True, "3"])

@@ -13,6 +13,12 @@ import pytest
 import redrive
 from redrive import config
 from redrive.app import Redrive
+from redrive.desk.groups import Groups
+from redrive.desk.jobs import Jobs
+from redrive.desk.lanes import Lanes
+from redrive.desk.log import Log
+from redrive.desk.runs import Runs
+from redrive.desk.transfer.lines import Transfer
 from redrive.events import Kind
 from redrive.handler import Handler
 
@@ -47,6 +53,24 @@ def test_the_api_card_lists_exactly_the_public_names() -> None:
     card = (DOCS / "reference" / "card.md").read_text("utf-8")
     table = card.partition("## The names of `redrive`")[2].partition("\n## ")[0]
     assert sorted(re.findall(r"`(\w+)`", table)) == sorted(redrive.__all__)
+
+
+@pytest.mark.parametrize(
+    ("kind", "heading"),
+    [(Jobs, "desk.jobs"), (Groups, "desk.groups"), (Runs, "desk.runs"), (Lanes, "desk.lanes"),
+     (Log, "desk.log"), (Transfer, "desk.transfer")],
+)  # fmt: skip
+def test_the_api_card_lists_the_members_of_the_parts(kind: type, heading: str) -> None:
+    card = (DOCS / "reference" / "card.md").read_text("utf-8")
+    (row,) = re.findall(rf"\| `{heading}` \| (.*) \|", card)
+    assert set(re.findall(r"`(\w+)`", row)) == {n for n in dir(kind) if not n.startswith("_")}
+
+
+def test_the_api_card_lists_the_members_of_redrive() -> None:
+    card = (DOCS / "reference" / "card.md").read_text("utf-8")
+    table = card.partition("## `Redrive` by use")[2].partition("\n\n`app.desk`")[0]
+    public = {name for name in dir(redrive.Redrive) if not name.startswith("_")}
+    assert set(re.findall(r"`(\w+)`", table)) - {"Redrive"} == public | {"alerts", "desk"}
 
 
 def test_the_api_card_says_where_the_other_names_are() -> None:

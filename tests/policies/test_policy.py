@@ -95,10 +95,8 @@ def test_alike_makes_every_category_not_named_one() -> None:
     assert Policy(attempts=5).pooled(Category.QUOTA) == {Category.QUOTA}
 
 
-def test_attempts_and_retries_say_the_same_number_two_ways() -> None:
-    assert Policy(retries=4) == Policy(attempts=5)
-    assert Rule(retries=3) == Rule(attempts=4) == Rule(4)
-    assert Policy(retries=0).max_attempts == 1
+def test_attempts_is_the_first_argument_of_a_rule() -> None:
+    assert Rule(attempts=4) == Rule(4)
 
 
 def test_the_limit_of_all_categories_is_the_policys_attempts_or_25() -> None:
@@ -124,13 +122,11 @@ def test_max_age_is_any_duration() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"attempts": 5, "retries": 4},
         {"attempts": 0},
         {"attempts": -1},
         {"attempts": 2.5},
         {"attempts": True},
         {"attempts": "5"},
-        {"retries": -1},
         {"max_age": -1},
         {"max_age": "a week"},
         {"wait": 5},
@@ -143,9 +139,7 @@ def test_a_policy_that_cannot_work_is_refused_when_it_is_made(wrong: dict[str, A
         Policy(**wrong)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"attempts": 5, "retries": 4}, {"attempts": 0}, {"retries": -1}, {"attempts": 1.5}]
-)
+@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"attempts": -1}, {"attempts": 1.5}])
 def test_a_rule_that_cannot_work_is_refused_when_it_is_made(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         Rule(**wrong)

@@ -27,13 +27,8 @@ def _first(*numbers: int | None) -> int:
     return next(number for number in numbers if number is not None)
 
 
-def _total(attempts: int | None, retries: int | None) -> int | None:
-    """Return the number of attempts; raise UsageError if both are given or it is no such number."""
-    if attempts is not None and retries is not None:
-        msg = f"pass attempts (the first included) or retries, not both; found {attempts=}, {retries=}"
-        raise UsageError(msg)
-    total = attempts if retries is None else retries + 1
-    return None if total is None else checks.whole(total, "attempts", least=1)
+def _attempts(number: int | None) -> int | None:
+    return None if number is None else checks.whole(number, "attempts", least=1)
 
 
 def _category(value: Category | str) -> Category:
@@ -49,15 +44,12 @@ class Rule:
     """What one category may spend. What is left out comes from the policy, then from the table."""
 
     attempts: int | None = None
-    retries: int | None = None
-    """Accepted in place of `attempts`: attempts − 1. Pass one of the two."""
     wait: RetryStrategy | None = None
     dead: bool = False
     """Never retry: the first failure of this category makes a dead letter."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "attempts", _total(self.attempts, self.retries))
-        object.__setattr__(self, "retries", None)
+        object.__setattr__(self, "attempts", _attempts(self.attempts))
 
 
 DEAD = Rule(dead=True)
@@ -159,7 +151,6 @@ class Policy:
     """
 
     attempts: int | None = None
-    retries: int | None = None
     max_age: Duration | None = None
     wait: RetryStrategy | None = None
     transient: Rule | None = None
@@ -184,8 +175,7 @@ class Policy:
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "attempts", _total(self.attempts, self.retries))
-        object.__setattr__(self, "retries", None)
+        object.__setattr__(self, "attempts", _attempts(self.attempts))
         object.__setattr__(self, "on", tuple(self.on))
         if self.max_age is not None:
             object.__setattr__(self, "max_age", durations.seconds(self.max_age, name="max_age"))

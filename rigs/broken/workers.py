@@ -8,14 +8,15 @@ import signal
 from collections.abc import Callable
 
 from broken import processes
+from redrive.attempts import executions
+from redrive.attempts.executions import Execution
+from redrive.attempts.pauses import Pauses
 from redrive.jobs.job import Done, Outcome
-from redrive.worker import children, executions, last_attempts
+from redrive.worker import children, last_attempts
 from redrive.worker.child_messages import Message, outcome_in
 from redrive.worker.child_process import Process
 from redrive.worker.dispatch import Hands
 from redrive.worker.event_loop import Loop
-from redrive.worker.executions import Execution
-from redrive.worker.pauses import Pauses
 from redrive.worker.suspects import Suspects
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
+from redrive.attempts.executions import Execution, awaited, finished
 from redrive.errors import Kept, UsageError
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
@@ -13,7 +14,6 @@ from redrive.jobs.job import Failed, Job, Returned, State
 from redrive.jobs.threads import Threads, hop
 from redrive.registry import Entry, check_key, warn_unlimited
 from redrive.submission import Keeper, Options, check_tags
-from redrive.worker.executions import Execution, awaited, finished
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)

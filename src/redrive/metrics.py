@@ -20,7 +20,7 @@ from redrive.desk.desk import Desk
 from redrive.desk.groups import Mark
 from redrive.desk.jobs import Count
 from redrive.jobs.job import State
-from redrive.worker import counters
+from redrive.attempts import counters
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

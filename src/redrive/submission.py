@@ -16,6 +16,9 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from redrive.attempts import counters
+from redrive.attempts.executions import Execution, conclude, worker_name
+from redrive.attempts.leases import Task
 from redrive.errors import StoreError, StoreFull, UsageError
 from redrive.events import Bus, Event
 from redrive.jobs import checks, ids, transitions
@@ -30,9 +33,6 @@ from redrive.stores._keys import check_same
 from redrive.stores.collector import Collector
 from redrive.stores.contract import Query, Store
 from redrive.strategies import Rand
-from redrive.worker import counters
-from redrive.worker.executions import Execution, conclude, worker_name
-from redrive.worker.leases import Task
 from redrive.worker.passes import Turn
 
 _SAME_TIME = 0.5

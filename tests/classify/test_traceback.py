@@ -79,7 +79,7 @@ def test_shows_no_values_of_variables() -> None:
 
 
 def test_leaves_out_our_own_frames_above_the_handler() -> None:
-    ours = {"__name__": "redrive.worker.executions", "fail": fail}
+    ours = {"__name__": "redrive.attempts.executions", "fail": fail}
     exec("def run(error):\n    fail(error)", ours)
     with pytest.raises(ValueError, match="x") as raised:
         ours["run"](ValueError("x"))  # type: ignore[operator]

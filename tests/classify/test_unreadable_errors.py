@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+import redrive.attempts.executions
 import redrive.classify
-import redrive.worker.executions
 from redrive import Failure, Redrive, fallback, when
 from redrive.classify import classify
 
@@ -62,7 +62,7 @@ def test_an_execution_always_has_an_outcome(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Even if the judging itself is broken: the job fails as any other, and the log says so."""
-    monkeypatch.setattr(redrive.worker.executions, "failure_of", broken)
+    monkeypatch.setattr(redrive.attempts.executions, "failure_of", broken)
     app = Redrive("memory:")
 
     @app.handler("bad")

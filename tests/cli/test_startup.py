@@ -21,7 +21,7 @@ sys.stderr.write(json.dumps(sorted(sys.modules)))
 """
 SLOW = {
     "asyncio", "hashlib", "http.client", "importlib.resources", "redrive.app", "redrive.classify",
-    "redrive.submission", "redrive.policies.policy", "redrive.runs.run_records", "redrive.worker.executions",
+    "redrive.submission", "redrive.policies.policy", "redrive.runs.run_records", "redrive.attempts.executions",
     "rich", "socket", "ssl", "tempfile", "zipfile",
 }  # fmt: skip
 

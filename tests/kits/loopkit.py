@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
 from redrive import Policy, Redrive, constant
-from redrive.worker import executions
+from redrive.attempts import executions
 
 LIMIT = 2.0
 """Seconds after which a loop counts as blocked, in these tests."""

@@ -19,9 +19,10 @@ import pytest
 from childkit import PROGRAM, end_of, evil_job, held, is_right_end
 from kit import make_job
 from redrive import Redrive
+from redrive.attempts import executions
 from redrive.errors import ChildFailed
 from redrive.jobs.job import Done, Interrupted, Skipped
-from redrive.worker import child_process, children, executions
+from redrive.worker import child_process, children
 from redrive.worker.children import Child, Ran
 
 Run = Callable[..., Ran]

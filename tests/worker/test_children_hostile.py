@@ -13,10 +13,10 @@ import pytest
 
 from childkit import end_of, evil_job, held, is_right_end, left
 from evilkit import ENDS
+from redrive.attempts.executions import Execution
 from redrive.jobs.clock import SystemClock
 from redrive.jobs.job import Done, Failed
 from redrive.worker.children import Ran
-from redrive.worker.executions import Execution
 
 Run = Callable[..., Ran]
 

@@ -13,12 +13,12 @@ import pytest
 import pgkit
 from kit import make_attempt, make_failure, make_job
 from redrive import Redrive, State
+from redrive.attempts import counters
+from redrive.attempts.counters import Counters
 from redrive.errors import StoreError
 from redrive.jobs.job import Claim, Completed, Dead, Reason, Settlement
 from redrive.stores import open_store
 from redrive.stores.memory import MemoryStore
-from redrive.worker import counters
-from redrive.worker.counters import Counters
 from workkit import url_of
 
 DONE = ("attempts", "mail", "done")

@@ -15,7 +15,7 @@ import pgkit
 from crewkit import Crew, app_of, crew, fill, wait_for
 from redrive import Redrive
 from redrive.errors import StoreBusy
-from redrive.worker.executions import given_back
+from redrive.attempts.executions import given_back
 from workkit import LEASE, QUICK, Log, all_done, number, until, url_of
 
 WAYS = ("work", "asleep", "apart")

@@ -15,7 +15,7 @@ import pytest
 from crewkit import crew, fill
 from loopkit import LIMIT, MUTE, SHAPES, THRICE, Mute, handlers
 from redrive import Redrive
-from redrive.worker import executions
+from redrive.attempts import executions
 from workkit import all_done, number, until
 
 SLOW = 120.0

@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 import pgkit
 from crewkit import Crew, app_of, crew, fill
 from redrive import Redrive, State
+from redrive.attempts import counters
 from redrive.metrics import text
-from redrive.worker import counters
 from workkit import all_done, until
 
 JOBS = 600

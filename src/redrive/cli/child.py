@@ -23,11 +23,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from redrive.app import Redrive
+from redrive.attempts.executions import Execution, called, finished
 from redrive.context import Current
 from redrive.errors import ProgramMissing, UsageError
 from redrive.registry import Entry
 from redrive.worker.child_messages import Message, job_in, line_of, message_in, said
-from redrive.worker.executions import Execution, called, finished
 from redrive.worker.programs import found, imported
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias, cast
 
 from redrive.app import Redrive
+from redrive.attempts.executions import Execution
 from redrive.errors import BadPayload, GiveUp, StoreError, UsageError
 from redrive.handler import Handler
 from redrive.jobs import durations, logger
@@ -35,7 +36,6 @@ from redrive.registry import Entry
 from redrive.stores import _files
 from redrive.strategies import Rand, RetryStrategy, exponential
 from redrive.submission import Options
-from redrive.worker.executions import Execution
 
 log = logger.log.getChild("stream")
 

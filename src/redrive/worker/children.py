@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
+from redrive.attempts import executions
 from redrive.errors import ChildFailed
 from redrive.jobs.job import Category, Failed, Interrupted, Job, Outcome
 from redrive.jobs.logger import log
 from redrive.registry import Entry
-from redrive.worker import executions
 from redrive.worker.child_messages import Message, order, outcome_in
 from redrive.worker.child_process import Process
 from redrive.worker.programs import importable

@@ -1,7 +1,6 @@
 """Running tasks: in a slot, on the loop or in a child. Each ends with one settlement in `ended`.
 
-Who ends a task takes it out of `running`; there it is found once, so a task that was given up for
-being late and then ends after all changes nothing.
+Whoever ends a task takes it out of `running`, which works once: the late end of a task changes nothing.
 """
 
 from __future__ import annotations
@@ -13,13 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from redrive.attempts import executions
+from redrive.attempts.executions import Execution
+from redrive.attempts.leases import Leases, Task
 from redrive.errors import ChildFailed
 from redrive.jobs.job import Failed, Outcome, Settlement
 from redrive.jobs.logger import log
 from redrive.payloads import masking
-from redrive.worker import executions, last_attempts, returned
-from redrive.worker.executions import Execution
-from redrive.worker.leases import Leases, Task
+from redrive.worker import last_attempts, returned
 from redrive.worker.runtime import Site
 from redrive.worker.slots import Slots
 

@@ -22,11 +22,11 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Protocol, cast
 
+from redrive.attempts.leases import ALONE, Task
 from redrive.jobs.logger import log
-from redrive.worker.leases import ALONE, Task
 
 if TYPE_CHECKING:
-    from redrive.worker.executions import Execution
+    from redrive.attempts.executions import Execution
 
 _STEP = 1.0
 """Seconds, at most, that one look adds to a stall: the whole process may have stood still."""

@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from redrive.attempts import executions
+from redrive.attempts.leases import Task
 from redrive.errors import StoreError
-from redrive.worker import executions, presence
-from redrive.worker.leases import Task
+from redrive.worker import presence
 
 if TYPE_CHECKING:
     from redrive.worker.dispatch import Hands

@@ -12,19 +12,19 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from redrive.errors import ChildFailed, UsageError
-from redrive.jobs.job import Claim, Settlement, State
-from redrive.jobs.logger import log
-from redrive.registry import Entry, Registry, warn_unlimited
-from redrive.stores.contract import Query, every
-from redrive.worker.executions import (
+from redrive.attempts.executions import (
     Execution,
     called,
     finished,
     given_back,
 )
+from redrive.attempts.leases import Leases, Task
+from redrive.errors import ChildFailed, UsageError
+from redrive.jobs.job import Claim, Settlement, State
+from redrive.jobs.logger import log
+from redrive.registry import Entry, Registry, warn_unlimited
+from redrive.stores.contract import Query, every
 from redrive.worker.interrupts import Interrupts
-from redrive.worker.leases import Leases, Task
 from redrive.worker.runtime import Site, Tally
 
 if TYPE_CHECKING:

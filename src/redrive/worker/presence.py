@@ -12,13 +12,13 @@ import socket
 from collections.abc import Mapping
 
 from redrive import __version__
+from redrive.attempts.counters import EVERY
+from redrive.attempts.executions import conclude, told
 from redrive.jobs.job import Category, Failed, State
 from redrive.policies.policy import Policy
 from redrive.registry import Registry
 from redrive.stores.contract import Query, Store, every
 from redrive.stores.worker_notes import SERVES, WORKER, missing, served
-from redrive.worker.counters import EVERY
-from redrive.worker.executions import conclude, told
 from redrive.worker.runtime import Site
 
 SIGN_EVERY = EVERY

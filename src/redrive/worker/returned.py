@@ -14,7 +14,7 @@ from redrive.errors import StoreError
 from redrive.stores.contract import Store
 
 if TYPE_CHECKING:
-    from redrive.worker.leases import Task
+    from redrive.attempts.leases import Task
 
 _RETURNED = "returned:"
 """What the names of these notes begin with; the job's id follows."""

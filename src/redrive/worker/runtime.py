@@ -10,6 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, Unpack
 
+from redrive.attempts import counters
+from redrive.attempts.executions import conclude, crash, given_back, worker_name
+from redrive.attempts.leases import Leases, Task
+from redrive.attempts.pauses import Pauses
 from redrive.errors import StoreError
 from redrive.events import Bus, Event, Kind
 from redrive.jobs import durations
@@ -33,10 +37,7 @@ from redrive.registry import Entry, Registry
 from redrive.stores.contract import Store
 from redrive.stores.worker_notes import WORKER
 from redrive.strategies import Rand
-from redrive.worker import counters, last_attempts
-from redrive.worker.executions import conclude, crash, given_back, worker_name
-from redrive.worker.leases import Leases, Task
-from redrive.worker.pauses import Pauses
+from redrive.worker import last_attempts
 
 _KINDS: Mapping[State, Kind] = {State.COMPLETED: "succeeded", State.DEAD: "died"}
 

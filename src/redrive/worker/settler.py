@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from redrive.attempts.leases import Task
 from redrive.jobs.job import Job, Settlement
 from redrive.stores.contract import Store
-from redrive.worker.leases import Task
 
 Batch = list[tuple[Task, Settlement | None]]
 Answer = list[Job | None] | BaseException

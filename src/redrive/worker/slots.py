@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
+from redrive.attempts.leases import Task
 from redrive.jobs.logger import log
-from redrive.worker.leases import Task
 
 
 class Slots:

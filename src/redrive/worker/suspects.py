@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
+from redrive.attempts.leases import ALONE, Task
 from redrive.worker.dispatch import Hands
-from redrive.worker.leases import ALONE, Task
 
 EVERY = 1.0
 """Seconds between two looks for suspects, while there are none."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self, Unpack
 
+from redrive.attempts.leases import Task
 from redrive.errors import StoreError
 from redrive.events import Teller
 from redrive.jobs import ids
@@ -24,7 +25,6 @@ from redrive.runs import driver
 from redrive.worker import last_attempts, presence, progress_log, suspects, vitals
 from redrive.worker.dispatch import Hands
 from redrive.worker.duties import Aside, Duty
-from redrive.worker.leases import Task
 from redrive.worker.loop_watch import LoopWatch
 from redrive.worker.pace import Pace
 from redrive.worker.round import Round

@@ -18,10 +18,10 @@ from redrive.jobs.logger import log
 from redrive.stores.contract import Store
 
 if TYPE_CHECKING:
+    from redrive.attempts.executions import Execution
     from redrive.context import Current
     from redrive.registry import Entry
     from redrive.worker.children import Child
-    from redrive.worker.executions import Execution
 
 _BEATS = 3
 """Renewals in the time of one lease."""

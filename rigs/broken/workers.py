@@ -12,10 +12,10 @@ from redrive.attempts import executions
 from redrive.attempts.executions import Execution
 from redrive.attempts.pauses import Pauses
 from redrive.jobs.job import Done, Outcome
-from redrive.worker import children, last_attempts
+from redrive.worker import children, suspects
 from redrive.worker.child_messages import Message, outcome_in
 from redrive.worker.child_process import Process
-from redrive.worker.dispatch import Hands
+from redrive.worker.dispatch import Dispatcher
 from redrive.worker.event_loop import Loop
 from redrive.worker.suspects import Suspects
 
@@ -24,20 +24,20 @@ def together() -> None:
     """Claim jobs that crashed before in batches, and run them beside each other."""
 
     def take(self: Suspects) -> None:
-        self._hands.put(self._claim(100))
+        self._dispatcher.put(self._claim(100))
 
     _put(Suspects, "take", take)
-    _put(Hands, "is_apart", lambda *_: False)
+    _put(Dispatcher, "is_apart", lambda *_: False)
 
 
 def unasked() -> None:
     """Take every last attempt of a worker that died for begun."""
-    _put(last_attempts, "never", lambda *_: False)
+    _put(suspects, "never_began", lambda *_: False)
 
 
 def forgiving() -> None:
     """Give back what a worker that died had, as if it had never begun: no crash is recorded."""
-    _put(last_attempts, "never", lambda *_: True)
+    _put(suspects, "never_began", lambda *_: True)
 
 
 def flood() -> None:

@@ -14,13 +14,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from redrive import config
+from redrive.attempts import presence
+from redrive.attempts.runtime import Settings
 from redrive.desk import retention
 from redrive.desk.desk import Desk
 from redrive.desk.transfer.adoption import opened
 from redrive.errors import JobNotFound, UsageError
 from redrive.events import Listener, Teller
 from redrive.handler import Handler
-from redrive.jobs import checks, durations
+from redrive.jobs import checks, durations, ids
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Job
@@ -44,14 +46,13 @@ from redrive.runs.driver import Driver
 from redrive.stores import shown, worker_notes
 from redrive.stores.contract import Store
 from redrive.strategies import Rand
-from redrive.submission import Capture, Keeper, Options, Settings, check_tags, who
-from redrive.worker import presence
-from redrive.worker.passes import Pass
-from redrive.worker.runtime import Alerting, Watcher
+from redrive.submission import Capture, Options, Submitter, check_tags, who
 
 if TYPE_CHECKING:
     from redrive.delivery.courier import EndpointSettings
     from redrive.delivery.endpoint import Endpoint
+    from redrive.worker.passes import Pass
+    from redrive.worker.schedule import Alerting, Watcher
     from redrive.worker.worker import Worker
 
 P = ParamSpec("P")
@@ -113,7 +114,7 @@ class Redrive:
             actor=actor or who(),
             rand=rand,
         )
-        self.keeper = Keeper(opener, settings)
+        self.keeper = Submitter(opener, settings)
         self.desk = Desk(self.keeper)
         """What operators see and do: `app.desk.retry("G7")`, `app.desk.jobs.find(...)`."""
 
@@ -241,18 +242,22 @@ class Redrive:
         only = None if only is None else checks.texts(only, "only")
         queued = self._queued()
         log.info("pass begins: %d queued", queued, extra={"event": "begins", "queued": queued})
-        turn = self.keeper.turn()
-        turn.program = self._program
+        from redrive.worker.passes import Pass, PassRunner  # noqa: PLC0415 - who only submits needs none
+
+        runtime = self.keeper.runtime()
         check_apart(self.keeper.registry, self._needed_program())
-        presence.sign(turn, self.keeper.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
+        presence.sign(runtime, self.keeper.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
         self._watch()
-        driver = Driver(turn.store, turn.bus, turn.holder)
+        driver = Driver(runtime.store, runtime.bus, runtime.holder)
         driver.tick()
-        tally = turn.run(ignore_waits=ignore_backoff, only=only, limit=limit)
+        runner = PassRunner(runtime, self._program)
+        runner.run(ignore_waits=ignore_backoff, only=only, limit=limit)
+        tally = runner.tally
         while only is None and (not limit or tally.handled < limit) and (let_go := driver.tick()):
-            tally += turn.run(only=let_go, limit=limit and limit - tally.handled)
+            runner.run(only=let_go, limit=limit)
+        runner.warn_unserved()
         driver.leave()
-        presence.sign(turn, self.keeper.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
+        presence.sign(runtime, self.keeper.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
         self._watch()
         done = Pass(**asdict(tally), purged=self.cleanup())
         said = asdict(done)
@@ -271,9 +276,10 @@ class Redrive:
         moved = self.keeper.store.move([which], "retry", act, delays=[_MINUTE])
         if not moved.done:
             return None
-        turn = self.keeper.turn()
-        turn.program = self._program
-        turn.run(only=[which], ignore_waits=True)
+        from redrive.worker.passes import PassRunner  # noqa: PLC0415 - who only submits needs none
+
+        runner = PassRunner(self.keeper.runtime(), self._program)
+        runner.run(only=[which], ignore_waits=True)
         return self.get(which)
 
     def worker(
@@ -309,7 +315,7 @@ class Redrive:
             replaced=replaced,
         )
         worker = Worker(
-            self.keeper.turn(Teller(self.keeper.bus)),
+            self.keeper.runtime(Teller(self.keeper.bus), ids.new_holder()),
             plan,
             policy=self._policy,
             program=name,

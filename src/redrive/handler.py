@@ -1,4 +1,4 @@
-"""A registered function: callable as before, and able to be kept when it fails."""
+"""A registered function: call it as before, submit it, or run it now and store it if it fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from redrive.jobs.durations import Duration
 from redrive.jobs.job import Failed, Job, Returned, State
 from redrive.jobs.threads import Threads, hop
 from redrive.registry import Entry, check_key, warn_unlimited
-from redrive.submission import Keeper, Options, check_tags
+from redrive.submission import Options, Submitter, check_tags
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Tried(Generic[R_co]):
-    """What came of `try_now`: done with a value, or kept as a job."""
+    """The result of `try_now`: done with a value, or kept as a job."""
 
     done: bool
     job: Job | None = None
@@ -37,8 +37,8 @@ class Tried(Generic[R_co]):
         if self.done:
             msg = f"job {job.id} did this before under the same key; results are not kept"
         else:
-            said = job.failure.message if job.failure else job.detail
-            why = f": {said}" if said else ""
+            why = job.failure.message if job.failure else job.detail
+            why = f": {why}" if why else ""
             msg = f"{job.handler} has no value here; it is kept as job {job.id} ({job.state}){why}"
         raise Kept(msg, job=job)
 
@@ -48,7 +48,7 @@ class Handler(Generic[P, R_co]):
     """Your function, registered: call it plainly, `.submit` it, or `.try_now`."""
 
     entry: Entry
-    keeper: Keeper
+    submitter: Submitter
     threads: Threads
     chosen: Options = field(default_factory=Options)
 
@@ -59,7 +59,7 @@ class Handler(Generic[P, R_co]):
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]:
-        """The function itself, for tools that look through decorators."""
+        """The function itself, for tools that unwrap decorators."""
         return cast("Callable[P, R_co]", self.entry.function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
@@ -68,7 +68,7 @@ class Handler(Generic[P, R_co]):
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """Store the call for a worker; once this returns, it survives a crash and a power cut."""
-        return self.keeper.submit(self.entry, self._payload(args, kwargs), self.chosen)
+        return self.submitter.submit(self.entry, self._payload(args, kwargs), self.chosen)
 
     async def asubmit(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """Do the same from async code, together with all coroutines that submit at the same time.
@@ -76,29 +76,29 @@ class Handler(Generic[P, R_co]):
         If the await is cancelled, it may still be stored.
         """
         payload = self._payload(args, kwargs)
-        return await self.keeper.asubmit(self.threads, self.entry, payload, self.chosen)
+        return await self.submitter.asubmit(self.threads, self.entry, payload, self.chosen)
 
     def try_now(self, *args: P.args, **kwargs: P.kwargs) -> Tried[R_co]:
         """Run it here and now; if it fails, keep it and retry it later.
 
         Nothing is stored unless it fails (or `options(durable=True)` asks for it). With a key that
-        already has a job it does not run and gives that job.
+        already has a job it does not run and returns that job.
         """
         if self.entry.is_async:
             msg = f"{self.name} is async; use `await` and its `atry_now`"
             raise UsageError(msg)
         if self.entry.is_unlimited:
             warn_unlimited(self.entry)
-        execution = self.keeper.begin(self.entry, self._payload(args, kwargs), self.chosen)
+        execution = self.submitter.begin(self.entry, self._payload(args, kwargs), self.chosen)
         if isinstance(execution, Job):
             return Tried(done=execution.state is State.COMPLETED, job=execution)
         try:
-            with self.keeper.holding(execution, self.chosen), execution:
+            with self.submitter.holding(execution, self.chosen), execution:
                 execution.value = finished(self.entry.function(*args, **kwargs))
         except KeyboardInterrupt:
-            self.keeper.end(execution, self.chosen)
+            self.submitter.end(execution, self.chosen)
             raise
-        return self._tried(execution, self.keeper.end(execution, self.chosen))
+        return self._tried(execution, self.submitter.end(execution, self.chosen))
 
     async def atry_now(
         self: Handler[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
@@ -111,12 +111,12 @@ class Handler(Generic[P, R_co]):
         if isinstance(execution, Job):
             return Tried(done=execution.state is State.COMPLETED, job=execution)
         try:
-            with self.keeper.holding(execution, self.chosen), execution:
+            with self.submitter.holding(execution, self.chosen), execution:
                 execution.value = await awaited(execution, self.entry.function(*args, **kwargs))
         except BaseException:
-            self.keeper.end(execution, self.chosen)  # cancelled: give it back before we go
+            self.submitter.end(execution, self.chosen)  # cancelled: return the claim first
             raise
-        job = await hop(self.threads, self.keeper.end, execution, self.chosen)
+        job = await hop(self.threads, self.submitter.end, execution, self.chosen)
         return cast("Tried[T]", self._tried(execution, job))
 
     def options(
@@ -148,21 +148,21 @@ class Handler(Generic[P, R_co]):
         return replace(self, chosen=chosen)
 
     def _payload(self, args: tuple[object, ...], kwargs: dict[str, object]) -> str:
-        return self.entry.arguments.dump(args, kwargs, self.keeper.settings.payload_limit)
+        return self.entry.arguments.dump(args, kwargs, self.submitter.settings.payload_limit)
 
     async def _begun(self, payload: str) -> Execution | Job:
-        """Get ready on another thread; if we are cancelled meanwhile, what was claimed goes back."""
+        """Begin on another thread; if we are cancelled meanwhile, return what was claimed."""
         import asyncio  # noqa: PLC0415 - whoever awaits this has imported it
 
         began = asyncio.ensure_future(
-            hop(self.threads, self.keeper.begin, self.entry, payload, self.chosen)
+            hop(self.threads, self.submitter.begin, self.entry, payload, self.chosen)
         )
         try:
             return await asyncio.shield(began)
         except asyncio.CancelledError:
             execution = await began
             if isinstance(execution, Execution):
-                self.keeper.end(execution, self.chosen)
+                self.submitter.end(execution, self.chosen)
             raise
 
     def _tried(self, execution: Execution, job: Job | None) -> Tried[R_co]:

@@ -16,11 +16,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive import __version__
+from redrive.attempts import counters
 from redrive.desk.desk import Desk
 from redrive.desk.groups import Mark
 from redrive.desk.jobs import Count
 from redrive.jobs.job import State
-from redrive.attempts import counters
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -1,14 +1,13 @@
-"""Making jobs: drafting one, storing it, and keeping a call that failed in place.
+"""Submit jobs: draft and store them, and store a call that failed in place.
 
-A call that fails in place walks the same road as any other attempt: the same classifier, the same
-decision, the same record; only its first write is an `add` instead of a `settle`.
+A call that fails in place is treated as any other attempt: the same classifier, the same decision, the
+same record; only its first write is an `add` instead of a `settle`.
 """
 
 from __future__ import annotations
 
 import getpass
 import os
-import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,41 +18,27 @@ from typing import Self
 from redrive.attempts import counters
 from redrive.attempts.executions import Execution, conclude, worker_name
 from redrive.attempts.leases import Task
+from redrive.attempts.runtime import Runtime, Settings
 from redrive.errors import StoreError, StoreFull, UsageError
 from redrive.events import Bus, Event
 from redrive.jobs import checks, ids, transitions
-from redrive.jobs.clock import LATEST, Clock
+from redrive.jobs.clock import LATEST
 from redrive.jobs.job import Claim, Failed, Job, Returned, Settlement, State
 from redrive.jobs.logger import log
 from redrive.jobs.records import BLANK, evolve
 from redrive.jobs.threads import Threads, hop
-from redrive.payloads import strict_json
 from redrive.registry import Entry, Registry, check_name
 from redrive.stores._keys import check_same
 from redrive.stores.collector import Collector
 from redrive.stores.contract import Query, Store
-from redrive.strategies import Rand
-from redrive.worker.passes import Turn
 
 _SAME_TIME = 0.5
 """Seconds by which our clock and the store's may differ without mattering."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What an app was told once, at its start."""
-
-    clock: Clock
-    lease: float = 30.0
-    payload_limit: int = strict_json.MAX_BYTES
-    release: str | None = None
-    actor: str = ""
-    rand: Rand = random.random
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What one submit may ask for; see `Handler.options`."""
+    """The options of one submit; see `Handler.options`."""
 
     delay: float = 0.0
     key: str | None = None
@@ -65,7 +50,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A job that a coroutine wants to have stored, and the context in which to tell of it."""
+    """A job that a coroutine submits, and the context in which its listeners are called."""
 
     entry: Entry
     job: Job
@@ -73,7 +58,7 @@ class Draft:
 
 
 def who() -> str:
-    """Name the person at this program, for the record of acts."""
+    """Return the name of the user who runs this program, for the audit log."""
     try:
         return getpass.getuser()
     except (ImportError, KeyError, OSError):  # ImportError: Windows, when nothing names the user
@@ -81,16 +66,16 @@ def who() -> str:
 
 
 def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Refuse tags that are no names, and one text where a list is meant."""
+    """Return tags as a tuple; raise UsageError for one that is no name, or for a text."""
     return tuple(check_name(tag) for tag in checks.texts(tags, "tags"))
 
 
-class Keeper:
-    """Stores calls as jobs. The store is opened on the first use, not before."""
+class Submitter:
+    """Stores calls as jobs. The store is opened on first use."""
 
     def __init__(self, opener: Callable[[], Store], settings: Settings) -> None:
         self.must_exist = False
-        """Whether a store that is not there is an error, whatever the program says."""
+        """True if a missing store is an error, whatever the program says."""
         self._opener = opener
         self._store: Store | None = None
         self._lock = threading.Lock()
@@ -103,7 +88,7 @@ class Keeper:
 
     @property
     def holder(self) -> str:
-        """The name our leases are held under: another one in a forked child."""
+        """The name that our leases are held under; a forked child has its own."""
         pid, name = self._held_by
         if pid != os.getpid():
             name = ids.new_holder()
@@ -113,22 +98,16 @@ class Keeper:
     @property
     def store(self) -> Store:
         """The open store."""
-        store = self._store  # looked at once: another thread may close it meanwhile
+        store = self._store  # read once: another thread may close it meanwhile
         if store is None:
             with self._lock:
                 store = self._store = self._store or self._opener()
         return store
 
-    def turn(self, bus: Bus | None = None) -> Turn:
-        """Everything needed to run jobs here; news goes to that bus instead of ours."""
-        return Turn(
-            self.store,
-            self.registry,
-            holder=self.holder,
-            lease_for=self.settings.lease,
-            clock=self.settings.clock,
-            bus=bus or self.bus,
-            rand=self.settings.rand,
+    def runtime(self, bus: Bus | None = None, holder: str | None = None) -> Runtime:
+        """Return what running jobs here needs; with a bus or a holder instead of our own."""
+        return Runtime(
+            self.store, self.registry, bus or self.bus, self.settings, holder or self.holder
         )
 
     def close(self) -> None:
@@ -140,7 +119,7 @@ class Keeper:
             store.close()
 
     def draft(self, entry: Entry, payload: str, options: Options) -> Job:
-        """Make the record of a job without storing it."""
+        """Return the record of a new job; nothing is stored."""
         now = self.settings.clock.now()
         due = min(now + options.delay, LATEST)
         return evolve(
@@ -161,15 +140,15 @@ class Keeper:
         )
 
     def submit(self, entry: Entry, payload: str, options: Options) -> Job:
-        """Store a new pending job, or give the one its key already has."""
+        """Store a new pending job, or return the one that its key already has."""
         job = self.draft(entry, payload, options)
         return self._add(self._named(job, entry), options.within)
 
     async def asubmit(self, threads: Threads, entry: Entry, payload: str, options: Options) -> Job:
-        """Do the same from async code, together with all who submit at the same time.
+        """Do the same from async code, in one write with all that are submitted at the same time.
 
-        Keys go apart: they cost a look at the store, and one that somebody's open transaction holds
-        must not stop jobs without.
+        Jobs with a key are written apart: the key is looked up, and one that an open transaction
+        holds must not stop jobs without a key.
         """
         if options.within is not None:
             return await hop(threads, self.submit, entry, payload, options)
@@ -178,13 +157,13 @@ class Keeper:
         return await collector.ask(threads, draft)
 
     def submit_all(self, drafts: Sequence[Draft]) -> list[Job | BaseException]:
-        """Store jobs at once; what is wrong with one of them is that one's error alone.
+        """Store jobs in one write; return each job, or its error.
 
-        Where it may be one's fault the halves are tried, so that few bad ones cost few more writes;
-        a store that takes nothing is everybody's error.
+        If one job may be at fault the halves are tried, so that few bad ones cost few more writes;
+        if the store fails, all get its error.
         """
         try:
-            stored = self._store_all([self._named(one.job, one.entry) for one in drafts])
+            stored = self._store_all([self._named(draft.job, draft.entry) for draft in drafts])
         except (UsageError, StoreFull) as error:
             if len(drafts) == 1:
                 return [error]
@@ -192,16 +171,16 @@ class Keeper:
             return self.submit_all(drafts[:half]) + self.submit_all(drafts[half:])
         except StoreError as error:
             return [error] * len(drafts)
-        told = zip(drafts, stored, strict=True)
-        return [draft.context.run(self._told, job) for draft, job in told]
+        pairs = zip(drafts, stored, strict=True)
+        return [draft.context.run(self._reported, job) for draft, job in pairs]
 
     def existing(self, key: str) -> Job | None:
-        """Find the job of an idempotency key."""
-        found = self.store.find(Query(key=key, limit=1)).jobs
-        return replace(found[0], is_new=False) if found else None
+        """Return the job of an idempotency key."""
+        jobs = self.store.find(Query(key=key, limit=1)).jobs
+        return replace(jobs[0], is_new=False) if jobs else None
 
     def begin(self, entry: Entry, payload: str, options: Options) -> Execution | Job:
-        """Get ready to run a call in place; gives the job instead when its key has one."""
+        """Return the execution of a call in place, or the job that its key already has."""
         job = self.draft(entry, payload, options)
         known = None if options.key is None else self.existing(options.key)
         if known is not None:
@@ -218,34 +197,34 @@ class Keeper:
         return Execution(entry, job, self.settings.clock, lambda: self.store)
 
     def take(self, job: Job) -> Job:
-        """Count the next attempt of a job that runs in place; nothing is stored."""
+        """Return a job with its next attempt counted; nothing is stored."""
         now = self.settings.clock.now()
         return transitions.claimed(job, holder=self.holder, now=now, lease_end=now, boot=None)
 
     def end(self, execution: Execution, options: Options) -> Job | None:
-        """Keep a call that failed in place, or settle one that was stored before it ran."""
+        """Store a call that failed in place, or settle one that was stored before it ran."""
         settlement, outcome = self.conclude(execution), execution.outcome
         if isinstance(outcome, Returned) and outcome.missing:
             self.registry.withdraw(execution.entry.name, outcome.missing)
         if options.durable:
-            job = execution.job  # if the lease was lost, whoever took it over says what it is now
-            return self.turn().settle(settlement) or self.store.get(job.id) or job
+            job = execution.job  # if the lease was lost, another holder has changed it
+            return self.runtime().settle(settlement) or self.store.get(job.id) or job
         if not isinstance(outcome, Failed | Returned):
             return None
         return self.keep_failed(settlement, options)
 
     def holding(self, execution: Execution, options: Options) -> AbstractContextManager[object]:
-        """Keep the lease of a call that was stored before it runs in place."""
+        """Renew the lease, inside `with`, of a call that was stored before it runs in place."""
         if not options.durable:
             return nullcontext()
-        leases = self.turn().leases()
+        leases = self.runtime().leases()
         task = Task(Claim(execution.job), execution.entry)
         task.context = execution.context
         leases.hold(task, leases.now())
         return leases
 
     def capture(self, name: str, payload: str, error: Exception, options: Options) -> Job:
-        """Keep work that failed in ordinary code; without a handler it is dead at once."""
+        """Store work that failed in ordinary code; without a handler it is dead at once."""
         entry = self.registry.get(name)
         execution = self.begin(entry or Entry.unregistered(name), payload, options)
         if isinstance(execution, Job):
@@ -255,15 +234,15 @@ class Keeper:
 
     def keep_failed(self, settlement: Settlement, options: Options) -> Job:
         """Store a job whose attempts were made in place, as its last one left it."""
-        kept = self._add(self.settled(settlement), options.within)
-        turn = self.turn()
-        turn.tell(kept, settlement)
-        turn.pauses.seen(settlement)
-        turn.counters.write_if_due(turn.store)
-        return kept
+        job = self._add(self.settled(settlement), options.within)
+        runtime = self.runtime()
+        runtime.report(job, settlement)
+        runtime.pauses.seen(settlement)
+        runtime.counters.write_if_due(runtime.store)
+        return job
 
     def settled(self, settlement: Settlement) -> Job:
-        """Give the job as a settlement leaves it, that attempt in its history; stores nothing."""
+        """Return the job after a settlement, the attempt in its history; nothing is stored."""
         attempt = settlement.attempt
         job = transitions.settled(
             settlement.claim.job,
@@ -276,7 +255,7 @@ class Keeper:
         return transitions.with_attempt(job, attempt) if attempt else job
 
     def conclude(self, execution: Execution) -> Settlement:
-        """Decide what becomes of a job that ran in place."""
+        """Decide the next state of a job that ran in place."""
         return conclude(
             Claim(execution.job),
             execution.outcome,
@@ -289,7 +268,7 @@ class Keeper:
         )
 
     def _stored_and_claimed(self, job: Job) -> Claim | Job:
-        """Store a job and lease it to ourselves; the wait keeps workers off it until then."""
+        """Store a job and claim it; its delay keeps workers from claiming it first."""
         lease = self.settings.lease
         stored = self._add(replace(job, due=job.due + lease), None)
         if not stored.is_new:
@@ -309,7 +288,7 @@ class Keeper:
         return _named_as(known, job, entry)
 
     def _add(self, job: Job, within: object) -> Job:
-        return self._told(self._store_all([job], within)[0])
+        return self._reported(self._store_all([job], within)[0])
 
     def _store_all(self, jobs: list[Job], within: object = None) -> list[Job]:
         ahead = self.store.now() - self.settings.clock.now()
@@ -317,7 +296,7 @@ class Keeper:
             jobs = [_shifted(job, ahead) for job in jobs]
         return self.store.add(jobs, within=within)
 
-    def _told(self, stored: Job) -> Job:
+    def _reported(self, stored: Job) -> Job:
         if stored.is_new:
             self.bus.emit(Event("submitted", stored))
         else:
@@ -327,7 +306,7 @@ class Keeper:
     def _warn_if_closed(self, job: Job) -> None:
         if job.state in {State.DEAD, State.RESOLVED}:
             log.warning(
-                "key %s belongs to job %s, which is %s; to drive it again: redrive retry %s",
+                "key %s belongs to job %s, which is %s; to run it again: redrive retry %s",
                 job.key,
                 job.id,
                 job.state,
@@ -336,13 +315,13 @@ class Keeper:
 
 
 class Capture:
-    """A net under ordinary code; see `Redrive.capture`. `job` is what was kept, if anything."""
+    """Stores an exception of ordinary code as a job; see `Redrive.capture`. `job` is that job."""
 
     def __init__(
-        self, keeper: Keeper, name: str, payload: str, options: Options, *, reraise: bool
+        self, submitter: Submitter, name: str, payload: str, options: Options, *, reraise: bool
     ) -> None:
         self.job: Job | None = None
-        self._keeper = keeper
+        self._submitter = submitter
         self._name = name
         self._payload = payload
         self._options = options
@@ -355,7 +334,7 @@ class Capture:
         if not isinstance(error, Exception):
             return False
         try:
-            self.job = self._keeper.capture(self._name, self._payload, error, self._options)
+            self.job = self._submitter.capture(self._name, self._payload, error, self._options)
         except (StoreError, UsageError) as failed:
             log.exception("could not keep the failure of %s", self._name)
             error.add_note(f"Redrive could not keep this failure: {failed}")
@@ -364,14 +343,14 @@ class Capture:
 
 
 def _named_as(known: Job | None, job: Job, entry: Entry) -> Job:
-    """Name the handler as the job its key stands for does: a renamed handler is still the same."""
+    """Return a job under the handler name of the job its key already has: the handler was renamed."""
     if known is None or known.handler not in entry.formerly:
         return job
     return replace(job, handler=known.handler)
 
 
 def _shifted(job: Job, by: float) -> Job:
-    """Tell a job's times by the store's clock, which alone says what is due; ours may be wrong."""
+    """Return a job with its times shifted to the store's clock, which decides what is due."""
     return replace(
         job,
         created=job.created + by,

@@ -15,11 +15,11 @@ from redrive.alerts import Alerts, Rules, email, slack
 from redrive.alerts import watch as watch_module
 from redrive.alerts.look import NAME
 from redrive.alerts.watch import _LASTS
+from redrive.attempts import presence
 from redrive.errors import StoreFull
 from redrive.stores import worker_notes
 from redrive.stores.contract import Store
 from redrive.testing import ManualClock
-from redrive.worker import presence
 
 
 @pytest.fixture
@@ -200,11 +200,11 @@ def test_what_goes_wrong_besides_dead_jobs_is_told(
 def test_a_worker_that_vanishes_is_told_and_one_that_leaves_is_not(
     app: Redrive, kept: Kept, clock: ManualClock
 ) -> None:
-    left, killed = app.keeper.turn(), app.keeper.turn()
+    left, killed = app.keeper.runtime(), app.keeper.runtime()
     left.holder, killed.holder = "left", "killed"
-    for turn in (left, killed):
-        presence.sign(turn, clock.now())
-    presence.sign(app.keeper.turn(), clock.now(), lasts=worker_notes.PASS_LASTS)
+    for runtime in (left, killed):
+        presence.sign(runtime, clock.now())
+    presence.sign(app.keeper.runtime(), clock.now(), lasts=worker_notes.PASS_LASTS)
     app.store.note("alerts:turn", "killed", expires_in=_LASTS)  # it even was the one that looked
     clock.advance(19)
     presence.leave(left)

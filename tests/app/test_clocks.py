@@ -10,6 +10,7 @@ import pytest
 
 from redrive import Policy, Redrive, State, constant
 from redrive.testing import ManualClock
+from redrive.worker.sweep import sweep
 
 HOUR, DAY = 3600.0, 86_400.0
 
@@ -104,7 +105,7 @@ def test_a_clock_that_is_set_while_a_handler_runs_costs_nothing(
     app.run_due()
     second = bad.submit()
     app.run_due()
-    app.keeper.turn().sweep()
+    sweep(app.keeper.runtime())
     assert sorted(ran) == ["bad", "good"]
     done, waiting = app.get(first.id), app.get(second.id)
     assert (done.state, done.attempts, done.crashes) == (State.COMPLETED, 1, 0)

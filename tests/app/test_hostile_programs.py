@@ -20,6 +20,7 @@ from redrive.errors import Kept, KeyConflict, UsageError
 from redrive.policies import presets
 from redrive.strategies import RetryStrategy
 from redrive.testing import ManualClock
+from redrive.worker.sweep import sweep
 
 
 def in_child(work: Any) -> int:
@@ -172,7 +173,7 @@ def test_already_done_that_leaves_stops_no_sweep(app: Redrive, clock: ManualCloc
     handler.submit(2)
     app.store.claim(["h"], limit=2, holder="gone", lease_for=1)
     clock.advance(2)
-    app.keeper.turn().sweep()
+    sweep(app.keeper.runtime())
     assert [job.crashes for job in app.desk.jobs.each()] == [1, 1]
 
 
@@ -204,7 +205,7 @@ def test_orphans_of_handlers_unknown_here_are_left_to_those_who_know_them(
     stranger.handler("other")(lambda: None)
     stranger.run_due()
     assert next(app.desk.jobs.each()).holder == "gone"
-    app.keeper.turn().sweep()
+    sweep(app.keeper.runtime())
     assert next(app.desk.jobs.each()).crashes == 1
 
 

@@ -13,6 +13,7 @@ import pytest
 from kit import make_job
 from redrive import Redrive, State
 from redrive.jobs.ids import new_id
+from redrive.worker.sweep import sweep
 
 # What a pickle that calls os.system looks like, in the oldest, printable form.
 PICKLE = "cos\nsystem\n(S'touch pwned'\ntR."
@@ -70,7 +71,7 @@ def test_a_stored_name_is_looked_up_among_the_registered_and_never_imported(
     modules = set(sys.modules)
     job_id = put(app, '{"to":"touch pwned","command":"touch pwned"}', handler=name)
     assert app.run_due(ignore_backoff=True).taken == 0
-    app.keeper.turn().sweep()
+    sweep(app.keeper.runtime())
     assert app.get(job_id).state is State.PENDING
     assert calls == []
     assert {"this", "antigravity"}.isdisjoint(set(sys.modules) - modules)

@@ -16,6 +16,7 @@ import redrive
 from redrive import Policy, Redrive, State, constant
 from redrive.errors import Kept, UsageError
 from redrive.testing import ManualClock
+from redrive.worker.sweep import sweep
 
 
 def test_try_now_gives_the_value_and_stores_nothing(app: Redrive) -> None:
@@ -236,7 +237,7 @@ def test_a_vanished_worker_counts_as_a_crash_and_the_third_one_is_death(
         )
         assert len(claims) == 1
         clock.advance(31)
-        app.keeper.turn().sweep()
+        sweep(app.keeper.runtime())
         assert app.get(job.id).crashes == number
     dead = app.get(job.id)
     assert (dead.state, dead.reason) == ("dead", "crash")

@@ -13,7 +13,8 @@ import pytest
 from crewkit import app_of, crew, fill
 from redrive import Redrive, current
 from redrive.errors import StoreBusy
-from redrive.worker import dispatch, last_attempts
+from redrive.worker import dispatch, suspects
+from redrive.worker.sweep import sweep
 from workkit import LEASE, Log, all_done, app_on, number, until, url_of
 
 
@@ -33,9 +34,9 @@ def test_only_a_last_attempt_that_began_is_spent_when_its_worker_dies(
     @app.handler("n", attempts=attempts)
     def n(number: int) -> None: ...
 
-    entry, jobs = n.entry, [n.submit(number) for number in range(4)]
+    jobs = [n.submit(number) for number in range(4)]
     ends: list[tuple[str, int]] = []
-    last_attempts.note(app.store, "noting", ())
+    suspects.note_begun(app.store, "noting", ())
     for holder, only in (("noting", jobs[:2]), ("silent", jobs[2:])):
         for _ in range(attempts):
             ids = [job.id for job in only]
@@ -48,10 +49,10 @@ def test_only_a_last_attempt_that_began_is_spent_when_its_worker_dies(
                 )
             ]
             assert len(claims) == 2
-            if holder == "noting" and last_attempts.is_last(claims[0], entry):
-                last_attempts.note(app.store, holder, claims[:1])
+            if holder == "noting" and claims[0].job.attempts >= attempts:
+                suspects.note_begun(app.store, holder, claims[:1])
             time.sleep(0.05)
-            app.keeper.turn().sweep()
+            sweep(app.keeper.runtime())
             time.sleep(0.05)
     ends = [(app.get(job.id).state, app.get(job.id).attempts) for job in jobs]
     dead = ("dead", attempts)
@@ -69,14 +70,14 @@ def test_a_suspect_that_its_worker_never_began_has_no_further_crash(
 
     job = n.submit()
     for lives in range(4):
-        last_attempts.note(app.store, f"worker-{lives}", ())
+        suspects.note_begun(app.store, f"worker-{lives}", ())
         (claim,) = app.store.claim(
             ["n"], limit=1, holder=f"worker-{lives}", lease_for=0.01, suspects=lives > 0
         ) or (None,)
         if claim is not None and began:
-            last_attempts.note(app.store, f"worker-{lives}", [claim])
+            suspects.note_begun(app.store, f"worker-{lives}", [claim])
         time.sleep(0.05)
-        app.keeper.turn().sweep()
+        sweep(app.keeper.runtime())
         time.sleep(0.05)
     found = app.get(job.id)
     assert (found.state, found.crashes) == (("dead", 3) if began else ("pending", 1))
@@ -167,7 +168,7 @@ def test_a_store_that_fails_between_two_suspects_costs_nothing(
         n.submit(one)
     app.store.claim(["n"], limit=5, holder="gone", lease_for=0.01)
     time.sleep(0.05)
-    app.keeper.turn().sweep()
+    sweep(app.keeper.runtime())
     monkeypatch.setattr(app.store, "claim", claim)
     started = time.monotonic()
     with app.worker(concurrency=2):

@@ -14,8 +14,9 @@ import pytest
 import pgkit
 from crewkit import Crew, app_of, crew, fill, wait_for
 from redrive import Redrive
+from redrive.attempts.executions import returned
 from redrive.errors import StoreBusy
-from redrive.attempts.executions import given_back
+from redrive.worker.sweep import sweep
 from workkit import LEASE, QUICK, Log, all_done, number, until, url_of
 
 WAYS = ("work", "asleep", "apart")
@@ -149,7 +150,7 @@ def test_a_drain_takes_no_more_suspects(own: Redrive) -> None:
         n.submit(one)
     own.store.claim(["n"], limit=3, holder="gone", lease_for=0.01)
     time.sleep(0.05)
-    own.keeper.turn().sweep()
+    sweep(own.keeper.runtime())
     own.listen(lambda event: claims.note(event.kind) if event.kind == "claimed" else None)
     with own.worker(grace=20) as worker:
         until(lambda: runs.seen)
@@ -200,8 +201,8 @@ def test_a_job_lost_and_claimed_again_by_the_same_worker_ends_both_times(own: Re
     started = time.monotonic()
     with own.worker(concurrency=2) as worker:
         until(lambda: runs.seen)
-        (claim,) = own.store.seize(by="thief", lease_for=60, holder=worker.site.holder)
-        own.store.settle([given_back(claim)])
+        (claim,) = own.store.seize(by="thief", lease_for=60, holder=worker.runtime.holder)
+        own.store.settle([returned(claim)])
         until(lambda: all_done(own))
         free.set()
         until(lambda: len(runs.seen) == 3)

@@ -19,7 +19,9 @@ from redrive.stores.contract import PAUSE
 from redrive.testing import ManualClock
 from redrive.worker import suspects
 from redrive.worker.pace import Pace
+from redrive.worker.passes import PassRunner
 from redrive.worker.supervisor import _words
+from redrive.worker.sweep import sweep
 from workkit import LEASE, QUICK, Log, number, until
 
 
@@ -34,7 +36,7 @@ def crashed(app: Redrive, name: str) -> None:
     """Have a job of that handler orphaned and swept."""
     app.store.claim([name], limit=1, holder="gone", lease_for=0.01)
     time.sleep(0.05)
-    app.keeper.turn().sweep()
+    sweep(app.keeper.runtime())
 
 
 def test_a_result_is_not_lost_when_the_store_cannot_be_asked_the_time(
@@ -74,9 +76,9 @@ def test_a_failure_is_kept_when_nobody_can_say_whether_its_lane_is_paused(
             raise StoreBusy("away")
 
         job = n.submit()
-        turn = app.keeper.turn()
-        monkeypatch.setattr(turn.pauses, "_tripped", away)
-        turn.run()
+        runtime = app.keeper.runtime()
+        monkeypatch.setattr(runtime.pauses, "_tripped", away)
+        PassRunner(runtime).run()
         assert app.get(job.id).reason == "exhausted"
 
 
@@ -127,7 +129,7 @@ def test_many_suspects_that_can_never_be_alone_stop_nobody_for_ever(
         suspect.submit()
     app.store.claim(["suspect"], limit=30, holder="gone", lease_for=0.01)
     time.sleep(0.05)
-    app.keeper.turn().sweep()
+    sweep(app.keeper.runtime())
     long.submit()
     with app.worker(concurrency=4):
         until(lambda: number(app, "running") > 1)
@@ -156,13 +158,14 @@ def test_who_takes_over_and_dies_is_not_taken_for_one_who_never_began(
     store.note("began:a", json.dumps([[job.id, claim.job.lease]]))
     time.sleep(0.05)
     store.note("began:b", "[]")
-    dying = app.keeper.turn()
+    dying = app.keeper.runtime()
     dying.holder, dying.lease_for = "b", 0.01
-    monkeypatch.setattr(dying, "_bury", dies)
-    with pytest.raises(StoreBusy):
-        dying.sweep()
+    with monkeypatch.context() as patch:
+        patch.setattr("redrive.worker.sweep._settle_crash", dies)
+        with pytest.raises(StoreBusy):
+            sweep(dying)
     time.sleep(0.05)
-    app.keeper.turn().sweep()
+    sweep(app.keeper.runtime())
     assert (app.get(job.id).state, app.get(job.id).crashes) == ("dead", 1)
 
 

@@ -21,6 +21,8 @@ from redrive.alerts.channels import Channel
 from redrive.alerts.look import NAME, look, newest
 from redrive.alerts.rules import Cause, Change, Told, judge
 from redrive.alerts.words import Message
+from redrive.attempts import presence
+from redrive.attempts.runtime import Runtime
 from redrive.context import current
 from redrive.errors import RetryLater, StoreError, UsageError
 from redrive.jobs.logger import log
@@ -31,8 +33,7 @@ from redrive.policies.policy import Keep, Policy
 from redrive.registry import Entry, Registry
 from redrive.strategies import exponential
 from redrive.submission import Options
-from redrive.worker import presence
-from redrive.worker.passes import Turn
+from redrive.worker.passes import PassRunner
 
 if TYPE_CHECKING:
     from redrive.alerts import Alerts
@@ -87,12 +88,6 @@ class Book:
         value["outbox"] = tuple((number, Message.read(one)) for number, one in value["outbox"])
         value["sent"] = tuple(value["sent"])
         return cls(**value)
-
-
-class _Sender(Turn):
-    """A pass over messages only; that it knows no other handler is no news."""
-
-    def _warn_of_strangers(self) -> None: ...
 
 
 class Watch:
@@ -228,15 +223,8 @@ class Watch:
         presence.serve(store, NAME)
         keeper, registry = self._app.keeper, Registry()
         registry.add(self.entry)
-        _Sender(
-            store,
-            registry,
-            holder=f"{keeper.holder}-alerts",
-            lease_for=keeper.settings.lease,
-            clock=keeper.settings.clock,
-            bus=keeper.bus,
-            rand=keeper.settings.rand,
-        ).run()
+        holder = f"{keeper.holder}-alerts"
+        PassRunner(Runtime(store, registry, keeper.bus, keeper.settings, holder)).run()
 
     def send(self, channel: str, message: Any) -> str:
         """Send one message; the handler of its job."""

@@ -1,8 +1,7 @@
 """One execution of a handler: the only try/except around the user's code.
 
 An `Execution` is a context manager, so that sync and async callers share it: whatever happens inside
-becomes an `Outcome`. It never writes and never decides. `conclude` then turns the outcome into what
-the store settles.
+becomes an `Outcome`. It neither writes nor decides. `conclude` makes a settlement of the outcome.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ from redrive.registry import Entry
 from redrive.stores.contract import Store
 from redrive.strategies import Rand
 
-_SAID: Mapping[type[object], str] = {
+_OUTCOMES: Mapping[type[object], str] = {
     Done: "done",
     Skipped: "skipped",
     AlreadyDone: "already_done",
 }
-"""How each good end is recorded."""
+"""The recorded names of successful ends."""
 _DONE, _INTERRUPTED = Done(), Interrupted()
 _MEMBERS = BaseExceptionGroup.__dict__["exceptions"].__get__
 _CAUSE = BaseException.__dict__["__cause__"].__get__
-"""Read past what a class of the user's own may have in their place."""
+"""Read the attributes directly: a class of the user may override them."""
 _DEEPEST = 10
 """How far causes and groups are followed; an error may be its own cause."""
 ENDLESS = 60.0
@@ -69,7 +68,7 @@ plain one without a time limit may let nothing else run in its child."""
 
 
 class Execution(AbstractContextManager["Execution"]):
-    """Runs the user's code inside `with`; afterwards `outcome` says what happened.
+    """Runs the user's code inside `with`; afterwards `outcome` is set.
 
     with Execution(entry, job, clock) as execution:
         execution.value = entry.function(**execution.arguments)
@@ -80,7 +79,7 @@ class Execution(AbstractContextManager["Execution"]):
     error: BaseException | None = None
     timed_out = False
     cancelled = False
-    """Whether somebody stopped it from outside, which says nothing about the job."""
+    """True if it was cancelled from outside, which says nothing about the job."""
     duration = 0.0
 
     def __init__(
@@ -120,12 +119,12 @@ class Execution(AbstractContextManager["Execution"]):
         self.duration = time.perf_counter() - self._began
         context.leave(self._token)
         if error is None and not self.cancelled:
-            self.outcome = self._good_end()
+            self.outcome = self._success()
             return True
         self.error = error
         stopped = self.cancelled or _is(error, KeyboardInterrupt)
         self.outcome = _INTERRUPTED if stopped else self._outcome_of(error)
-        # Who stopped it means the program, not the job: that goes on up, the claim is given back.
+        # Stopping is meant for the program, not the job: raise it; the caller returns the claim.
         return not stopped
 
     def fail(self, error: BaseException, *, captured: bool = False) -> None:
@@ -144,17 +143,17 @@ class Execution(AbstractContextManager["Execution"]):
         if os.getpid() != self._pid:
             os._exit(0)
 
-    def _good_end(self) -> Outcome:
+    def _success(self) -> Outcome:
         provider = self.context.provider
         return _DONE if provider is None else Done(provider)
 
     def _outcome_of(self, error: BaseException | None) -> Outcome:
-        """Judge how it ended; an error that cannot be judged is a failure too, never a lost job."""
+        """Classify the end; an error that cannot be classified is a failure too, never a lost job."""
         if error is None:
-            return self._good_end()
+            return self._success()
         try:
             return self._judged(error)
-        except BaseException as bug:  # the last net: what falls through ends the worker
+        except BaseException as bug:  # an error from here would end the worker
             if may_be_ctrl_c(bug):
                 raise
             return self._unjudged(error, bug)
@@ -163,7 +162,7 @@ class Execution(AbstractContextManager["Execution"]):
         kind, ours = masking.type_name(error), masking.type_name(bug)
         # Without the traceback: it would show the error's own text, unmasked.
         log.error("job %s: its %s could not be judged: %s", self.job.id, kind, ours)
-        failure = told(Category.UNKNOWN, kind, f"could not be judged: {ours}")
+        failure = text_failure(Category.UNKNOWN, kind, f"could not be judged: {ours}")
         return Failed(failure, provider=self.context.provider)
 
     def _judged(self, error: BaseException) -> Outcome:
@@ -173,7 +172,7 @@ class Execution(AbstractContextManager["Execution"]):
         if missing := self._missing(error):
             return Returned(f"{self.entry.name} cannot run here: {missing}", missing=missing)
         if unasked := self._unasked(error):
-            waits = [one.cooldown_time or ENDLESS for one in unasked]
+            waits = [error.cooldown_time or ENDLESS for error in unasked]
             return Returned(self._text(unasked[0]), max(waits))
         failure = failure_of(error, self.entry, self.job, self.clock, self.timed_out)
         return Failed(failure, provider=provider)
@@ -186,8 +185,8 @@ class Execution(AbstractContextManager["Execution"]):
         if type(error) is AllProvidersFailed:
             return error.missing
         if members := _members(error) if depth else ():
-            found = [self._missing(one, depth - 1) for one in members]
-            return found[0] if all(found) else ""
+            missing = [self._missing(member, depth - 1) for member in members]
+            return missing[0] if all(missing) else ""
         if not _is(error, ImportError) or has_rule(error, self.entry.policy.on):
             return ""
         return self._text(error) or "ImportError"
@@ -201,18 +200,18 @@ class Execution(AbstractContextManager["Execution"]):
             return [] if error.was_asked else [error]
         cause = _CAUSE(error)
         members = _members(error) or (() if cause is None else (cause,))
-        found = [self._unasked(one, depth - 1) for one in members] if depth else []
-        is_told = _is(error, GiveUp) or _is(error, RetryLater)
-        if not found or not all(found) or is_told or has_rule(error, self.entry.policy.on):
+        nested = [self._unasked(member, depth - 1) for member in members] if depth else []
+        is_explicit = _is(error, GiveUp) or _is(error, RetryLater)
+        if not nested or not all(nested) or is_explicit or has_rule(error, self.entry.policy.on):
             return []
-        return [one for some in found for one in some]
+        return [unasked for errors in nested for unasked in errors]
 
     def _text(self, error: BaseException) -> str:
         return masking.error_text(error, masking.secrets_of(self.job.payload), limit=500)
 
 
 def _is(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Tell by the type itself: isinstance() asks the error, which may raise or lie."""
+    """Return True if the type is of that kind; isinstance() calls the error, which may raise or lie."""
     return issubclass(type(error), kind)
 
 
@@ -222,21 +221,22 @@ def _members(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def finished(result: object) -> object:
-    """Refuse what a plain function only started: a coroutine or generator that nobody would run."""
+    """Return a plain function's result; raise GiveUp for a coroutine or generator, which nobody runs."""
     if result is None:
         return None
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
         if inspect.iscoroutine(result):
             result.close()
         msg = (
-            f"the handler gave a {type(result).__name__}, which nobody runs; write it as async def"
+            f"the handler returned a {type(result).__name__}, which nobody runs; "
+            "write it as async def"
         )
         raise GiveUp(msg)
     return result
 
 
 async def awaited(execution: Execution, result: object) -> object:
-    """Await what an async handler gave, under its time limit."""
+    """Await the result of an async handler, under its time limit."""
     import asyncio  # noqa: PLC0415 - a third of the import time, and many programs have no use for it
 
     limit = asyncio.timeout(execution.entry.timeout)
@@ -263,7 +263,7 @@ async def called(execution: Execution) -> object:
 def failure_of(
     error: BaseException, entry: Entry, job: Job, clock: Clock, timed_out: bool = False
 ) -> Failure:
-    """Say what an error means for a job; secrets of its payload are masked in all text."""
+    """Classify an error; secrets of the job's payload are masked in all text."""
     failure = classify(
         error, rules=entry.policy.on, secrets=masking.secrets_of(job.payload), now=clock.now()
     )
@@ -279,25 +279,25 @@ def _as(failure: Failure, category: Category, why: str) -> Failure:
 
 
 def worker_name() -> str:
-    """Name this process for people."""
+    """Return the host and process id, for people."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def crash(why: str) -> Failed:
-    """Say that an attempt's end was not seen: the worker vanished, or was killed."""
-    return Failed(told(Category.CRASH, "Crash", why))
+    """Return the outcome of an attempt whose end was not seen: the worker vanished or was killed."""
+    return Failed(text_failure(Category.CRASH, "Crash", why))
 
 
 def blocked(trace: str) -> Failed:
-    """Return the end of an async handler that let nothing else run on its event loop."""
+    """Return the outcome of an async handler that let nothing else run on its event loop."""
     why = f"blocked its event loop for over {BLOCKED:g} s"
     hint = "; call blocking code in a plain handler or with asyncio.to_thread()"
-    failure = told(Category.CRASH, "BlockedLoop", why)
+    failure = text_failure(Category.CRASH, "BlockedLoop", why)
     return Failed(altered(failure, message=why + hint, traceback=trace))
 
 
 def broke_loop(execution: Execution, error: BaseException) -> Failed:
-    """Return the end of an async handler that harmed the event loop, or jobs beside it, by an error."""
+    """Return the outcome of an async handler whose error harmed the event loop or jobs beside it."""
     execution.fail(error)
     outcome = execution.outcome
     if not isinstance(outcome, Failed):
@@ -308,13 +308,13 @@ def broke_loop(execution: Execution, error: BaseException) -> Failed:
 
 
 def late(entry: Entry) -> Failure:
-    """Say that a handler ran past its limit and could not be asked where it stood."""
+    """Return the failure of a handler that ran past its limit and could not be asked where it was."""
     why = f"ran past its time limit of {entry.timeout:g} s"
-    return told(Category.TIMEOUT, "TimeoutError", why)
+    return text_failure(Category.TIMEOUT, "TimeoutError", why)
 
 
-def told(category: Category, kind: str, why: str, *, final: bool = False) -> Failure:
-    """Give a failure that is known only in words."""
+def text_failure(category: Category, kind: str, why: str, *, final: bool = False) -> Failure:
+    """Return a failure without an exception."""
     cause = fingerprint.of_text(kind, why)
     return Failure(
         category=category,
@@ -338,7 +338,7 @@ def conclude(
     now: float,
     rand: Rand = random.random,
 ) -> Settlement:
-    """Decide, ask `already_done` before a death, and give what the store shall settle."""
+    """Decide, ask `already_done` before a dead letter, and return what the store settles."""
     job = claim.job
     policy = Policy(attempts=max(1, job.max_attempts)) if entry is None else entry.policy
     verdict = decide.decide(job, outcome, policy, now, rand)
@@ -359,19 +359,19 @@ def conclude(
     )
 
 
-def given_back(claim: Claim, delay: float | None = None) -> Settlement:
-    """End a claim that was never begun, or not to its end: nothing is spent."""
+def returned(claim: Claim, delay: float | None = None) -> Settlement:
+    """Return a claim whose attempt did not begin, or did not end: nothing is spent."""
     return Settlement(claim, Release(delay))
 
 
 def record_of(
     job: Job, outcome: Outcome, *, started: float, duration: float, worker: str
 ) -> Attempt:
-    """Write down one execution that ended."""
-    said, failure = _SAID.get(type(outcome), "failed"), None
+    """Return the record of one execution that ended."""
+    name, failure = _OUTCOMES.get(type(outcome), "failed"), None
     if isinstance(outcome, Failed):
         failure = outcome.failure
-        said = "crashed" if failure.category is Category.CRASH else "failed"
+        name = "crashed" if failure.category is Category.CRASH else "failed"
     return attempt_of(
         {
             "ordinal": job.lease,
@@ -380,7 +380,7 @@ def record_of(
             "started": started,
             "duration": int(duration * 1e6 + 0.5) / 1e6,  # round() takes six times as long
             "worker": worker,
-            "outcome": said,
+            "outcome": name,
             "failure": failure,
             "provider": getattr(outcome, "provider", None),
         }

@@ -159,7 +159,7 @@ def work(
                 parent=parent,
                 replaced=True,
             )
-            worker.site.dead_holders = list(seize)
+            worker.dead_holders = list(seize)
             code = _until_signal(worker, ready, parent)
         end_orphaned_group(parent)
         raise click.exceptions.Exit(code)

@@ -8,11 +8,11 @@ from redrive.errors import Refused
 from redrive.stores import open_store
 
 if TYPE_CHECKING:
+    from redrive.attempts.runtime import Settings
     from redrive.events import Bus
     from redrive.jobs.clock import Clock
     from redrive.registry import Registry
     from redrive.stores.contract import Store
-    from redrive.submission import Settings
 
 
 class Backend(Protocol):

@@ -299,7 +299,9 @@ def _frozen() -> Failed:
     """Return the end of a plain handler that let nothing else run in its child."""
     why = f"held the GIL of its process for over {executions.BLOCKED:g} s, or stopped the process"
     hint = "; if it needs that long, give its handler a timeout="
-    return Failed(replace(executions.told(Category.CRASH, "Frozen", why), message=why + hint))
+    return Failed(
+        replace(executions.text_failure(Category.CRASH, "Frozen", why), message=why + hint)
+    )
 
 
 def _pipe() -> tuple[int, int]:

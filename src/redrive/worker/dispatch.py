@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from redrive.attempts import executions
 from redrive.attempts.executions import Execution
 from redrive.attempts.leases import Leases, Task
+from redrive.attempts.runtime import Runtime
 from redrive.errors import ChildFailed
 from redrive.jobs.job import Failed, Outcome, Settlement
 from redrive.jobs.logger import log
 from redrive.payloads import masking
-from redrive.worker import last_attempts, returned
-from redrive.worker.runtime import Site
-from redrive.worker.slots import Slots
+from redrive.worker import suspects
+from redrive.worker.threads import ThreadPool
 
 if TYPE_CHECKING:
     from redrive.worker.children import Child
@@ -33,12 +33,12 @@ _DEAF = 5.0
 """Seconds after its time limit in which an async handler may still end by itself."""
 
 
-class Hands:
+class Dispatcher:
     """Whoever runs handlers for a worker; `tell` is called when a result waits in `ended`."""
 
     def __init__(
         self,
-        site: Site,
+        runtime: Runtime,
         leases: Leases,
         *,
         concurrency: int,
@@ -67,11 +67,11 @@ class Hands:
         """Whether the loop stands still, so that nothing is handed to it."""
         self._is_ending = False
         """Whether everything on the loop was cancelled for the shutdown."""
-        self._site = site
-        self._store = lambda: site.store
+        self._runtime = runtime
+        self._store = lambda: runtime.store
         self._leases = leases
         self._tell = tell
-        self._slots = Slots(concurrency, self._perform)
+        self._pool = ThreadPool(concurrency, self._perform)
         self._children: list[Child] = []
 
     def _on_loop(self, tasks: list[Task]) -> None:
@@ -91,17 +91,17 @@ class Hands:
     @property
     def in_line(self) -> int:
         """How many tasks wait for a free slot and nothing else."""
-        return self._slots.waiting + (self.loop.waiting if self.loop else 0)
+        return self._pool.waiting + (self.loop.waiting if self.loop else 0)
 
     def put(self, tasks: list[Task]) -> None:
         """Hand out tasks; what may be the last attempt waits until there is a free slot for it."""
-        returned.mark(self._site.store, [task for task in tasks if task.entry.is_async])
+        suspects.mark_alone(self._runtime.store, [task for task in tasks if task.entry.is_async])
         mine: list[Task] = []
-        leaked, is_noted = self.leaked, last_attempts.is_noted
+        leaked, is_noted = self.leaked, suspects.is_noted
         for task in tasks:
             if leaked and task.claim.job.id in leaked:
                 self.is_refusing = True
-                self.give_back(task, delay=self._site.lease_for)
+                self.return_unspent(task, delay=self._runtime.lease_for)
             elif is_noted(task.claim, task.entry):
                 self._lasts.append(task)
             else:
@@ -117,7 +117,7 @@ class Hands:
         free = self.concurrency - len(self._out)
         for task in list(itertools.islice(self._lasts, max(0, free))):
             claims = [one.claim for one in (*self._noted, task)]
-            last_attempts.note(self._site.store, self._site.holder, claims)
+            suspects.note_begun(self._runtime.store, self._runtime.holder, claims)
             self._noted.add(self._lasts.popleft())
             self._is_begun.clear()
             self._hand_out([task])
@@ -137,7 +137,7 @@ class Hands:
         if on_loop:
             mine = [task for task in mine if not task.entry.is_async or self.is_apart(task)]
         self._on_loop(on_loop)
-        self._slots.put(mine)
+        self._pool.put(mine)
 
     def is_apart(self, task: Task) -> bool:
         """Whether it runs in a child."""
@@ -157,7 +157,7 @@ class Hands:
 
     def _performed(self, task: Task) -> bool:
         if not self._may_begin(task):
-            self.give_back(task)
+            self.return_unspent(task)
             return True
         if self.program is not None and self.is_apart(task):
             return self._perform_apart(task)
@@ -173,7 +173,7 @@ class Hands:
     async def _perform_async(self, task: Task) -> None:
         """Run a task on the loop."""
         if not self._may_begin(task):
-            self.give_back(task)
+            self.return_unspent(task)
             return
         execution = self._begin(task)
         try:
@@ -197,8 +197,8 @@ class Hands:
 
     def _return_once(self, task: Task) -> None:
         """Return the job of a loop that failed, unspent; from now on it runs alone."""
-        returned.note(self._site.store, task.claim.job.id)
-        self.give_back(task)
+        suspects.note_returned(self._runtime.store, task.claim.job.id)
+        self.return_unspent(task)
 
     def _blame(self, owner: object, error: BaseException) -> None:
         """Count what a job did to the loop, or to jobs beside it, as a crash."""
@@ -215,7 +215,7 @@ class Hands:
         """End a task that is still at work; it is told, and its result will not count."""
         task.lose()
         ran = time.monotonic() - task.began
-        self._conclude(task, outcome, self._site.clock.now() - ran, ran)
+        self._conclude(task, outcome, self._runtime.clock.now() - ran, ran)
 
     def detour(self) -> None:
         """Run what waits for a loop that stands still in children, where there can be any."""
@@ -249,11 +249,11 @@ class Hands:
 
     def _may_begin(self, task: Task) -> bool:
         """Return True unless we stop, the lease may be lost, or the handler cannot run here."""
-        withdrawn = self._site.registry.withdrawn
+        withdrawn = self._runtime.registry.withdrawn
         return not self.closing and task.entry.name not in withdrawn and self._leases.is_safe(task)
 
     def _begin(self, task: Task) -> Execution:
-        execution = Execution(task.entry, task.claim.job, self._site.clock, self._store)
+        execution = Execution(task.entry, task.claim.job, self._runtime.clock, self._store)
         task.context = execution.context
         task.execution = execution
         task.began = time.monotonic()
@@ -275,16 +275,16 @@ class Hands:
         try:
             ended = child.run(task.claim.job, task.entry)
         except ChildFailed as error:
-            log.error("job %s was given back: %s", task.claim.job.id, error)  # noqa: TRY400
+            log.error("job %s was returned: %s", task.claim.job.id, error)  # noqa: TRY400
             child.close()
             if self._took_out(task):
-                self.give_back(task, delay=self._site.lease_for)
+                self.return_unspent(task, delay=self._runtime.lease_for)
             return True
         except Exception as error:
             log.exception("the child of job %s could not be understood", task.claim.job.id)
             child.close()
             crash = executions.crash(f"its process answered nonsense ({type(error).__name__})")
-            return self._finish(task, crash, self._site.clock.now(), 0.0)
+            return self._finish(task, crash, self._runtime.clock.now(), 0.0)
         self._children.append(child)
         return self._finish(task, ended.outcome, ended.started, ended.duration)
 
@@ -306,16 +306,16 @@ class Hands:
 
     def _conclude(self, task: Task, outcome: Outcome, started: float, duration: float) -> None:
         try:
-            settlement = self._site.conclude(task.claim, outcome, task.entry, started, duration)
+            settlement = self._runtime.conclude(task.claim, outcome, task.entry, started, duration)
         except BaseException:
             log.exception("job %s could not be concluded; a sweep will find it", task.claim.job.id)
             self._hand_in(task, None)
         else:
             self._hand_in(task, settlement)
 
-    def give_back(self, task: Task, delay: float | None = None) -> None:
+    def return_unspent(self, task: Task, delay: float | None = None) -> None:
         """Return a claim unspent."""
-        self._hand_in(task, executions.given_back(task.claim, delay))
+        self._hand_in(task, executions.returned(task.claim, delay))
 
     def _hand_in(self, task: Task, settlement: Settlement | None) -> None:
         self._out.discard(task)
@@ -324,7 +324,7 @@ class Hands:
 
     def give_up_late(self) -> None:
         """Settle what ran past its limit and cannot be ended; its thread is lost to us."""
-        self._slots.refill()
+        self._pool.refill()
         now = time.monotonic()
         for task in list(self.running):
             limit = task.entry.timeout
@@ -351,7 +351,7 @@ class Hands:
         if self.loop is not None and entry.is_async:
             self.loop.add_slot()
         else:
-            self._slots.replace_thread()
+            self._pool.replace_thread()
         self._charge(task, Failed(executions.late(entry)))
 
     @property
@@ -362,8 +362,8 @@ class Hands:
     def take_back(self) -> None:
         """Give back what was handed out and not begun."""
         on_loop = self.loop.take_back() if self.loop else []
-        for task in [*self._lasts, *self._slots.take_back(), *on_loop]:
-            self.give_back(task)
+        for task in [*self._lasts, *self._pool.take_back(), *on_loop]:
+            self.return_unspent(task)
         self._lasts.clear()
 
     def end(self, last_wait: float) -> None:
@@ -383,9 +383,9 @@ class Hands:
         for task in list(self.running):
             if self._took_out(task):
                 job_id = task.claim.job.id
-                log.warning("job %s did not end in time; it was given back", job_id)
+                log.warning("job %s did not end in time; it was returned", job_id)
                 task.lose()
-                self.give_back(task)
+                self.return_unspent(task)
 
     def _some_can_be_ended(self) -> bool:
         tasks = list(self.running)
@@ -393,7 +393,7 @@ class Hands:
 
     def close(self) -> None:
         """Let go of threads, loop and children."""
-        self._slots.close()
+        self._pool.close()
         if self.loop is not None:
             self.loop.close()
         while self._children:

@@ -48,7 +48,7 @@ class Heartbeat:
             os.set_inheritable(self._pipe, False)
             os.set_blocking(self._pipe, False)
             self._identity = self._stat()
-            self._write(f"{self._worker.site.holder}\n".encode())
+            self._write(f"{self._worker.runtime.holder}\n".encode())
         threading.Thread(target=self._beat, name="redrive-pulse", daemon=True).start()
 
     def stopped(self) -> None:

@@ -1,31 +1,29 @@
-"""One pass over what is due: claim, run, decide, settle, and first sweep up after the dead.
+"""One pass over the due jobs: sweep, then claim, run and settle one job after the other.
 
-Used by `app.run_due()`, by `redrive work --once`, and by tests. Jobs run one after the other in the
-caller's thread (async ones on a loop of the pass); a heartbeat thread keeps the leases meanwhile.
+Used by `app.run_due()`, by `redrive work --once`, and by tests. Jobs run in the caller's thread (async
+ones on a loop of the pass), while a heartbeat thread renews the leases.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Self
 
-from redrive.attempts.executions import (
-    Execution,
-    called,
-    finished,
-    given_back,
-)
+from redrive.attempts.executions import Execution, called, finished, returned
 from redrive.attempts.leases import Leases, Task
+from redrive.attempts.runtime import Runtime
 from redrive.errors import ChildFailed, UsageError
-from redrive.jobs.job import Claim, Settlement, State
+from redrive.jobs.job import Claim, Completed, Dead, Release, Retry, Settlement, State
 from redrive.jobs.logger import log
 from redrive.registry import Entry, Registry, warn_unlimited
 from redrive.stores.contract import Query, every
-from redrive.worker.interrupts import Interrupts
-from redrive.worker.runtime import Site, Tally
+from redrive.worker.sweep import sweep
 
 if TYPE_CHECKING:
     from redrive.worker.children import Child
@@ -34,7 +32,7 @@ Loop = Callable[[Coroutine[object, object, object]], object]
 
 
 _SHARE = 100
-"""Jobs of a backlog that one look may let go past a pause."""
+"""Jobs of a backlog that one grant may release past a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,45 +51,104 @@ class Pass:
     purged: int = 0
 
 
-class Turn(Site):
-    """One pass over what is due."""
+@dataclass(slots=True)
+class Tally:
+    """Running totals of one pass."""
 
-    program: Callable[[], str | None] = staticmethod(lambda: None)
-    """Says how a child can import the program, if it can."""
-    _interrupts: Interrupts
-    _child: Child | None = None
-    _hurried = False
+    taken: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    died: int = 0
+    returned: int = 0
+
+    @property
+    def handled(self) -> int:
+        """How many claims came to an end."""
+        return self.taken + self.returned
+
+    def count(self, settlement: Settlement) -> None:
+        """Count one settled claim; a returned one was not taken."""
+        match settlement.verdict:
+            case Completed():
+                self.succeeded += 1
+            case Retry():
+                self.failed += 1
+            case Dead():
+                self.failed += 1
+                self.died += 1
+            case Release():
+                self.returned += 1
+                return
+        self.taken += 1
+
+
+class Interrupts:
+    """Notes inside `with` that SIGINT came; it still raises as before.
+
+    Ctrl-C is meant for the program: the job is returned unspent. A KeyboardInterrupt that a handler
+    raises is a failure of the job: returned, it would stop the next pass too.
+    """
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._watching = False
+
+    def __enter__(self) -> Self:
+        usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if usual and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._note)
+            self._watching = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._watching:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._watching = False
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.seen = True
+        signal.default_int_handler(number, frame)
+
+
+class PassRunner:
+    """Runs passes and counts them in `tally`; `program` returns how a child can import the program."""
+
+    def __init__(self, runtime: Runtime, program: Callable[[], str | None] = lambda: None) -> None:
+        self.runtime = runtime
+        self.tally = Tally()
+        self._program = program
+        self._interrupts = Interrupts()
+        self._child: Child | None = None
+        self._hurried = False
 
     def run(
         self, *, ignore_waits: bool = False, only: Collection[str] | None = None, limit: int = 0
-    ) -> Tally:
+    ) -> None:
         """Run each due job once; a job that fails without a wait is left for the next pass.
 
         Jobs are claimed one at a time: if one takes this process down, no other is touched.
         """
-        _refuse_running_loop(self.registry)
-        for entry in self.registry:
-            if entry.is_unlimited and self.program() is None:
+        registry = self.runtime.registry
+        _refuse_running_loop(registry)
+        for entry in registry:
+            if entry.is_unlimited and self._program() is None:
                 warn_unlimited(entry)
         self._interrupts, self._hurried = Interrupts(), ignore_waits
-        tally = Tally()
-        self.sweep(tally)
+        sweep(self.runtime, self.tally.count)
         with (
             self._closing_child(),
-            _loop(self.registry, self._is_ctrl_c) as loop,
-            self.leases() as leases,
+            _loop(registry, self._is_ctrl_c) as loop,
+            self.runtime.leases() as leases,
             self._interrupts,
             # Closed here: an error's traceback would keep it, and what it holds, alive.
             closing(self._tasks(leases, ignore_waits=ignore_waits, only=only)) as tasks,
         ):
             for task in tasks:
-                self._run_one(task, tally, loop)
+                self._settle(self._execute(task, loop))
                 leases.drop(task)
-                if limit and tally.handled >= limit:
+                if limit and self.tally.handled >= limit:
                     break
-        self.counters.write_last(self.store)
-        self._warn_of_strangers()
-        return tally
+        self.runtime.counters.write_last(self.runtime.store)
 
     def _is_ctrl_c(self, error: BaseException) -> bool:
         return self._interrupts.seen and issubclass(type(error), KeyboardInterrupt)
@@ -108,13 +165,13 @@ class Turn(Site):
     def _tasks(
         self, leases: Leases, *, ignore_waits: bool, only: Collection[str] | None
     ) -> Generator[Task]:
-        """Give one claim after the other, each job once; those that crashed before come last."""
+        """Yield one claim after the other, each job once; those that crashed before come last."""
         if not ignore_waits and only is None:
             yield from self._past_pauses(leases)
         if ignore_waits and only is None:
             pending = Query(states=frozenset({State.PENDING}))
-            only = [job.id for job in every(self.store, pending)]
-        chosen = [None] if only is None else [[one] for one in only]
+            only = [job.id for job in every(self.runtime.store, pending)]
+        chosen = [None] if only is None else [[job_id] for job_id in only]
         seen: set[str] = set()
         again: list[Claim] = []
         try:
@@ -129,47 +186,51 @@ class Turn(Site):
                         if ids is not None:
                             break
         finally:
-            self._give_back(again)
+            self._return(again)
 
     def _past_pauses(self, leases: Leases) -> Generator[Task]:
-        """Give what may go past a pause: a probe, or a share of a backlog that is let go."""
-        while grants := list(self.pauses.grants(room=_SHARE)):
+        """Yield claims past a pause: a probe, or a share of a backlog that is released."""
+        while grants := list(self.runtime.pauses.grants(room=_SHARE)):
             for grant in grants:
-                given = 0
-                while given < grant.jobs and (
-                    tasks := self.claim(leases, 1, lanes=[grant.lane], past_pauses=True)
+                claimed = 0
+                while claimed < grant.jobs and (
+                    tasks := self.runtime.claim(leases, 1, lanes=[grant.lane], past_pauses=True)
                 ):
-                    given += 1
+                    claimed += 1
                     yield tasks[0]
-                self.pauses.used(grant, given)
+                self.runtime.pauses.used(grant, claimed)
 
     def _claim(
         self, leases: Leases, only: Collection[str] | None, suspects: bool, ignore_waits: bool
     ) -> Task | None:
-        tasks = self.claim(leases, 1, only=only, suspects=suspects, ignore_waits=ignore_waits)
+        tasks = self.runtime.claim(
+            leases, 1, only=only, suspects=suspects, ignore_waits=ignore_waits
+        )
         return tasks[0] if tasks else None
 
-    def _warn_of_strangers(self) -> None:
-        """Say which due jobs nobody here can run: they wait and spend nothing."""
-        now, known = self.store.now(), self.registry.names()
+    def warn_unserved(self) -> None:
+        """Log which due jobs have no handler here: they wait and spend nothing."""
+        store, known = self.runtime.store, self.runtime.registry.names()
+        now = store.now()
         lanes = {
             count.lane
-            for count in self.store.counts()
+            for count in store.counts()
             if count.state is State.PENDING and count.oldest is not None and count.oldest <= now
         }
         for lane in sorted(lanes - known):
             due = Query(lane=lane, states=frozenset({State.PENDING}))
-            names = {job.handler for job in self.store.find(due).jobs} - known
+            names = {job.handler for job in store.find(due).jobs} - known
             for name in sorted(names):
                 log.warning("jobs are due for %s, but no handler of that name is here", name)
 
-    def execute(self, task: Task, loop: Loop) -> Settlement:
-        """Run one claimed job and decide what becomes of it."""
+    def _execute(self, task: Task, loop: Loop) -> Settlement:
+        """Run one claimed job and decide its next state."""
         claim, entry = task.claim, task.entry
-        if entry.is_apart(suspect=claim.job.crashes > 0) and (program := self.program()):
+        if entry.is_apart(suspect=claim.job.crashes > 0) and (program := self._program()):
             return self._execute_apart(task, program)
+        runtime = self.runtime
         execution = Execution(
-            entry, claim.job, self.clock, lambda: self.store, hurried=self._hurried
+            entry, claim.job, runtime.clock, lambda: runtime.store, hurried=self._hurried
         )
         task.context = execution.context
         try:
@@ -180,38 +241,41 @@ class Turn(Site):
                     execution.value = finished(entry.function(**execution.arguments))
         except KeyboardInterrupt as error:
             if self._interrupts.seen:
-                self.settle(self._conclude(claim, execution, entry))
+                runtime.settle(self._conclude(claim, execution, entry))
                 raise
             execution.fail(error)  # nobody pressed Ctrl-C: the handler raised it
         execution.end_copy()
         return self._conclude(claim, execution, entry)
 
     def _execute_apart(self, task: Task, program: str) -> Settlement:
-        """Run it in a child, which can be ended and may crash."""
+        """Run a job in a child, which can be ended and may crash."""
         from redrive.worker.children import Child  # noqa: PLC0415 - few passes need one
 
         child = task.child = self._child = self._child or Child(program)
         try:
             ran = child.run(task.claim.job, task.entry, hurried=self._hurried)
         except (ChildFailed, KeyboardInterrupt):
-            self._give_back([task.claim])
+            self._return([task.claim])
             raise
-        return self.conclude(task.claim, ran.outcome, task.entry, ran.started, ran.duration)
+        return self.runtime.conclude(task.claim, ran.outcome, task.entry, ran.started, ran.duration)
 
     def _conclude(self, claim: Claim, execution: Execution, entry: Entry) -> Settlement:
-        return self.conclude(claim, execution.outcome, entry, execution.started, execution.duration)
+        return self.runtime.conclude(
+            claim, execution.outcome, entry, execution.started, execution.duration
+        )
 
-    def _run_one(self, task: Task, tally: Tally, loop: Loop) -> None:
-        self.settle(self.execute(task, loop), tally)
+    def _settle(self, settlement: Settlement) -> None:
+        if self.runtime.settle(settlement) is not None:
+            self.tally.count(settlement)
 
-    def _give_back(self, claims: list[Claim]) -> None:
-        """Release claims that were never started; nothing is spent."""
+    def _return(self, claims: list[Claim]) -> None:
+        """Return claims that were never started; nothing is spent."""
         for claim in claims:
-            self.settle(given_back(claim))
+            self.runtime.settle(returned(claim))
 
 
 def _refuse_running_loop(registry: Registry) -> None:
-    """Say so before any job is claimed: async handlers need a loop that is not taken."""
+    """Raise UsageError before any job is claimed if async handlers find a running loop."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None or asyncio._get_running_loop() is None:  # noqa: SLF001 - the only one that does not raise
         return
@@ -225,7 +289,7 @@ def _refuse_running_loop(registry: Registry) -> None:
 
 @contextmanager
 def _loop(registry: Registry, is_ctrl_c: Callable[[BaseException], bool]) -> Generator[Loop]:
-    """Give a way to run coroutines to their end; a loop is made only if a handler needs one."""
+    """Yield a function that runs a coroutine to its end; a loop is made only if a handler needs one."""
     if not any(entry.is_async for entry in registry):
         yield _no_loop
         return

@@ -6,10 +6,10 @@ import logging
 import time
 from collections import Counter
 
+from redrive.attempts.runtime import Runtime
 from redrive.jobs.job import State
 from redrive.jobs.logger import log
 from redrive.stores.contract import Query
-from redrive.worker.runtime import Site
 
 EVERY = 1.0
 """Seconds between two looks whether the queue is empty."""
@@ -20,9 +20,9 @@ _QUEUED = frozenset({State.PENDING, State.RUNNING})
 class Chronicle:
     """Writes down what the workers of this process do."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._said = site.counters.ever()
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._said = runtime.counters.ever()
         self._next = 0.0
         self._empty_at = self._said["taken"]
         """How many had been taken when the queue was last found empty."""
@@ -33,12 +33,12 @@ class Chronicle:
         """Say how many wait, before any is taken."""
         if not log.isEnabledFor(logging.INFO):
             return  # a million finished jobs make it a quarter of a second
-        queued = sum(one.jobs for one in self._site.store.counts() if one.state in _QUEUED)
+        queued = sum(one.jobs for one in self._runtime.store.counts() if one.state in _QUEUED)
         log.info("worker begins: %d queued", queued, extra={"event": "begins", "queued": queued})
 
     def tick(self) -> None:
         """Say what came of them since the last time, and whether none is left."""
-        ever = self._site.counters.ever()
+        ever = self._runtime.counters.ever()
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _SUM_EVERY
             self._sum_up(ever - self._said)
@@ -53,7 +53,7 @@ class Chronicle:
     def leave(self) -> None:
         """Say the rest."""
         self._next = 0.0
-        self._seen = self._site.counters.ever()["taken"]
+        self._seen = self._runtime.counters.ever()["taken"]
         self.tick()
 
     def _sum_up(self, done: Counter[str]) -> None:
@@ -64,4 +64,4 @@ class Chronicle:
         log.info(text, *said.values(), extra={"event": "worked", **said})
 
     def _is_empty(self) -> bool:
-        return not self._site.store.find(Query(states=_QUEUED, limit=1)).jobs
+        return not self._runtime.store.find(Query(states=_QUEUED, limit=1)).jobs

@@ -14,23 +14,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self, Unpack
 
+from redrive.attempts import presence
 from redrive.attempts.leases import Task
+from redrive.attempts.runtime import ClaimOptions, Runtime
 from redrive.errors import StoreError
 from redrive.events import Teller
-from redrive.jobs import ids
 from redrive.jobs.job import Settlement
 from redrive.jobs.logger import log
 from redrive.policies.policy import Policy
 from redrive.runs import driver
-from redrive.worker import last_attempts, presence, progress_log, suspects, vitals
-from redrive.worker.dispatch import Hands
-from redrive.worker.duties import Aside, Duty
+from redrive.worker import progress_log, suspects, sweep, vitals
+from redrive.worker.dispatch import Dispatcher
 from redrive.worker.loop_watch import LoopWatch
 from redrive.worker.pace import Pace
 from redrive.worker.round import Round
-from redrive.worker.runtime import Site, Watcher, Which
-from redrive.worker.settler import Answer, Batch, Settler, verdicts
+from redrive.worker.schedule import Aside, Duty, Watcher
 from redrive.worker.store_loss import StoreLoss
+from redrive.worker.threads import Settler
 from redrive.worker.waking import Rest
 
 _LINGER = 0.005
@@ -72,7 +72,7 @@ class Worker:
 
     def __init__(
         self,
-        site: Site,
+        runtime: Runtime,
         plan: Plan,
         *,
         policy: Policy,
@@ -81,47 +81,55 @@ class Worker:
         cleanup: Callable[[], object] = lambda: None,
         watcher: Watcher | None = None,
     ) -> None:
-        # Its own: a pass of this program notes nothing of what it begins.
-        site.holder = ids.new_holder()
-        site.pauses.burst = 1.5 * _PAUSES
-        self.site = site
+        runtime.pauses.burst = 1.5 * _PAUSES
+        self.runtime = runtime
         self.plan = plan
         self.policy = policy
+        self.dead_holders: list[str] = []
+        """Holders whose process has ended for certain; their jobs need not wait for their lease."""
         self.wants_replacement = False
         """Whether it stopped because its process should be replaced by a new one."""
         self.lost_store = False
         """Whether it stopped because its store is gone: a new process has to open it again."""
-        self._loss = StoreLoss(is_server=site.store.is_server)
+        self._loss = StoreLoss(is_server=runtime.store.is_server)
         self._vitals = vitals.Vitals()
         self._cleanup = cleanup
         self._watcher = watcher
         self._parent = parent
-        self._leases = site.leases()
-        self._rest = Rest(site.store, plan.poll)
+        self._leases = runtime.leases()
+        self._rest = Rest(runtime.store, plan.poll)
         self._pace = Pace(plan.concurrency, plan.batch)
-        self._hands = Hands(
-            site, self._leases, concurrency=plan.concurrency, program=program, tell=self._result
+        self._dispatcher = Dispatcher(
+            runtime, self._leases, concurrency=plan.concurrency, program=program, tell=self._result
         )
-        self._settler = Settler(site.store, self._rest.wake) if site.store.is_server else None
+        self._settler = Settler(
+            runtime,
+            self._dispatcher.ended,
+            plan.batch,
+            wake=self._rest.wake,
+            forget=self._forget,
+        )
         self._busy = 0
-        self._suspects = suspects.Suspects(self._hands, self._claim_suspects, lambda: self._busy)
+        self._suspects = suspects.Suspects(
+            self._dispatcher, self._claim_suspects, lambda: self._busy
+        )
         self._noted, self._complained = False, ""
-        self._watch = LoopWatch(self._hands, site, plan.replaced)
+        self._watch = LoopWatch(self._dispatcher, runtime, plan.replaced)
         self._alive = False
         self._round = Round()
         self._stopping: float | None = None
         self._spare = _SPARE
         self._thread: threading.Thread | None = None
-        self._driver = driver.Driver(site.store, site.bus, site.holder)
-        self._chronicle = progress_log.Chronicle(site)
+        self._driver = driver.Driver(runtime.store, runtime.bus, runtime.holder)
+        self._chronicle = progress_log.Chronicle(runtime)
         self._duties = self._make_duties()
 
     def _make_duties(self) -> list[Duty]:
-        lease = self.site.lease_for
+        lease = self.runtime.lease_for
         return [
             Duty(_PAUSES, self._pass_pauses),
             Duty(suspects.EVERY, self._suspects.take),
-            Aside(lease / 2, self.site.sweep),
+            Aside(lease / 2, self._sweep),
             Duty(presence.SIGN_EVERY, self._watch.sign),
             Aside(self.plan.cleanup, self._clean_up),
             Aside(driver.EVERY, self._driver.tick),
@@ -129,9 +137,15 @@ class Worker:
             *([Aside(_WATCH, self._watcher.tick)] if self._watcher else []),
         ]
 
+    def _sweep(self) -> None:
+        sweep.sweep(self.runtime)
+        while self.dead_holders:
+            sweep.sweep_holder(self.runtime, self.dead_holders[0])
+            del self.dead_holders[0]
+
     def _clean_up(self) -> None:
         self._cleanup()
-        presence.bury_unserved(self.site, self.policy)
+        sweep.bury_unserved(self.runtime, self.policy)
 
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self.run, name="redrive-worker", daemon=True)
@@ -186,19 +200,18 @@ class Worker:
                 self._try(self._steer)
                 self._mind_parent()
                 self._check_health()
-            self._hands.closing = True
+            self._dispatcher.closing = True
             while self._busy and time.monotonic() < self._stopping:
                 self._try(self._drain)
-            self._hands.end(self._spare / 2)
+            self._dispatcher.end(self._spare / 2)
             self._settle_last()
             for duty in self._duties:
                 duty.join(self._spare)
             self._try(self._leave)
-        self._hands.close()
-        if self._settler is not None:
-            self._settler.close()
-        if isinstance(self.site.bus, Teller):
-            self.site.bus.close(_LAST_NEWS)
+        self._dispatcher.close()
+        self._settler.close()
+        if isinstance(self.runtime.bus, Teller):
+            self.runtime.bus.close(_LAST_NEWS)
 
     def _try(self, work: Callable[[], None]) -> None:
         """Do one round; whatever goes wrong in it, there is a next one."""
@@ -219,103 +232,48 @@ class Worker:
 
     def _steer(self) -> None:
         if not self._noted:
-            last_attempts.note(self.site.store, self.site.holder, ())
+            suspects.note_begun(self.runtime.store, self.runtime.holder, ())
             self._noted = True
         if self._loss.is_suspected:  # reading may still work, so ask by a write
             self._watch.sign()
-        self._settle()
-        self._hands.begin_lasts()
+        self._settler.settle()
+        self._dispatcher.begin_lasts()
         self._claim()
         self._do_duties()
-        self._rest.until(self._patience(), unless=self._may_settle)
+        self._rest.until(self._patience(), unless=lambda: self._settler.is_due)
 
     def _result(self) -> None:
         """Be told by whoever ran a task that its result waits."""
-        if self._rest.is_asleep and self._hands.in_line <= self._pace.low:
+        if self._rest.is_asleep and self._dispatcher.in_line <= self._pace.low:
             self._rest.rouse()
 
     def _patience(self) -> float:
         if self._pace.ahead:
             return _LINGER
-        longest = _PAUSES / 4 if self.site.pauses.is_releasing else self.plan.poll
-        return min(longest, 0.05) if self._hands.has_limits else longest
-
-    def _may_settle(self) -> bool:
-        """Whether there is something to settle, or to learn of what was."""
-        settler = self._settler
-        return settler.is_ready if settler and settler.is_busy else bool(self._hands.ended)
-
-    def _settle(self) -> None:
-        if self._settler is not None:
-            self._settle_beside(self._settler)
-            return
-        while self._hands.ended:
-            batch = self._ended()
-            settlements = verdicts(batch)
-            try:
-                self.site.settle_all(settlements)
-            except StoreError:
-                self._hands.ended.extendleft(reversed(batch))
-                raise
-            self._forget(batch, settlements)
-
-    def _settle_beside(self, settler: Settler, wait: float = 0.0) -> None:
-        """Learn what became of one batch, and have the next one settled."""
-        if (ended := settler.taken(wait)) is not None:
-            batch, answer = ended
-            settlements = verdicts(batch)
-            try:
-                self._heed(answer, settlements)
-            except StoreError:
-                self._hands.ended.extendleft(reversed(batch))
-                raise
-            self._forget(batch, settlements)
-        if self._hands.ended and not settler.is_busy:
-            settler.start()
-            settler.begin(self._ended(4))  # of one claim no more than a part may have ended
-
-    def _heed(self, answer: Answer, settlements: list[Settlement]) -> None:
-        """Tell what was answered, or try one by one what could not be done at once."""
-        if isinstance(answer, StoreError):
-            raise answer
-        if isinstance(answer, BaseException):
-            self.site.settle_each(settlements, answer)
-        else:
-            self.site.told_all(answer, settlements)
-
-    def _ended(self, batches: int = 1) -> Batch:
-        ended = self._hands.ended
-        return [ended.popleft() for _ in range(min(len(ended), batches * self.plan.batch))]
+        longest = _PAUSES / 4 if self.runtime.pauses.is_releasing else self.plan.poll
+        return min(longest, 0.05) if self._dispatcher.has_limits else longest
 
     def _settle_last(self) -> None:
         """Settle what ended at the last moment, also if the store has to be asked again."""
         until = time.monotonic() + max(self._spare, _LAST_WORD)
-        self._try(self._settle)
-        while self._is_unsettled and (left := until - time.monotonic()) > 0:
-            if self._settler is None:
-                self._try(self._settle)
-            else:
-                self._try(partial(self._settle_beside, self._settler, left))
-
-    @property
-    def _is_unsettled(self) -> bool:
-        return bool(self._hands.ended) or (self._settler is not None and self._settler.is_busy)
+        self._try(self._settler.settle)
+        while self._settler.has_work and (left := until - time.monotonic()) > 0:
+            self._try(partial(self._settler.settle, left))
 
     def _leave(self) -> None:
-        presence.leave(self.site)
+        presence.leave(self.runtime)
         self._driver.leave()
         self._chronicle.leave()
         if self._watcher:
             self._watcher.leave()
-        if not self._is_unsettled:
-            last_attempts.leave(self.site.store, self.site.holder)
+        if not self._settler.has_work:
+            suspects.remove_begun(self.runtime.store, self.runtime.holder)
 
-    def _forget(self, batch: Batch, settlements: list[Settlement]) -> None:
-        """Let go of what is settled."""
-        tasks = [task for task, _ in batch]
+    def _forget(self, tasks: list[Task], settlements: list[Settlement]) -> None:
+        """Drop tasks that are settled."""
         self._rest.expect(settlements)
         self._leases.drop_all(tasks)
-        self._hands.forget(tasks)
+        self._dispatcher.forget(tasks)
         self._busy -= len(tasks)
         self._pace.count(len(tasks))
         self._suspects.settled(tasks)
@@ -323,24 +281,24 @@ class Worker:
     def _claim(self) -> None:
         if self._suspects.must_be_alone or not self._rest.may_find:
             return
-        room = self._pace.room(self._busy, self._hands.waiting)
+        room = self._pace.room(self._busy, self._dispatcher.waiting)
         if room > 0:
             tasks = self._claimed(room)
             self._rest.found(len(tasks), room)
-            self._hands.put(tasks)
+            self._dispatcher.put(tasks)
 
     def _pass_pauses(self) -> None:
         """Claim what may go past a pause: a probe, or a share of a backlog that is let go."""
         if self._suspects.must_be_alone:
             return
-        room = self._pace.room(self._busy, self._hands.waiting)
-        for grant in self.site.pauses.grants(room):
+        room = self._pace.room(self._busy, self._dispatcher.waiting)
+        for grant in self.runtime.pauses.grants(room):
             tasks = self._claimed(grant.jobs, lanes=[grant.lane], past_pauses=True)
-            self.site.pauses.used(grant, len(tasks))
-            self._hands.put(tasks)
+            self.runtime.pauses.used(grant, len(tasks))
+            self._dispatcher.put(tasks)
 
-    def _claimed(self, limit: int, **which: Unpack[Which]) -> list[Task]:
-        tasks = self.site.claim(self._leases, limit, **which)
+    def _claimed(self, limit: int, **options: Unpack[ClaimOptions]) -> list[Task]:
+        tasks = self.runtime.claim(self._leases, limit, **options)
         self._busy += len(tasks)
         return tasks
 
@@ -348,19 +306,19 @@ class Worker:
         return self._claimed(limit, suspects=True)
 
     def _do_duties(self) -> None:
-        self._hands.give_up_late()
+        self._dispatcher.give_up_late()
         if self._suspects.is_pressing:
             self._suspects.take()
-        if self.site.pauses.is_held_up:
+        if self.runtime.pauses.is_held_up:
             self._pass_pauses()
         now = time.monotonic()
         for duty in self._duties:
             duty.tick(now)
 
     def _check_health(self) -> None:
-        if len(self._hands.leaked) >= _LEAKS:
-            self._replace(f"{len(self._hands.leaked)} handlers ignored their time limit")
-        elif self._hands.is_refusing:
+        if len(self._dispatcher.leaked) >= _LEAKS:
+            self._replace(f"{len(self._dispatcher.leaked)} handlers ignored their time limit")
+        elif self._dispatcher.is_refusing:
             self._replace("a job is due again whose handler ignored its time limit and still runs")
         elif self._vitals.is_ruined():
             self._replace(f"this process cannot work any more ({self._vitals.why})", vitals.GRACE)
@@ -392,9 +350,9 @@ class Worker:
         self.stop(grace)
 
     def _drain(self) -> None:
-        self._hands.take_back()
+        self._dispatcher.take_back()
         self._suspects.drain()
-        self._settle()
-        self._hands.give_up_late()
+        self._settler.settle()
+        self._dispatcher.give_up_late()
         if self._busy:
-            self._rest.until(0.05, unless=self._may_settle)
+            self._rest.until(0.05, unless=lambda: self._settler.is_due)

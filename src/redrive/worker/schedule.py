@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from redrive.errors import StoreError
 from redrive.jobs.logger import log
@@ -52,3 +53,23 @@ class Aside(Duty):
         """Wait for it to be done."""
         if self._thread is not None:
             self._thread.join(timeout)
+
+
+class Watcher(Protocol):
+    """Checks a store every few seconds beside the work on its jobs."""
+
+    def tick(self) -> None:
+        """Check if it is time; it never raises."""
+        ...
+
+    def leave(self) -> None:
+        """Stop checking."""
+        ...
+
+
+class Alerting(Protocol):
+    """Makes the watcher of an app; `redrive.alerts.Alerts` is one."""
+
+    def watch(self, app: Any) -> Watcher:
+        """Return the watcher over an app's store."""
+        ...

@@ -18,9 +18,9 @@ from redrive.policies.policy import Pause
 from redrive.stores.contract import PAUSE
 from redrive.testing import ManualClock
 from redrive.worker import suspects
-from redrive.worker.pace import Pace
 from redrive.worker.passes import PassRunner
-from redrive.worker.supervisor import _words
+from redrive.worker.schedule import ClaimPace
+from redrive.worker.supervisor import _described
 from redrive.worker.sweep import sweep
 from workkit import LEASE, QUICK, Log, number, until
 
@@ -236,7 +236,7 @@ def test_nothing_is_claimed_ahead_on_the_strength_of_an_old_burst(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    pace = Pace(concurrency=2, batch=100)
+    pace = ClaimPace(concurrency=2, batch=100)
     now[0] += 0.05
     pace.count(1000)
     assert pace.room(0, 0) == 100
@@ -248,7 +248,7 @@ def test_a_few_that_end_together_are_no_burst(monkeypatch: pytest.MonkeyPatch) -
     """M5: whoever waits here when the process dies has a crash, so slow jobs are not claimed ahead."""
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    pace = Pace(concurrency=4, batch=100)
+    pace = ClaimPace(concurrency=4, batch=100)
     for pause in (0.03, 0.27, 0.03, 0.27, 0.03):
         now[0] += pause
         pace.count(3)
@@ -298,9 +298,9 @@ def test_a_listener_may_raise_anything(app: Redrive) -> None:
         until(lambda: heard.seen.count("succeeded") == 3)
 
 
-def test_a_signal_without_a_name_has_words() -> None:
-    assert _words(-40) == "killed by signal 40"
-    assert _words(-9) == "killed by SIGKILL"
+def test_a_signal_without_a_name_has_described() -> None:
+    assert _described(-40) == "killed by signal 40"
+    assert _described(-9) == "killed by SIGKILL"
 
 
 @pytest.mark.parametrize("value", ['{"mode": "releasing", "at": "x", "probe": 1, "rate": 1}', "[]"])

@@ -17,7 +17,7 @@ from redrive.cli._face import Face, log_as_json, warn_on_stderr
 from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Facts, View
 from redrive.jobs.durations import seconds as in_seconds
-from redrive.worker.heartbeat import Heartbeat, end_orphaned_group
+from redrive.worker.health import Heartbeat, end_orphaned_group
 from redrive.worker.supervisor import HURRIED, LOST, REPLACE, WATCHDOG, Supervisor, heeding
 
 if TYPE_CHECKING:

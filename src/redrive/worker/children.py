@@ -27,12 +27,13 @@ from redrive.jobs.logger import log
 from redrive.registry import Entry
 from redrive.worker.child_messages import Message, order, outcome_in
 from redrive.worker.child_process import Process
+from redrive.worker.health import Silence
 from redrive.worker.programs import importable
 
 _START_WITHIN = 60.0
 """Seconds a program has to be imported."""
-_LOOK = 1.5
-"""Seconds without a beat of the child that one look counts for, at most."""
+_STEP = 1.5
+"""Seconds that one look adds to the silence, at most: both processes may have stood still."""
 _LAST_WORDS = 1.0
 """Seconds in which a process that is no longer needed may end by itself."""
 
@@ -236,8 +237,7 @@ class _Ending:
         # An async handler is first ended by its own loop, which leaves the process whole.
         self._limit = entry.timeout and entry.timeout + (grace if entry.is_async else 0.0)
         self._is_async = entry.is_async
-        self._silent = 0.0
-        self._looked = time.monotonic()
+        self._silence = Silence(_STEP)
         self.why: Literal["", "late", "blocked", "stopped"] = ""
         self.due = float("inf")
         self.began: float | None = None
@@ -250,26 +250,23 @@ class _Ending:
             if self._limit is not None:
                 self.due = time.monotonic() + self._limit
         if "began" in message or "beat" in message:
-            self._silent, self._looked = 0.0, time.monotonic()
+            self._silence.end()
 
-    def _is_blocked(self, now: float) -> bool:
+    def _is_blocked(self) -> bool:
         """Return True if nothing but the handler could run for too long.
 
-        A plain handler with a time limit may take all of it. One look counts for little: both
-        processes may have stood still.
+        A plain handler with a time limit may take all of it.
         """
         if self.began is not None and self._limit is not None and not self._is_async:
             return False
-        passed, self._looked = now - self._looked, now
-        self._silent += min(passed, _LOOK)
-        return self._silent >= executions.BLOCKED
+        return self._silence.look() >= executions.BLOCKED
 
     def press(self, stop: float | None) -> None:
         """Do what is due: nothing, ask it to end, or kill it."""
         now = time.monotonic()
         if stop is not None and not self.why:
             self._ask("stopped", now + stop)
-        elif not self.why and self._is_blocked(now):
+        elif not self.why and self._is_blocked():
             self._end_blocked(now)
         elif now < self.due:
             return

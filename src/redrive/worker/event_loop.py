@@ -24,12 +24,13 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from redrive.attempts.leases import ALONE, Task
 from redrive.jobs.logger import log
+from redrive.worker.health import Silence
 
 if TYPE_CHECKING:
     from redrive.attempts.executions import Execution
 
 _STEP = 1.0
-"""Seconds, at most, that one look adds to a stall: the whole process may have stood still."""
+"""Seconds that one look adds to the silence, at most: the whole process may have stood still."""
 _END = 0.5
 """Seconds to wait for the thread to end."""
 GUARDED = ("shutdown_asyncgens", "shutdown_default_executor")
@@ -95,8 +96,8 @@ class Loop:
         self.size = size
         self.is_broken = False
         """Whether it can run nothing more."""
-        self.stalled = 0.0
-        """Seconds for which one callback has let nothing else run, as of the last look."""
+        self.silence = Silence(_STEP)
+        """How long one callback has let nothing else run, as of the last look."""
         self._perform = perform
         self._blame = blame
         self._line: deque[Task] = deque()
@@ -109,7 +110,6 @@ class Loop:
         self._thread: threading.Thread | None = None
         self._is_ending = False
         self._has_answered = True
-        self._looked = 0.0
         self._handle: asyncio.Handle | None = None
         _loops.add(self)
 
@@ -245,24 +245,24 @@ class Loop:
         return not own and (len(self._tasks) > 1 or self._last_end >= task.began)
 
     def look(self) -> None:
-        """Measure how long one callback has let nothing else run; called again and again from outside.
+        """Measure how long one callback has let nothing else run; to be called again and again.
 
-        Many callbacks that each take their time are no stall: each time another one is found running.
+        Many callbacks that each take their time are no silence: each look finds another one running.
         """
         if self._loop is None:
             return
-        now = time.monotonic()
-        passed, self._looked = min(now - self._looked, _STEP), now
         if self._has_answered:
-            self.stalled, self._handle, self._has_answered = 0.0, None, False
+            self.silence.end()
+            self._handle, self._has_answered = None, False
             self._post(self._answer)
             self.is_broken |= self._loop.is_closed()
             return
         _, handle = self._running()
         if handle is not None and handle is not self._handle:
-            self.stalled, self._handle = 0.0, handle
+            self.silence.end()
+            self._handle = handle
         else:
-            self.stalled += passed
+            self.silence.look()
 
     def _answer(self) -> None:
         self._has_answered = True

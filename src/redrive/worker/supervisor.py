@@ -1,29 +1,34 @@
 """Keeps worker processes running: starts another for each that ends, until it is told to stop.
 
-A worker says when it has started, on a pipe. Ends before that count as the program's own fault while
-none has ever started: then nothing is tried again. Later they are bad luck, or a deployment that is
-under way, and so is every end after that, whatever its exit code: a handler may have chosen it.
+A worker writes to a pipe when it has started. If one ends before that and none has ever started, the
+program is at fault and nothing is tried again. Later such an end may be part of a deployment, and an
+end after the start is no reason to stop either, whatever its exit code: a handler may have chosen it.
 
-On the same pipe a worker's heartbeat comes (`worker/heartbeat.py`). A worker that is silent for too
-long is killed. Whatever its handlers started ends with it: each worker has a session of its own,
-which is killed, and what left that session is found by its mark (`worker/orphans.py`). The next
+On the same pipe a worker's heartbeat comes (`Heartbeat` in `worker/health.py`). A worker that is silent
+for too long is killed. Whatever its handlers started ends with it: each worker has a session of its
+own, which is killed. On Linux the supervisor is also the parent of every descendant whose own parent
+died, and finds those that left the session by a mark of their worker in their environment. The next
 process in its place is told under which name the dead one held its jobs, and takes them over at once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 from redrive.jobs.logger import log
-from redrive.worker import orphans
+from redrive.worker.health import Silence
 
 LOST = 74
 """The exit code of a worker whose store is gone: only opening it again can help."""
@@ -50,25 +55,28 @@ _SPARE = 5.0
 HURRIED = 1.0
 """Seconds that running jobs have once somebody asked twice."""
 _SLOWEST_ROUND = 0.5
-"""Seconds of one round that count at most as silence of the workers. A longer round means that the
-supervisor itself did not run: it was stopped, or the machine was."""
+"""Seconds of one round that count as silence of the workers, at most. In a longer round the supervisor
+itself did not run: it was stopped, or the machine was."""
 _REMEMBERED = 5
-"""Names of dead processes that the next one in their place is told."""
+"""How many names of dead processes are passed to the next one in their place."""
 _CHUNK = 64 * 1024
+_MARK = "REDRIVE_WORKER_MARK"
+"""The environment variable that names the worker which a process belongs to."""
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
 @contextmanager
 def heeding(stop: Callable[[], None], hurry: Callable[[], None] | None = None) -> Generator[None]:
-    """Call `stop` at each SIGTERM and SIGINT, inside `with`, and `hurry` at what asks for it."""
+    """Call `stop` at each SIGTERM and SIGINT, inside `with`, and `hurry` at each SIGQUIT."""
 
-    def heed(number: int, _frame: FrameType | None) -> None:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
         if number == HURRY and hurry is not None:
             hurry()
         else:
             stop()
 
     numbers = [signal.SIGTERM, signal.SIGINT, *([HURRY] if hurry else [])]
-    before = {n: signal.signal(n, heed) for n in numbers}
+    before = {n: signal.signal(n, on_signal) for n in numbers}
     try:
         yield
     finally:
@@ -86,11 +94,11 @@ class _Place:
         self.process: subprocess.Popen[bytes] | None = None
         self.mark = ""
         self.start_at = 0.0
-        self.silence = 0.0
-        """Seconds since the last heartbeat in which the supervisor ran."""
+        self.silence = Silence(_SLOWEST_ROUND)
+        """Since the last heartbeat."""
         self._started = 0.0
         self._wait = 0.0
-        self._ears = -1
+        self._pipe = -1
         self._holder = ""
         """The name under which the process holds its jobs."""
         self._dead: list[str] = []
@@ -98,51 +106,52 @@ class _Place:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the last process said that it has started."""
+        """True if the last process has reported its start."""
         return bool(self._holder)
 
     def start(self, *, existing: bool) -> None:
-        """Start a process; one that cannot be is tried again later.
+        """Start a process; if that fails it is tried again later.
 
-        With `existing` it makes no store: there was one, and an empty one in its place helps nobody.
+        With `existing` it creates no store: there was one, and an empty one must not replace it.
         """
         self._started = time.monotonic()
-        self._holder, self.silence = "", 0.0
+        self._holder = ""
+        self.silence.end()
         self.mark = f"{os.getpid()}.{next(self._marks)}"
-        self._ears, mouth = os.pipe()
-        os.set_blocking(self._ears, False)
-        command = [*self._command, "--ready", str(mouth), *(["--existing"] if existing else [])]
+        self._pipe, theirs = os.pipe()
+        os.set_blocking(self._pipe, False)
+        command = [*self._command, "--ready", str(theirs), *(["--existing"] if existing else [])]
         command += [word for holder in self._dead for word in ("--seize", holder)]
         try:
             self.process = subprocess.Popen(  # noqa: S603 - our own
                 command,
                 stdin=subprocess.DEVNULL,
-                pass_fds=[mouth],
+                pass_fds=[theirs],
                 start_new_session=True,
-                env={**os.environ, orphans.MARK: self.mark},
+                env={**os.environ, _MARK: self.mark},
             )
         except OSError as error:
             log.warning("a worker could not be started, trying again: %s", error)
             self._end(failed=True)
         finally:
-            os.close(mouth)
+            os.close(theirs)
 
-    def listen(self, ran: float = 0.0) -> None:
-        """Hear whether the process has started and lives; `ran` is how long nobody listened."""
-        if self._ears < 0:
+    def listen(self) -> None:
+        """Read the start report and the heartbeats of the process."""
+        if self._pipe < 0:
             return
-        heard = b""
+        data = b""
         with contextlib.suppress(BlockingIOError):
-            heard = os.read(self._ears, _CHUNK)
+            data = os.read(self._pipe, _CHUNK)
         if not self.has_begun:
-            self._holder = heard.partition(b"\n")[0].decode("ascii", "replace")
-        elif not heard:
-            self.silence += ran
-        if heard:
-            self.silence = 0.0
+            self._holder = data.partition(b"\n")[0].decode("ascii", "replace")
+        elif not data:
+            self.silence.look()
+        if data:
+            self.silence.end()
 
     def ended(self) -> int | None:
-        """Return the exit code of a process that ended since the last look."""
+        """Return the exit code of a process that ended since the last call; None if none did."""
         if self.process is None or not _has_exited(self.process):
             return None
         self.listen()
@@ -165,8 +174,8 @@ class _Place:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def _end(self, *, failed: bool) -> None:
-        os.close(self._ears)
-        self._ears = -1
+        os.close(self._pipe)
+        self._pipe = -1
         if self._holder:
             self._dead = [*self._dead, self._holder][-_REMEMBERED:]
         longest = _LONGEST_PAUSE if self.has_begun else _LONGEST_WAIT
@@ -201,11 +210,11 @@ class Supervisor:
         self._watchdog = watchdog
         self._asked = 0
         self._begun = False
-        """Whether any worker has ever started."""
+        """True if any worker has ever started."""
 
     def run(self) -> int:
         """Keep them running; returns the exit code."""
-        orphans.adopt()
+        _adopt_orphans()
         with heeding(self._on_signal):
             code = self._keep()
             self._stop()
@@ -215,11 +224,9 @@ class Supervisor:
         self._asked += 1
 
     def _keep(self) -> int:
-        last = time.monotonic()
         while not self._asked:
-            last, before = time.monotonic(), last
             for place in self._places:
-                place.listen(min(last - before, _SLOWEST_ROUND))
+                place.listen()
                 self._begun |= place.has_begun
                 self._kill_silent(place)
                 code = place.ended()
@@ -227,7 +234,7 @@ class Supervisor:
                 if code in HOPELESS and not self._begun:
                     return code
                 if code is not None:
-                    log.warning("a worker ended (%s); another takes its place", _words(code))
+                    log.warning("a worker ended (%s); another takes its place", _described(code))
             self._end_orphans()
             for place in self._places:
                 if place.process is None and time.monotonic() >= place.start_at:
@@ -236,33 +243,35 @@ class Supervisor:
         return 0
 
     def _kill_silent(self, place: _Place) -> None:
-        if place.process is not None and 0 < self._watchdog < place.silence:
+        if place.process is not None and 0 < self._watchdog < place.silence.seconds:
             before = time.monotonic()
             log.error(
                 "worker %d gave no sign of life for %.0f s: a handler holds the GIL or a lock that "
                 "the worker needs, or the process was stopped; it is killed. If a handler needs the "
                 "GIL for so long, give it isolation='process' and a timeout, or raise --watchdog",
                 place.process.pid,
-                place.silence,
+                place.silence.seconds,
             )
-            # Whoever reads the log may have stopped reading: then the worker waits for the same.
+            # If the log blocked, its reader does not read: then the worker waits for the same.
             if time.monotonic() - before < _SLOWEST_ROUND:
                 place.kill()
-            place.silence = 0.0
+            place.silence.end()
 
     def _end_orphans(self) -> int:
         living = [place for place in self._places if place.process is not None]
         pids = {place.process.pid for place in living if place.process}
-        return orphans.end(pids, {place.mark for place in living})
+        return _end_orphans(pids, {place.mark for place in living})
 
     def _stop(self) -> None:
-        told, end = 0, time.monotonic() + self._grace + _SPARE
-        while places := [one for one in self._places if one.process and one.ended() is None]:
-            if told < max(1, self._asked):
-                told += 1
+        sent, end = 0, time.monotonic() + self._grace + _SPARE
+        while places := [
+            place for place in self._places if place.process and place.ended() is None
+        ]:
+            if sent < max(1, self._asked):
+                sent += 1
                 for place in places:
-                    place.signal(signal.SIGTERM if told == 1 else HURRY)
-                if told > 1:
+                    place.signal(signal.SIGTERM if sent == 1 else HURRY)
+                if sent > 1:
                     end = min(end, time.monotonic() + HURRIED + _SPARE)
             if time.monotonic() > end:
                 for place in places:
@@ -276,12 +285,61 @@ class Supervisor:
             time.sleep(_POLL / 5)
 
 
-def _words(code: int) -> str:
+def _described(code: int) -> str:
     if code == REPLACE:
         return "it asked for it"
     if code == LOST:
         return "its store is gone"
     if code < 0:
-        names = {one.value: one.name for one in signal.Signals}
+        names = {number.value: number.name for number in signal.Signals}
         return f"killed by {names.get(-code, f'signal {-code}')}"
     return f"exit code {code}"
+
+
+def _adopt_orphans() -> None:
+    """Make this process the parent of orphaned descendants, where the system can."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+
+def _end_orphans(workers: Collection[int], marks: Collection[str]) -> int:
+    """Kill and reap orphans of workers that ended; return how many still live.
+
+    `workers` are our own children and `marks` theirs. An orphan without a mark cleared its
+    environment: it is killed once no worker lives that could have started it.
+    """
+    left = 0
+    for pid in _child_pids():
+        if pid not in workers and not _is_reaped(pid):
+            mark = _mark_of(pid)
+            if mark not in marks and (mark or not workers):
+                left += 1
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+    return left
+
+
+def _child_pids() -> list[int]:
+    me = os.getpid()
+    try:
+        return [int(pid) for pid in Path(f"/proc/{me}/task/{me}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _is_reaped(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
+
+
+def _mark_of(pid: int) -> str:
+    """Return the mark of the worker that a process belongs to; empty if it has none."""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return ""
+    match = re.search(rb"(?:^|\0)" + _MARK.encode() + rb"=([^\0]*)", environment)
+    return match[1].decode("ascii", "replace") if match else ""

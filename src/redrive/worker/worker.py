@@ -23,15 +23,18 @@ from redrive.jobs.job import Settlement
 from redrive.jobs.logger import log
 from redrive.policies.policy import Policy
 from redrive.runs import driver
-from redrive.worker import progress_log, suspects, sweep, vitals
+from redrive.worker import health, suspects, sweep
 from redrive.worker.dispatch import Dispatcher
-from redrive.worker.loop_watch import LoopWatch
-from redrive.worker.pace import Pace
-from redrive.worker.round import Round
-from redrive.worker.schedule import Aside, Duty, Watcher
-from redrive.worker.store_loss import StoreLoss
+from redrive.worker.schedule import (
+    LOG_EVERY,
+    ClaimPace,
+    Periodic,
+    PeriodicThread,
+    ProgressLog,
+    Waiter,
+    Watcher,
+)
 from redrive.worker.threads import Settler
-from redrive.worker.waking import Rest
 
 _LINGER = 0.005
 """Seconds that results of quick jobs may wait for one another."""
@@ -91,14 +94,14 @@ class Worker:
         """Whether it stopped because its process should be replaced by a new one."""
         self.lost_store = False
         """Whether it stopped because its store is gone: a new process has to open it again."""
-        self._loss = StoreLoss(is_server=runtime.store.is_server)
-        self._vitals = vitals.Vitals()
+        self._loss = health.StoreLoss(is_server=runtime.store.is_server)
+        self._process = health.ProcessCheck()
         self._cleanup = cleanup
         self._watcher = watcher
         self._parent = parent
         self._leases = runtime.leases()
-        self._rest = Rest(runtime.store, plan.poll)
-        self._pace = Pace(plan.concurrency, plan.batch)
+        self._waiter = Waiter(runtime.store, plan.poll)
+        self._pace = ClaimPace(plan.concurrency, plan.batch)
         self._dispatcher = Dispatcher(
             runtime, self._leases, concurrency=plan.concurrency, program=program, tell=self._result
         )
@@ -106,7 +109,7 @@ class Worker:
             runtime,
             self._dispatcher.ended,
             plan.batch,
-            wake=self._rest.wake,
+            wake=self._waiter.wake,
             forget=self._forget,
         )
         self._busy = 0
@@ -114,27 +117,27 @@ class Worker:
             self._dispatcher, self._claim_suspects, lambda: self._busy
         )
         self._noted, self._complained = False, ""
-        self._watch = LoopWatch(self._dispatcher, runtime, plan.replaced)
+        self._watch = health.LoopWatch(self._dispatcher, runtime, plan.replaced)
         self._alive = False
-        self._round = Round()
+        self._steering = health.Steering()
         self._stopping: float | None = None
         self._spare = _SPARE
         self._thread: threading.Thread | None = None
         self._driver = driver.Driver(runtime.store, runtime.bus, runtime.holder)
-        self._chronicle = progress_log.Chronicle(runtime)
-        self._duties = self._make_duties()
+        self._progress = ProgressLog(runtime)
+        self._periodic = self._make_periodic()
 
-    def _make_duties(self) -> list[Duty]:
+    def _make_periodic(self) -> list[Periodic]:
         lease = self.runtime.lease_for
         return [
-            Duty(_PAUSES, self._pass_pauses),
-            Duty(suspects.EVERY, self._suspects.take),
-            Aside(lease / 2, self._sweep),
-            Duty(presence.SIGN_EVERY, self._watch.sign),
-            Aside(self.plan.cleanup, self._clean_up),
-            Aside(driver.EVERY, self._driver.tick),
-            Aside(progress_log.EVERY, self._chronicle.tick),
-            *([Aside(_WATCH, self._watcher.tick)] if self._watcher else []),
+            Periodic(_PAUSES, self._pass_pauses),
+            Periodic(suspects.EVERY, self._suspects.take),
+            PeriodicThread(lease / 2, self._sweep),
+            Periodic(presence.SIGN_EVERY, self._watch.sign),
+            PeriodicThread(self.plan.cleanup, self._clean_up),
+            PeriodicThread(driver.EVERY, self._driver.tick),
+            PeriodicThread(LOG_EVERY, self._progress.tick),
+            *([PeriodicThread(_WATCH, self._watcher.tick)] if self._watcher else []),
         ]
 
     def _sweep(self) -> None:
@@ -163,7 +166,7 @@ class Worker:
         self._spare = min(self._spare, grace / 4)
         end = time.monotonic() + grace - self._spare
         self._stopping = end if self._stopping is None else min(self._stopping, end)
-        self._rest.wake()
+        self._waiter.wake()
 
     @property
     def is_stopping(self) -> bool:
@@ -183,7 +186,7 @@ class Worker:
     @property
     def is_moving(self) -> bool:
         """Whether the steering thread goes on: rests, drains, or is not too long in one round."""
-        return self.is_stopping or self._rest.is_asleep or self._round.is_moving
+        return self.is_stopping or self._waiter.is_asleep or self._steering.is_moving
 
     def run(self) -> None:
         """Work until stopped, then drain."""
@@ -194,8 +197,8 @@ class Worker:
             self._alive = False
 
     def _run(self) -> None:
-        with self._rest, self._leases:
-            self._try(self._chronicle.begin)
+        with self._waiter, self._leases:
+            self._try(self._progress.begin)
             while self._stopping is None:
                 self._try(self._steer)
                 self._mind_parent()
@@ -205,8 +208,8 @@ class Worker:
                 self._try(self._drain)
             self._dispatcher.end(self._spare / 2)
             self._settle_last()
-            for duty in self._duties:
-                duty.join(self._spare)
+            for task in self._periodic:
+                task.join(self._spare)
             self._try(self._leave)
         self._dispatcher.close()
         self._settler.close()
@@ -215,20 +218,20 @@ class Worker:
 
     def _try(self, work: Callable[[], None]) -> None:
         """Do one round; whatever goes wrong in it, there is a next one."""
-        self._round.begin()
+        self._steering.begin_round()
         try:
             work()
             self._loss.worked()
-            self._vitals.worked()
+            self._process.worked()
         except StoreError as error:
             log.warning("the store cannot be used now, trying again: %s", error)
             if self._loss.failed(error):
                 self._leave_store(error)
-            self._rest.back_off()
+            self._waiter.back_off()
         except Exception:
-            self._vitals.failed()
+            self._process.failed()
             log.exception("a round of the worker failed; trying again")
-            self._rest.back_off()
+            self._waiter.back_off()
 
     def _steer(self) -> None:
         if not self._noted:
@@ -239,13 +242,13 @@ class Worker:
         self._settler.settle()
         self._dispatcher.begin_lasts()
         self._claim()
-        self._do_duties()
-        self._rest.until(self._patience(), unless=lambda: self._settler.is_due)
+        self._do_periodic()
+        self._waiter.wait(self._patience(), unless=lambda: self._settler.is_due)
 
     def _result(self) -> None:
         """Be told by whoever ran a task that its result waits."""
-        if self._rest.is_asleep and self._dispatcher.in_line <= self._pace.low:
-            self._rest.rouse()
+        if self._waiter.is_asleep and self._dispatcher.in_line <= self._pace.low:
+            self._waiter.rouse()
 
     def _patience(self) -> float:
         if self._pace.ahead:
@@ -263,7 +266,7 @@ class Worker:
     def _leave(self) -> None:
         presence.leave(self.runtime)
         self._driver.leave()
-        self._chronicle.leave()
+        self._progress.leave()
         if self._watcher:
             self._watcher.leave()
         if not self._settler.has_work:
@@ -271,7 +274,7 @@ class Worker:
 
     def _forget(self, tasks: list[Task], settlements: list[Settlement]) -> None:
         """Drop tasks that are settled."""
-        self._rest.expect(settlements)
+        self._waiter.expect(settlements)
         self._leases.drop_all(tasks)
         self._dispatcher.forget(tasks)
         self._busy -= len(tasks)
@@ -279,12 +282,12 @@ class Worker:
         self._suspects.settled(tasks)
 
     def _claim(self) -> None:
-        if self._suspects.must_be_alone or not self._rest.may_find:
+        if self._suspects.must_be_alone or not self._waiter.may_claim:
             return
         room = self._pace.room(self._busy, self._dispatcher.waiting)
         if room > 0:
             tasks = self._claimed(room)
-            self._rest.found(len(tasks), room)
+            self._waiter.claimed(len(tasks), room)
             self._dispatcher.put(tasks)
 
     def _pass_pauses(self) -> None:
@@ -305,23 +308,25 @@ class Worker:
     def _claim_suspects(self, limit: int) -> list[Task]:
         return self._claimed(limit, suspects=True)
 
-    def _do_duties(self) -> None:
+    def _do_periodic(self) -> None:
         self._dispatcher.give_up_late()
         if self._suspects.is_pressing:
             self._suspects.take()
         if self.runtime.pauses.is_held_up:
             self._pass_pauses()
         now = time.monotonic()
-        for duty in self._duties:
-            duty.tick(now)
+        for task in self._periodic:
+            task.tick(now)
 
     def _check_health(self) -> None:
         if len(self._dispatcher.leaked) >= _LEAKS:
             self._replace(f"{len(self._dispatcher.leaked)} handlers ignored their time limit")
         elif self._dispatcher.is_refusing:
             self._replace("a job is due again whose handler ignored its time limit and still runs")
-        elif self._vitals.is_ruined():
-            self._replace(f"this process cannot work any more ({self._vitals.why})", vitals.GRACE)
+        elif self._process.is_ruined():
+            self._replace(
+                f"this process cannot work any more ({self._process.why})", health.RUINED_GRACE
+            )
         if self._watch.is_given_up():
             self._replace("the event loop of the async handlers was blocked or broken")
 
@@ -355,4 +360,4 @@ class Worker:
         self._settler.settle()
         self._dispatcher.give_up_late()
         if self._busy:
-            self._rest.until(0.05, unless=lambda: self._settler.is_due)
+            self._waiter.wait(0.05, unless=lambda: self._settler.is_due)

@@ -13,7 +13,7 @@ import pytest
 
 from redrive.stores.postgres import PostgresStore, ears
 from redrive.stores.postgres.ears import PostgresEars
-from redrive.worker.waking import Rest
+from redrive.worker.schedule import Waiter
 from stores.contract.verbs import add_one, get
 from stores.postgres.proxy import proxied
 from workkit import until
@@ -131,13 +131,13 @@ def test_a_worker_that_found_no_server_hears_when_it_is_back(opener: Opener, sch
     with proxied() as proxy:
         store = opener(proxy.url(schema))
         proxy.refuse()
-        with Rest(store, poll=LONG) as rest:
+        with Waiter(store, poll=LONG) as waiter:
             proxy.refuse(down=False)
-            rest.found(0, 1)
+            waiter.claimed(0, 1)
             end = time.monotonic() + LONG
-            while not rest.may_find and time.monotonic() < end:
+            while not waiter.may_claim and time.monotonic() < end:
                 add_one(store)
-                rest.until(0.05, unless=lambda: False)
+                waiter.wait(0.05, unless=lambda: False)
             assert time.monotonic() < end
 
 

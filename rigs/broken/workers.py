@@ -13,8 +13,7 @@ from redrive.attempts.executions import Execution
 from redrive.attempts.pauses import Pauses
 from redrive.jobs.job import Done, Outcome
 from redrive.worker import children, suspects
-from redrive.worker.child_messages import Message, outcome_in
-from redrive.worker.child_process import Process
+from redrive.worker.child_process import Message, Process, outcome_in
 from redrive.worker.dispatch import Dispatcher
 from redrive.worker.event_loop import Loop
 from redrive.worker.suspects import Suspects

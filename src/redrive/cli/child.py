@@ -27,11 +27,11 @@ from redrive.attempts.executions import Execution, called, finished
 from redrive.context import Current
 from redrive.errors import ProgramMissing, UsageError
 from redrive.registry import Entry
-from redrive.worker.child_messages import Message, job_in, line_of, message_in, said
+from redrive.worker.child_process import Message, decode, encode, job_in, outcome_message
 from redrive.worker.programs import found, imported
 
 if TYPE_CHECKING:
-    from redrive.worker.solo import Solo
+    from redrive.worker.single_loop import SingleLoop
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class Line:
     def tell(self, message: Message) -> None:
         """Send a message to the worker."""
         with self._lock:
-            self._socket.sendall(line_of(message))
+            self._socket.sendall(encode(message))
 
     def _beat(self) -> None:
         pause = threading.Event()
@@ -81,7 +81,7 @@ class Line:
     def _listen(self) -> None:
         with contextlib.suppress(OSError), open(self._descriptor, "rb", closefd=False) as lines:
             for line in lines:
-                self._hear(message_in(line))
+                self._hear(decode(line))
         os.killpg(0, signal.SIGKILL)  # the worker is gone, and nobody takes the result
 
     def _hear(self, message: Message) -> None:
@@ -145,7 +145,7 @@ class Runner:
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
         end = {"took": execution.duration, "spoiled": self._spoiled()}
-        self._line.tell(said(execution.outcome) | end)
+        self._line.tell(outcome_message(execution.outcome) | end)
 
     def _entry(self, name: str, module: str) -> Entry | None:
         """Find a handler; it may be in a module that the program's own does not import."""
@@ -163,10 +163,10 @@ class Runner:
             finished(entry.function(**execution.arguments))
 
     @cached_property
-    def _loop(self) -> Solo:
-        from redrive.worker.solo import Solo  # noqa: PLC0415 - asyncio is slow to import
+    def _loop(self) -> SingleLoop:
+        from redrive.worker.single_loop import SingleLoop  # noqa: PLC0415 - asyncio is slow to import
 
-        return Solo(
+        return SingleLoop(
             lambda error: isinstance(error, Ended), beat=partial(self._line.tell, {"beat": True})
         )
 

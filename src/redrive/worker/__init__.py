@@ -1,6 +1,6 @@
-"""Running jobs: claim, execute, settle, and recover what a lost worker left behind.
+"""Workers and passes: which jobs run when, and in which thread, event loop or process.
 
-Here: the supervisor and its worker processes, one pass over what is due, executions in threads, on an
-event loop or in child processes, leases, pauses after an outage, and the workers' side of runs. Not
-here: decisions (`policies`), storage (`stores`), what operators do (`desk`).
+Here: the supervisor and its worker processes, the worker and its schedule, one pass over the due jobs,
+the dispatch to threads, event loops and children, health checks, and the sweep after a lost worker. Not
+here: the attempt itself (`attempts`), decisions (`policies`), storage (`stores`), operators (`desk`).
 """

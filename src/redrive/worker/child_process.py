@@ -1,14 +1,30 @@
-"""A process that runs handlers, as the worker sees it: start it, talk and listen to it, end it.
+"""A child process that runs handlers, and the messages between it and its worker.
 
-It has a session of its own, so that it can be ended with everything it started. Its `lifeline` is a
+The child has a session of its own, so that it can be ended with everything it started. Its `lifeline` is a
 pipe that only the worker holds open: when the worker dies, however suddenly, the kernel kills that
-session's group, even one that is stuck in C code.
+session's group, even one that is stuck in C code. A message is one JSON object a line, over a socket.
+
+To the child:  {"path": [...]}                     where to look for modules; the first message
+               {"job": ..., "payload": ..., "module": ..., "hurried": ...}   run this; the handler
+                                                   is found in that module
+               {"lost": ID}                        that job's lease is gone
+               {"end": true}                       stop what runs
+               {"bye": true}                       no more work
+From it:       {"ready": true} or {"broken": WHY}  once, after the program was imported
+               {"unknown": true}                   the program has no such handler
+               {"began": WHEN}                     from here on a death is the job's
+               {"beat": true}                      the event loop of an async handler moves, or
+                                                   other threads beside a plain one
+               {"outcome": ..., "provider": ..., "took": SECONDS, "spoiled": WHAT}   its end:
+                                                   done, skipped, failed or returned unspent;
+                                                   `spoiled` names what the handler left changed
 """
 
 from __future__ import annotations
 
 import codecs
 import contextlib
+import json
 import os
 import select
 import signal
@@ -16,16 +32,20 @@ import socket
 import subprocess
 import sys
 import time
+from typing import Any, cast
 
 from redrive.errors import ChildFailed
-from redrive.worker.child_messages import Message, line_of, message_in
+from redrive.jobs.job import Done, Failed, Interrupted, Job, Outcome, Returned, Skipped
+from redrive.stores._codec import failure_from_dict, failure_to_dict, head_to_dict, job_from_dict
+
+Message = dict[str, Any]
 
 KEPT = 64 * 1024
 """Bytes of output of one attempt that are passed on."""
 _CHUNK = 64 * 1024
 _TICK = 1.0
 _BLIND_TICK = 0.05
-"""How often to look after a process whose end the kernel cannot announce."""
+"""Seconds between two checks of a process whose end the kernel cannot announce."""
 
 
 class Process:
@@ -49,12 +69,12 @@ class Process:
         self._heard = self._unsent = b""
         self.exited = False
         self.deaf = False
-        """Whether it can no longer answer: it is ending, or a handler closed its connection."""
+        """True if it can no longer answer: it is ending, or a handler closed its connection."""
         self.output = Output(self._popen.stdout.fileno() if self._popen.stdout else -1)
         self._poll = select.poll()
-        for one in (self._line.fileno(), self.output.fd, wake, self._ended):
-            if one is not None:
-                self._poll.register(one, select.POLLIN)
+        for descriptor in (self._line.fileno(), self.output.fd, wake, self._ended):
+            if descriptor is not None:
+                self._poll.register(descriptor, select.POLLIN)
 
     def _start(self, program: str, theirs: contextlib.ExitStack) -> subprocess.Popen[bytes]:
         self._line, line = socket.socketpair()
@@ -65,11 +85,11 @@ class Process:
         theirs.callback(os.close, lifeline)
         self._line.setblocking(False)
         numbers = (line.fileno(), lifeline)
-        # -P: what lies in the current directory shall not pass for a module of ours.
-        words = [sys.executable, "-P", "-m", "redrive.cli.child", program, *map(str, numbers)]
+        # -P: a file in the current directory must not be taken for a module of ours.
+        command = [sys.executable, "-P", "-m", "redrive.cli.child", program, *map(str, numbers)]
         try:
             popen = subprocess.Popen(  # noqa: S603 - our own module, in our own interpreter
-                words,
+                command,
                 bufsize=0,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -87,12 +107,12 @@ class Process:
 
     @property
     def gone(self) -> bool:
-        """Whether nothing more is to be expected of it."""
+        """True if no more messages will come."""
         return self.exited or self.deaf
 
     def tell(self, message: Message) -> None:
         """Send a message, now or as soon as the child takes it."""
-        self._unsent += line_of(message)
+        self._unsent += encode(message)
         self._send()
 
     def _send(self) -> None:
@@ -104,7 +124,7 @@ class Process:
             self._poll.modify(self._line.fileno(), wanted)
 
     def listen(self, seconds: float) -> list[Message]:
-        """Wait until something happens, at most so long; give the messages that came."""
+        """Wait until something happens, at most so long; return the messages that came."""
         tick = _BLIND_TICK if self._ended is None else _TICK
         ready = dict(self._poll.poll(max(0.0, min(seconds, tick)) * 1000))
         if self._wake in ready:
@@ -116,7 +136,7 @@ class Process:
         if self._line.fileno() in ready:
             self._send()
             messages = self._receive()
-        # Looked at last: what it said before it ended has been heard by then.
+        # Checked last: by then its last messages have been read.
         self.exited |= self._ended in ready or (
             self._ended is None and self._popen.poll() is not None
         )
@@ -134,15 +154,15 @@ class Process:
                     self.deaf = True
                     self._poll.unregister(self._line.fileno())
         *lines, self._heard = self._heard.split(b"\n")
-        return [message_in(line) for line in lines]
+        return [decode(line) for line in lines]
 
     def signal(self, number: int) -> None:
-        """Signal the process and all that it started."""
+        """Send a signal to the process and all that it started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._popen.pid, number)
 
     def end(self, patience: float = 0.0) -> str:
-        """See it end, kill what is left of its group, and say how it ended."""
+        """Wait for its end, kill what is left of its group, and return how it ended."""
         until = time.monotonic() + patience
         while not self.exited and (left := until - time.monotonic()) > 0:
             self.listen(left)
@@ -155,27 +175,27 @@ class Process:
         return "closed its connection to the worker" if forced else _ending(code)
 
     def forget(self) -> None:
-        """Let go of it in a fork of the worker: it is not ours."""
+        """Close our copies of its descriptors in a fork of the worker: it is the parent's."""
         self._popen.returncode = 0
         self._open.close()
 
 
 class Output:
-    """Passes on what handlers print, to standard error; of one attempt only so much."""
+    """Passes on what handlers print, to standard error; of one attempt only `KEPT` bytes."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.begin("")
 
     def begin(self, job_id: str) -> None:
-        """Start counting anew."""
+        """Start counting the output of a job."""
         self._job_id = job_id
         self._left = KEPT
         self._dropped = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def drain(self) -> bool:
-        """Read what is there, within bounds; False at the end."""
+        """Read what is there, within bounds; return False at the end."""
         with contextlib.suppress(BlockingIOError):
             for _ in range(64):
                 data = os.read(self.fd, _CHUNK)
@@ -188,7 +208,7 @@ class Output:
         return True
 
     def finish(self) -> None:
-        """Pass on what was printed before the answer came, and say how much was dropped."""
+        """Pass on what was printed before the answer came, and print how much was dropped."""
         self.drain()
         if self._dropped:
             _show(
@@ -206,13 +226,13 @@ def _show(text: str) -> None:
 
 
 def is_child() -> bool:
-    """Whether this very process is a child."""
+    """Return True if this process is a child."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return getattr(spec, "name", None) == "redrive.cli.child"
 
 
 def _pidfd(pid: int) -> int | None:
-    """Give a descriptor that tells of a process's end, where the system has such."""
+    """Return a descriptor that becomes readable at a process's end, where the system has such."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -226,3 +246,60 @@ def _ending(code: int) -> str:
         return f"killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"killed by signal {-code}"
+
+
+def encode(message: Message) -> bytes:
+    """Return a message as one line of ASCII: an error's text may hold halves of characters."""
+    return json.dumps(message).encode("ascii") + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """Return the message of a line; empty if it is none (a handler may write anywhere)."""
+    try:
+        value: object = json.loads(line)
+    except ValueError:
+        return {}
+    return cast("Message", value) if isinstance(value, dict) else {}
+
+
+def run_message(job: Job, module: str, *, hurried: bool) -> Message:
+    """Return the message that has a job run."""
+    record = {"job": head_to_dict(job), "payload": job.payload}
+    return {**record, "module": module, "hurried": hurried}
+
+
+def job_in(message: Message) -> Job:
+    """Return the job of a `run_message`."""
+    return job_from_dict(message["job"], message["payload"])
+
+
+def outcome_message(outcome: Outcome) -> Message:
+    """Return the message of an outcome; a child knows no other outcomes than these four."""
+    match outcome:
+        case Failed(failure, _, provider):
+            record = failure_to_dict(failure)
+            return {"outcome": "failed", "provider": provider, "failure": record}
+        case Returned(why, wait, missing):
+            return {"outcome": "returned", "why": why, "wait": wait, "missing": missing}
+        case Skipped(reason, provider):
+            return {"outcome": "skipped", "provider": provider, "reason": reason}
+        case Done(provider):
+            return {"outcome": "done", "provider": provider}
+        case _:
+            return {"outcome": "done"}
+
+
+def outcome_in(message: Message) -> Outcome:
+    """Return the outcome of an `outcome_message`."""
+    provider = message.get("provider")
+    match message.get("outcome"):
+        case "done":
+            return Done(provider)
+        case "skipped":
+            return Skipped(str(message.get("reason", "")), provider)
+        case "failed":
+            return Failed(failure_from_dict(message["failure"]), provider=provider)
+        case "returned":
+            return Returned(message["why"], message["wait"], message["missing"])
+        case _:
+            return Interrupted()

@@ -1,8 +1,8 @@
 """Children: reused processes that run one handler at a time and can be ended at any moment.
 
 A `Child` is the worker's handle. It starts its process when it is first needed, keeps it for the
-next job, and replaces it when it died, was ended, or says that a handler left something changed.
-Whatever a handler does there, `run` gives an outcome: an answer, a timeout, or a crash with the exact
+next job, and replaces it when it died, was ended, or reports that a handler left something changed.
+Whatever a handler does there, `run` returns an outcome: an answer, a timeout, or a crash with the exact
 signal or exit code.
 """
 
@@ -25,8 +25,7 @@ from redrive.errors import ChildFailed
 from redrive.jobs.job import Category, Failed, Interrupted, Job, Outcome
 from redrive.jobs.logger import log
 from redrive.registry import Entry
-from redrive.worker.child_messages import Message, order, outcome_in
-from redrive.worker.child_process import Process
+from redrive.worker.child_process import Message, Process, outcome_in, run_message
 from redrive.worker.health import Silence
 from redrive.worker.programs import importable
 
@@ -50,7 +49,7 @@ class Ran:
 class Child:
     """Runs jobs of the program `module:attribute`, one at a time, from whatever thread.
 
-    `grace` is how many seconds lie between the asking and the killing of a handler that is late.
+    A handler that is late is asked to end, and killed `grace` seconds later.
     Other threads may call `lose` and `stop` at any time.
     """
 
@@ -76,24 +75,24 @@ class Child:
     ) -> Ran:
         """Run a job to its end, whatever that is; `on_start` is called when its handler begins.
 
-        ChildFailed means that the handler was not begun, so the job can be given back unharmed.
+        ChildFailed means that the handler did not begin, so the job can be returned unspent.
         """
         with self._lock:
             self._job_id, self._is_lost = job.id, False
         try:
-            # Twice: an idle process may have died since it was last seen, which is no job's fault.
+            # Twice: an idle process may have died meanwhile, which is not the job's fault.
             for _ in range(2):
                 process = self._ready()
                 if process is None:
                     return Ran(Interrupted(), time.time(), 0.0)
-                todo = order(job, _name_of(entry.function.__module__) or "", hurried=hurried)
+                todo = run_message(job, _name_of(entry.function.__module__) or "", hurried=hurried)
                 if ran := self._attempt(process, todo, job, entry, on_start):
                     return ran
             raise self._failed("it ends before it begins a job")
         except OSError as error:
             raise self._failed(str(error)) from error
         except BaseException:
-            self._bury(0.0)  # it may be at work, and nobody listens to it any more
+            self._bury(0.0)  # it may run the job, and nobody listens to it any more
             raise
         finally:
             self._job_id = None
@@ -110,12 +109,11 @@ class Child:
         self._nudge()
 
     def close(self) -> None:
-        """End the process and let go of everything; not while something runs."""
+        """End the process and close all descriptors; not while something runs."""
         self._bury()
         with self._lock:
             pipe, self._pipe = self._pipe, None
-            for one in pipe or ():
-                os.close(one)
+            _close(pipe)
 
     def _nudge(self) -> None:
         with self._lock, contextlib.suppress(BlockingIOError):
@@ -123,7 +121,7 @@ class Child:
                 os.write(self._pipe[1], b".")
 
     def _ready(self) -> Process | None:
-        """Give a process that waits for a job; None when all shall stop."""
+        """Return a process that waits for a job; None if everything stops."""
         if self._process is not None:
             self._process.listen(0.0)
             if self._process.gone:
@@ -157,7 +155,7 @@ class Child:
         entry: Entry,
         on_start: Callable[[], object] | None,
     ) -> Ran | None:
-        """Have a job run; None if the process ended before it began."""
+        """Run a job; return None if the process ended before the job began."""
         process.output.begin(job.id)
         process.tell(todo)
         ending = _Ending(process, entry, self.grace)
@@ -184,7 +182,7 @@ class Child:
         return None if outcome is None else Ran(outcome, ending.began or time.time(), took)
 
     def _outcome(self, answer: Message | None, ending: _Ending, entry: Entry) -> Outcome | None:
-        """Say what happened; a process that cannot be used again is ended."""
+        """Return the outcome; end a process that cannot be used again."""
         if answer is None:
             how = self._bury()
             if not ending.began and not ending.why:
@@ -210,7 +208,7 @@ class Child:
         return ChildFailed(f"no child for {self.program}: {why or f'{how} while it started'}")
 
     def _bury(self, patience: float = _LAST_WORDS) -> str:
-        """See the process end; says how."""
+        """End the process; return how it ended."""
         process, self._process = self._process, None
         if process is None:
             return ""
@@ -218,18 +216,17 @@ class Child:
         return process.end(patience)
 
     def forget(self) -> None:
-        """Begin anew in a fork of the worker: what there was is the parent's."""
+        """Start afresh in a fork of the worker: the process is the parent's."""
         process, self._process = self._process, None
         if process is not None:
             process.forget()
         self._lock = threading.Lock()
         pipe, self._pipe = self._pipe, None
-        for one in pipe or ():
-            os.close(one)
+        _close(pipe)
 
 
 class _Ending:
-    """When a run must be ended, why, and what is done next about it."""
+    """When an attempt must be ended, why, and what is done next."""
 
     def __init__(self, process: Process, entry: Entry, grace: float) -> None:
         self._process = process
@@ -244,7 +241,7 @@ class _Ending:
         self.clock = time.perf_counter()
 
     def hear(self, message: Message) -> None:
-        """Start the clock when the handler begins; note each beat."""
+        """Start the clock when the handler begins; note each heartbeat."""
         if "began" in message:
             self.began, self.clock = message["began"], time.perf_counter()
             if self._limit is not None:
@@ -262,7 +259,7 @@ class _Ending:
         return self._silence.look() >= executions.BLOCKED
 
     def press(self, stop: float | None) -> None:
-        """Do what is due: nothing, ask it to end, or kill it."""
+        """Ask the handler to end, or kill it, if that is due."""
         now = time.monotonic()
         if stop is not None and not self.why:
             self._ask("stopped", now + stop)
@@ -277,7 +274,7 @@ class _Ending:
             self._ask("late", now + self._grace)
 
     def _end_blocked(self, now: float) -> None:
-        """End a process that is silent; only an event loop can be asked, and say where it stood.
+        """End a process that is silent; only an event loop can be asked, and report where it was.
 
         One that did not begin is silent because of an earlier job, so nobody is charged.
         """
@@ -293,12 +290,17 @@ class _Ending:
 
 
 def _frozen() -> Failed:
-    """Return the end of a plain handler that let nothing else run in its child."""
+    """Return the outcome of a plain handler that let nothing else run in its child."""
     why = f"held the GIL of its process for over {executions.BLOCKED:g} s, or stopped the process"
     hint = "; if it needs that long, give its handler a timeout="
     return Failed(
         replace(executions.text_failure(Category.CRASH, "Frozen", why), message=why + hint)
     )
+
+
+def _close(pipe: tuple[int, int] | None) -> None:
+    for end in pipe or ():
+        os.close(end)
 
 
 def _pipe() -> tuple[int, int]:

@@ -293,10 +293,10 @@ def _loop(registry: Registry, is_ctrl_c: Callable[[BaseException], bool]) -> Gen
     if not any(entry.is_async for entry in registry):
         yield _no_loop
         return
-    from redrive.worker.solo import Solo  # noqa: PLC0415 - asyncio is slow to import
+    from redrive.worker.single_loop import SingleLoop  # noqa: PLC0415 - asyncio is slow to import
 
-    with closing(Solo(is_ctrl_c)) as solo:
-        yield solo.run
+    with closing(SingleLoop(is_ctrl_c)) as single:
+        yield single.run
 
 
 def _no_loop(_: Coroutine[object, object, object]) -> object:

@@ -12,14 +12,15 @@ from redrive.worker.event_loop import GUARDED, guard, owner_in, owner_var
 _LAST_WORDS = 1.0
 """Seconds in which cancelled tasks may end before their loop is closed."""
 _BEAT = 1.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 
 
-class Solo:
+class SingleLoop:
     """An event loop in the caller's own thread that runs one job at a time.
 
-    Whatever leaves the loop is the fault of the job that runs, unless it comes from a task that an
-    earlier job left behind. What `is_final` names is raised in any case: Ctrl-C, the worker's order.
+    An error that leaves the loop is the fault of the job that runs, unless it comes from a task that
+    an earlier job left behind. An error for which `is_final` returns True (Ctrl-C, or the worker's
+    order to end) is raised in any case.
     """
 
     def __init__(
@@ -30,13 +31,13 @@ class Solo:
         self._is_final = is_final
         self._beat = beat
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._next_sign: asyncio.TimerHandle | None = None
+        self._next_beat: asyncio.TimerHandle | None = None
 
     def run(self, work: Coroutine[object, object, object]) -> object:
-        """Run a job to its end; raise what it raises, or what left the loop by its fault."""
+        """Run a job to its end; raise its error, or the one with which it left the loop."""
         loop, owner = self._loop or self._new(), object()
         task = loop.create_task(_owned_by(owner, work))
-        self._sign(loop)
+        self._start_beat(loop)
         try:
             while True:
                 try:
@@ -44,14 +45,14 @@ class Solo:
                 except BaseException as error:
                     if task.done():
                         raise
-                    theirs = owner_in(sys.exc_info()[2])
-                    if self._is_final(error) or theirs is None or theirs is owner:
+                    culprit = owner_in(sys.exc_info()[2])
+                    if self._is_final(error) or culprit is None or culprit is owner:
                         self.close()
                         raise
                     log.exception("a task that an ended job left behind failed")
         finally:
-            if self._next_sign is not None:
-                self._next_sign.cancel()
+            if self._next_beat is not None:
+                self._next_beat.cancel()
 
     def _new(self) -> asyncio.AbstractEventLoop:
         self._loop = loop = asyncio.new_event_loop()
@@ -59,10 +60,10 @@ class Solo:
         guard(loop, GUARDED, _refuse)
         return loop
 
-    def _sign(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _start_beat(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._beat is not None:
             self._beat()
-            self._next_sign = loop.call_later(_BEAT, self._sign, loop)
+            self._next_beat = loop.call_later(_BEAT, self._start_beat, loop)
 
     def close(self) -> None:
         """Cancel what is left on the loop and close it; the next job gets another one."""

@@ -42,7 +42,6 @@ from redrive.registry import (
     check_key,
     check_name,
 )
-from redrive.runs.driver import Driver
 from redrive.stores import shown, worker_notes
 from redrive.stores.contract import Store
 from redrive.strategies import Rand
@@ -238,32 +237,25 @@ class Redrive:
         `ignore_backoff` takes every pending job, whatever its wait, pauses too. `only` names those
         that may be run.
         """
+        from redrive.worker.passes import Pass, PassRunner  # noqa: PLC0415 - who only submits needs none
+
         checks.whole(limit, "limit", least=0)
         only = None if only is None else checks.texts(only, "only")
         queued = self._queued()
         log.info("pass begins: %d queued", queued, extra={"event": "begins", "queued": queued})
-        from redrive.worker.passes import Pass, PassRunner  # noqa: PLC0415 - who only submits needs none
-
         runtime = self.keeper.runtime()
         check_apart(self.keeper.registry, self._needed_program())
         presence.sign(runtime, self.keeper.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
         self._watch()
-        driver = Driver(runtime.store, runtime.bus, runtime.holder)
-        driver.tick()
         runner = PassRunner(runtime, self._program)
-        runner.run(ignore_waits=ignore_backoff, only=only, limit=limit)
-        tally = runner.tally
-        while only is None and (not limit or tally.handled < limit) and (let_go := driver.tick()):
-            runner.run(only=let_go, limit=limit)
-        runner.warn_unserved()
-        driver.leave()
+        runner.run_pass(ignore_waits=ignore_backoff, only=only, limit=limit)
         presence.sign(runtime, self.keeper.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
         self._watch()
-        done = Pass(**asdict(tally), purged=self.cleanup())
+        done = Pass(**asdict(runner.tally), purged=self.cleanup())
         said = asdict(done)
         text = "pass ended: %d taken, %d succeeded, %d failed, %d died, %d returned, %d purged"
         log.info(text, *said.values(), extra={"event": "worked", **said})
-        if tally.taken and self._queued() == 0:
+        if done.taken and self._queued() == 0:
             log.info("the queue is empty", extra={"event": "empty"})
         return done
 
@@ -272,12 +264,12 @@ class Redrive:
 
         It falls due only later, so that no worker takes it first, but one does if this process dies.
         """
+        from redrive.worker.passes import PassRunner  # noqa: PLC0415 - who only submits needs none
+
         act = self.desk.log.action("retry", which, reason, actor)
         moved = self.keeper.store.move([which], "retry", act, delays=[_MINUTE])
         if not moved.done:
             return None
-        from redrive.worker.passes import PassRunner  # noqa: PLC0415 - who only submits needs none
-
         runner = PassRunner(self.keeper.runtime(), self._program)
         runner.run(only=[which], ignore_waits=True)
         return self.get(which)
@@ -302,12 +294,12 @@ class Redrive:
         that is no longer the process that started this one; `replaced` says that somebody starts
         another process when this one asks for it by `wants_replacement`.
         """
-        from redrive.worker.worker import Plan, Worker  # noqa: PLC0415 - who only submits needs none
+        from redrive.worker.worker import Worker, WorkerSettings  # noqa: PLC0415 - who only submits needs none
 
         name = program or self._program()
         check_apart(self.keeper.registry, name)
 
-        plan = Plan(
+        settings = WorkerSettings(
             concurrency=checks.whole(concurrency, "concurrency", least=1),
             batch=checks.whole(batch, "batch", least=1),
             poll=durations.seconds(poll, name="poll"),
@@ -316,7 +308,7 @@ class Redrive:
         )
         worker = Worker(
             self.keeper.runtime(Teller(self.keeper.bus), ids.new_holder()),
-            plan,
+            settings,
             policy=self._policy,
             program=name,
             parent=parent,
@@ -341,9 +333,9 @@ class Redrive:
         return self._program() if asked else None
 
     def _program(self) -> str | None:
-        from redrive.worker.programs import spelled  # noqa: PLC0415
+        from redrive.worker.programs import program_name  # noqa: PLC0415
 
-        return spelled(self)
+        return program_name(self)
 
     def cleanup(self) -> int:
         """Remove finished jobs that are older than their policy keeps them; gives how many."""

@@ -11,7 +11,7 @@ import pytest
 
 from redrive import Redrive
 from redrive.errors import ProgramMissing, UsageError
-from redrive.worker.programs import found, spelled
+from redrive.worker.programs import load_program, program_name
 
 SHOP = "from redrive import Redrive\napp = Redrive('memory:')\nclass Holder:\n    inner = app\n"
 
@@ -27,15 +27,15 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_program_is_found_by_module_and_attribute() -> None:
-    app = found("prog_shop:app", Redrive)
-    assert found("prog_shop:Holder.inner", Redrive) is app
-    assert found("prog_face:mine", Redrive) is app
+    app = load_program("prog_shop:app", Redrive)
+    assert load_program("prog_shop:Holder.inner", Redrive) is app
+    assert load_program("prog_face:mine", Redrive) is app
 
 
 @pytest.mark.parametrize("name", ["", "shop", "shop:", ":app", ":"])
 def test_a_name_of_no_program_is_a_mistake_in_the_call(name: str) -> None:
     with pytest.raises(UsageError, match="write module:attribute") as caught:
-        found(name, Redrive)
+        load_program(name, Redrive)
     assert not isinstance(caught.value, ProgramMissing)
 
 
@@ -54,7 +54,7 @@ def test_a_program_that_is_not_there_is_explained(
 ) -> None:
     (tmp_path / "prog_bad.py").write_text("x\n")
     with pytest.raises(ProgramMissing) as caught:
-        found(name, Redrive)
+        load_program(name, Redrive)
     assert words in str(caught.value)
     assert hint in caught.value.hint
     assert caught.value.broken is broken
@@ -63,27 +63,27 @@ def test_a_program_that_is_not_there_is_explained(
 def test_a_mistake_in_the_text_of_a_program_is_placed_in_it(tmp_path: Path) -> None:
     (tmp_path / "prog_torn.py").write_text("app = (\n")
     with pytest.raises(ProgramMissing, match=r"prog_torn.py, line 1\)$"):
-        found("prog_torn:app", Redrive)
+        load_program("prog_torn:app", Redrive)
 
 
 def test_an_app_is_spelled_by_the_module_that_made_it() -> None:
-    app = found("prog_face:mine", Redrive)
-    assert spelled(app) == "prog_shop:app"
+    app = load_program("prog_face:mine", Redrive)
+    assert program_name(app) == "prog_shop:app"
 
 
 def test_an_app_that_is_no_global_of_any_module_has_no_name() -> None:
-    assert spelled(Redrive("memory:")) is None
+    assert program_name(Redrive("memory:")) is None
 
 
 def test_a_module_that_others_would_not_find_does_not_count(tmp_path: Path) -> None:
-    app = found("prog_shop:app", Redrive)
+    app = load_program("prog_shop:app", Redrive)
     (tmp_path / "prog_shop.py").unlink()
-    assert spelled(app) is None
+    assert program_name(app) is None
     (tmp_path / "prog_shop").mkdir()  # the same name, and something else
-    assert spelled(app) is None
+    assert program_name(app) is None
 
 
-SAY = "from redrive.worker.programs import spelled\nprint(spelled(app))\n"
+SAY = "from redrive.worker.programs import program_name\nprint(program_name(app))\n"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""What was done, counted for metrics: attempts and how long they took, deaths, first failures.
+"""Counters for metrics: attempts and how long they took, dead letters, first failures.
 
-Each process counts for itself and adds what is new to one note of the store at each sign of life, by
+Each process counts for itself and adds its new counts to one note of the store every few seconds, by
 compare-and-set. So the total is right with any number of processes and never goes back; a process
-that is killed takes with it what it counted since its last sign. The note also says which addition of
-whom came last: one whose answer was lost is found there, and not made twice.
+that is killed loses what it counted since its last addition. The note also holds the number of each
+process's last addition: one whose answer was lost is found there, and not made twice.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from redrive.jobs.logger import log
 from redrive.stores.contract import Store, note_named
 
 EVERY = 10.0
-"""Seconds between two additions: a sign of life."""
+"""Seconds between two additions."""
 BUCKETS = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0)
 """Seconds; an attempt is counted under the first that is not less than it took."""
 LE = (*map(str, BUCKETS), "+Inf")
 _NOTE = "counters"
 _TRIES = 20
 _REMEMBERED = 200
-"""Of so many processes the last addition is known; one in doubt is asked after within seconds."""
+"""How many processes the note remembers; an addition in doubt is looked up within seconds."""
 _ALERT = "redrive.alert"
 
 Key = tuple[str, ...]
@@ -43,7 +43,7 @@ Counts = dict[Key, float]
 
 
 class Counters:
-    """What one process did to the jobs of one store."""
+    """The counters of one process for one store."""
 
     def __init__(self) -> None:
         self._forget()
@@ -59,14 +59,14 @@ class Counters:
         self._writing = threading.Lock()
         self._new: Counts = defaultdict(float)
         self._batch: Counts = {}
-        """On its way, and perhaps there already."""
+        """Being added, and perhaps added already."""
         self._name = ids.new_holder()
         self._number = 0
         self._next = time.monotonic() + EVERY
         self._ever: Counter[type] = Counter()
 
     def count(self, job: Job, settlement: Settlement) -> None:
-        """Count a settlement that is true; a claim that was given back is none."""
+        """Count a stored settlement; a returned claim is no attempt."""
         self.count_all([job], [settlement])
 
     def count_all(self, jobs: Sequence[Job | None], settlements: Sequence[Settlement]) -> None:
@@ -111,7 +111,7 @@ class Counters:
             below = upto
 
     def ever(self) -> Counter[str]:
-        """Count for the log what became of the jobs of this process since it began."""
+        """Return the ends of jobs that this process counted since it began, for the log."""
         kinds = (Completed, Retry, Dead, Release)
         succeeded, retried, died, returned = (self._ever[kind] for kind in kinds)
         failed = retried + died
@@ -124,7 +124,7 @@ class Counters:
         )
 
     def write(self, store: Store) -> None:
-        """Add what is new to the note; what could not be added is kept for the next time."""
+        """Add the new counts to the note; what could not be added is kept for the next time."""
         self._mind_fork()
         with self._writing:
             self._next = time.monotonic() + EVERY
@@ -136,12 +136,12 @@ class Counters:
                 log.debug("counters are in demand; they are added later")
 
     def write_if_due(self, store: Store) -> None:
-        """Do the same if it is time; what was settled is settled, whatever becomes of this."""
+        """Do the same if it is time; an error of the store is ignored."""
         if time.monotonic() >= self._next:
             self.write_last(store)
 
     def write_last(self, store: Store) -> None:
-        """Do the same where nobody can do anything about a store that does not answer."""
+        """Do the same now; an error of the store is ignored."""
         with contextlib.suppress(StoreError):
             self.write(store)
 
@@ -165,23 +165,23 @@ _known: WeakKeyDictionary[Store, Counters] = WeakKeyDictionary()
 
 
 def of(store: Store) -> Counters:
-    """Give this process's counters for a store."""
+    """Return this process's counters for a store."""
     return _known.get(store) or _known.setdefault(store, Counters())
 
 
 def finish(store: Store) -> None:
     """Add what is left before a store is closed."""
-    if found := _known.get(store):
-        found.write_last(store)
+    if counters := _known.get(store):
+        counters.write_last(store)
 
 
 def total(store: Store) -> Counts:
-    """Give what all processes counted up to their last sign of life."""
+    """Return the total of all processes up to their last additions."""
     return _read(store)[1]
 
 
 def _rarer(job: Job, settlement: Settlement, attempt: Attempt) -> Iterator[Key]:
-    """Say what else is counted: failures, and what is part of a run or tells of an alert."""
+    """Yield what else is counted: failures, jobs of a run, and alerts."""
     before, verdict, lane = settlement.claim.job, settlement.verdict, job.lane
     if attempt.failure is not None and before.first_failed is None:
         yield "captured", lane
@@ -201,7 +201,7 @@ def _channel(job: Job) -> str:
 
 
 def _read(store: Store) -> tuple[int, Counts, dict[str, int]]:
-    """Give the version of the note, its counts, and the number of each process's last addition."""
+    """Return the version of the note, its counts, and the number of each process's last addition."""
     note = note_named(store, _NOTE)
     if note is None:
         return 0, {}, {}

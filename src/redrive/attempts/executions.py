@@ -194,7 +194,7 @@ class Execution(AbstractContextManager["Execution"]):
     def _unasked(self, error: BaseException, depth: int = _DEEPEST) -> list[AllProvidersFailed]:
         """Return the errors of fallbacks that asked nobody, if these are all that went wrong.
 
-        A handler may raise an error of its own from such a one, and a task group holds several.
+        A handler may raise its own error from one of them, and a task group holds several.
         """
         if type(error) is AllProvidersFailed:
             return [] if error.was_asked else [error]

@@ -1,8 +1,8 @@
-"""Claims that this process holds, and the heartbeat that keeps them.
+"""The leases of claimed jobs, and the thread that renews them.
 
-One thread renews all leases at once. Who loses one is told, so that the handler can stop; who could
-not renew for most of a lease is told before it ends, for then another may start the job any moment.
-A second thread sees to that: the first may hang in the store.
+One thread renews all leases in one call. If a lease is lost, its handler is told, so that it can stop.
+If a lease could not be renewed for most of its time, its handler is told before it ends: then another
+worker may start the job any moment. A second thread does that, because the first may hang in the store.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _BEATS = 3
 """Renewals in the time of one lease."""
 _WATCHES = 8
-"""Looks at what could not be renewed, in the time of one lease."""
+"""Checks for leases that could not be renewed, in the time of one lease."""
 _SAFE = 0.75
 """The part of a lease in which its holder may rely on it without having renewed it."""
 
@@ -43,11 +43,11 @@ class Task:
     began = 0.0
     lost = False
     alone = False
-    """Whether it is to run alone on its event loop: another job, or it, broke the one before."""
+    """True if it must run alone on its event loop: another job, or it, broke the one before."""
     alone_by = 0.0
     """The second of the monotonic clock at which it begins even if it is not alone."""
     detoured = False
-    """Whether it runs in a child because the event loop stands still."""
+    """True if it runs in a child because the event loop is blocked."""
     execution: Execution | None = None
     context: Current | None = None
     child: Child | None = None
@@ -57,7 +57,7 @@ class Task:
         self.entry = entry
 
     def lose(self) -> None:
-        """Tell whoever runs it that the lease is gone."""
+        """Mark the lease as lost, for the handler and for the child that runs it."""
         self.lost = True
         if self.context is not None:
             self.context.lose()
@@ -66,7 +66,7 @@ class Task:
 
 
 class Leases:
-    """Keeps the leases of all tasks it holds, inside `with`."""
+    """Renews the leases of all tasks it holds, inside `with`."""
 
     def __init__(self, store: Store, *, lease_for: float, clock: Clock) -> None:
         self._store = store
@@ -95,13 +95,13 @@ class Leases:
         return len(self._held)
 
     def hold(self, task: Task, since: float) -> None:
-        """Keep a lease that was asked for at that second of the boot clock."""
+        """Hold a lease that was asked for at that second of the boot clock."""
         self.hold_all([task], since)
 
     def hold_all(self, tasks: Iterable[Task], since: float) -> None:
         """Do the same for many.
 
-        Who has an older one of the same job, and did not know that it was lost, learns it now.
+        An older lease of the same job that was not known to be lost is marked as lost.
         """
         until, held = since + self._lease_for * _SAFE, self._held
         for task in tasks:
@@ -112,7 +112,7 @@ class Leases:
             held[job_id] = task
 
     def drop(self, task: Task) -> None:
-        """Let a lease be; it was settled, or is left to whoever finds it."""
+        """Renew a lease no more: its job is settled, or left to a sweep."""
         self.drop_all([task])
 
     def drop_all(self, tasks: Iterable[Task]) -> None:
@@ -124,11 +124,11 @@ class Leases:
                 del held[job_id]
 
     def now(self) -> float:
-        """Give the second of the clock that leases are measured with."""
+        """Return the second of the boot clock, by which leases are measured."""
         return self._clock.boot()[1]
 
     def is_safe(self, task: Task) -> bool:
-        """Whether the lease is ours for certain: not after a suspend, nor after a long silence."""
+        """Return True if the lease is ours for certain: not after a suspend, nor if renewals failed."""
         return not task.lost and self.now() < task.until
 
     def _beat(self) -> None:
@@ -141,7 +141,7 @@ class Leases:
                 log.exception("renewing leases failed; trying again")
 
     def renew(self) -> None:
-        """Lengthen every lease; a handler whose lease is gone is told."""
+        """Renew every lease; mark those that are lost."""
         tasks = list(self._held.values())
         since = self.now()
         claims = [task.claim for task in tasks]
@@ -158,7 +158,7 @@ class Leases:
             self._warn_late()
 
     def _warn_late(self) -> None:
-        """Tell those whose lease may end before it can be renewed."""
+        """Mark leases as lost that may end before they can be renewed."""
         now = self.now()
         for task in list(self._held.values()):
             if now >= task.until and not task.lost:

@@ -1,10 +1,10 @@
-"""Pauses that an outage brings about: a lane stops before its jobs burn their attempts.
+"""Pauses after an outage: a lane stops before its jobs burn their attempts.
 
 When enough different jobs of a lane fail in a row for reasons that are not their own, the lane is
-paused for all workers. From time to time one job goes through, as a probe. If it fails for such a
-reason too it is given back unspent; if it succeeds, the backlog is let go at a steady rate, and then
-the pause ends. All of that is one note in the store, changed by compare-and-set, so any worker may
-take the next step and none takes it twice. Pauses of people are left alone.
+paused for all workers. From time to time one job runs as a probe. If it fails for such a reason too
+it is returned unspent; if it succeeds, the backlog is released at a steady rate, and then the pause
+ends. The state is one note in the store, changed by compare-and-set, so any worker may take the next
+step and none takes it twice. Pauses by people are left alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _GONE = 410
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Leave to claim some jobs of a paused lane."""
+    """Permission to claim some jobs of a paused lane."""
 
     lane: str
     jobs: int
@@ -50,7 +50,7 @@ class Grant:
 
 
 class Pauses:
-    """Trips lanes, probes them and lets them go again."""
+    """Pauses lanes, probes them and releases them again."""
 
     def __init__(self, store: Store, registry: Registry, bus: Bus) -> None:
         self._store = store
@@ -58,21 +58,21 @@ class Pauses:
         self._bus = bus
         self._streaks: dict[str, set[str]] = {}
         self.burst = 1.0
-        """Seconds, at most, whose jobs may go at once when nobody looked for longer."""
+        """Seconds of the rate that one grant may cover, at most."""
         self.is_releasing = False
-        """Whether a backlog was being let go at the last look."""
+        """True if a backlog was being released at the last call of `grants`."""
         self.is_held_up = False
-        """Whether more of it might have gone, had there been room."""
+        """True if more of it could have been released with more room."""
         self._known: frozenset[str] = frozenset()
-        """The lanes that were found paused at the last look."""
+        """The lanes that were paused at the last call of `grants`."""
 
     @property
     def may_trip(self) -> bool:
-        """Whether any handler's policy wants this at all."""
+        """True if the policy of any handler pauses its lane."""
         return any(entry.policy.pause for entry in self._registry)
 
     def excused(self, entry: Entry, job: Job, outcome: Outcome) -> Outcome:
-        """Take a failure that is the outage's for no failure, while its lane is paused for one."""
+        """Return Interrupted instead of a failure by an outage for which the lane is paused already."""
         if not (entry.policy.pause and isinstance(outcome, Failed) and _is_outage(outcome)):
             return outcome
         try:
@@ -85,7 +85,7 @@ class Pauses:
         return Interrupted()
 
     def is_no_news(self, settlement: Settlement) -> bool:
-        """Whether it tells nothing new: a success where nothing failed and nothing is paused."""
+        """Return True for a success in a lane where nothing failed and nothing is paused."""
         lane = settlement.claim.job.lane
         return (
             type(settlement.verdict) is Completed
@@ -94,7 +94,7 @@ class Pauses:
         )
 
     def seen(self, settlement: Settlement) -> None:
-        """Count what became of a job, once it is true."""
+        """Count a stored settlement; pause or release its lane."""
         job, attempt = settlement.claim.job, settlement.attempt
         if attempt is None:
             return
@@ -146,17 +146,17 @@ class Pauses:
             self._bus.emit(Event("paused", detail=lane))
 
     def _succeeded(self, lane: str) -> None:
-        """Forget the streak, for it works; let a tripped lane go."""
+        """Forget the streak; release a paused lane."""
         self._streaks.pop(lane, None)
         note = self._tripped(lane) if lane in self._known else None
         if note is None or _read(note)["mode"] != "paused":
             return
         value = {**_read(note), "mode": "releasing", "at": self._store.now()}
         if self._write(lane, value, note.version):
-            log.warning("lane %s works again; %g jobs a second are let go", lane, value["rate"])
+            log.warning("lane %s works again; %g jobs a second are released", lane, value["rate"])
 
     def grants(self, room: int) -> Iterator[Grant]:
-        """Give leave to claim past a pause: one job as a probe, or as many as the rate allows."""
+        """Yield permissions to claim past a pause: one job as a probe, or as many as the rate allows."""
         if room < 1 or not self.may_trip:
             return
         self.is_releasing = self.is_held_up = False
@@ -188,7 +188,7 @@ class Pauses:
         return Grant(lane, jobs, written, value["mode"] == "paused") if written else None
 
     def used(self, grant: Grant, claimed: int) -> None:
-        """Say how many jobs a grant brought; a lane let go that has no more due is free again."""
+        """Note how many jobs were claimed; end the pause of a released lane that has none due."""
         if grant.is_probe or claimed or self._has_due(grant.lane):
             return
         if self._store.note(grant.note.name, None, expected=grant.note.version) is not None:
@@ -196,7 +196,7 @@ class Pauses:
             self._bus.emit(Event("resumed", detail=grant.lane))
 
     def _has_due(self, lane: str) -> bool:
-        """Whether something is due there, perhaps for handlers that others have."""
+        """Return True if jobs are due there, also for handlers of other workers."""
         now = self._store.now()
         return any(
             count.lane == lane
@@ -226,7 +226,7 @@ def _is_ours(note: Note) -> bool:
 
 
 def _read(note: Note) -> dict[str, Any]:
-    """Read what we wrote; empty for the pauses of people and for what nobody can read."""
+    """Return the fields of our note; empty for pauses by people and for unreadable notes."""
     value = note.fields
     try:
         numbers = [float(value[name]) for name in ("at", "probe", "rate")]

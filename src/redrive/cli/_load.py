@@ -15,7 +15,7 @@ from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._face import Face, leave_log_to_program, warn_on_stderr
 from redrive.config import Config
 from redrive.errors import ProgramMissing, UsageError
-from redrive.worker.programs import found
+from redrive.worker.programs import load_program
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def _place(url: str) -> tuple[str, str]:
 def find_program(name: str) -> Redrive:
     """Import a program's Redrive object, or stop and say why not."""
     try:
-        return found(name, Redrive)
+        return load_program(name, Redrive)
     except ProgramMissing as error:
         exits = FAILED if error.broken else USAGE
         raise Stop("no_app", str(error), hint=error.hint, exits=exits) from error

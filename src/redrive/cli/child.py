@@ -28,7 +28,7 @@ from redrive.context import Current
 from redrive.errors import ProgramMissing, UsageError
 from redrive.registry import Entry
 from redrive.worker.child_process import Message, decode, encode, job_in, outcome_message
-from redrive.worker.programs import found, imported
+from redrive.worker.programs import load_module, load_program
 
 if TYPE_CHECKING:
     from redrive.worker.single_loop import SingleLoop
@@ -152,7 +152,7 @@ class Runner:
         registry = self._app.keeper.registry
         if name not in registry.names() and module:
             with contextlib.suppress(ProgramMissing):
-                imported(module)
+                load_module(module)
         return registry.get(name)
 
     def _call(self, entry: Entry, execution: Execution) -> None:
@@ -242,7 +242,7 @@ def main() -> None:
     line = Line(_moved(int(line_end)))
     sys.path[:] = line.orders.get()["path"]
     try:
-        app = found(name, Redrive)
+        app = load_program(name, Redrive)
     except UsageError as error:
         line.tell({"broken": str(error)})
         sys.exit(1)

@@ -98,7 +98,7 @@ class Child:
             self._job_id = None
 
     def lose(self, job_id: str | None = None) -> None:
-        """Tell the handler that its lease is gone; a job that no longer runs here is passed over."""
+        """Send the handler that its lease is lost; a job that no longer runs here is ignored."""
         with self._lock:
             self._is_lost |= self._job_id is not None and job_id in {None, self._job_id}
         self._nudge()

@@ -1,4 +1,4 @@
-"""Running tasks: in a slot, on the loop or in a child. Each ends with one settlement in `ended`.
+"""Runs tasks in a thread, on the event loop or in a child. Each ends with one settlement in `ended`.
 
 Whoever ends a task takes it out of `running`, which works once: the late end of a task changes nothing.
 """
@@ -34,7 +34,7 @@ _DEAF = 5.0
 
 
 class Dispatcher:
-    """Whoever runs handlers for a worker; `tell` is called when a result waits in `ended`."""
+    """Runs handlers for a worker; `notify` is called when a result is in `ended`."""
 
     def __init__(
         self,
@@ -43,34 +43,34 @@ class Dispatcher:
         *,
         concurrency: int,
         program: str | None,
-        tell: Callable[[], None],
+        notify: Callable[[], None],
     ) -> None:
         self.concurrency = concurrency
         self.program = program
         self.closing = False
-        """Whether nothing more is begun."""
+        """True if nothing more begins."""
         self.ended: deque[tuple[Task, Settlement | None]] = deque()
         self.running: set[Task] = set()
         self._lasts: deque[Task] = deque()
         """Last attempts, and suspects, that wait for a free slot; the note comes before they begin."""
         self._noted: set[Task] = set()
-        """Those of them that have begun and are not settled."""
+        """Those of them that began and are not settled."""
         self._is_begun = threading.Event()
         self._out: set[Task] = set()
-        """The tasks that were handed out and not yet handed in."""
+        """The tasks that were handed out and have not ended."""
         self.leaked: set[str] = set()
-        """The jobs whose handlers never came back."""
+        """The jobs whose handlers never returned."""
         self.is_refusing = False
-        """Whether one of them came again; here it cannot be begun beside itself."""
+        """True if one of them was claimed again; it cannot run here beside itself."""
         self.loop: Loop | None = None
         self.is_stuck = False
-        """Whether the loop stands still, so that nothing is handed to it."""
+        """True if the loop is blocked, so that nothing is handed to it."""
         self._is_ending = False
-        """Whether everything on the loop was cancelled for the shutdown."""
+        """True if everything on the loop was cancelled for the shutdown."""
         self._runtime = runtime
         self._store = lambda: runtime.store
         self._leases = leases
-        self._tell = tell
+        self._notify = notify
         self._pool = ThreadPool(concurrency, self._perform)
         self._children: list[Child] = []
 
@@ -116,7 +116,7 @@ class Dispatcher:
         """
         free = self.concurrency - len(self._out)
         for task in list(itertools.islice(self._lasts, max(0, free))):
-            claims = [one.claim for one in (*self._noted, task)]
+            claims = [noted.claim for noted in (*self._noted, task)]
             suspects.note_begun(self._runtime.store, self._runtime.holder, claims)
             self._noted.add(self._lasts.popleft())
             self._is_begun.clear()
@@ -125,7 +125,7 @@ class Dispatcher:
                 self._is_begun.wait(_HAND_OVER)
 
     def forget(self, tasks: Iterable[Task]) -> None:
-        """Be told that tasks are settled."""
+        """Forget tasks that are settled."""
         self._noted.difference_update(tasks)
 
     def _hand_out(self, mine: list[Task]) -> None:
@@ -140,19 +140,19 @@ class Dispatcher:
         self._pool.put(mine)
 
     def is_apart(self, task: Task) -> bool:
-        """Whether it runs in a child."""
+        """Return True if a task runs in a child."""
         suspect = task.alone or task.claim.job.crashes > 0
         is_apart = task.detoured or task.entry.is_apart(suspect=suspect)
         return self.program is not None and is_apart
 
     def _perform(self, task: Task) -> bool:
-        """Run a task in this thread or its child; False if it was given up meanwhile."""
+        """Run a task in this thread or a child; return False if it was given up meanwhile."""
         try:
             return self._performed(task)
         except BaseException:
             log.exception("job %s could not be run; a sweep will find it", task.claim.job.id)
             self.running.discard(task)
-            self._hand_in(task, None)
+            self._end_task(task, None)
             return True
 
     def _performed(self, task: Task) -> bool:
@@ -212,13 +212,13 @@ class Dispatcher:
             log.error("something on the event loop raised %s", masking.type_name(error))
 
     def _charge(self, task: Task, outcome: Outcome) -> None:
-        """End a task that is still at work; it is told, and its result will not count."""
+        """End a task that still runs; its handler is told, and its result will not count."""
         task.lose()
         ran = time.monotonic() - task.began
         self._conclude(task, outcome, self._runtime.clock.now() - ran, ran)
 
     def detour(self) -> None:
-        """Run what waits for a loop that stands still in children, where there can be any."""
+        """Run what waits for a blocked loop in children, where there can be any."""
         if self.loop is not None and self.program is not None:
             self._hand_out(self.loop.take_back())
 
@@ -257,7 +257,7 @@ class Dispatcher:
         task.context = execution.context
         task.execution = execution
         task.began = time.monotonic()
-        if not self._is_begun.is_set():  # few ask, and setting takes a lock
+        if not self._is_begun.is_set():  # it is rarely waited for, and setting takes a lock
             self._is_begun.set()
         self.running.add(task)
         return execution
@@ -289,7 +289,7 @@ class Dispatcher:
         return self._finish(task, ended.outcome, ended.started, ended.duration)
 
     def _took_out(self, task: Task) -> bool:
-        """Take a task out of `running`; False if somebody else did."""
+        """Take a task out of `running`; return False if that was done already."""
         try:
             self.running.remove(task)
         except KeyError:
@@ -309,18 +309,18 @@ class Dispatcher:
             settlement = self._runtime.conclude(task.claim, outcome, task.entry, started, duration)
         except BaseException:
             log.exception("job %s could not be concluded; a sweep will find it", task.claim.job.id)
-            self._hand_in(task, None)
+            self._end_task(task, None)
         else:
-            self._hand_in(task, settlement)
+            self._end_task(task, settlement)
 
     def return_unspent(self, task: Task, delay: float | None = None) -> None:
         """Return a claim unspent."""
-        self._hand_in(task, executions.returned(task.claim, delay))
+        self._end_task(task, executions.returned(task.claim, delay))
 
-    def _hand_in(self, task: Task, settlement: Settlement | None) -> None:
+    def _end_task(self, task: Task, settlement: Settlement | None) -> None:
         self._out.discard(task)
         self.ended.append((task, settlement))
-        self._tell()
+        self._notify()
 
     def give_up_late(self) -> None:
         """Settle what ran past its limit and cannot be ended; its thread is lost to us."""
@@ -356,20 +356,20 @@ class Dispatcher:
 
     @property
     def has_limits(self) -> bool:
-        """Whether something runs here that must be given up when it is late."""
+        """True if something runs here that must be given up when it is late."""
         return any(task.entry.timeout and not task.child for task in list(self.running))
 
     def take_back(self) -> None:
-        """Give back what was handed out and not begun."""
+        """Return what was handed out and has not begun."""
         on_loop = self.loop.take_back() if self.loop else []
         for task in [*self._lasts, *self._pool.take_back(), *on_loop]:
             self.return_unspent(task)
         self._lasts.clear()
 
     def end(self, last_wait: float) -> None:
-        """Give back what did not end in time; the fence keeps its late result out.
+        """Return what did not end in time; the fence keeps its late result out.
 
-        Cancelled tasks and stopped children have so many seconds to say their last word.
+        Cancelled tasks and stopped children have `last_wait` seconds to end.
         """
         self._is_ending = True
         if self.loop is not None:
@@ -392,7 +392,7 @@ class Dispatcher:
         return any(task.child is not None or task.entry.is_async for task in tasks)
 
     def close(self) -> None:
-        """Let go of threads, loop and children."""
+        """End the threads, the loop and the children."""
         self._pool.close()
         if self.loop is not None:
             self.loop.close()

@@ -44,7 +44,7 @@ owner_var: ContextVar[object] = ContextVar("redrive-owner", default=None)
 
 
 class Blame(Protocol):
-    """Charges a job with what it did to the loop."""
+    """Charges a job with a failure of the loop."""
 
     def __call__(self, owner: object, error: BaseException) -> None:
         """Count it, unless the job has ended."""
@@ -64,7 +64,7 @@ class JobTask(asyncio.Task[object]):
         super().__init__(work, loop=loop, name=f"redrive-{job.claim.job.id}")
         self.job = job
         self.is_meddled_with = False
-        """Whether somebody cancelled it who cannot be told."""
+        """True if it was cancelled by an unknown caller."""
         self._blame = blame
 
     def cancel(self, msg: object = None) -> bool:
@@ -95,14 +95,14 @@ class Loop:
     ) -> None:
         self.size = size
         self.is_broken = False
-        """Whether it can run nothing more."""
+        """True if it can run nothing more."""
         self.silence = Silence(_STEP)
         """How long one callback has let nothing else run, as of the last look."""
         self._perform = perform
         self._blame = blame
         self._line: deque[Task] = deque()
         self._unbegun: set[Task] = set()
-        """What was handed in and not begun; whoever takes a task out of it may run it."""
+        """Tasks that have not begun; whoever takes one out of it may run it."""
         self._tasks: set[JobTask] = set()
         self._alone_until = 0.0
         self._last_end = 0.0
@@ -114,7 +114,7 @@ class Loop:
         _loops.add(self)
 
     def put(self, tasks: list[Task]) -> None:
-        """Hand in tasks."""
+        """Queue tasks."""
         if tasks:
             self._unbegun.update(tasks)
             self._line.extend(tasks)
@@ -126,7 +126,7 @@ class Loop:
         return len(self._unbegun)
 
     def take(self, task: Task) -> bool:
-        """Take a task that was not begun; False if somebody else did."""
+        """Take a task that has not begun; return False if it is taken already."""
         try:
             self._unbegun.remove(task)
         except KeyError:
@@ -138,7 +138,7 @@ class Loop:
         return [task for task in list(self._unbegun) if self.take(task)]
 
     def _post(self, work: Callable[[], object]) -> None:
-        """Have something done on the loop, which is started if it is not there."""
+        """Call a function on the loop, which is started if it is not there."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             guard(self._loop, _GUARDED_SHARED, self._refuse)
@@ -225,7 +225,7 @@ class Loop:
             type(self._loop).stop(self._loop)
 
     def add_slot(self) -> None:
-        """Make room for one more, in the place of one that never ends; who waits may have it."""
+        """Make room for one more task, in the place of one that never ends."""
         self.size += 1
         self._post(self._start)
 
@@ -281,7 +281,7 @@ class Loop:
 
     @property
     def culprit(self) -> object:
-        """The job whose callback stalls the loop; None if it is not known."""
+        """The job whose callback blocks the loop; None if it is not known."""
         if self._handle is not None:
             return _context_owner(self._handle)
         jobs = self.jobs
@@ -290,11 +290,13 @@ class Loop:
     def where(self) -> str:
         """Return the stack of what runs now, as in a traceback."""
         frames, _ = self._running()
-        stack = traceback.StackSummary.extract((one, one.f_lineno) for one in reversed(frames))
+        stack = traceback.StackSummary.extract(
+            (frame, frame.f_lineno) for frame in reversed(frames)
+        )
         return "".join(["Stack of the event loop (most recent call last):\n", *stack.format()])
 
     def cancel(self, job: Task | None = None) -> None:
-        """Stop a job, or all."""
+        """Cancel a job, or all."""
         if self._loop is not None:
             self._post(partial(self._stop, job))
 
@@ -304,7 +306,7 @@ class Loop:
                 task.stop()
 
     def abandon(self) -> None:
-        """Begin nothing more; end as soon as all that is on it has ended."""
+        """Begin nothing more; stop as soon as all tasks have ended."""
         self._is_ending = True
         self._line.clear()
         self.cancel()
@@ -326,7 +328,7 @@ class Loop:
 def guard(
     loop: asyncio.AbstractEventLoop, names: tuple[str, ...], refuse: Callable[..., object]
 ) -> None:
-    """Have calls of a loop's own methods refused; we call those of its class."""
+    """Refuse calls of a loop's own methods; we call those of its class."""
     for name in names:
         with contextlib.suppress(AttributeError):
             setattr(loop, name, partial(refuse, name))

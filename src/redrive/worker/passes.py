@@ -22,6 +22,7 @@ from redrive.errors import ChildFailed, UsageError
 from redrive.jobs.job import Claim, Completed, Dead, Release, Retry, Settlement, State
 from redrive.jobs.logger import log
 from redrive.registry import Entry, Registry, warn_unlimited
+from redrive.runs.driver import Driver
 from redrive.stores.contract import Query, every
 from redrive.worker.sweep import sweep
 
@@ -121,6 +122,18 @@ class PassRunner:
         self._child: Child | None = None
         self._hurried = False
 
+    def run_pass(
+        self, *, ignore_waits: bool = False, only: Collection[str] | None = None, limit: int = 0
+    ) -> None:
+        """Run what is due, and what runs release meanwhile; log due jobs without a handler here."""
+        driver = Driver(self.runtime.store, self.runtime.bus, self.runtime.holder)
+        driver.tick()
+        self.run(ignore_waits=ignore_waits, only=only, limit=limit)
+        while only is None and (not limit or self.tally.handled < limit) and (ids := driver.tick()):
+            self.run(only=ids, limit=limit)
+        self._warn_unserved()
+        driver.leave()
+
     def run(
         self, *, ignore_waits: bool = False, only: Collection[str] | None = None, limit: int = 0
     ) -> None:
@@ -208,7 +221,7 @@ class PassRunner:
         )
         return tasks[0] if tasks else None
 
-    def warn_unserved(self) -> None:
+    def _warn_unserved(self) -> None:
         """Log which due jobs have no handler here: they wait and spend nothing."""
         store, known = self.runtime.store, self.runtime.registry.names()
         now = store.now()

@@ -1,7 +1,7 @@
-"""Programs by the name that a person types, `module:attribute`, and back.
+"""Programs by name, `module:attribute`: load one, and find the name of a loaded one.
 
-The only place that imports a module by name. What it is given comes from a person's command or
-settings, or from `spelled`; never from a store.
+The only place that imports a module by name. The name comes from a command, from the settings or from
+`program_name`; never from a store.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ T = TypeVar("T")
 _ABSENT = object()
 
 
-def found(name: str, kind: type[T]) -> T:
-    """Import the object of that kind that a program is named by; ProgramMissing says why not."""
+def load_program(name: str, kind: type[T]) -> T:
+    """Import and return the named object of that kind; ProgramMissing says why it cannot."""
     module_name, colon, path = name.partition(":")
     if not colon or not module_name or not path:
         msg = f"{name!r} names no program; write module:attribute, as in shop.jobs:app"
         raise UsageError(msg)
-    module = imported(module_name)
+    module = load_module(module_name)
     value: object = module
     for part in path.split("."):
         value = getattr(value, part, _ABSENT)
@@ -40,24 +40,24 @@ def found(name: str, kind: type[T]) -> T:
     raise ProgramMissing(msg, hint=_others(module, module_name, kind))
 
 
-def spelled(value: object) -> str | None:
-    """Say how another process could import this object; None if it could not.
+def program_name(value: object) -> str | None:
+    """Return the name by which another process could import this object; None if it could not.
 
     A module that was started as `python -m shop.jobs` counts by that name. One that was started as
     a plain script does not: to import it would be to run it again. Where several modules have the
-    object, the one whose loading ended first is meant: the others imported it from there.
+    object, the one that was loaded first counts: the others imported it from there.
     """
     for loaded, module in sorted(
         sys.modules.copy().items(), key=lambda item: item[0] == "__main__"
     ):
-        for key, one in list(getattr(module, "__dict__", {}).items()):
-            if one is value and (name := importable(loaded)) is not None:
+        for key, member in list(getattr(module, "__dict__", {}).items()):
+            if member is value and (name := importable(loaded)) is not None:
                 return f"{name}:{key}"
     return None
 
 
 def importable(loaded: str) -> str | None:
-    """Give the name by which another process finds a loaded module, if it can."""
+    """Return the name by which another process finds a loaded module; None if it cannot."""
     module = sys.modules.get(loaded)
     spec: ModuleSpec | None = getattr(module, "__spec__", None)
     if spec is None or spec.name.endswith("__main__"):
@@ -66,12 +66,12 @@ def importable(loaded: str) -> str | None:
     path = getattr(parent, "__path__", None)
     finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
     specs = (finder.find_spec(spec.name, path) for finder in finders)
-    again = next((one for one in specs if one is not None), None)
+    again = next((spec for spec in specs if spec is not None), None)
     return spec.name if again is not None and again.origin == spec.origin else None
 
 
-def imported(name: str) -> ModuleType:
-    """Import a module, or say in words why not."""
+def load_module(name: str) -> ModuleType:
+    """Import a module; ProgramMissing says why it cannot."""
     here = os.getcwd()  # noqa: PTH109 - the text that `python -m` would put there too
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -96,8 +96,8 @@ def _failed(name: str, error: BaseException) -> ProgramMissing:
     place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
     if isinstance(error, SyntaxError):
         place = ""  # its text says where
-    said = error_text(error)
-    msg = f"importing {name} failed: {type_name(error)}{f': {said}' if said else ''}{place}"
+    text = error_text(error)
+    msg = f"importing {name} failed: {type_name(error)}{f': {text}' if text else ''}{place}"
     hint = f"python -c 'import {name}' shows the whole traceback"
     return ProgramMissing(msg, hint=hint, broken=True)
 

@@ -1,4 +1,4 @@
-"""Keeps worker processes running: starts another for each that ends, until it is told to stop.
+"""Keeps worker processes running: starts another for each that ends, until it is asked to stop.
 
 A worker writes to a pipe when it has started. If one ends before that and none has ever started, the
 program is at fault and nothing is tried again. Later such an end may be part of a deployment, and an

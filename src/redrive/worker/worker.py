@@ -1,7 +1,7 @@
-"""The worker: claims jobs in batches, has them run, settles what came of them.
+"""The worker: claims jobs in batches, dispatches them and settles their results.
 
-One thread steers: it settles, claims, does its duties, and rests until something happens. Handlers
-run elsewhere (`dispatch`), so whatever they do, the steering thread goes on; a thread keeps the leases.
+One thread steers: it settles, claims, calls its periodic tasks, and waits until something happens.
+Handlers run elsewhere (`dispatch`), so they cannot stop it; another thread renews the leases.
 """
 
 from __future__ import annotations
@@ -39,35 +39,35 @@ from redrive.worker.threads import Settler
 _LINGER = 0.005
 """Seconds that results of quick jobs may wait for one another."""
 _LEAKS = 3
-"""Handlers that never came back, after which the process should be replaced."""
-_LAST_NEWS = 2.0
-"""Seconds that listeners have to hear the last news."""
+"""Handlers that never returned, after which the process should be replaced."""
+_LAST_EVENTS = 2.0
+"""Seconds in which listeners are called with the last events."""
 _PAUSES = 0.2
-"""Seconds between two looks at pauses."""
+"""Seconds between two checks of pauses."""
 _SPARE = 2.0
-"""Seconds of the grace, at most, in which what did not end is given back."""
-_LAST_WORD = 1.0
+"""Seconds of the grace, at most, in which what did not end is returned."""
+_LAST_SETTLE = 1.0
 """Seconds, at least, in which what has ended is settled at the end, whatever the grace."""
 _WATCH = 5.0
-"""Seconds between two looks of a watcher."""
+"""Seconds between two checks of a watcher."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How a worker is to work."""
+class WorkerSettings:
+    """The settings of one worker."""
 
     concurrency: int = 8
     """Plain handlers at one time, and as many async ones."""
     batch: int = 100
     """Jobs claimed at once, at most."""
     poll: float = 0.5
-    """Seconds between two looks when nothing was heard."""
+    """Seconds between two claims without a hint of the store."""
     grace: float = 30.0
     """Seconds in which a shutdown is over; running jobs may end in most of them."""
     cleanup: float = 60.0
     """Seconds between two removals of old finished jobs."""
     replaced: bool = False
-    """Whether somebody starts another process when this one asks for it."""
+    """True if a supervisor starts another process when this one asks for it."""
 
 
 class Worker:
@@ -76,7 +76,7 @@ class Worker:
     def __init__(
         self,
         runtime: Runtime,
-        plan: Plan,
+        settings: WorkerSettings,
         *,
         policy: Policy,
         program: str | None = None,
@@ -86,29 +86,33 @@ class Worker:
     ) -> None:
         runtime.pauses.burst = 1.5 * _PAUSES
         self.runtime = runtime
-        self.plan = plan
+        self.settings = settings
         self.policy = policy
         self.dead_holders: list[str] = []
         """Holders whose process has ended for certain; their jobs need not wait for their lease."""
         self.wants_replacement = False
-        """Whether it stopped because its process should be replaced by a new one."""
+        """True if it stopped because its process should be replaced by a new one."""
         self.lost_store = False
-        """Whether it stopped because its store is gone: a new process has to open it again."""
+        """True if it stopped because its store is gone: a new process has to open it again."""
         self._loss = health.StoreLoss(is_server=runtime.store.is_server)
         self._process = health.ProcessCheck()
         self._cleanup = cleanup
         self._watcher = watcher
         self._parent = parent
         self._leases = runtime.leases()
-        self._waiter = Waiter(runtime.store, plan.poll)
-        self._pace = ClaimPace(plan.concurrency, plan.batch)
+        self._waiter = Waiter(runtime.store, settings.poll)
+        self._pace = ClaimPace(settings.concurrency, settings.batch)
         self._dispatcher = Dispatcher(
-            runtime, self._leases, concurrency=plan.concurrency, program=program, tell=self._result
+            runtime,
+            self._leases,
+            concurrency=settings.concurrency,
+            program=program,
+            notify=self._on_result,
         )
         self._settler = Settler(
             runtime,
             self._dispatcher.ended,
-            plan.batch,
+            settings.batch,
             wake=self._waiter.wake,
             forget=self._forget,
         )
@@ -117,7 +121,7 @@ class Worker:
             self._dispatcher, self._claim_suspects, lambda: self._busy
         )
         self._noted, self._complained = False, ""
-        self._watch = health.LoopWatch(self._dispatcher, runtime, plan.replaced)
+        self._watch = health.LoopWatch(self._dispatcher, runtime, settings.replaced)
         self._alive = False
         self._steering = health.Steering()
         self._stopping: float | None = None
@@ -134,7 +138,7 @@ class Worker:
             Periodic(suspects.EVERY, self._suspects.take),
             PeriodicThread(lease / 2, self._sweep),
             Periodic(presence.SIGN_EVERY, self._watch.sign),
-            PeriodicThread(self.plan.cleanup, self._clean_up),
+            PeriodicThread(self.settings.cleanup, self._clean_up),
             PeriodicThread(driver.EVERY, self._driver.tick),
             PeriodicThread(LOG_EVERY, self._progress.tick),
             *([PeriodicThread(_WATCH, self._watcher.tick)] if self._watcher else []),
@@ -161,8 +165,8 @@ class Worker:
             self._thread.join()
 
     def stop(self, grace: float | None = None) -> None:
-        """Claim nothing more, let what runs end, give the rest back. Signal handlers may call it."""
-        grace = self.plan.grace if grace is None else grace
+        """Claim nothing more, let what runs end, return the rest. Signal handlers may call it."""
+        grace = self.settings.grace if grace is None else grace
         self._spare = min(self._spare, grace / 4)
         end = time.monotonic() + grace - self._spare
         self._stopping = end if self._stopping is None else min(self._stopping, end)
@@ -170,7 +174,7 @@ class Worker:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was told to stop."""
+        """True if it was asked to stop."""
         return self._stopping is not None
 
     @property
@@ -180,12 +184,12 @@ class Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it works, or drains."""
+        """True while it works or drains."""
         return self._alive
 
     @property
     def is_moving(self) -> bool:
-        """Whether the steering thread goes on: rests, drains, or is not too long in one round."""
+        """True if the steering thread waits, drains, or is not too long in one round."""
         return self.is_stopping or self._waiter.is_asleep or self._steering.is_moving
 
     def run(self) -> None:
@@ -201,7 +205,7 @@ class Worker:
             self._try(self._progress.begin)
             while self._stopping is None:
                 self._try(self._steer)
-                self._mind_parent()
+                self._check_parent()
                 self._check_health()
             self._dispatcher.closing = True
             while self._busy and time.monotonic() < self._stopping:
@@ -214,10 +218,10 @@ class Worker:
         self._dispatcher.close()
         self._settler.close()
         if isinstance(self.runtime.bus, Teller):
-            self.runtime.bus.close(_LAST_NEWS)
+            self.runtime.bus.close(_LAST_EVENTS)
 
     def _try(self, work: Callable[[], None]) -> None:
-        """Do one round; whatever goes wrong in it, there is a next one."""
+        """Do one round; an error in it does not prevent the next one."""
         self._steering.begin_round()
         try:
             work()
@@ -237,7 +241,7 @@ class Worker:
         if not self._noted:
             suspects.note_begun(self.runtime.store, self.runtime.holder, ())
             self._noted = True
-        if self._loss.is_suspected:  # reading may still work, so ask by a write
+        if self._loss.is_suspected:  # reading may still work, so try a write
             self._watch.sign()
         self._settler.settle()
         self._dispatcher.begin_lasts()
@@ -245,20 +249,20 @@ class Worker:
         self._do_periodic()
         self._waiter.wait(self._patience(), unless=lambda: self._settler.is_due)
 
-    def _result(self) -> None:
-        """Be told by whoever ran a task that its result waits."""
+    def _on_result(self) -> None:
+        """Wake the steering thread if few tasks are left to run."""
         if self._waiter.is_asleep and self._dispatcher.in_line <= self._pace.low:
             self._waiter.rouse()
 
     def _patience(self) -> float:
         if self._pace.ahead:
             return _LINGER
-        longest = _PAUSES / 4 if self.runtime.pauses.is_releasing else self.plan.poll
+        longest = _PAUSES / 4 if self.runtime.pauses.is_releasing else self.settings.poll
         return min(longest, 0.05) if self._dispatcher.has_limits else longest
 
     def _settle_last(self) -> None:
-        """Settle what ended at the last moment, also if the store has to be asked again."""
-        until = time.monotonic() + max(self._spare, _LAST_WORD)
+        """Settle what ended last; try again if the store fails."""
+        until = time.monotonic() + max(self._spare, _LAST_SETTLE)
         self._try(self._settler.settle)
         while self._settler.has_work and (left := until - time.monotonic()) > 0:
             self._try(partial(self._settler.settle, left))
@@ -291,7 +295,7 @@ class Worker:
             self._dispatcher.put(tasks)
 
     def _pass_pauses(self) -> None:
-        """Claim what may go past a pause: a probe, or a share of a backlog that is let go."""
+        """Claim what may run past a pause: a probe, or a share of a backlog that is released."""
         if self._suspects.must_be_alone:
             return
         room = self._pace.room(self._busy, self._dispatcher.waiting)
@@ -331,21 +335,21 @@ class Worker:
             self._replace("the event loop of the async handlers was blocked or broken")
 
     def _leave_store(self, error: StoreError) -> None:
-        """Stop when the store is gone for good, if somebody starts another process."""
-        if self.plan.replaced and not self.is_stopping:
+        """Stop because the store is gone for good, if a supervisor starts another process."""
+        if self.settings.replaced and not self.is_stopping:
             log.error("the store is gone; this worker drains, and should be replaced: %s", error)
             self.lost_store = True
             self.stop()
 
-    def _mind_parent(self) -> None:
-        """Stop when the supervisor that started us is gone: nobody would ever end this process."""
+    def _check_parent(self) -> None:
+        """Stop if the supervisor that started us is gone: nobody would ever end this process."""
         if self._parent and os.getppid() != self._parent:
             log.error("the supervisor is gone; this worker drains")
             self.stop()
 
     def _replace(self, why: str, grace: float | None = None) -> None:
-        """Have this process replaced, where somebody does that; else go on as well as can be."""
-        if not self.plan.replaced:
+        """Stop, to be replaced by a new process; without a supervisor log it and go on."""
+        if not self.settings.replaced:
             if why != self._complained:
                 log.error("%s; the program should be started again", why)
             self._complained = why

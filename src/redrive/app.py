@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from redrive import config
 from redrive.attempts import presence
+from redrive.attempts.counters import totals
 from redrive.attempts.runtime import Settings
 from redrive.desk import retention
 from redrive.desk.desk import Desk
@@ -251,7 +252,7 @@ class Redrive:
         runner.run_pass(ignore_waits=ignore_backoff, only=only, limit=limit)
         presence.sign(runtime, self.keeper.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
         self._watch()
-        done = Pass(**asdict(runner.tally), purged=self.cleanup())
+        done = Pass(**totals(runner.ended), purged=self.cleanup())
         said = asdict(done)
         text = "pass ended: %d taken, %d succeeded, %d failed, %d died, %d returned, %d purged"
         log.info(text, *said.values(), extra={"event": "worked", **said})

@@ -112,16 +112,7 @@ class Counters:
 
     def ever(self) -> Counter[str]:
         """Return the ends of jobs that this process counted since it began, for the log."""
-        kinds = (Completed, Retry, Dead, Release)
-        succeeded, retried, died, returned = (self._ever[kind] for kind in kinds)
-        failed = retried + died
-        return Counter(
-            taken=succeeded + failed,
-            succeeded=succeeded,
-            failed=failed,
-            died=died,
-            returned=returned,
-        )
+        return totals(self._ever)
 
     def write(self, store: Store) -> None:
         """Add the new counts to the note; what could not be added is kept for the next time."""
@@ -159,6 +150,14 @@ class Counters:
                 return False
         self._batch = {}
         return True
+
+
+def totals(ended: Counter[type]) -> Counter[str]:
+    """Sum up how many claims ended with which verdict; a returned one was not taken."""
+    succeeded, retried, died, returned = (ended[kind] for kind in (Completed, Retry, Dead, Release))
+    failed = retried + died
+    taken = succeeded + failed
+    return Counter(taken=taken, succeeded=succeeded, failed=failed, died=died, returned=returned)
 
 
 _known: WeakKeyDictionary[Store, Counters] = WeakKeyDictionary()

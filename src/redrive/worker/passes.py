@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from redrive.attempts.executions import Execution, called, finished, returned
 from redrive.attempts.leases import Leases, Task
 from redrive.attempts.runtime import Runtime
 from redrive.errors import ChildFailed, UsageError
-from redrive.jobs.job import Claim, Completed, Dead, Release, Retry, Settlement, State
+from redrive.jobs.job import Claim, Settlement, State
 from redrive.jobs.logger import log
 from redrive.registry import Entry, Registry, warn_unlimited
 from redrive.runs.driver import Driver
@@ -52,37 +53,6 @@ class Pass:
     purged: int = 0
 
 
-@dataclass(slots=True)
-class Tally:
-    """Running totals of one pass."""
-
-    taken: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    died: int = 0
-    returned: int = 0
-
-    @property
-    def handled(self) -> int:
-        """How many claims came to an end."""
-        return self.taken + self.returned
-
-    def count(self, settlement: Settlement) -> None:
-        """Count one settled claim; a returned one was not taken."""
-        match settlement.verdict:
-            case Completed():
-                self.succeeded += 1
-            case Retry():
-                self.failed += 1
-            case Dead():
-                self.failed += 1
-                self.died += 1
-            case Release():
-                self.returned += 1
-                return
-        self.taken += 1
-
-
 class Interrupts:
     """Notes inside `with` that SIGINT came; it still raises as before.
 
@@ -112,11 +82,12 @@ class Interrupts:
 
 
 class PassRunner:
-    """Runs passes and counts them in `tally`; `program` returns how a child can import the program."""
+    """Runs passes and counts them in `ended`; `program` returns how a child can import the program."""
 
     def __init__(self, runtime: Runtime, program: Callable[[], str | None] = lambda: None) -> None:
         self.runtime = runtime
-        self.tally = Tally()
+        self.ended: Counter[type] = Counter()
+        """How many claims ended with which verdict."""
         self._program = program
         self._interrupts = Interrupts()
         self._child: Child | None = None
@@ -129,7 +100,7 @@ class PassRunner:
         driver = Driver(self.runtime.store, self.runtime.bus, self.runtime.holder)
         driver.tick()
         self.run(ignore_waits=ignore_waits, only=only, limit=limit)
-        while only is None and (not limit or self.tally.handled < limit) and (ids := driver.tick()):
+        while only is None and (not limit or self.ended.total() < limit) and (ids := driver.tick()):
             self.run(only=ids, limit=limit)
         self._warn_unserved()
         driver.leave()
@@ -147,7 +118,7 @@ class PassRunner:
             if entry.is_unlimited and self._program() is None:
                 warn_unlimited(entry)
         self._interrupts, self._hurried = Interrupts(), ignore_waits
-        sweep(self.runtime, self.tally.count)
+        sweep(self.runtime, self._count)
         with (
             self._closing_child(),
             _loop(registry, self._is_ctrl_c) as loop,
@@ -159,7 +130,7 @@ class PassRunner:
             for task in tasks:
                 self._settle(self._execute(task, loop))
                 leases.drop(task)
-                if limit and self.tally.handled >= limit:
+                if limit and self.ended.total() >= limit:
                     break
         self.runtime.counters.write_last(self.runtime.store)
 
@@ -279,7 +250,10 @@ class PassRunner:
 
     def _settle(self, settlement: Settlement) -> None:
         if self.runtime.settle(settlement) is not None:
-            self.tally.count(settlement)
+            self._count(settlement)
+
+    def _count(self, settlement: Settlement) -> None:
+        self.ended[type(settlement.verdict)] += 1
 
     def _return(self, claims: list[Claim]) -> None:
         """Return claims that were never started; nothing is spent."""

@@ -36,7 +36,7 @@ def samples(app: Redrive) -> dict[tuple[str, ...], float]:
     """What a scrape sees, by name and sorted labels."""
     return {
         (one.name, *(f"{name}={value}" for name, value in sorted(one.labels.items()))): one.value
-        for family in text_string_to_metric_families(text(app))
+        for family in text_string_to_metric_families(text(app.desk))
         for one in family.samples
     }
 

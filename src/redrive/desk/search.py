@@ -66,16 +66,20 @@ def each(store: Store, wanted: Wanted) -> Iterator[Job]:
 
 def _check_names(store: Store, wanted: Wanted) -> None:
     """Raise JobNotFound if a group or a run is named that is unknown, as an unknown id is."""
-    from redrive.runs import run_records  # noqa: PLC0415 - few selections name a run
-
     for query in _queries(wanted):
         if query.group is not None and not store.find(Query(group=query.group, limit=1)).jobs:
             raise no_group(query.group)
     asked = [term for term in wanted.terms if term.name == "run" and not term.negated]
     runs = [number for term in asked for number in selectors.numbers(term)]
     for number in [*runs, wanted.filters["run"]] if "run" in wanted.filters else runs:
-        if not run_records.found(store, number) and not store.find(Query(run=number, limit=1)).jobs:
-            raise no_run(number)
+        _check_run(store, number)
+
+
+def _check_run(store: Store, number: int) -> None:
+    from redrive.runs import run_records  # noqa: PLC0415 - few selections name a run
+
+    if not run_records.found(store, number) and not store.find(Query(run=number, limit=1)).jobs:
+        raise no_run(number)
 
 
 def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:

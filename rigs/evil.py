@@ -136,9 +136,9 @@ class Ledger:
 
     def submit(self, handler: str) -> str:
         """Submit a job; return its id."""
-        keeper, number = self.app.keeper, len(self.evil) + len(self.submitted)
-        entry = keeper.registry.need(handler)
-        return keeper.submit(entry, json.dumps({"number": number}), Options()).id
+        submitter, number = self.app.submitter, len(self.evil) + len(self.submitted)
+        entry = submitter.registry.need(handler)
+        return submitter.submit(entry, json.dumps({"number": number}), Options()).id
 
     def innocents(self, times: int = 1) -> list[str]:
         """Submit innocent jobs, one of each mode so many times."""

@@ -86,7 +86,7 @@ class Feeder:
     """Threads that submit jobs at a steady rate."""
 
     def __init__(self, app: Redrive, account: Account, scale: Scale) -> None:
-        self._handler = app.keeper.registry.need("work")
+        self._handler = app.submitter.registry.need("work")
         self._app, self._account = app, account
         self._numbers = iter(range(scale.jobs))
         self._pace = scale.seconds / scale.jobs
@@ -117,7 +117,7 @@ class Feeder:
                 time.sleep(wait)
             payload = f'{{"number":{number},"seconds":{random.random() * LONGEST:.4f}}}'
             try:
-                job = self._app.keeper.submit(self._handler, payload, Options())
+                job = self._app.submitter.submit(self._handler, payload, Options())
             except Exception as error:  # noqa: BLE001 - told in the end
                 self._account.errors.append(f"submit: {error!r}")
             else:

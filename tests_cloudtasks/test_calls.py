@@ -198,7 +198,7 @@ def test_tend_makes_tasks_for_what_others_stored(user):
         until(lambda: app.get(later.id).state is State.COMPLETED)
         assert elsewhere.get(far.id).attempts == 0
         assert is_empty(user.google)
-        twin.keeper.close()
+        twin.submitter.close()
 
 
 def test_a_callback_that_is_killed_costs_one_attempt(sync, tmp_path, monkeypatch):

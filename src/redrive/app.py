@@ -102,7 +102,7 @@ class Redrive:
         self._keep = keep or Keep()
 
         def opener() -> Store:
-            may_make = create and not self.keeper.must_exist
+            may_make = create and not self.submitter.must_exist
             flags = {"create": may_make, "read_only": read_only, "allow_network": allow_network}
             return opened(self._where, clock=clock, actor=settings.actor, **flags)
 
@@ -114,8 +114,8 @@ class Redrive:
             actor=actor or who(),
             rand=rand,
         )
-        self.keeper = Submitter(opener, settings)
-        self.desk = Desk(self.keeper)
+        self.submitter = Submitter(opener, settings)
+        self.desk = Desk(self.submitter)
         """What operators see and do: `app.desk.retry("G7")`, `app.desk.jobs.find(...)`."""
 
     def handler(
@@ -160,8 +160,8 @@ class Redrive:
                 formerly=names,
                 is_async=is_async,
             )
-            self.keeper.registry.add(entry)
-            return Handler(entry, self.keeper, self._threads)
+            self.submitter.registry.add(entry)
+            return Handler(entry, self.submitter, self._threads)
 
         return register
 
@@ -214,17 +214,17 @@ class Redrive:
         letter at once, and needs a handler before it can be driven again. Then the error goes on
         up, unless `reraise=False`. The `with` gives a Capture: its `job` is what was kept.
         """
-        entry = self.keeper.registry.get(check_name(name))
+        entry = self.submitter.registry.get(check_name(name))
         if not isinstance(payload, Mapping):
             msg = f"a payload must be a mapping of names to values; found {payload!r}"
             raise UsageError(msg[:300])
-        limit = self.keeper.settings.payload_limit
+        limit = self.submitter.settings.payload_limit
         if entry is None:
             text = strict_json.dumps(dict(payload), max_bytes=limit)
         else:
             text = entry.arguments.dump((), dict(payload), limit)
         options = Options(key=check_key(key), tags=check_tags(tags))
-        return Capture(self.keeper, name, text, options, reraise=reraise)
+        return Capture(self.submitter, name, text, options, reraise=reraise)
 
     def run_due(
         self,
@@ -244,13 +244,13 @@ class Redrive:
         only = None if only is None else checks.texts(only, "only")
         queued = self._queued()
         log.info("pass begins: %d queued", queued, extra={"event": "begins", "queued": queued})
-        runtime = self.keeper.runtime()
-        check_apart(self.keeper.registry, self._needed_program())
-        presence.sign(runtime, self.keeper.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
+        runtime = self.submitter.runtime()
+        check_apart(self.submitter.registry, self._needed_program())
+        presence.sign(runtime, self.submitter.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
         self._watch()
         runner = PassRunner(runtime, self._program)
         runner.run_pass(ignore_waits=ignore_backoff, only=only, limit=limit)
-        presence.sign(runtime, self.keeper.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
+        presence.sign(runtime, self.submitter.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
         self._watch()
         done = Pass(**totals(runner.ended), purged=self.cleanup())
         said = asdict(done)
@@ -268,10 +268,10 @@ class Redrive:
         from redrive.worker.passes import PassRunner  # noqa: PLC0415 - who only submits needs none
 
         act = self.desk.log.action("retry", which, reason, actor)
-        moved = self.keeper.store.move([which], "retry", act, delays=[_MINUTE])
+        moved = self.submitter.store.move([which], "retry", act, delays=[_MINUTE])
         if not moved.done:
             return None
-        runner = PassRunner(self.keeper.runtime(), self._program)
+        runner = PassRunner(self.submitter.runtime(), self._program)
         runner.run(only=[which], ignore_waits=True)
         return self.get(which)
 
@@ -298,7 +298,7 @@ class Redrive:
         from redrive.worker.worker import Worker, WorkerSettings  # noqa: PLC0415 - who only submits needs none
 
         name = program or self._program()
-        check_apart(self.keeper.registry, name)
+        check_apart(self.submitter.registry, name)
 
         settings = WorkerSettings(
             concurrency=checks.whole(concurrency, "concurrency", least=1),
@@ -308,7 +308,7 @@ class Redrive:
             replaced=replaced,
         )
         worker = Worker(
-            self.keeper.runtime(Teller(self.keeper.bus), ids.new_holder()),
+            self.submitter.runtime(Teller(self.submitter.bus), ids.new_holder()),
             settings,
             policy=self._policy,
             program=name,
@@ -330,7 +330,7 @@ class Redrive:
 
     def _needed_program(self) -> str | None:
         """Look for the name only if a handler asks for it."""
-        asked = any(entry.isolation == "process" for entry in self.keeper.registry)
+        asked = any(entry.isolation == "process" for entry in self.submitter.registry)
         return self._program() if asked else None
 
     def _program(self) -> str | None:
@@ -340,17 +340,17 @@ class Redrive:
 
     def cleanup(self) -> int:
         """Remove finished jobs that are older than their policy keeps them; gives how many."""
-        rules = retention.rules(self.keeper.registry, self._keep)
-        return retention.purge(self.keeper.store, rules, self.keeper.bus)
+        rules = retention.rules(self.submitter.registry, self._keep)
+        return retention.purge(self.submitter.store, rules, self.submitter.bus)
 
     @property
     def store(self) -> Store:
         """The open store."""
-        return self.keeper.store
+        return self.submitter.store
 
     def get(self, job_id: str) -> Job:
         """Return one job with its whole history, by its id; JobNotFound if there is none."""
-        job = self.keeper.store.get(checks.text(job_id, "a job's id"))
+        job = self.submitter.store.get(checks.text(job_id, "a job's id"))
         if job is None:
             msg = f"no job {job_id!r}; the desk also finds one by the beginning of its id"
             raise JobNotFound(msg)
@@ -358,7 +358,7 @@ class Redrive:
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Be told of every change after it is true; call what comes back to stop."""
-        return self.keeper.bus.listen(checks.function(listener, "a listener"))
+        return self.submitter.bus.listen(checks.function(listener, "a listener"))
 
     async def aio(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call any verb from async code: `await app.aio(app.desk.retry, "G7")`."""
@@ -373,7 +373,7 @@ class Redrive:
             log.warning("the store stays open while a worker of this app runs")
             return
         self._threads.close()
-        self.keeper.close()
+        self.submitter.close()
 
     def __enter__(self) -> Self:
         return self
@@ -383,7 +383,7 @@ class Redrive:
 
     def __repr__(self) -> str:
         where = self._where.url if isinstance(self._where, Store) else shown(self._where)
-        return f"Redrive({where!r}, {len(self.keeper.registry)} handlers)"
+        return f"Redrive({where!r}, {len(self.submitter.registry)} handlers)"
 
     def _queued(self) -> int:
         return sum(c.jobs for c in self.desk.jobs.counts() if c.state in {"pending", "running"})

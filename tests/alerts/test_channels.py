@@ -16,7 +16,7 @@ from alertkit import HOLD, Mailbox, Slack, mail_server
 from redrive.alerts import Message, apprise, email, webhook
 from redrive.alerts import slack as slack_channel
 from redrive.alerts.channels import Channel, checked, fitted
-from redrive.alerts.words import LONGEST, plain
+from redrive.alerts.messages import LONGEST, plain
 from redrive.delivery import signing
 from redrive.errors import TokenMissing, Undelivered, UsageError
 

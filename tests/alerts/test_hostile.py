@@ -14,10 +14,10 @@ import pytest
 from alertkit import Kept, Slack, tick, watch_of
 from kit import make_failure, make_job
 from redrive import Job, Reason, Redrive, State
-from redrive.alerts import Alerts, Rules, email, look, watch
+from redrive.alerts import Alerts, Rules, conditions, email, watch
 from redrive.alerts import slack as slack_channel
+from redrive.alerts.messages import plain
 from redrive.alerts.watch import MOST
-from redrive.alerts.words import plain
 from redrive.errors import Undelivered
 from redrive.testing import ManualClock
 
@@ -80,7 +80,7 @@ def test_an_app_that_works_is_not_idle_whatever_was_sent_since(
 def test_a_cause_that_larger_ones_push_aside_is_not_resolved(
     app: Redrive, clock: ManualClock, kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(look, "WATCHED", 2)
+    monkeypatch.setattr(conditions, "WATCHED", 2)
     app.store.add([dead("Small", clock.now())])
     tick(app)
     app.store.add([dead(error, clock.now()) for error in ("Large", "Huge") for _ in range(3)])

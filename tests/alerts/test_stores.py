@@ -10,7 +10,7 @@ import pytest
 from alertkit import Kept, die, tick
 from redrive import Redrive, State
 from redrive.alerts import Alerts
-from redrive.alerts.look import NAME
+from redrive.alerts.conditions import NAME
 from stores.contract.kinds import KINDS, Kind, Place
 
 

@@ -9,7 +9,7 @@ import pytest
 from alertkit import Kept, die, tick
 from redrive import Redrive
 from redrive.alerts import Alerts
-from redrive.alerts.words import LONGEST, Wording
+from redrive.alerts.messages import LONGEST, Wording
 from redrive.errors import UsageError
 from redrive.testing import ManualClock
 
@@ -39,7 +39,7 @@ def sync(kept: Kept) -> Iterator[Redrive]:
 
 
 def test_a_template_is_filled_from_the_newest_dead_job(sync: Redrive, kept: Kept) -> None:
-    clock = sync.keeper.settings.clock
+    clock = sync.submitter.settings.clock
     assert isinstance(clock, ManualClock)
     for session in ("S-1", "S-2"):
         clock.advance(1)

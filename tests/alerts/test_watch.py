@@ -13,7 +13,7 @@ from kit import make_failure, make_job
 from redrive import GiveUp, Job, Reason, Redrive, State
 from redrive.alerts import Alerts, Rules, email, slack
 from redrive.alerts import watch as watch_module
-from redrive.alerts.look import NAME
+from redrive.alerts.conditions import NAME
 from redrive.alerts.watch import _LASTS
 from redrive.attempts import presence
 from redrive.errors import StoreFull
@@ -200,11 +200,11 @@ def test_what_goes_wrong_besides_dead_jobs_is_told(
 def test_a_worker_that_vanishes_is_told_and_one_that_leaves_is_not(
     app: Redrive, kept: Kept, clock: ManualClock
 ) -> None:
-    left, killed = app.keeper.runtime(), app.keeper.runtime()
+    left, killed = app.submitter.runtime(), app.submitter.runtime()
     left.holder, killed.holder = "left", "killed"
     for runtime in (left, killed):
         presence.sign(runtime, clock.now())
-    presence.sign(app.keeper.runtime(), clock.now(), lasts=worker_notes.PASS_LASTS)
+    presence.sign(app.submitter.runtime(), clock.now(), lasts=worker_notes.PASS_LASTS)
     app.store.note("alerts:turn", "killed", expires_in=_LASTS)  # it even was the one that looked
     clock.advance(19)
     presence.leave(left)
@@ -342,7 +342,7 @@ def test_a_crash_at_any_write_neither_loses_nor_doubles_a_message(
     with pytest.raises(Fragile):
         tick(app)
     monkeypatch.undo()
-    app.keeper._held_by = (0, "")  # another process goes on
+    app.submitter._held_by = (0, "")  # another process goes on
     for _ in range(4):
         clock.advance(61)  # leases end, and the turn of who is gone
         tick(app)

@@ -15,7 +15,7 @@ import pytest
 from alertkit import Kept, Slack, die, tick
 from redrive import Redrive, State
 from redrive.alerts import Alerts, slack
-from redrive.alerts.look import NAME
+from redrive.alerts.conditions import NAME
 from workkit import all_done, number, until
 
 HERE = Path(__file__).parent

@@ -105,7 +105,7 @@ def test_a_clock_that_is_set_while_a_handler_runs_costs_nothing(
     app.run_due()
     second = bad.submit()
     app.run_due()
-    sweep(app.keeper.runtime())
+    sweep(app.submitter.runtime())
     assert sorted(ran) == ["bad", "good"]
     done, waiting = app.get(first.id), app.get(second.id)
     assert (done.state, done.attempts, done.crashes) == (State.COMPLETED, 1, 0)

@@ -173,7 +173,7 @@ def test_already_done_that_leaves_stops_no_sweep(app: Redrive, clock: ManualCloc
     handler.submit(2)
     app.store.claim(["h"], limit=2, holder="gone", lease_for=1)
     clock.advance(2)
-    sweep(app.keeper.runtime())
+    sweep(app.submitter.runtime())
     assert [job.crashes for job in app.desk.jobs.each()] == [1, 1]
 
 
@@ -205,15 +205,15 @@ def test_orphans_of_handlers_unknown_here_are_left_to_those_who_know_them(
     stranger.handler("other")(lambda: None)
     stranger.run_due()
     assert next(app.desk.jobs.each()).holder == "gone"
-    sweep(app.keeper.runtime())
+    sweep(app.submitter.runtime())
     assert next(app.desk.jobs.each()).crashes == 1
 
 
 def test_a_forked_child_holds_its_leases_under_another_name(app: Redrive) -> None:
     """M7: after a restored backup the number alone repeats."""
-    before = app.keeper.holder
-    assert before == app.keeper.holder
-    assert in_child(lambda: int(app.keeper.holder == before)) == 0
+    before = app.submitter.holder
+    assert before == app.submitter.holder
+    assert in_child(lambda: int(app.submitter.holder == before)) == 0
 
 
 def test_async_submits_work_in_a_forked_child_of_an_async_parent(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_a_durable_call_keeps_its_lease_while_it_runs(tmp_path: Path) -> None:
 def test_a_durable_call_whose_lease_was_lost_still_tells_what_became_of_it(app: Redrive) -> None:
     @app.handler("lost")
     def lost() -> None:
-        app.store.seize(by="thief", lease_for=60, holder=app.keeper.holder)
+        app.store.seize(by="thief", lease_for=60, holder=app.submitter.holder)
         raise ConnectionError("no")
 
     tried = lost.options(durable=True).try_now()

@@ -71,7 +71,7 @@ def test_a_stored_name_is_looked_up_among_the_registered_and_never_imported(
     modules = set(sys.modules)
     job_id = put(app, '{"to":"touch pwned","command":"touch pwned"}', handler=name)
     assert app.run_due(ignore_backoff=True).taken == 0
-    sweep(app.keeper.runtime())
+    sweep(app.submitter.runtime())
     assert app.get(job_id).state is State.PENDING
     assert calls == []
     assert {"this", "antigravity"}.isdisjoint(set(sys.modules) - modules)

@@ -48,7 +48,7 @@ def open_app(url: str, clock: ManualClock, calls: list[float]) -> Redrive:
 def test_six_hours_are_kept_across_a_restart(kind: str, tmp_path: Path) -> None:
     clock, calls, url = ManualClock(), list[float](), url_of(kind, tmp_path)
     with open_app(url, clock, calls) as app:
-        job = app.keeper.submit(app.keeper.registry.need("ask"), "{}", Options())
+        job = app.submitter.submit(app.submitter.registry.need("ask"), "{}", Options())
         app.run_due()
         begun = calls[0]
     clock.advance(6 * HOUR - 1)

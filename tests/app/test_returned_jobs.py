@@ -495,7 +495,7 @@ def test_a_worker_returns_and_goes_on_with_other_handlers(
         jobs = [handler.submit().id for handler in (cooled, lacks) for _ in range(5)]
         with app.worker(concurrency=2):
             until(lambda: all(app.get(one).lease for one in jobs[:5]), 60)
-            until(lambda: "lacks" in app.keeper.registry.withdrawn, 60)
+            until(lambda: "lacks" in app.submitter.registry.withdrawn, 60)
             for _ in range(5):
                 fine.submit()
             until(lambda: number(app, "completed") == 5, 60)

@@ -237,7 +237,7 @@ def test_a_vanished_worker_counts_as_a_crash_and_the_third_one_is_death(
         )
         assert len(claims) == 1
         clock.advance(31)
-        sweep(app.keeper.runtime())
+        sweep(app.submitter.runtime())
         assert app.get(job.id).crashes == number
     dead = app.get(job.id)
     assert (dead.state, dead.reason) == ("dead", "crash")
@@ -318,7 +318,7 @@ def test_a_handler_is_told_that_its_lease_is_gone_and_its_result_does_not_count(
         @app.handler("slow")
         def slow() -> None:
             current = redrive.current()
-            app.store.seize(by="thief", lease_for=60, holder=app.keeper.holder)
+            app.store.seize(by="thief", lease_for=60, holder=app.submitter.holder)
             while not current.lease_lost:
                 threading.Event().wait(0.001)
 

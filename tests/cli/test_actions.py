@@ -9,7 +9,7 @@ import pytest
 
 from kit import make_job
 from redrive import Reason, State
-from redrive.cli import act
+from redrive.cli import actions
 from redrive.cli._errors import Stop
 from redrive.cli._face import Face
 from redrive.desk.plans import Plan
@@ -32,7 +32,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         def ask(face: Face, plan: Plan) -> None:
             meanwhile()
 
-        monkeypatch.setattr(act, "ask", ask)
+        monkeypatch.setattr(actions, "ask", ask)
 
     return set_up
 
@@ -198,7 +198,7 @@ def test_an_answer_of_no_changes_nothing(shop: Shop, monkeypatch: pytest.MonkeyP
     def declined(face: Face, plan: Plan) -> None:
         raise Stop("declined", "nothing was changed", exits=1)
 
-    monkeypatch.setattr(act, "ask", declined)
+    monkeypatch.setattr(actions, "ask", declined)
     assert shop.run("retry", "--all").exit_code == 1
     assert shop.state_of(name(1)) == "dead"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from redrive.cli import see
+from redrive.cli import lists
 from redrive.cli._root import root
 from redrive.errors import (
     BadPayload,
@@ -86,7 +86,7 @@ def test_each_error_has_its_exit_code(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
 ) -> None:
     monkeypatch.setattr(os, "dup2", lambda *_: None)
-    monkeypatch.setattr(see, "_show", lambda *_: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(lists, "_show", lambda *_: (_ for _ in ()).throw(error))
     result = shop.run("list")
     assert result.exit_code == code
     assert "Traceback" not in result.stderr
@@ -96,7 +96,7 @@ def test_a_mistake_of_ours_is_shown_whole_but_harmless(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mistake = ZeroDivisionError("\x1b[2J")
-    monkeypatch.setattr(see, "_show", lambda *_: (_ for _ in ()).throw(mistake))
+    monkeypatch.setattr(lists, "_show", lambda *_: (_ for _ in ()).throw(mistake))
     result = shop.run("list")
     assert result.exit_code == 1
     assert "please report it" in result.stderr

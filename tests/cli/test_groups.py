@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from kit import START
 from ptykit import on_terminal
 from redrive import Redrive, State
-from redrive.cli import act
+from redrive.cli import actions
 from redrive.desk.groups import Mark
 from redrive.testing import ManualClock
 from shopkit import HOUR, ODD, TIMEOUT, WRONG_KEY, Shop, dead_letter, name, tried
@@ -156,7 +156,7 @@ def test_what_died_while_a_person_was_asked_is_a_regression(
         bleeding.add(replace(dead_letter(99), updated=bleeding.clock.now()))
         bleeding.clock.advance(60)
 
-    monkeypatch.setattr(act, "ask", meanwhile)
+    monkeypatch.setattr(actions, "ask", meanwhile)
     done = bleeding.run("group", "1", "resolve")
     assert done.exit_code == 0, done.stderr
     found = data(bleeding, "group", "G1")

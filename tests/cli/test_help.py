@@ -10,8 +10,8 @@ import pytest
 
 from redrive.cli._command import Command
 from redrive.cli._face import Face
-from redrive.cli._page import page
 from redrive.cli._root import EXAMPLES, root
+from redrive.cli.command_page import page
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = click.Context(root, info_name="redrive")
@@ -71,4 +71,4 @@ def test_what_a_command_says_of_itself_is_whole(name: str) -> None:
 
 def test_the_page_of_commands_is_as_the_commands_are() -> None:
     written = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert written == page(), "run: python -m redrive.cli._page > docs/cli.md"
+    assert written == page(), "run: python -m redrive.cli.command_page > docs/cli.md"

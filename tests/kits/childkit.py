@@ -25,7 +25,7 @@ _MARK = "REDRIVE_EVIL"
 def evil_job(name: str, payload: str = "{}") -> tuple[Job, Entry]:
     """A claimed job for a handler of `evilkit`, and the handler."""
     job = make_job(handler=name, payload=payload, attempts=1, max_attempts=3, lease=1)
-    return job, evilkit.app.keeper.registry.need(name)
+    return job, evilkit.app.submitter.registry.need(name)
 
 
 def end_of(outcome: Outcome) -> tuple[str, str]:

@@ -169,13 +169,13 @@ def gone(pids: Iterable[int], seconds: float = 20.0) -> None:
 
 def fill(app: Redrive, handler: str, payloads: Iterable[dict[str, object]]) -> list[str]:
     """Store many jobs with few writes."""
-    keeper = app.keeper
-    entry = keeper.registry.need(handler)
-    drafts = [Draft(entry, keeper.draft(entry, json.dumps(one), Options())) for one in payloads]
+    submitter = app.submitter
+    entry = submitter.registry.need(handler)
+    drafts = [Draft(entry, submitter.draft(entry, json.dumps(one), Options())) for one in payloads]
     for start in range(0, len(drafts), 1000):
         assert not any(
             isinstance(one, BaseException)
-            for one in keeper.submit_all(drafts[start : start + 1000])
+            for one in submitter.submit_all(drafts[start : start + 1000])
         )
     return [draft.job.id for draft in drafts]
 

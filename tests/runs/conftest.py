@@ -65,7 +65,7 @@ class Shop:
 
     def driver(self, name: str = "d1") -> Driver:
         """Give somebody who drives runs."""
-        return Driver(self.app.store, self.app.keeper.bus, name)
+        return Driver(self.app.store, self.app.submitter.bus, name)
 
 
 @pytest.fixture(params=DURABLE, ids=[kind.name for kind in DURABLE])

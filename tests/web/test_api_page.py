@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from redrive.web._page import page
+from redrive.web.api_page import page
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_is_current() -> None:
     written = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    assert written == page(), "run: python -m redrive.web._page > docs/api.md"
+    assert written == page(), "run: python -m redrive.web.api_page > docs/api.md"

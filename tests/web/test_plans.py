@@ -49,7 +49,7 @@ def test_exactly_the_frozen_jobs_are_taken(web: Web) -> None:
 def test_a_job_that_died_again_meanwhile_is_left_alone(web: Web) -> None:
     plan = planned(web, "discard", "G1")
     web.app.desk.resolve(name(1))
-    web.app.keeper.settings.clock.advance(60)  # type: ignore[attr-defined]
+    web.app.submitter.settings.clock.advance(60)  # type: ignore[attr-defined]
     web.app.desk.reopen(name(1))
     assert carried_out(web, plan, reason="x")["done"] == 1
 
@@ -107,7 +107,7 @@ def test_ages_count_when_the_plan_is_made(web: Web) -> None:
     plan = planned(web, "resolve", "age:>1d2m")
     assert plan["eligible"] == 0  # died within the last day
     plan = planned(web, "resolve", f"age:<{23 * 60 + 58}m")
-    web.app.keeper.settings.clock.advance(3600)  # type: ignore[attr-defined]
+    web.app.submitter.settings.clock.advance(3600)  # type: ignore[attr-defined]
     assert carried_out(web, plan)["done"] == plan["eligible"] == 3
 
 

@@ -52,7 +52,7 @@ def test_only_a_last_attempt_that_began_is_spent_when_its_worker_dies(
             if holder == "noting" and claims[0].job.attempts >= attempts:
                 suspects.note_begun(app.store, holder, claims[:1])
             time.sleep(0.05)
-            sweep(app.keeper.runtime())
+            sweep(app.submitter.runtime())
             time.sleep(0.05)
     ends = [(app.get(job.id).state, app.get(job.id).attempts) for job in jobs]
     dead = ("dead", attempts)
@@ -77,7 +77,7 @@ def test_a_suspect_that_its_worker_never_began_has_no_further_crash(
         if claim is not None and began:
             suspects.note_begun(app.store, f"worker-{lives}", [claim])
         time.sleep(0.05)
-        sweep(app.keeper.runtime())
+        sweep(app.submitter.runtime())
         time.sleep(0.05)
     found = app.get(job.id)
     assert (found.state, found.crashes) == (("dead", 3) if began else ("pending", 1))
@@ -168,7 +168,7 @@ def test_a_store_that_fails_between_two_suspects_costs_nothing(
         n.submit(one)
     app.store.claim(["n"], limit=5, holder="gone", lease_for=0.01)
     time.sleep(0.05)
-    sweep(app.keeper.runtime())
+    sweep(app.submitter.runtime())
     monkeypatch.setattr(app.store, "claim", claim)
     started = time.monotonic()
     with app.worker(concurrency=2):

@@ -150,7 +150,7 @@ def test_a_drain_takes_no_more_suspects(own: Redrive) -> None:
         n.submit(one)
     own.store.claim(["n"], limit=3, holder="gone", lease_for=0.01)
     time.sleep(0.05)
-    sweep(own.keeper.runtime())
+    sweep(own.submitter.runtime())
     own.listen(lambda event: claims.note(event.kind) if event.kind == "claimed" else None)
     with own.worker(grace=20) as worker:
         until(lambda: runs.seen)

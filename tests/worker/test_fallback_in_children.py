@@ -104,7 +104,7 @@ def test_a_missing_library_in_a_child_is_returned_unspent(shop: ModuleType) -> N
     jobs = [shop.lacks.submit() for _ in range(2)]
     assert shop.app.run_due().returned == 1
     assert [shop.app.get(job.id).attempts for job in jobs] == [0, 0]
-    assert shop.app.keeper.registry.withdrawn == {"lacks": "No module named 'no_such_library'"}
+    assert shop.app.submitter.registry.withdrawn == {"lacks": "No module named 'no_such_library'"}
     assert list(shop.app.desk.lanes.unserved()) == ["lacks"]
 
 

@@ -36,7 +36,7 @@ def crashed(app: Redrive, name: str) -> None:
     """Have a job of that handler orphaned and swept."""
     app.store.claim([name], limit=1, holder="gone", lease_for=0.01)
     time.sleep(0.05)
-    sweep(app.keeper.runtime())
+    sweep(app.submitter.runtime())
 
 
 def test_a_result_is_not_lost_when_the_store_cannot_be_asked_the_time(
@@ -76,7 +76,7 @@ def test_a_failure_is_kept_when_nobody_can_say_whether_its_lane_is_paused(
             raise StoreBusy("away")
 
         job = n.submit()
-        runtime = app.keeper.runtime()
+        runtime = app.submitter.runtime()
         monkeypatch.setattr(runtime.pauses, "_tripped", away)
         PassRunner(runtime).run()
         assert app.get(job.id).reason == "exhausted"
@@ -129,7 +129,7 @@ def test_many_suspects_that_can_never_be_alone_stop_nobody_for_ever(
         suspect.submit()
     app.store.claim(["suspect"], limit=30, holder="gone", lease_for=0.01)
     time.sleep(0.05)
-    sweep(app.keeper.runtime())
+    sweep(app.submitter.runtime())
     long.submit()
     with app.worker(concurrency=4):
         until(lambda: number(app, "running") > 1)
@@ -158,14 +158,14 @@ def test_who_takes_over_and_dies_is_not_taken_for_one_who_never_began(
     store.note("began:a", json.dumps([[job.id, claim.job.lease]]))
     time.sleep(0.05)
     store.note("began:b", "[]")
-    dying = app.keeper.runtime()
+    dying = app.submitter.runtime()
     dying.holder, dying.lease_for = "b", 0.01
     with monkeypatch.context() as patch:
         patch.setattr("redrive.worker.sweep._settle_crash", dies)
         with pytest.raises(StoreBusy):
             sweep(dying)
     time.sleep(0.05)
-    sweep(app.keeper.runtime())
+    sweep(app.submitter.runtime())
     assert (app.get(job.id).state, app.get(job.id).crashes) == ("dead", 1)
 
 

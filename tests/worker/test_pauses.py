@@ -58,11 +58,11 @@ def app(
 
 def submit(app: Redrive, jobs: int) -> None:
     """Store some jobs."""
-    entry = app.keeper.registry.need("mail")
+    entry = app.submitter.registry.need("mail")
     from redrive.submission import Options  # noqa: PLC0415
 
     for one in range(jobs):
-        app.keeper.submit(entry, json.dumps({"number": one}), Options())
+        app.submitter.submit(entry, json.dumps({"number": one}), Options())
 
 
 def test_an_outage_stops_the_lane_before_it_burns_attempts(app: Redrive, service: Service) -> None:

@@ -340,7 +340,7 @@ def test_a_job_that_crashed_before_runs_when_nothing_else_does(app: Redrive) -> 
     job = n.submit(0)
     app.store.claim(["n"], limit=1, holder="gone", lease_for=0.01)
     time.sleep(0.05)
-    sweep(app.keeper.runtime())
+    sweep(app.submitter.runtime())
     assert app.get(job.id).crashes == 1
     for one in range(1, 100):
         n.submit(one)

@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 from redrive import config
 from redrive.alerts.channels import Apprise, Channel, Slack, Webhook, checked
 from redrive.alerts.mail import Email
+from redrive.alerts.messages import Message, Wording
 from redrive.alerts.rules import Rules
 from redrive.alerts.watch import Watch
-from redrive.alerts.words import Message, Wording
 from redrive.errors import UsageError
 from redrive.jobs.logger import log
 

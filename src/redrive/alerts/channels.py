@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, Self, cast
 
-from redrive.alerts.words import Message
+from redrive.alerts.messages import Message
 from redrive.delivery import hiding
 from redrive.delivery.courier import Courier, EndpointSettings
 from redrive.errors import TokenMissing, Undelivered, UsageError

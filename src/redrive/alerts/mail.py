@@ -14,7 +14,7 @@ from email.utils import formatdate
 from typing import Any
 
 from redrive.alerts.channels import SECONDS, environment
-from redrive.alerts.words import Message
+from redrive.alerts.messages import Message
 from redrive.errors import Undelivered, UsageError
 from redrive.jobs import durations
 from redrive.jobs.durations import Duration

@@ -16,11 +16,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from redrive.alerts import words
+from redrive.alerts import messages
 from redrive.alerts.channels import Channel
-from redrive.alerts.look import NAME, look, newest
+from redrive.alerts.conditions import NAME, look, newest
+from redrive.alerts.messages import Message
 from redrive.alerts.rules import Cause, Change, Told, judge
-from redrive.alerts.words import Message
 from redrive.attempts import presence
 from redrive.attempts.runtime import Runtime
 from redrive.context import current
@@ -114,7 +114,7 @@ class Watch:
     def tick(self) -> None:
         """Look if it is time, hand over what is decided, and send what is due. It never raises."""
         try:
-            store = self._app.keeper.store
+            store = self._app.submitter.store
             if self._take_turn(store) and time.monotonic() >= self._next:
                 self._look(store)
             self._send_due(store)
@@ -140,13 +140,13 @@ class Watch:
         """Let another look at once."""
         self._next = 0.0
         with suppress(StoreError):  # else it ends by itself
-            store = self._app.keeper.store
+            store = self._app.submitter.store
             for note in store.notes(_TURN):
-                if note.value == self._app.keeper.holder:
+                if note.value == self._app.submitter.holder:
                     store.note(_TURN, None, expected=note.version)
 
     def _take_turn(self, store: Store) -> bool:
-        last, holder = next(iter(store.notes(_TURN)), None), self._app.keeper.holder
+        last, holder = next(iter(store.notes(_TURN)), None), self._app.submitter.holder
         if last is not None and last.value != holder:
             self._watching = False
             return False
@@ -193,10 +193,10 @@ class Watch:
 
     def _worded(self, changes: list[Change], now: float) -> list[Message]:
         if len(changes) > FEW:
-            return [words.folded(changes, now)]
+            return [messages.folded(changes, now)]
         wording = self._alerts.wording
         return [
-            words.worded(
+            messages.worded(
                 one,
                 now,
                 wording,
@@ -214,17 +214,17 @@ class Watch:
             for name in self._alerts.channels:
                 payload = strict_json.dumps({"channel": name, "message": asdict(message)})
                 key = f"alert-{int(book.born)}-{number}-{name}"
-                self._app.keeper.submit(self.entry, payload, Options(key=key))
+                self._app.submitter.submit(self.entry, payload, Options(key=key))
         after = replace(book, outbox=())
         note = store.note(_NOTE, after.written(), expected=version, durable=True)
         return after, note.version if note is not None else 0
 
     def _send_due(self, store: Store) -> None:
         presence.serve(store, NAME)
-        keeper, registry = self._app.keeper, Registry()
+        submitter, registry = self._app.submitter, Registry()
         registry.add(self.entry)
-        holder = f"{keeper.holder}-alerts"
-        PassRunner(Runtime(store, registry, keeper.bus, keeper.settings, holder)).run()
+        holder = f"{submitter.holder}-alerts"
+        PassRunner(Runtime(store, registry, submitter.bus, submitter.settings, holder)).run()
 
     def send(self, channel: str, message: Any) -> str:
         """Send one message; the handler of its job."""
@@ -232,7 +232,7 @@ class Watch:
         if found is None:
             msg = f"no channel {channel!r} here; known: {', '.join(self._alerts.channels)}"
             raise UsageError(msg)
-        now = self._app.keeper.settings.clock.now()
+        now = self._app.submitter.settings.clock.now()
         if 0 <= now - self._failed.get(channel, -_REST) < _REST:
             msg = f"{channel} failed a moment ago"
             raise RetryLater(msg, after=_REST)
@@ -260,8 +260,8 @@ class Watch:
         self._failing_since = self._told_directly = None
 
     def _send_directly(self, title: str, text: str, state: str) -> None:
-        clock = self._app.keeper.settings.clock
-        message = words.plain(f"Redrive: {title}", text, clock.now(), state=state)
+        clock = self._app.submitter.settings.clock
+        message = messages.plain(f"Redrive: {title}", text, clock.now(), state=state)
         sys.stderr.write(f"redrive: {inert(message.text)}\n")
         for name, channel in self._alerts.channels.items():
             try:

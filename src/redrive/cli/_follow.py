@@ -9,10 +9,10 @@ import time
 
 import click
 
-from redrive.cli import _waits
 from redrive.cli._errors import FAILED, INTERRUPTED, PARTLY, STOPPED
 from redrive.cli._face import SPEAK_EVERY, Face
 from redrive.cli.runs import view_of
+from redrive.desk import waits
 from redrive.desk.desk import Desk
 from redrive.jobs.durations import words
 from redrive.runs.run_records import Counts, Run
@@ -61,7 +61,7 @@ def _watched(face: Face, desk: Desk, run: Run) -> Run:
             awaited = False
             clear()
             face.say(f"the canary of {run.spec.canary:,} did well; the others follow")
-        for text in _waits.of_run(desk, run):
+        for text in waits.of_run(desk, run):
             if text not in told:
                 told.add(text)
                 clear()

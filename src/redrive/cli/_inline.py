@@ -13,7 +13,7 @@ from typing import Any, cast
 import click
 
 from redrive.app import Redrive
-from redrive.cli import act
+from redrive.cli import actions
 from redrive.cli._errors import CONFLICT, PARTLY, STOPPED
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained
@@ -43,19 +43,19 @@ def run_here(face: Face, selection: Selection, spec: Spec, said: dict[str, Any])
     aside = redirect_stdout(sys.stderr) if face.json else nullcontext()
     with load_app(face, name) as app:
         with explained(selection):
-            plan = act.plan_of(app.desk, "retry", selection, as_run=True)
+            plan = actions.plan_of(app.desk, "retry", selection, as_run=True)
         if plan.is_void:
-            raise act.nothing(plan, selection)
+            raise actions.nothing(plan, selection)
         if said["dry_run"]:
-            face.show(View(act.plan_document(plan), act.preview(plan)))
+            face.show(View(actions.plan_document(plan), actions.preview(plan)))
             return
         if not plan.eligible:
-            act.report(face, plan, 0, plan.ineligible)
+            actions.report(face, plan, 0, plan.ineligible)
             raise click.exceptions.Exit(CONFLICT)
         if not (said["yes"] or plan.is_single):
-            act.ask(face, plan)
+            actions.ask(face, plan)
         if said["debug"]:
-            app.keeper.registry.wrap(_debugged)
+            app.submitter.registry.wrap(_debugged)
         with aside:
             same, _ = plans.recheck(app.desk, plan)
             done, why = _run(app, same, spec, said["reason"])
@@ -86,7 +86,7 @@ def _report(face: Face, plan: Plan, done: list[Job], why: str) -> None:
         ("dead", states[State.DEAD]),
         ("left", plan.matched - len(done)),
     ]
-    said = f"stopped: {why}" if why else f"ran {act.count_words(len(done))} here"
+    said = f"stopped: {why}" if why else f"ran {actions.count_words(len(done))} here"
     parts: list[Part] = [Line(said, "bad" if why else "warn" if failed else "good"), Facts(facts)]
     if failed:
         rows: list[list[Cell]] = [[job.id, job.state, error_line(job.failure)] for job in failed]

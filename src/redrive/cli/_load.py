@@ -32,7 +32,7 @@ def load_app(
     warn_on_stderr(level)
     with find_program(name) as app:
         leave_log_to_program()
-        app.keeper.must_exist = existing
+        app.submitter.must_exist = existing
         _say_other_store(face, name, app.store.url)
         _set_up_alerts(face, app)
         yield app

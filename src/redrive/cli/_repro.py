@@ -17,7 +17,7 @@ import inspect
 from {module} import {name}
 
 job = {path}.get({id})
-entry = {path}.keeper.registry.need(job.handler)
+entry = {path}.submitter.registry.need(job.handler)
 result = entry.function(**entry.arguments.load(job.payload))
 if inspect.iscoroutine(result):
     result = asyncio.run(result)

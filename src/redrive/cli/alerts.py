@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from redrive.alerts import Alerts, Channel
-from redrive.alerts.look import NAME
-from redrive.alerts.words import plain
+from redrive.alerts.conditions import NAME
+from redrive.alerts.messages import plain
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED
 from redrive.cli._face import Face

@@ -123,12 +123,12 @@ class Runner:
             self._line.is_beating.clear()
             self._line.tell({"unknown": True})
             return
-        keeper = self._app.keeper
+        submitter = self._app.submitter
         execution = Execution(
             entry,
             job,
-            keeper.settings.clock,
-            lambda: keeper.store,
+            submitter.settings.clock,
+            lambda: submitter.store,
             hurried=message["hurried"],
         )
         self._line.tell({"began": execution.started})
@@ -149,7 +149,7 @@ class Runner:
 
     def _entry(self, name: str, module: str) -> Entry | None:
         """Find a handler; it may be in a module that the program's own does not import."""
-        registry = self._app.keeper.registry
+        registry = self._app.submitter.registry
         if name not in registry.names() and module:
             with contextlib.suppress(ProgramMissing):
                 load_module(module)

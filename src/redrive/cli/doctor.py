@@ -129,7 +129,7 @@ def _settings(face: Face) -> Iterator[Finding]:
             remedy = f"mend {config.app}, or app in {config.file}"
             yield Finding("app", "bad", error.message, remedy)
         else:
-            handlers = len(program.keeper.registry)
+            handlers = len(program.submitter.registry)
             yield Finding("app", "ok", f"{config.app} has {handlers} handlers")
     yield from _alerts(config, program)
 

@@ -10,7 +10,6 @@ import click
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli._filters import selection_of, with_filters
-from redrive.cli._shared import newest_of, shared_facts
 from redrive.cli.output import Cell, Facts, Line, Part, Table, Trend, View, When, columns
 from redrive.desk.desk import Desk
 from redrive.desk.documents import (
@@ -22,6 +21,7 @@ from redrive.desk.documents import (
     seen_document,
 )
 from redrive.desk.jobs import Scope
+from redrive.desk.shared_facts import newest_of, shared_facts
 from redrive.jobs.clock import iso
 from redrive.jobs.durations import seconds
 from redrive.jobs.job import Group, Job
@@ -152,7 +152,7 @@ def group(
 
 def _turn(ctx: click.Context, name: str, deed: str, options: dict[str, Any]) -> None:
     """Resolve or reopen a group's jobs by the rules of every bulk act, which marks the group too."""
-    from redrive.cli import act  # noqa: PLC0415 - looking does not need it
+    from redrive.cli import actions  # noqa: PLC0415 - looking does not need it
 
     face: Face = ctx.obj
     with face.reading() as desk:
@@ -161,10 +161,14 @@ def _turn(ctx: click.Context, name: str, deed: str, options: dict[str, Any]) -> 
         some = desk.jobs.find(found, state=state, limit=1, reveal=False).jobs
         seen, resolved = desk.store.now(), deed == "resolve"
     if some:
-        ctx.invoke(act.resolve if resolved else act.reopen, selectors=(found.name,), **options)
+        ctx.invoke(
+            actions.resolve if resolved else actions.reopen, selectors=(found.name,), **options
+        )
     elif not options["dry_run"]:
         with face.acting() as desk:
-            act.mark(face, desk, found.number, resolved=resolved, reason=options["reason"], at=seen)
+            actions.mark(
+                face, desk, found.number, resolved=resolved, reason=options["reason"], at=seen
+            )
 
 
 def _view(desk: Desk, found: Group) -> View:

@@ -13,8 +13,8 @@ from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, FAILED, NOTHING, PARTLY, USAGE, Stop
 from redrive.cli._face import Face, same_line
 from redrive.cli._filters import Selection, explained, selection_of, with_filters
-from redrive.cli.exchange import chosen
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+from redrive.cli.transfer import chosen
 from redrive.desk.desk import Desk
 from redrive.desk.plans import version
 from redrive.desk.selection import Filters

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from redrive.cli import _waits, act
+from redrive.cli import actions
 from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, PARTLY, Stop
 from redrive.cli._face import Face, same_line
 from redrive.cli._filters import Selection, explained
 from redrive.cli._follow import follow
 from redrive.cli.output import Facts, Line, Part, View
-from redrive.desk import plans
+from redrive.desk import plans, waits
 from redrive.desk.desk import Desk
 from redrive.desk.plans import Left, Plan
 from redrive.runs import run_records
@@ -40,7 +40,7 @@ _OF_RUNS = ("canary", "rate", "ramp", "stop_on", "name", "wait")
 @click.option("--inline", is_flag=True, help="Run the jobs in this process, one by one.")
 @click.option("--pdb", "debug", is_flag=True, help="With --inline: debug a handler that fails.")
 @click.option("--app", "app_name", metavar="MODULE:APP", help="With --inline: whose handlers.")
-@act.acting
+@actions.acting
 def retry(face: Face, **said: Any) -> None:
     """Drive jobs again: one that is named by its id at once, more than one as a run.
 
@@ -55,7 +55,7 @@ def retry(face: Face, **said: Any) -> None:
         ramp=said["ramp"],
         stop_on=said["stop_on"] or "",
     )
-    selection = act.chosen("retry", said)
+    selection = actions.chosen("retry", said)
     if said["inline"]:
         from redrive.cli._inline import run_here  # noqa: PLC0415 - few want it
 
@@ -68,16 +68,16 @@ def retry(face: Face, **said: Any) -> None:
         if not said["dry_run"]:
             desk.runs.close_abandoned()
         with explained(selection):
-            plan = act.plan_of(desk, "retry", selection, as_run=as_run)
+            plan = actions.plan_of(desk, "retry", selection, as_run=as_run)
         if plan.is_void:
-            raise act.nothing(plan, selection)
+            raise actions.nothing(plan, selection)
         if plan.eligible:
-            plan.waits = _waits.of_lanes(desk, plan.lanes)
+            plan.waits = waits.of_lanes(desk, plan.lanes)
         if said["dry_run"]:
             then = same_line(without="--dry-run") if plan.eligible else ""
-            face.show(View(act.plan_document(plan), act.preview(plan)), then=then)
+            face.show(View(actions.plan_document(plan), actions.preview(plan)), then=then)
         elif not as_run and plan.eligible:
-            act.carry_out(face, desk, plan, said["reason"])
+            actions.carry_out(face, desk, plan, said["reason"])
         else:
             _drive(face, desk, plan, spec, said)
 
@@ -92,10 +92,10 @@ def _drive(face: Face, desk: Desk, plan: Plan, spec: Spec, said: dict[str, Any])
         _attach(face, desk, live, said, others=len(plan.eligible))
         return
     if not plan.eligible:
-        act.report(face, plan, 0, plan.ineligible)
+        actions.report(face, plan, 0, plan.ineligible)
         raise click.exceptions.Exit(CONFLICT)
     if not said["yes"]:
-        act.ask(face, plan)
+        actions.ask(face, plan)
     same, changed = plans.recheck(desk, plan)
     left = [*plan.ineligible, *changed]
     run = desk.runs.freeze(
@@ -107,7 +107,7 @@ def _drive(face: Face, desk: Desk, plan: Plan, spec: Spec, said: dict[str, Any])
         skipped=left,
     )
     if said["wait"]:
-        face.say(f"{run.id} drives {act.count_words(run.total)}")
+        face.say(f"{run.id} drives {actions.count_words(run.total)}")
         follow(face, desk, run)
     _started(face, desk, plan, run, left)
 
@@ -134,7 +134,7 @@ def _attach(face: Face, desk: Desk, run: Run, said: dict[str, Any], *, others: i
     face.say(f"{run.id} has these jobs already: attached")
     if others:
         face.say(
-            f"not part of it: {act.count_words(others)} that came since; retry them once it ends"
+            f"not part of it: {actions.count_words(others)} that came since; retry them once it ends"
         )
     if said["wait"]:
         follow(face, desk, run)
@@ -149,16 +149,16 @@ def _started(face: Face, desk: Desk, plan: Plan, run: Run, skipped: Left) -> Non
         "run": run.id,
         "matched": plan.matched,
         "done": run.total,
-        "waits": _waits.of_run(desk, run),
+        "waits": waits.of_run(desk, run),
         "skipped": [{"id": one, "why": why} for one, why in skipped],
     }
     parts: list[Part] = [
-        Line(f"{run.id} drives {act.count_words(run.total)}", "good"),
+        Line(f"{run.id} drives {actions.count_words(run.total)}", "good"),
         Facts([("matched", plan.matched), ("taken", run.total), ("skipped", left)]),
-        *act.skipped_parts(skipped, "Skipped"),
+        *actions.skipped_parts(skipped, "Skipped"),
     ]
     face.show(View(data, parts), then=f"redrive run {run.id} --watch")
-    for text in [] if face.json else _waits.of_run(desk, run):
+    for text in [] if face.json else waits.of_run(desk, run):
         face.say(f"note: {text}")
     if run.total < len(plan.eligible):
         raise click.exceptions.Exit(PARTLY)

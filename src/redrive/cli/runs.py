@@ -6,10 +6,10 @@ from contextlib import suppress
 
 import click
 
-from redrive.cli import _waits
 from redrive.cli._command import command
 from redrive.cli._face import Face
 from redrive.cli.output import Cell, Facts, Line, Part, Table, Tone, View, When, columns
+from redrive.desk import waits
 from redrive.desk.desk import Desk
 from redrive.desk.documents import left_of, run_document
 from redrive.errors import JobNotFound
@@ -115,10 +115,10 @@ def view_of(desk: Desk, run: Run) -> View:
     """Show one run: the outcome so far, what failed of what, what was left and why."""
     counts, now = run.counts or Counts(), desk.store.now()
     tone = "warn" if counts.failed and run.phase == "done" else _TONES.get(run.phase, "")
-    waits = _waits.of_run(desk, run)
+    waiting = waits.of_run(desk, run)
     parts: list[Part] = [
         Line(headline(run, counts), tone),
-        *(Line(text, "warn") for text in waits),
+        *(Line(text, "warn") for text in waiting),
     ]
     parts.append(
         Facts(
@@ -155,7 +155,7 @@ def view_of(desk: Desk, run: Run) -> View:
     left: list[list[Cell]] = [[jobs, why] for why, jobs in left_of(run, counts).items()]
     if left:
         parts.append(Table(columns("jobs:number", "why"), left, "Left", "left"))
-    return View({**run_document(run), "waits": waits}, parts)
+    return View({**run_document(run), "waits": waiting}, parts)
 
 
 def _title(desk: Desk, number: int) -> str:

@@ -133,7 +133,7 @@ class CloudTasks:
         stored while Google did not answer; pauses that end, bulk runs, alerts.
         """
         done = self.app.run_due()
-        soon, known = self.app.store.now() + _SOON, self.app.keeper.registry.names()
+        soon, known = self.app.store.now() + _SOON, self.app.submitter.registry.names()
         for job in self.app.desk.jobs.each(state="pending"):
             if job.due <= soon and job.handler in known:
                 self.enqueue(job)
@@ -159,7 +159,7 @@ class CloudTasks:
 
     def _heard(self, event: Event) -> None:
         job = event.job
-        if job is None or job.handler not in self.app.keeper.registry.names():
+        if job is None or job.handler not in self.app.submitter.registry.names():
             return
         try:
             self.enqueue(job)

@@ -122,10 +122,10 @@ class ResilientEventStream:
         _check(not isinstance(tags, str), "tags must be a list of texts", tags)
         _check(importance in {1, 2, 3, 4, 5}, "importance must be from 1 to 5", importance)
         _check((max_retries or 0) >= 0, "max_retries must be 0 or more", max_retries)
-        keeper = self.app.keeper
+        submitter = self.app.submitter
         entry = self._entry(action, event_type)
-        payload, misfit = _payload(entry, data, keeper.settings.payload_limit)
-        event_id = new_event_id(keeper.settings.clock.now())
+        payload, misfit = _payload(entry, data, submitter.settings.payload_limit)
+        event_id = new_event_id(submitter.settings.clock.now())
         origin: dict[str, object] = {
             "format": "events",
             "id": event_id,
@@ -137,7 +137,7 @@ class ResilientEventStream:
         }
         attempts = None if max_retries is None else max_retries + 1
         options = Options(tags=(event_id,), attempts=attempts)
-        job = keeper.draft(replace(entry, policy=self._policy), payload, options)
+        job = submitter.draft(replace(entry, policy=self._policy), payload, options)
         job = replace(job, origin=origin)
         self._tell(job)
         self._walk(job, entry, lambda execution: _run(execution, action, misfit))
@@ -192,7 +192,7 @@ class ResilientEventStream:
         _check(
             action.chosen == Options(), "an event has no use for a handler's options", action.name
         )
-        registry = self.app.keeper.registry
+        registry = self.app.submitter.registry
         with self._lock:
             if registry.get(action.name) is not action.entry:
                 registry.add(action.entry)
@@ -200,9 +200,9 @@ class ResilientEventStream:
 
     def _walk(self, job: Job, entry: Entry, run: Callable[[Execution], None]) -> None:
         """Try until it is done or dead; each change is told to the stream file."""
-        keeper = self.app.keeper
+        submitter = self.app.submitter
         while True:
-            execution = Execution(entry, keeper.take(job), keeper.settings.clock)
+            execution = Execution(entry, submitter.take(job), submitter.settings.clock)
             try:
                 run(execution)
             except KeyboardInterrupt:
@@ -211,8 +211,8 @@ class ResilientEventStream:
                 raise
             # Asked only now: the strategy may be replaced while events are on their way.
             execution.entry = replace(entry, policy=self._policy)
-            settlement = keeper.conclude(execution)
-            job = keeper.settled(settlement)
+            settlement = submitter.conclude(execution)
+            job = submitter.settled(settlement)
             match settlement.verdict:
                 case Retry(delay):
                     self._tell(job)
@@ -225,7 +225,7 @@ class ResilientEventStream:
     def _bury(self, job: Job, settlement: Settlement) -> None:
         """Keep a dead letter; where the store cannot, the stream file still tells of it."""
         try:
-            self.app.keeper.keep_failed(settlement, Options())
+            self.app.submitter.keep_failed(settlement, Options())
         except Exception:
             log.exception("the dead letter of event %s could not be kept", job.tags[0])
             note = "the dead-letter store could not keep it; see the program's log"

@@ -62,8 +62,8 @@ def metrics(call: Call) -> Reply:
 
 def submit(call: Call) -> Document:
     """Keep a call of a handler for a worker; the same key is the same job."""
-    entry = call.app.keeper.registry.need(call.body["handler"])
-    limit = call.app.keeper.settings.payload_limit
+    entry = call.app.submitter.registry.need(call.body["handler"])
+    limit = call.app.submitter.settings.payload_limit
     payload = strict_json.compact(_payload(call, lambda said: said), max_bytes=limit)
     call.app.desk.jobs.check_payload(entry.name, payload)
     options = Options(
@@ -73,7 +73,7 @@ def submit(call: Call) -> Document:
         attempts=call.body.get("attempts"),
     )
     try:
-        job = call.app.keeper.submit(entry, payload, options)
+        job = call.app.submitter.submit(entry, payload, options)
     except KeyConflict:
         if (known := _same_as_seen(call, entry.name, payload)) is None:
             raise

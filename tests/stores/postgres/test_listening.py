@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from redrive.stores.postgres import PostgresStore, ears
-from redrive.stores.postgres.ears import PostgresEars
+from redrive.stores.postgres import PostgresStore, listener
+from redrive.stores.postgres.listener import PostgresEars
 from redrive.worker.schedule import Waiter
 from stores.contract.verbs import add_one, get
 from stores.postgres.proxy import proxied
@@ -32,7 +32,7 @@ def listening(store: PostgresStore) -> Iterator[PostgresEars]:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ears, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(listener, "_FIRST_PAUSE", 0.01)
 
 
 def hears(listening: PostgresEars, within: float = LONG) -> bool:
@@ -82,13 +82,13 @@ def test_a_lost_connection_is_tried_again_once_a_second_and_then_less_often(
     opener: Opener, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[float] = []
-    real = ears._listening_to
+    real = listener._listening_to
 
     def count(address: Any) -> Any:
         tried.append(time.monotonic())
         return real(address)
 
-    monkeypatch.setattr(ears, "_listening_to", count)
+    monkeypatch.setattr(listener, "_listening_to", count)
     with proxied() as proxy:
         store = opener(proxy.url(schema))
         proxy.refuse()

@@ -26,7 +26,7 @@ from redrive.stores.listening import Ears
 from redrive.stores.postgres import adding, audit, claiming, ending, opening, view
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
-from redrive.stores.postgres.ears import HINT_HOLDS, PostgresEars
+from redrive.stores.postgres.listener import HINT_HOLDS, PostgresEars
 from redrive.stores.postgres.transactions import connection_of
 from redrive.stores.postgres.tx import PostgresTx, line_on
 from redrive.stores.report import Report

@@ -12,7 +12,7 @@ from redrive.jobs.transitions import claimed
 from redrive.stores.contract import ALONE
 from redrive.stores.sql.rows import UNREADABLE, readable
 from redrive.stores.sql.tx import Row
-from redrive.stores.sqlite import first
+from redrive.stores.sqlite import first_attempts
 from redrive.stores.sqlite.tx import SqliteTx
 
 
@@ -50,7 +50,7 @@ def claim(tx: SqliteTx, wanted: Wanted, holder: str, lease_for: float, name: str
     due = _as_submitted(tx, wanted) if wanted.only is None else None
     with contextlib.suppress(*UNREADABLE):
         if due is not None:
-            return first.lease(tx, due, holder, lease_for, name)
+            return first_attempts.lease(tx, due, holder, lease_for, name)
     return _leased(tx, _sound(tx, wanted), holder, lease_for)
 
 
@@ -87,7 +87,7 @@ def _due(tx: SqliteTx, wanted: Wanted) -> list[Row]:
     return tx.all("by_numbers", (tx.array(number for _, number in best),))
 
 
-def _as_submitted(tx: SqliteTx, wanted: Wanted) -> first.Due | None:
+def _as_submitted(tx: SqliteTx, wanted: Wanted) -> first_attempts.Due | None:
     """Give the jobs that are due first as if none had ever run; None if some have for certain."""
     kinds = _kinds(tx, wanted)
     if wanted.suspects or any(category for _, _, _, category in kinds):
@@ -95,10 +95,10 @@ def _as_submitted(tx: SqliteTx, wanted: Wanted) -> first.Due | None:
     if len(kinds) == 1:
         ((_, lane, handler, category),) = kinds
         args = ("pending", 0, lane, handler, category, wanted.latest, wanted.limit)
-        return first.Due(tx.all("submitted_of_kind", args), lane, handler)
+        return first_attempts.Due(tx.all("submitted_of_kind", args), lane, handler)
     best = _first(tx, wanted, kinds)
     numbers = tx.array(number for _, number in best)
-    return first.Due(tx.all("submitted_by_numbers", (numbers,)))
+    return first_attempts.Due(tx.all("submitted_by_numbers", (numbers,)))
 
 
 _Kind = tuple[float, str, str, str]

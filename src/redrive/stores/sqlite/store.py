@@ -24,7 +24,7 @@ from redrive.stores.sql.notes import live_notes
 from redrive.stores.sql.rows import job_to_row
 from redrive.stores.sql.simple import is_simple, simple_row
 from redrive.stores.sql.tx import Tx
-from redrive.stores.sqlite import audit, claiming, first, opening
+from redrive.stores.sqlite import audit, claiming, first_attempts, opening
 from redrive.stores.sqlite.claiming import Wanted
 from redrive.stores.sqlite.file import Settings, SqliteFile
 from redrive.stores.sqlite.tx import SqliteTx
@@ -152,8 +152,10 @@ class SqliteStore(SqlStore):
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
         """End claims; see the contract."""
         try:
-            return self._file.write(lambda tx: first.end(tx, results, self._name), durable=False)
-        except first.Fallen:
+            return self._file.write(
+                lambda tx: first_attempts.end(tx, results, self._name), durable=False
+            )
+        except first_attempts.Fallen:
             return super().settle(results)
 
     def now(self) -> float:

@@ -205,7 +205,7 @@ def _pass(face: Face, name: str, level: int, *, ignore_backoff: bool, limit: int
     aside = redirect_stdout(sys.stderr) if face.json else nullcontext()
     with aside, load_app(face, name, level=level) as app:
         done = app.run_due(ignore_backoff=ignore_backoff, limit=limit)
-        missing = dict(app.keeper.registry.withdrawn)
+        missing = dict(app.submitter.registry.withdrawn)
     facts = asdict(done)
     data = {**facts, "missing": missing}
     face.show(View(data, [Facts(list(facts.items()))]), then="redrive status")

@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the commands themselves: `python -m redrive.cli._page > docs/cli.md`."""
+"""Writes docs/cli.md from the commands themselves: `python -m redrive.cli.command_page > docs/cli.md`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from redrive.cli._root import ALIASES, EXAMPLES, SECTIONS, root
 _HEAD = """\
 # The command line, command by command
 
-<!-- Written by `python -m redrive.cli._page > docs/cli.md`; a test says when it is out of date. -->
+<!-- Written by `python -m redrive.cli.command_page > docs/cli.md`; a test says when it is out of date. -->
 
 What the commands have in common (where the store is found, what is printed, exit codes) is in the
 [guide](guide.md#the-command-line). `redrive COMMAND --help` says the same as this page.

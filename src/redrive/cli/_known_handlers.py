@@ -47,7 +47,7 @@ def handlers_of(face: Face, app_name: str | None, endpoints: tuple[str, ...] = (
     configured = face.config.endpoints
     known = {name: str(one["url"]) for name, one in configured.items() if one.get("url")}
     program = program_of(face, app_name)
-    registry = program.keeper.registry if program else Registry()
+    registry = program.submitter.registry if program else Registry()
     return Handlers({*known, *registry.names()}, {**known, **urls(registry)}, endpoints)
 
 

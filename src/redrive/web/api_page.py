@@ -1,4 +1,4 @@
-"""Writes docs/api.md from the table of routes: `python -m redrive.web._page > docs/api.md`."""
+"""Writes docs/api.md from the table of routes: `python -m redrive.web.api_page > docs/api.md`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from redrive.web.shapes import SCHEMAS
 _HEAD = """\
 # Redrive over HTTP
 
-<!-- Written by `python -m redrive.web._page > docs/api.md`; a test says when it is out of date. -->
+<!-- Written by `python -m redrive.web.api_page > docs/api.md`; a test says when it is out of date. -->
 
 ```console
 $ redrive serve shop.jobs:app --tokens ~/.redrive-tokens

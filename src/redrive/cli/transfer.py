@@ -22,7 +22,7 @@ from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, USAGE, Stop
 from redrive.cli._face import Face
 from redrive.cli._filters import Selection, explained, selection_of, with_filters
-from redrive.cli._served import NAMED, Handlers, Unserved, handlers_of, named, refuse
+from redrive.cli._known_handlers import NAMED, Handlers, Unserved, handlers_of, named, refuse
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.desk.desk import Desk
 from redrive.desk.transfer.formats.detect import FORMATS, OWN

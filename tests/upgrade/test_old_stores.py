@@ -1,0 +1,103 @@
+"""Stores that were written by commit 1ad7865 open, and hold all they held (`make_stores` made them)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pgkit
+from kit import START, make_failure, make_job
+from redrive.jobs.job import State
+from redrive.stores.contract import Query, Store
+from redrive.stores.jsonl import JsonlStore
+from redrive.stores.postgres import PostgresStore
+from redrive.stores.sqlite import SqliteStore
+from redrive.testing import ManualClock
+from upgrade.contents import contents
+
+STORES = Path(__file__).parent / "stores"
+EXPECTED: dict[str, Any] = json.loads((STORES / "expected.json").read_text("utf-8"))
+EVERYTHING = Query(states=frozenset(State), limit=1000)
+
+
+@pytest.fixture(params=["store.db", "store.jsonl", "store.sql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """A copy of one of the old stores, brought up to this version, at the time it was written."""
+    name, clock = request.param, ManualClock(EXPECTED["now"])
+    opened: Store
+    if name == "store.sql":
+        opened = PostgresStore(_loaded(STORES / name), clock=clock)
+    else:
+        kind = SqliteStore if name == "store.db" else JsonlStore
+        opened = kind(shutil.copy(STORES / name, tmp_path), clock=clock)
+    opened.migrate()
+    yield opened
+    opened.close()
+    if name == "store.sql":
+        pgkit.drop(opened.url.rpartition("schema=")[2])
+
+
+def _loaded(dump: Path) -> str:
+    """Load a dump into a schema of its own; returns the URL."""
+    schema = pgkit.fresh_name()
+    text = dump.read_text("utf-8").replace("{schema}", schema)
+    with pgkit.connect() as connection:
+        connection.execute(text.replace("{channel}", f"redrive_{schema}").encode())
+    return pgkit.url_of(schema)
+
+
+def differences(expected: Any, found: Any, place: str = "") -> list[str]:
+    """Name the places where what was expected is not found; what is new is fine."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return [
+            line
+            for name, value in expected.items()
+            for line in differences(value, found.get(name, "(nothing)"), f"{place}.{name}")
+        ]
+    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        pairs = zip(expected, found, strict=True)
+        return [
+            line for n, pair in enumerate(pairs) for line in differences(*pair, f"{place}[{n}]")
+        ]
+    return [] if expected == found else [f"{place}: {expected!r} is now {found!r}"]
+
+
+@pytest.mark.parametrize("part", ["jobs", "groups", "acts", "notes", "runs"])
+def test_an_old_store_holds_all_it_held(store: Store, part: str) -> None:
+    found = contents(store, EVERYTHING)
+    assert differences(EXPECTED[part], found[part]) == []
+    assert found[part].keys() == EXPECTED[part].keys() if part == "jobs" else True
+
+
+def test_the_comparison_notices_a_lost_field_and_a_changed_one() -> None:
+    assert differences({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3], "new": 0}}) == [
+        ".a.b[1]: 2 is now 3"
+    ]
+    assert differences({"a": 1}, {}) == [".a: 1 is now '(nothing)'"]
+    assert differences([1], [1, 2]) == [": [1] is now [1, 2]"]
+
+
+def test_an_old_store_is_sound(store: Store) -> None:
+    assert store.verify().problems == []
+
+
+def test_a_group_keeps_its_number_when_its_only_job_was_purged(store: Store) -> None:
+    purged = EXPECTED["purged_group"]
+    failure = make_failure("auth", fingerprint=purged["fingerprint"])
+    job = make_job("new", state=State.DEAD, failure=failure, finished=START)
+    assert store.add([job])[0].group == purged["number"]
+
+
+def test_the_jobs_of_an_old_store_are_claimed_and_returned_as_before(store: Store) -> None:
+    handlers = ["mail", "pay", "sync"]
+    claims = store.claim(handlers, limit=100, holder="new", lease_for=60.0, ignore_waits=True)
+    pending = {job_id for job_id, job in EXPECTED["jobs"].items() if job["state"] == "pending"}
+    crashed = {job_id for job_id in pending if EXPECTED["jobs"][job_id]["crashes"]}
+    assert {claim.job.id for claim in claims} == pending - crashed
+    lost = store.seize(by="new", lease_for=60.0, holder="w3")
+    assert [claim.job.id for claim in lost] == ["r-seized"]

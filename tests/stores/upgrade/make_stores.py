@@ -1,7 +1,7 @@
 """Make the stores of this directory with Redrive as it was at commit 1ad7865.
 
     git worktree add --detach OLD 1ad7865
-    PYTHONPATH=OLD/src:OLD/tests:tests/upgrade python tests/upgrade/make_stores.py
+    PYTHONPATH=OLD/src:OLD/tests:tests/stores/upgrade python tests/stores/upgrade/make_stores.py
 
 Writes `stores/store.db`, `stores/store.jsonl`, `stores/store.sql` (a PostgreSQL schema; replace
 `{schema}` and `{channel}` before loading it) and `stores/expected.json`: what every reader of the

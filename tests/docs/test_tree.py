@@ -191,3 +191,44 @@ def test_no_two_statements_have_one_name(dialect: str) -> None:
         for name in re.findall(r"^-- name: (\w+)$", file.read_text("utf-8"), re.MULTILINE)
     ]
     assert sorted(names) == sorted(set(names))
+
+
+PACKAGE = ROOT / "src" / "redrive"
+PACKAGES = sorted(str(path.parent.relative_to(PACKAGE)) for path in PACKAGE.rglob("__init__.py"))[
+    1:
+]
+
+
+def faults_of(docstring: str) -> list[str]:
+    """Return what is missing in a package's docstring: what lives here, what does not, and where."""
+    here, marker, elsewhere = " ".join(docstring.split()).partition("Not here: ")
+    places = [PACKAGE / name.replace(".", "/") for name in re.findall(r"`([\w.]+)`", elsewhere)]
+    return [
+        *(["it does not say what lives here"] if len(here.split()) < 5 else []),
+        *([] if marker else ["it does not say what is not here"]),
+        *([] if places else ["it does not say where the rest lives"]),
+        *(
+            f"{place.relative_to(PACKAGE)} does not exist"
+            for place in places
+            if not place.is_dir() and not place.with_suffix(".py").is_file()
+        ),
+    ]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_says_what_lives_here_and_what_does_not(package: str) -> None:
+    tree = ast.parse((PACKAGE / package / "__init__.py").read_text("utf-8"))
+    assert faults_of(ast.get_docstring(tree) or "") == []
+
+
+@pytest.mark.parametrize(
+    ("docstring", "fault"),
+    [
+        ("Jobs in a file, for small programs.", "it does not say what is not here"),
+        ("Jobs. Not here: SQL (`stores.sql`).", "it does not say what lives here"),
+        ("Jobs in a file of lines. Not here: SQL.", "it does not say where the rest lives"),
+        ("Jobs in a file of lines. Not here: SQL (`shops`).", "shops does not exist"),
+    ],
+)
+def test_a_docstring_with_a_missing_part_is_found(docstring: str, fault: str) -> None:
+    assert fault in faults_of(docstring)

@@ -1,8 +1,8 @@
-"""Alerts: people are told of dead letters, once for each cause and change, by the channels they read.
+"""Alerts about dead letters, once for each group and change, by the channels people read.
 
     app = Redrive("jobs.db", alerts=Alerts(slack(url_env="SLACK_URL")))
 
-Workers and passes do the telling; see `watch`.
+Here: rules, texts, channels and the watch that sends. Not here: when to look (`worker`), groups (`desk`).
 """
 
 from __future__ import annotations

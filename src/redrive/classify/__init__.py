@@ -1,8 +1,8 @@
-"""What an error means: which category it is, why we think so, and what to show people.
+"""From an error to a `Failure`: its category, the reason for it, and what to show people.
 
-`clues` reads what the error carries, `judge` weighs it by the `tables` and the user's rules,
-`hints` finds how long to wait, `trace` writes the traceback. Here all that is put together into a
-`Failure`: plain data, masked and bounded, for the decision, the store and people.
+Here: `clues` reads what the error carries, `judge` weighs it by the `tables` and the user's rules,
+`hints` finds how long to wait, `fingerprint` groups, `traceback` formats. The result is plain data,
+masked and bounded. Not here: whether to retry (`policies`), and how text is masked (`payloads`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The command line: looks at what failed and acts on it, through the library's own verbs.
+"""The command line: one module a group of commands, imported when it is called.
 
-A command is one function that builds a `View`; how it looks (a terminal, plain text, JSON) is the
-business of `output`. Commands are imported only when they are called.
+Here: options, and the `View` a command builds. Not here: how it looks (`cli.output`), actions (`desk`).
 """
 
 from __future__ import annotations

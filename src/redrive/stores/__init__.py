@@ -1,4 +1,8 @@
-"""Where jobs are kept: `open_store` finds the right store for a URL."""
+"""Where jobs are kept: `open_store` opens the store of a URL.
+
+Here: the contract and the four stores that obey it. Not here: what a job's next record is
+(`jobs.transitions`), when to retry (`policies`), and who calls the stores (`worker`, `desk`).
+"""
 
 from __future__ import annotations
 

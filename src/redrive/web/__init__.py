@@ -1,9 +1,9 @@
-"""Redrive over HTTP: health for probes, metrics, and a JSON API for every language.
+"""Redrive over HTTP: health checks, metrics, and a JSON API. Needs the extra `redrive[web]`.
 
     from redrive.web import asgi
     site = Starlette(routes=[Mount("/redrive", asgi(app, hosts=["shop.example"]))])
 
-`redrive serve` serves the same. Needs the extra: pip install 'redrive[web]'.
+Here: routes, tokens, limits. Not here: what requests do to jobs (`desk`), `redrive serve` (`cli.serve`).
 """
 
 from __future__ import annotations

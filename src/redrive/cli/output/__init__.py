@@ -1,8 +1,7 @@
-"""What a command has to show, as plain data, and who renders it.
+"""What a command shows, as plain data, and the renderers: terminal, plain text, JSON.
 
-A `View` holds the same matter twice: `data` for machines, `parts` for people. The renderers know
-nothing of jobs; they make everything they print harmless to a terminal. Named tuples, because every
-command waits for them: they are made ten times as quickly as dataclasses.
+Here: `View`, which holds `data` for machines and `parts` for people, as named tuples because they are
+created fast. Renderers escape all they print. Not here: anything about jobs (`cli`, `desk`).
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""`redrive demo`: a bad night in under a minute, on this machine alone and gone afterwards.
+"""`redrive demo`: an outage in under a minute, on this machine alone and gone afterwards.
 
-`town` is the world outside, a real server on the loopback interface; `screen` shows how things
-stand, on a terminal or in lines; `story` tells it.
+Here: `town` (a server on loopback), `screen`, `story` (the script). Not here: the command (`cli.demo`).
 """

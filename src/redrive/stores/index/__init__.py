@@ -1,1 +1,1 @@
-"""The index engine: every verb evaluated in memory; the base of the memory and the journal store."""
+"""The index engine: every verb evaluated in memory. Not here: files (`stores.jsonl`), SQL (`stores.sql`)."""

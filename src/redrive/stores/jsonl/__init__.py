@@ -1,4 +1,4 @@
-"""Jobs in a file of JSON lines that people can read: the small store."""
+"""Jobs in a file of JSON lines: journal, recovery, compaction. Not here: what the verbs do (`stores.index`)."""
 
 from redrive.stores.jsonl.store import JsonlStore
 

@@ -1,4 +1,4 @@
-"""Jobs in PostgreSQL: for many hosts. Needs the extra `redrive[postgres]`."""
+"""Jobs in PostgreSQL: connections, transactions, claims, ends. Not here: all other verbs (`stores.sql`)."""
 
 from redrive.errors import UsageError
 

@@ -1,1 +1,1 @@
-"""The SQL engine: every verb as named statements in one transaction; dialects add the rest."""
+"""The SQL engine: every verb as named statements. Not here: connections (`stores.sqlite`, `stores.postgres`)."""

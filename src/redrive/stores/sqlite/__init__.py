@@ -1,4 +1,4 @@
-"""Jobs in a SQLite file: the default store."""
+"""Jobs in a SQLite file: opening, locking, writing. Not here: SQL and what the verbs do (`stores.sql`)."""
 
 from redrive.stores.sqlite.store import SqliteStore
 

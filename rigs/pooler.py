@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 SHORT = "tests/stores/contract/test_fence.py tests/stores/contract/test_claim.py tests/stores/contract/test_add.py"
 FULL = "tests/stores/contract tests/stores/postgres"
-LEFT_OUT = ("test_lost_commits", "test_opening", "test_listen", "test_ears")
+LEFT_OUT = ("test_lost_commits", "test_opening", "test_listen", "test_listening")
 """Not asked: the first two bring a proxy or users of their own, past the pooler; and hints do not come
 through one in this mode, so that workers behind it find new jobs by looking (F30)."""
 

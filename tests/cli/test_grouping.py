@@ -14,7 +14,7 @@ from kit import make_job
 from redrive import Job, Policy, Redrive
 from shopkit import Shop
 
-MANY = 10_000
+MANY = 2_000
 ONCE = Policy(attempts=1)
 
 

@@ -39,7 +39,7 @@ LINES = {
     "resume": "resume pay.charge",
     "work": "work rich_program:app --once",
     "serve": "serve --help",  # it serves until it is stopped: see tests/web
-    "demo": "demo --help",  # it takes ten seconds: see tests/docs/test_demo.py
+    "demo": "demo --help",  # it takes ten seconds: see tests/contrib/test_demo.py
     "init": "init",
     "doctor": "doctor --store sound.db",
     "verify": "verify",

@@ -19,7 +19,7 @@ from redrive.worker import supervisor
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-# Pages whose commands run one after the other are walked as a whole, by test_walks.
+# Pages whose commands run one after the other are walked as a whole, by test_walkthroughs.
 WALKED = set(walkkit.pages())
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LANGUAGES = {"python", "console", "json", "jsonl", "sql", "toml", "text"}

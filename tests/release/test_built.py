@@ -21,6 +21,9 @@ import redrive
 ROOT = Path(__file__).resolve().parents[2]
 NAME = f"redrive-{redrive.__version__}"
 
+# One worker runs them all: they share what is built.
+pytestmark = pytest.mark.xdist_group("built")
+
 
 def run(*words: str | Path, **options: object) -> str:
     done = subprocess.run(words, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]

@@ -17,6 +17,9 @@ from redrive.web.routes import ROUTES, Route
 from shopkit import HOUR, name, shop_jobs
 from webkit import ACT, START, Web
 
+# One worker runs them all: reading the document takes longer than most of the tests.
+pytestmark = pytest.mark.xdist_group("openapi")
+
 EXAMPLES = 25
 """Requests of each kind for each operation."""
 REAL = {"job": name(1), "group": "G1", "run": "R1", "lane": "mail.send", "plan": "none"}
@@ -65,7 +68,7 @@ def test_every_operation_answers_by_the_document(
     operation = api[route.path][route.method]
 
     fields = {*route.query, *(route.body or {}).get("properties", {})}
-    # Who may ask is asked of every route in test_who. Words have a grammar of their own, and payloads
+    # Who may ask is asked of every route in test_authorization. Words have a grammar of their own, and payloads
     # rules that no schema can say.
     unasked = [ignored_auth, *([positive_data_acceptance] if fields & {"q", "payload"} else [])]
 

@@ -120,7 +120,7 @@ def test_any_query_finds_what_a_look_at_every_job_finds(place: Place, paged: boo
     store = place.open()
     jobs = fill(store)
 
-    @settings(max_examples=150)
+    @settings(max_examples=60)
     @given(queries)
     def try_it(query: Query) -> None:
         expected = [job.id for job in jobs if fits(job, query)]
@@ -149,7 +149,7 @@ def test_any_query_groups_what_a_look_at_every_job_groups(place: Place) -> None:
     store = place.open()
     jobs = fill(store)
 
-    @settings(max_examples=120)
+    @settings(max_examples=60)
     @given(queries)
     def try_it(query: Query) -> None:
         asked = replace(query, states=query.states or frozenset({State.DEAD}))

@@ -41,7 +41,7 @@ def test_every_flipped_byte_before_the_last_mark_is_reported_with_the_offset_of_
 ) -> None:
     """T2, F6: read-only, exact offset, the other jobs can be read."""
     header = shot.ends[0]
-    for at, data in flipped(shot, 5):
+    for at, data in flipped(shot, 61):
         if not header <= at < last_mark(shot):
             continue
         store = reopen(data)
@@ -105,7 +105,7 @@ def test_repair_puts_the_damaged_bytes_aside_and_keeps_every_whole_line(
     shot: Film, reopen: Reopen, tmp_path: Path
 ) -> None:
     """F6, C2: `verify --repair`."""
-    for at, data in flipped(shot, 31):
+    for at, data in flipped(shot, 151):
         if not shot.ends[0] <= at < last_mark(shot):
             continue
         store = reopen(data)

@@ -2,7 +2,13 @@
 # `make` alone lists the targets.
 
 PYTHON ?= python3
+# A Python named by hand has an environment of its own: `make test PYTHON=python3.13` is in .venv-3.13.
+ifeq ($(origin PYTHON),command line)
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+VENV := .venv-$(VERSION)
+else
 VENV := .venv
+endif
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LIBRARIES := $(VENV)/.libraries
@@ -30,7 +36,7 @@ help: ## Show this list
 $(LIBRARIES): requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Redrive needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
-			"Name another one: make PYTHON=python3.12" >&2; exit 1; }
+			"Name another one: make test PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
 	$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@
@@ -43,8 +49,9 @@ $(STAMP): $(LIBRARIES) pyproject.toml
 demo: $(STAMP) ## Watch jobs fail, wait, succeed and be redriven
 	$(BIN)/redrive demo
 
-test: $(STAMP) ## Run every test (more options: PYTEST_ARGS="-k name")
-	$(BIN)/python -m pytest -n 6 --durations=10 $(PYTEST_ARGS)
+test: $(STAMP) ## Run every test (some: PYTEST_ARGS="-k name"; elsewhere: PYTHON=python3.13)
+	@$(BIN)/python tools/python_version.py $(VERSION)
+	$(BIN)/python -m pytest -n 6 --dist loadgroup --durations=10 $(PYTEST_ARGS)
 
 # Every client library at once is a gigabyte, so they live apart from what all tests need.
 $(SDK_STAMP): requirements/sdk.txt
@@ -77,7 +84,7 @@ check: $(STAMP) ## Lint, formatting, types (mypy and pyright), layers and the li
 	run ruff check; \
 	run ruff format --check; \
 	run mypy; \
-	run pyright; \
+	run pyright --pythonpath $(BIN)/python; \
 	run lint-imports; \
 	run python tools/line_budget.py; \
 	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
@@ -142,6 +149,6 @@ build: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation
 
 clean: ## Remove the environment, caches and built files
-	rm -rf $(VENV) $(RIGS_VENV) $(BENCH_VENV) $(SDK_VENV) $(TASKS_VENV) $(DOCS_VENV) site build dist htmlcov .coverage .coverage.* .hypothesis
+	rm -rf .venv .venv-3.* $(RIGS_VENV) $(BENCH_VENV) $(SDK_VENV) $(TASKS_VENV) $(DOCS_VENV) site build dist htmlcov .coverage .coverage.* .hypothesis
 	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

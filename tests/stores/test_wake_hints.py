@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from redrive.stores import _wake
-from redrive.stores._wake import Hints, PairEars, SocketEars
-from redrive.stores.listening import Ears
+from redrive.stores._wake import Hints, PairHintListener, SocketHintListener
+from redrive.stores.listening import HintListener
 
 
 @pytest.fixture
@@ -39,26 +39,26 @@ def hints(temporary: Path, tmp_path: Path) -> Hints:
     return Hints(tmp_path / "jobs.db")
 
 
-def listen(hints: Hints) -> Ears:
-    ears = hints.listen()
-    assert ears is not None
-    return ears
+def listen(hints: Hints) -> HintListener:
+    listener = hints.listen()
+    assert listener is not None
+    return listener
 
 
-def heard(ears: Ears) -> bool:
-    ready = bool(select.select([ears.fileno()], [], [], 0)[0])
-    ears.drain()
+def heard(listener: HintListener) -> bool:
+    ready = bool(select.select([listener.fileno()], [], [], 0)[0])
+    listener.drain()
     return ready
 
 
 def test_a_socket_is_in_a_directory_that_only_its_owner_may_enter(
     hints: Hints, temporary: Path
 ) -> None:
-    ears = listen(hints)
+    listener = listen(hints)
     users, place, name = sorted(temporary.rglob("*"))
     assert stat.S_IMODE(users.stat().st_mode) == stat.S_IMODE(place.stat().st_mode) == 0o700
     assert name.is_socket()
-    ears.close()
+    listener.close()
     assert list(temporary.iterdir()) == []
 
 
@@ -66,12 +66,12 @@ def test_two_names_of_one_file_are_one_store_and_another_file_is_another(
     temporary: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    ears = listen(Hints(tmp_path / "jobs.db"))
+    listener = listen(Hints(tmp_path / "jobs.db"))
     Hints(tmp_path / "other.db").send()
-    assert not heard(ears)
+    assert not heard(listener)
     Hints(tmp_path / "link" / "jobs.db").send()
-    assert heard(ears)
-    ears.close()
+    assert heard(listener)
+    listener.close()
 
 
 def as_link(place: Path) -> None:
@@ -119,15 +119,15 @@ def test_a_directory_of_somebody_else_is_neither_used_nor_sent_to(
     hints: Hints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is ours, but we are somebody else: to give a file away only root is allowed."""
-    ears = listen(hints)
+    listener = listen(hints)
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     assert hints.listen() is None
     hints.send()
-    assert not heard(ears)
+    assert not heard(listener)
     monkeypatch.undo()
     hints.send()
-    assert heard(ears)
-    ears.close()
+    assert heard(listener)
+    listener.close()
 
 
 @pytest.mark.parametrize("where", ["missing", "x" * 100, "jobs.db/file"])
@@ -145,7 +145,7 @@ def test_where_there_can_be_no_socket_there_are_no_hints(
 def test_whatever_lies_in_the_directory_costs_nothing_but_itself(
     hints: Hints, temporary: Path
 ) -> None:
-    ears = listen(hints)
+    listener = listen(hints)
     place = Path(hints._place)
     (place / "file").touch()
     (place / "directory").mkdir()
@@ -153,15 +153,15 @@ def test_whatever_lies_in_the_directory_costs_nothing_but_itself(
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
         stream.bind(str(place / "stream"))
         hints.send()
-    assert heard(ears)
-    ears.close()
+    assert heard(listener)
+    listener.close()
 
 
 LISTENER = """
 import sys
 from pathlib import Path
 from redrive.stores._wake import Hints
-ears = Hints(Path(sys.argv[1])).listen()
+listener = Hints(Path(sys.argv[1])).listen()
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -180,15 +180,15 @@ def listener(store: Path) -> Iterator[subprocess.Popen[str]]:
 def test_the_socket_of_a_killed_listener_is_removed_by_the_next_hint(
     hints: Hints, temporary: Path, tmp_path: Path
 ) -> None:
-    ears = listen(hints)
+    listener = listen(hints)
     with listener(tmp_path / "jobs.db") as process:
         hints.send()
         process.send_signal(signal.SIGKILL)
     assert len(list(Path(hints._place).iterdir())) == 2
     hints.send()
     assert len(list(Path(hints._place).iterdir())) == 1
-    assert heard(ears)
-    ears.close()
+    assert heard(listener)
+    listener.close()
     assert list(temporary.iterdir()) == []
 
 
@@ -200,10 +200,10 @@ def test_a_listener_that_ends_leaves_nothing(temporary: Path, tmp_path: Path) ->
     assert list(temporary.iterdir()) == []
 
 
-def test_ears_that_nobody_holds_any_more_are_closed(hints: Hints, temporary: Path) -> None:
-    ears = listen(hints)
-    descriptor = ears.fileno()
-    del ears
+def test_listeners_that_nobody_holds_any_more_are_closed(hints: Hints, temporary: Path) -> None:
+    listener = listen(hints)
+    descriptor = listener.fileno()
+    del listener
     gc.collect()
     assert list(temporary.iterdir()) == []
     with pytest.raises(OSError, match="Bad file"):
@@ -211,12 +211,12 @@ def test_ears_that_nobody_holds_any_more_are_closed(hints: Hints, temporary: Pat
 
 
 def test_a_listener_that_takes_nothing_in_holds_nobody_up(hints: Hints) -> None:
-    ears = listen(hints)
+    listener = listen(hints)
     for _ in range(5_000):
         hints.send()
-    assert heard(ears)
-    assert not heard(ears)
-    ears.close()
+    assert heard(listener)
+    assert not heard(listener)
+    listener.close()
 
 
 def test_who_comes_later_is_heard_of_at_once_however_long_nobody_came(
@@ -244,11 +244,11 @@ def test_the_directory_may_be_removed_while_somebody_moves_in(
 
     def come_and_go() -> None:
         for _ in range(200):
-            ears = hints.listen()
-            if ears is None:
-                failed.append(ears)
+            listener = hints.listen()
+            if listener is None:
+                failed.append(listener)
             else:
-                ears.close()
+                listener.close()
 
     threads = [threading.Thread(target=come_and_go) for _ in range(4)]
     for thread in threads:
@@ -260,12 +260,12 @@ def test_the_directory_may_be_removed_while_somebody_moves_in(
 
 
 def test_no_socket_is_inherited_by_a_program_that_is_started(hints: Hints) -> None:
-    ears, pair = listen(hints), PairEars()
+    listener, pair = listen(hints), PairHintListener()
     hints.send()
     mouth = _wake._mouth.socket().fileno()
-    inherited = [os.get_inheritable(each) for each in (ears.fileno(), pair.fileno(), mouth)]
+    inherited = [os.get_inheritable(each) for each in (listener.fileno(), pair.fileno(), mouth)]
     assert inherited == [False] * 3
-    ears.close()
+    listener.close()
     pair.close()
 
 
@@ -287,12 +287,12 @@ def take(descriptor: int, path: Path) -> None:
 def test_a_file_that_got_the_number_of_our_ear_is_not_read_nor_closed(
     pair: bool, hints: Hints, theirs: Path
 ) -> None:
-    ears = PairEars() if pair else listen(hints)
-    taken = ears.fileno()
+    listener = PairHintListener() if pair else listen(hints)
+    taken = listener.fileno()
     take(taken, theirs)
-    assert ears.fileno() == -1
-    ears.drain()
-    ears.close()
+    assert listener.fileno() == -1
+    listener.drain()
+    listener.close()
     assert os.read(taken, 100) == b"precious"
     os.close(taken)
 
@@ -300,25 +300,25 @@ def test_a_file_that_got_the_number_of_our_ear_is_not_read_nor_closed(
 def test_a_file_that_got_the_number_of_our_mouth_is_not_written_to(
     hints: Hints, theirs: Path
 ) -> None:
-    ears, pair = listen(hints), PairEars()
+    listener, pair = listen(hints), PairHintListener()
     for taken in (_wake._mouth.socket().fileno(), pair._mouth.fileno()):
         take(taken, theirs)
         hints.send()
         pair.hint()
         assert os.pread(taken, 100, 0) == b"precious"
         os.close(taken)
-    assert heard(ears)
-    ears.close()
+    assert heard(listener)
+    listener.close()
     pair.close()
 
 
 def test_a_fork_leaves_the_socket_to_the_parent(hints: Hints, temporary: Path) -> None:
-    ears = listen(hints)
-    assert isinstance(ears, SocketEars)
-    copy = socket.socket(fileno=os.dup(ears.fileno()))
-    ears.in_child()  # what runs in the child; the copy is the parent's descriptor
-    assert ears.fileno() == -1
-    ears.close()
+    listener = listen(hints)
+    assert isinstance(listener, SocketHintListener)
+    copy = socket.socket(fileno=os.dup(listener.fileno()))
+    listener.in_child()  # what runs in the child; the copy is the parent's descriptor
+    assert listener.fileno() == -1
+    listener.close()
     hints.send()
     assert copy.recv(10) == b"!"
     copy.close()

@@ -21,7 +21,7 @@ import weakref
 from pathlib import Path
 
 from redrive.stores._files import identity_of, is_still, log
-from redrive.stores.listening import Ears
+from redrive.stores.listening import HintListener
 
 _TICK = 100_000_000
 """Nanoseconds after which a directory that changes again has another time of change for certain."""
@@ -30,7 +30,7 @@ _TRIES = 10
 """How often a directory may be removed, by the last who left it, just before we move in."""
 
 
-class SocketEars:
+class SocketHintListener:
     """Hears the datagrams of one socket."""
 
     def __init__(self, ear: socket.socket, path: str = "") -> None:
@@ -61,7 +61,7 @@ class SocketEars:
             _release(self._socket, self._identity)
 
 
-class PairEars(SocketEars):
+class PairHintListener(SocketHintListener):
     """Hears the threads of its own process."""
 
     def __init__(self) -> None:
@@ -98,11 +98,11 @@ class Hints:
         name = hashlib.blake2b(os.fsencode(os.path.realpath(store)), digest_size=8).hexdigest()
         self._place = f"{os.environ.get('TMPDIR') or '/tmp'}/redrive-{os.geteuid()}/{name}"  # noqa: S108 - only if ours alone
         self._seen: tuple[int, int] | None = None
-        self._ears: list[str] = []
+        self._listeners: list[str] = []
 
     def send(self) -> None:
         """Wake every process that listens. Where nobody does, this asks the system one thing."""
-        if not self._ears and not os.access(self._place, os.F_OK):
+        if not self._listeners and not os.access(self._place, os.F_OK):
             return  # the quickest way to ask: nothing is raised
         try:
             found = os.lstat(self._place)
@@ -110,23 +110,23 @@ class Hints:
             return
         if self._seen != (found.st_ino, found.st_mtime_ns):
             self._look(found)
-        for path in self._ears:
+        for path in self._listeners:
             _send(path)
 
     def _look(self, found: os.stat_result) -> None:
         """See who listens, in a directory that nobody else can put anything into."""
-        self._seen, self._ears = None, []
+        self._seen, self._listeners = None, []
         with contextlib.suppress(OSError):
             if _is_private(found):
                 names = os.listdir(self._place)  # noqa: PTH208 - this is asked for names only
-                self._ears = [f"{self._place}/{name}" for name in names if name[0] != "."]
+                self._listeners = [f"{self._place}/{name}" for name in names if name[0] != "."]
         if time.time_ns() - found.st_mtime_ns > _TICK:
             self._seen = found.st_ino, found.st_mtime_ns
 
-    def listen(self) -> Ears | None:
-        """Give ears for this store; none where there is no safe place for a socket."""
+    def listen(self) -> HintListener | None:
+        """Give listener for this store; none where there is no safe place for a socket."""
         try:
-            return SocketEars(*_bound(self._place))
+            return SocketHintListener(*_bound(self._place))
         except OSError as error:
             log.warning("no hints of new work, it is looked for instead: %s", error)
             return None
@@ -228,12 +228,12 @@ def _remove(path: str) -> None:
 
 
 _mouth = _Mouth()
-_listening: weakref.WeakSet[SocketEars] = weakref.WeakSet()
+_listening: weakref.WeakSet[SocketHintListener] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
-    for ears in list(_listening):
-        ears.in_child()
+    for listener in list(_listening):
+        listener.in_child()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -37,7 +37,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from redrive.jobs.job import Act, Category, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
-from redrive.stores.listening import Ears
+from redrive.stores.listening import HintListener
 from redrive.stores.report import Report
 
 Durability = Literal["full", "relaxed", "memory"]
@@ -360,11 +360,11 @@ class Store(ABC):
     def close(self) -> None:
         """Let go of files and connections. Twice is fine."""
 
-    def listen(self) -> Ears | None:
-        """Give ears for this store, the caller's to close; None where there can be no hints."""
+    def listen(self) -> HintListener | None:
+        """Give listener for this store, the caller's to close; None where there can be no hints."""
         return None
 
-    def _hint(self) -> None:  # noqa: B027 - without ears there is nobody to tell
+    def _hint(self) -> None:  # noqa: B027 - without listener there is nobody to tell
         """Tell those who listen that something may be due. It never waits and never fails."""
 
     def _hint_of(self, jobs: Iterable[Job]) -> None:

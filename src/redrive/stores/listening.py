@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Ears(Protocol):
+class HintListener(Protocol):
     """Hears that something may be due. Hints may be lost or heard twice: look now and then anyway.
 
     A forked child is deaf: it listens for itself.

@@ -17,11 +17,11 @@ from redrive.stores._combine import within_itself
 from redrive.stores.index.engine import Drafted, Engine
 from redrive.stores.index.entries import Entry, Index, Put
 from redrive.stores.index.verbs import EngineStore
-from redrive.stores.listening import Ears
+from redrive.stores.listening import HintListener
 from redrive.stores.report import Report
 
 if TYPE_CHECKING:
-    from redrive.stores._wake import PairEars
+    from redrive.stores._wake import PairHintListener
 
 R = TypeVar("R")
 
@@ -42,7 +42,7 @@ class MemoryStore(EngineStore):
         self._engine = Engine(Index(), clock, _job_of)
         self._lock = threading.RLock()
         self._working = False
-        self._ears: tuple[PairEars, ...] = ()
+        self._listeners: tuple[PairHintListener, ...] = ()
 
     def _write(self, work: Callable[[Engine], Drafted[R]], *, durable: bool) -> R:
         del durable
@@ -76,19 +76,19 @@ class MemoryStore(EngineStore):
     def close(self) -> None:
         """Do nothing: the jobs stay until the store is let go of."""
 
-    def listen(self) -> Ears | None:
-        """Give ears that hear this program's own threads."""
+    def listen(self) -> HintListener | None:
+        """Give listener that hear this program's own threads."""
         if os.name != "posix":
             return None
-        from redrive.stores._wake import PairEars  # noqa: PLC0415 - it needs what POSIX has
+        from redrive.stores._wake import PairHintListener  # noqa: PLC0415 - it needs what POSIX has
 
-        ears = PairEars()
+        listener = PairHintListener()
         with self._lock:
-            self._ears = (*(one for one in self._ears if one.fileno() >= 0), ears)
-        return ears
+            self._listeners = (*(one for one in self._listeners if one.fileno() >= 0), listener)
+        return listener
 
     def _hint(self) -> None:
-        for one in self._ears:
+        for one in self._listeners:
             one.hint()
 
 

@@ -25,7 +25,7 @@ from redrive.jobs.logger import log
 from redrive.stores.contract import Query, Store
 
 if TYPE_CHECKING:
-    from redrive.stores.listening import Ears
+    from redrive.stores.listening import HintListener
 
 _KNOWN = 1000
 """How many coming due times are remembered; the other jobs are found after `poll` seconds."""
@@ -46,7 +46,7 @@ class Waiter:
     def __init__(self, store: Store, poll: float) -> None:
         self._store = store
         self._poll = poll
-        self._ears: Ears | None = None
+        self._listener: HintListener | None = None
         self._bell: socket.socket | None = None
         self._button: socket.socket | None = None
         self.is_asleep = False
@@ -60,12 +60,12 @@ class Waiter:
         self._bell, self._button = socket.socketpair()
         self._bell.setblocking(False)
         self._button.setblocking(False)
-        self._ears = self._store.listen()
+        self._listener = self._store.listen()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._ears is not None:
-            self._ears.close()
+        if self._listener is not None:
+            self._listener.close()
         for end in (self._bell, self._button):
             if end is not None:
                 end.close()
@@ -109,17 +109,17 @@ class Waiter:
         assert self._bell is not None  # noqa: S101 - made on entering
         poller = select.poll()
         poller.register(self._bell, select.POLLIN)
-        ears = -1 if self._ears is None else self._ears.fileno()
-        if ears >= 0 and not self._has_hint:  # with a hint it waits for room
-            poller.register(ears, select.POLLIN)
+        listener = -1 if self._listener is None else self._listener.fileno()
+        if listener >= 0 and not self._has_hint:  # with a hint it waits for room
+            poller.register(listener, select.POLLIN)
         ready = {number for number, _ in poller.poll(seconds * 1000)}
         if self._bell.fileno() in ready:
             with contextlib.suppress(BlockingIOError):
                 while self._bell.recv(4096):
                     pass
-        if self._ears is not None and (ears in ready or ears < 0):
-            self._ears.drain()  # without a descriptor too: then they connect again
-            self._has_hint |= ears in ready
+        if self._listener is not None and (listener in ready or listener < 0):
+            self._listener.drain()  # without a descriptor too: then they connect again
+            self._has_hint |= listener in ready
 
     def wake(self) -> None:
         """End the wait; safe in a signal handler."""

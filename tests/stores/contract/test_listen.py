@@ -18,7 +18,7 @@ import pytest
 from kit import START, make_failure
 from redrive.jobs.job import State
 from redrive.stores.contract import Store
-from redrive.stores.listening import Ears
+from redrive.stores.listening import HintListener
 from stores.contract.kinds import Place
 from stores.contract.verbs import DEAD, add_one, claim_one, move, settle
 
@@ -26,51 +26,51 @@ TESTS = Path(__file__).resolve().parents[2]
 LONG, SHORT = 10.0, 0.15
 """Seconds within which a hint must come, and without one after which there is none."""
 
-Listen = Callable[[Store], Ears]
+Listen = Callable[[Store], HintListener]
 
 
 @pytest.fixture
 def listen() -> Iterator[Listen]:
     """Listen to a store until the test ends."""
-    opened: list[Ears] = []
+    opened: list[HintListener] = []
 
-    def hear(store: Store) -> Ears:
-        ears = store.listen()
-        assert ears is not None
-        opened.append(ears)
-        return ears
+    def hear(store: Store) -> HintListener:
+        listener = store.listen()
+        assert listener is not None
+        opened.append(listener)
+        return listener
 
     yield hear
-    for ears in opened:
-        ears.close()
+    for listener in opened:
+        listener.close()
 
 
-def hears(ears: Ears, within: float = LONG) -> bool:
+def hears(listener: HintListener, within: float = LONG) -> bool:
     """Whether a hint comes; it is taken in."""
     poll = select.poll()
-    poll.register(ears.fileno(), select.POLLIN)
+    poll.register(listener.fileno(), select.POLLIN)
     heard = bool(poll.poll(within * 1000))
     end = time.monotonic() + LONG
     while poll.poll(0) and time.monotonic() < end:
-        ears.drain()
+        listener.drain()
     assert not poll.poll(0), "drained, and still not quiet"
     return heard
 
 
 def test_a_submit_is_heard_and_then_it_is_quiet(store: Store, listen: Listen) -> None:
-    ears = listen(store)
-    assert not hears(ears, SHORT)
+    listener = listen(store)
+    assert not hears(listener, SHORT)
     for n in range(3):
         add_one(store, f"a{n}")
-        assert hears(ears)
-    assert not hears(ears, SHORT)
+        assert hears(listener)
+    assert not hears(listener, SHORT)
 
 
 @pytest.mark.needs("shared")
 def test_a_submit_by_another_store_object_is_heard(place: Place, listen: Listen) -> None:
-    ears = listen(place.open())
+    listener = listen(place.open())
     add_one(place.open(), "a")
-    assert hears(ears)
+    assert hears(listener)
 
 
 PROGRAM = """
@@ -88,54 +88,54 @@ store.add([make_job("from afar")])
 
 @pytest.mark.needs("shared")
 def test_a_submit_by_a_process_that_ends_at_once_is_heard(place: Place, listen: Listen) -> None:
-    ears = listen(place.open())
+    listener = listen(place.open())
     where = [str(TESTS), str(place.directory), place.kind.name]
     subprocess.run([sys.executable, "-c", PROGRAM, *where], check=True, timeout=60)
-    assert hears(ears)
+    assert hears(listener)
 
 
 def test_a_waiting_poll_is_woken(store: Store, listen: Listen) -> None:
-    ears = listen(store)
+    listener = listen(store)
     later = threading.Timer(0.1, add_one, [store, "a"])
     later.start()
-    assert hears(ears)
+    assert hears(listener)
     later.join()
 
 
 def test_all_who_listen_hear(store: Store, listen: Listen) -> None:
     both = [listen(store), listen(store)]
     add_one(store, "a")
-    assert [hears(ears) for ears in both] == [True, True]
+    assert [hears(listener) for listener in both] == [True, True]
 
 
 def test_one_who_stops_listening_disturbs_nobody(store: Store, listen: Listen) -> None:
-    gone, ears = listen(store), listen(store)
+    gone, listener = listen(store), listen(store)
     gone.close()
     gone.close()
     gone.drain()
     assert gone.fileno() == -1
     add_one(store, "a")
-    assert hears(ears)
+    assert hears(listener)
 
 
 def test_one_who_never_drains_holds_nobody_up(store: Store, listen: Listen) -> None:
-    deaf, ears = listen(store), listen(store)
+    deaf, listener = listen(store), listen(store)
     for n in range(30):
         add_one(store, f"a{n}")
-    assert hears(ears)
+    assert hears(listener)
     assert hears(deaf)
 
 
 def test_only_what_can_be_claimed_is_hinted_at(store: Store, listen: Listen) -> None:
-    ears = listen(store)
+    listener = listen(store)
     add_one(store, "later", due=START + 60)
     add_one(store, "dead", state=State.DEAD, failure=make_failure(), finished=START)
-    assert not hears(ears, SHORT)
+    assert not hears(listener, SHORT)
     add_one(store, "a")
-    assert hears(ears)
+    assert hears(listener)
     settle(store, claim_one(store, only=["a"]), DEAD, make_failure())
     move(store, "resolve", "a")
-    assert not hears(ears, SHORT)
+    assert not hears(listener, SHORT)
 
 
 def test_a_retry_by_a_person_and_the_end_of_a_pause_are_hinted_at(
@@ -144,17 +144,17 @@ def test_a_retry_by_a_person_and_the_end_of_a_pause_are_hinted_at(
     add_one(store, "a")
     settle(store, claim_one(store), DEAD, make_failure())
     store.note("pause:mail", "broken", durable=True)
-    ears = listen(store)
+    listener = listen(store)
     move(store, "retry", "a", delays=[60.0])
-    assert not hears(ears, SHORT)
+    assert not hears(listener, SHORT)
     move(store, "discard", "a")
     move(store, "reopen", "a")
     move(store, "retry", "a")
-    assert hears(ears)
+    assert hears(listener)
     store.note("turn", None)
-    assert not hears(ears, SHORT)
+    assert not hears(listener, SHORT)
     store.note("pause:mail", None)
-    assert hears(ears)
+    assert hears(listener)
 
 
 @contextlib.contextmanager
@@ -177,13 +177,13 @@ def child(work: Callable[[], bool]) -> Iterator[int]:
 def test_a_forked_child_is_deaf_and_leaves_its_parents_ears_alone(
     store: Store, listen: Listen
 ) -> None:
-    ears = listen(store)
-    before = ears.fileno()
+    listener = listen(store)
+    before = listener.fileno()
 
     def work() -> bool:
-        deaf = ears.fileno() == -1
-        ears.drain()
-        ears.close()
+        deaf = listener.fileno() == -1
+        listener.drain()
+        listener.close()
         mine = store.listen()
         assert mine is not None
         mine.close()
@@ -191,15 +191,15 @@ def test_a_forked_child_is_deaf_and_leaves_its_parents_ears_alone(
 
     with child(work):
         pass
-    assert ears.fileno() == before
-    assert not hears(ears, SHORT), "not even the end of a connection"
+    assert listener.fileno() == before
+    assert not hears(listener, SHORT), "not even the end of a connection"
     add_one(store, "a")
-    assert hears(ears)
+    assert hears(listener)
 
 
 @pytest.mark.needs("shared")
 def test_parent_and_child_wake_each_other(store: Store, listen: Listen) -> None:
-    ears = listen(store)
+    listener = listen(store)
     ready, told = os.pipe()
 
     def work() -> bool:
@@ -212,7 +212,7 @@ def test_parent_and_child_wake_each_other(store: Store, listen: Listen) -> None:
 
     with child(work):
         os.read(ready, 1)
-        assert hears(ears)
+        assert hears(listener)
         add_one(store, "from the parent")
     os.close(ready)
     os.close(told)
@@ -223,10 +223,10 @@ def test_many_who_come_and_go_leave_no_descriptor(store: Store) -> None:
         return len(list(Path("/dev/fd").iterdir()))
 
     def once(n: int) -> None:
-        ears = store.listen()
-        assert ears is not None
+        listener = store.listen()
+        assert listener is not None
         add_one(store, f"a{n}")
-        ears.close()
+        listener.close()
 
     once(0)
     before = opened()

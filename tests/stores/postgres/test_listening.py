@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from redrive.stores.postgres import PostgresStore, listener
-from redrive.stores.postgres.listener import PostgresEars
+from redrive.stores.postgres.listener import PostgresListener
 from redrive.worker.schedule import Waiter
 from stores.contract.verbs import add_one, get
 from stores.postgres.proxy import proxied
@@ -23,9 +23,9 @@ LONG, SHORT = 10.0, 0.15
 
 
 @pytest.fixture
-def listening(store: PostgresStore) -> Iterator[PostgresEars]:
+def listening(store: PostgresStore) -> Iterator[PostgresListener]:
     found = store.listen()
-    assert isinstance(found, PostgresEars)
+    assert isinstance(found, PostgresListener)
     yield found
     found.close()
 
@@ -35,7 +35,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "_FIRST_PAUSE", 0.01)
 
 
-def hears(listening: PostgresEars, within: float = LONG) -> bool:
+def hears(listening: PostgresListener, within: float = LONG) -> bool:
     """Wait as a worker does: poll what there is to poll, drain, and look again; no hint is left."""
     heard, end = False, time.monotonic() + within
     while not heard and time.monotonic() < end:
@@ -46,7 +46,7 @@ def hears(listening: PostgresEars, within: float = LONG) -> bool:
     return heard
 
 
-def readable(listening: PostgresEars, within: float) -> bool:
+def readable(listening: PostgresListener, within: float) -> bool:
     if listening.fileno() < 0:
         time.sleep(within)
         return False
@@ -68,7 +68,7 @@ def end_sessions(other: psycopg.Connection[Any]) -> None:
 
 @pytest.mark.usefixtures("hurried")
 def test_a_session_that_was_ended_is_made_again(
-    store: PostgresStore, listening: PostgresEars, other: psycopg.Connection[Any]
+    store: PostgresStore, listening: PostgresListener, other: psycopg.Connection[Any]
 ) -> None:
     for n in range(3):
         end_sessions(other)
@@ -110,12 +110,12 @@ def test_a_lost_connection_is_tried_again_once_a_second_and_then_less_often(
 
 
 @pytest.mark.usefixtures("hurried")
-def test_ears_that_found_no_server_hear_when_it_is_back(opener: Opener, schema: str) -> None:
+def test_listeners_that_found_no_server_hear_when_it_is_back(opener: Opener, schema: str) -> None:
     with proxied() as proxy:
         store = opener(proxy.url(schema))
         proxy.refuse()
         listening = store.listen()
-        assert isinstance(listening, PostgresEars)
+        assert isinstance(listening, PostgresListener)
         hears(listening, SHORT)
         proxy.refuse(down=False)
         end = time.monotonic() + LONG
@@ -141,8 +141,8 @@ def test_a_worker_that_found_no_server_hears_when_it_is_back(opener: Opener, sch
             assert time.monotonic() < end
 
 
-def test_ears_that_are_closed_while_they_connect_stay_closed(
-    store: PostgresStore, listening: PostgresEars, other: psycopg.Connection[Any]
+def test_listeners_that_are_closed_while_they_connect_stay_closed(
+    store: PostgresStore, listening: PostgresListener, other: psycopg.Connection[Any]
 ) -> None:
     listening.close()
     listening._connect()
@@ -151,7 +151,7 @@ def test_ears_that_are_closed_while_they_connect_stay_closed(
 
 
 def test_behind_a_pooler_that_forgets_there_are_no_hints_and_no_errors(
-    store: PostgresStore, listening: PostgresEars
+    store: PostgresStore, listening: PostgresListener
 ) -> None:
     """F30: as if the session that listens had been given to another."""
     listening._line[0].execute("UNLISTEN *")
@@ -161,10 +161,10 @@ def test_behind_a_pooler_that_forgets_there_are_no_hints_and_no_errors(
 
 
 def test_a_hint_is_heard_for_as_long_as_it_stands_for_others(
-    store: PostgresStore, listening: PostgresEars, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, listening: PostgresListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is added just after a hint sends none of its own; whoever looks until it is quiet sees it."""
-    for module in ("ears", "store"):
+    for module in ("listener", "store"):
         monkeypatch.setattr(f"redrive.stores.postgres.{module}.HINT_HOLDS", 0.3)
     add_one(store, "a")
     assert readable(listening, LONG)

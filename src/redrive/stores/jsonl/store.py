@@ -23,7 +23,7 @@ from redrive.stores.index.engine import Drafted, Engine
 from redrive.stores.index.verbs import EngineStore
 from redrive.stores.jsonl import audit, compact
 from redrive.stores.jsonl.journal import Journal
-from redrive.stores.listening import Ears
+from redrive.stores.listening import HintListener
 from redrive.stores.report import Report
 
 R = TypeVar("R")
@@ -232,8 +232,8 @@ class JsonlStore(EngineStore):
         except StoreError as error:
             log.warning("%s could not be synced when it was closed: %s", self._place, error)
 
-    def listen(self) -> Ears | None:
-        """Give ears for this store; see the contract."""
+    def listen(self) -> HintListener | None:
+        """Give listener for this store; see the contract."""
         return self._hints.listen()
 
     def _hint(self) -> None:

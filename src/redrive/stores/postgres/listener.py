@@ -27,7 +27,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 """Seconds between two tries to connect again."""
 
 
-class PostgresEars:
+class PostgresListener:
     """Hears the hints of one schema; after a lost connection it makes another, beside the caller."""
 
     def __init__(self, address: Address) -> None:
@@ -78,7 +78,7 @@ class PostgresEars:
     def _connect_again(self) -> None:
         if time.monotonic() >= self._next_try:
             self._connecting = True
-            threading.Thread(target=self._connect, name="redrive-ears", daemon=True).start()
+            threading.Thread(target=self._connect, name="redrive-listener", daemon=True).start()
 
     def _connect(self) -> None:
         """Make a connection that listens; what goes wrong is tried again later."""
@@ -131,13 +131,13 @@ def _hang_up(line: list[Connection]) -> None:
             line.pop().close()
 
 
-_listening: weakref.WeakSet[PostgresEars] = weakref.WeakSet()
+_listening: weakref.WeakSet[PostgresListener] = weakref.WeakSet()
 _of_parents: list[Connection] = []
 
 
 def _after_fork_in_child() -> None:
-    for ears in list(_listening):
-        ears.in_child()
+    for listener in list(_listening):
+        listener.in_child()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -22,11 +22,11 @@ from redrive.errors import RedriveError, StoreReadOnly
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.stores.contract import Count
-from redrive.stores.listening import Ears
+from redrive.stores.listening import HintListener
 from redrive.stores.postgres import adding, audit, claiming, ending, opening, view
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
-from redrive.stores.postgres.listener import HINT_HOLDS, PostgresEars
+from redrive.stores.postgres.listener import HINT_HOLDS, PostgresListener
 from redrive.stores.postgres.transactions import connection_of
 from redrive.stores.postgres.tx import PostgresTx, line_on
 from redrive.stores.report import Report
@@ -212,9 +212,9 @@ class PostgresStore(SqlStore):
             for state, lane, category, jobs, at in self._read(lambda tx: tx.all("counts"))
         ]
 
-    def listen(self) -> Ears | None:
-        """Give ears for this store; see the contract."""
-        return PostgresEars(self._database.address)
+    def listen(self) -> HintListener | None:
+        """Give listener for this store; see the contract."""
+        return PostgresListener(self._database.address)
 
     def _hint_of(self, jobs: Iterable[Job]) -> None:
         with contextlib.suppress(RedriveError):  # the server's time may have to be asked for

@@ -17,7 +17,7 @@ from redrive.jobs.job import Claim, Job, Settlement
 from redrive.stores import _files
 from redrive.stores._codec import attempt_to_json
 from redrive.stores.contract import PAUSE, Durability
-from redrive.stores.listening import Ears
+from redrive.stores.listening import HintListener
 from redrive.stores.report import Report
 from redrive.stores.sql.engine import SqlStore
 from redrive.stores.sql.notes import live_notes
@@ -175,8 +175,8 @@ class SqliteStore(SqlStore):
         """Let go of the file; twice is fine."""
         self._file.close()
 
-    def listen(self) -> Ears | None:
-        """Give ears for this store; see the contract."""
+    def listen(self) -> HintListener | None:
+        """Give listener for this store; see the contract."""
         return None if self._hints is None else self._hints.listen()
 
     def _hint(self) -> None:

@@ -58,8 +58,6 @@ CONTROLS = [
     Case("sqlite", "beside", "kill", broken="together"),
     Case("sqlite", "once", "kill", broken="unasked"),
 ]
-CONTROL_RUNS = 6
-"""So often a sabotage that was not found out is tried again."""
 
 
 def run(case: Case) -> list[str]:
@@ -69,7 +67,7 @@ def run(case: Case) -> list[str]:
         poison = random.randrange(JOBS // 5, JOBS // 2)
         with app_of(url) as app:
             fill(app, case.handler, payloads(case, poison))
-            options = [*OPTIONS, "1" if case.kind == "jsonl" else "2"]
+            options = [*OPTIONS, "1" if case.kind == "jsonl" or case.broken else "2"]
             more = {"CREW_LEASE": "1", "CREW_BROKEN": case.broken}
             with crew(
                 Path(directory), url, *options, program="crewed:app", path=HERE, **more
@@ -146,9 +144,8 @@ def main() -> int:
     cases = CONTROLS if given.control else SHORT if given.short else FULL
     cases = [case for case in cases if not given.stores or case.kind in given.stores]
     if given.control:
-        missed = cases
-        for _ in range(CONTROL_RUNS):  # which suspects run beside the poison is chance
-            missed = [case for case in missed if not run(case)]
+        # Which suspects run beside the poison is chance, so it is tried again.
+        missed = [case for case in cases if not any(run(case) for _ in range(4))]
         print(*(f"NOT FOUND OUT: {case}" for case in missed), sep="\n", end="")
         return 1 if missed else 0
     results = {case: run(case) for case in cases}

@@ -76,6 +76,7 @@ def do(number: int, seconds: float, deed: str) -> None:
         case "":
             time.sleep(seconds)
         case "kill":
+            time.sleep(seconds / 2)
             os.kill(os.getpid(), signal.SIGKILL)
         case "tree":  # supervisor and workers alike
             kill_tree(int((DIRECTORY / "supervisor").read_text()))

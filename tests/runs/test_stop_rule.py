@@ -8,7 +8,7 @@ import pytest
 
 from redrive import State
 from redrive.errors import UsageError
-from redrive.runs import run_records
+from redrive.runs import rules, run_records
 from redrive.runs.run_records import Counts, Run, Spec
 from redrive.stores.contract import Members
 
@@ -48,7 +48,7 @@ def test_when_a_run_stops(row: tuple[str, int, bool, int, int, int, int, int, st
     stop_on, canary, passed, released, succeeded, failed, working, waiting, why = row
     run = make_run(released=released, passed=passed, stop_on=stop_on, canary=canary)
     counts = Counts(succeeded=succeeded, failed=failed, working=working, waiting=waiting)
-    assert run_records.stops(run, counts) == why
+    assert rules.stops(run, counts) == why
 
 
 @pytest.mark.parametrize(
@@ -77,36 +77,36 @@ def test_how_many_jobs_are_let_go(
     spec: dict[str, object], released: int, passed: bool, counts: Counts, number: int
 ) -> None:
     run = make_run(released=released, passed=passed, **spec)
-    _, delays = run_records.due(run, counts, NOW)
+    _, delays = rules.due(run, counts, NOW)
     assert len(delays) == number
     assert delays == sorted(delays)
-    assert all(0 <= delay < run_records.AHEAD for delay in delays)
+    assert all(0 <= delay < rules.AHEAD for delay in delays)
 
 
 def test_a_rate_is_kept_over_many_looks_and_lost_time_is_not_made_up_for() -> None:
     run, gone, now = make_run(rate=16.0), 0, NOW
     for _ in range(100):
-        run, delays = run_records.due(run, Counts(waiting=10_000), now)
+        run, delays = rules.due(run, Counts(waiting=10_000), now)
         gone += len(delays)
         now += 1.0
     assert gone == pytest.approx(16 * 101, abs=17)
-    _, delays = run_records.due(run, Counts(waiting=10_000), now + 3600)
+    _, delays = rules.due(run, Counts(waiting=10_000), now + 3600)
     assert len(delays) == 32
 
 
 def test_a_slow_rate_lets_one_go_and_then_waits() -> None:
-    run, delays = run_records.due(make_run(rate=0.1), Counts(waiting=9), NOW)
+    run, delays = rules.due(make_run(rate=0.1), Counts(waiting=9), NOW)
     assert delays == [0.0]
-    assert run_records.due(run, Counts(waiting=8), NOW + 7.9)[1] == []
-    assert run_records.due(run, Counts(waiting=8), NOW + 8.5)[1] == [1.5]
+    assert rules.due(run, Counts(waiting=8), NOW + 7.9)[1] == []
+    assert rules.due(run, Counts(waiting=8), NOW + 8.5)[1] == [1.5]
 
 
 @pytest.mark.parametrize(
     ("passed", "speed"), [(0, 2), (9, 2), (10, 4), (25, 8), (30, 16), (40, 20), (9999, 20)]
 )
 def test_a_ramp_doubles_up_to_the_rate(passed: float, speed: float) -> None:
-    assert run_records.speed(Spec(ramp=True), 20.0, passed) == speed
-    assert run_records.speed(Spec(), 20.0, passed) == 20
+    assert rules.speed(Spec(ramp=True), 20.0, passed) == speed
+    assert rules.speed(Spec(), 20.0, passed) == 20
 
 
 def test_the_parts_of_a_run_add_up_to_what_was_frozen() -> None:
@@ -136,13 +136,13 @@ def test_the_parts_of_a_run_add_up_to_what_was_frozen() -> None:
     [("20/s", 20.0), ("30/m", 0.5), ("36/h", 0.01), ("2.5", 2.5), (" 5 / s ", 5.0), (7, 7.0)],
 )
 def test_rates_as_people_write_them(text: float | str, rate: float) -> None:
-    assert run_records.rate_of(text) == pytest.approx(rate)
+    assert rules.rate_of(text) == pytest.approx(rate)
 
 
 @pytest.mark.parametrize("text", ["", "0/s", "fast", "20/d", "-1", "1e9/s", "nan"])
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="20/s"):
-        run_records.rate_of(text)
+        rules.rate_of(text)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
 )
 def test_a_spec_that_would_not_do_what_it_seems_to_is_refused(said: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        run_records.spec_of(**{"ramp": False, "stop_on": "", **said})  # type: ignore[arg-type]
+        rules.spec_of(**{"ramp": False, "stop_on": "", **said})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [12, "12", "R12", "r12", make_run()])

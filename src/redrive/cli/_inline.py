@@ -27,7 +27,7 @@ from redrive.jobs.job import Job, State
 from redrive.payloads.escaping import inert
 from redrive.payloads.masking import error_text
 from redrive.registry import Entry
-from redrive.runs import run_records
+from redrive.runs import rules
 from redrive.runs.run_records import Spec
 
 
@@ -67,7 +67,7 @@ def _run(app: Redrive, jobs: list[Job], spec: Spec, reason: str) -> tuple[list[J
     done: list[Job] = []
     failed = 0
     for one in sorted(job.id for job in jobs):
-        if why := run_records.too_many(spec.stop_on, failed, len(done)):
+        if why := rules.too_many(spec.stop_on, failed, len(done)):
             return done, why
         job = app.retry_here(one, reason=reason)
         if job is not None:

@@ -16,7 +16,7 @@ from redrive.cli.output import Facts, Line, Part, View
 from redrive.desk import plans, waits
 from redrive.desk.desk import Desk
 from redrive.desk.plans import Left, Plan
-from redrive.runs import run_records
+from redrive.runs import rules
 from redrive.runs.run_records import Run, Spec
 
 _OF_RUNS = ("canary", "rate", "ramp", "stop_on", "name", "wait")
@@ -49,7 +49,7 @@ def retry(face: Face, **said: Any) -> None:
     nothing; repeating the command attaches to it. With --wait the exit code is 6 if some failed
     again and 7 if the run was stopped.
     """
-    spec = run_records.spec_of(
+    spec = rules.spec_of(
         canary=said["canary"] or 0,
         rate=said["rate"],
         ramp=said["ramp"],

@@ -11,7 +11,7 @@ from redrive.desk.selection import USUAL, Filters, Target, no_run, read, spelled
 from redrive.errors import Refused
 from redrive.jobs.job import Job
 from redrive.payloads.masking import mask_text
-from redrive.runs import run_records
+from redrive.runs import rules, run_records
 from redrive.runs.run_records import Phase, Run, Spec
 from redrive.stores.contract import Query
 
@@ -54,7 +54,7 @@ class Runs:
         `rate` is in jobs a second, or like "30/m"; with `ramp` it begins at a tenth of it. `stop_on`
         is "10%" or "25": the share or number of jobs that may fail again before the run stops.
         """
-        spec = run_records.spec_of(canary=canary, rate=rate, ramp=ramp, stop_on=stop_on)
+        spec = rules.spec_of(canary=canary, rate=rate, ramp=ramp, stop_on=stop_on)
         wanted = read(targets, filters, USUAL["retry"])
         jobs = search.meant(self._backend.store, "retry", wanted)
         return self.freeze(

@@ -1,1 +1,1 @@
-"""Bulk retries: record, counts, stop rule, driver. Not here: starting one (`desk`), running jobs (`worker`)."""
+"""Bulk retries: record, counts, rules, driver. Not here: starting one (`desk`), running jobs (`worker`)."""

@@ -16,7 +16,7 @@ from redrive.errors import Refused
 from redrive.events import Bus, Event
 from redrive.jobs.job import Act, State
 from redrive.jobs.logger import log
-from redrive.runs import overrides, run_records
+from redrive.runs import overrides, rules, run_records
 from redrive.runs.run_records import Counts, Phase, Run
 from redrive.stores.contract import Note, Query, Store, every, note_named
 
@@ -94,7 +94,7 @@ class Driver:
             return []
         now, version = self._store.now(), found[1]
         run, counts = run_records.counted(self._store, found[0])
-        if why := run_records.stops(run, counts):
+        if why := rules.stops(run, counts):
             self._end(run, version, "stopped", why)
         elif not counts.waiting and not counts.working:
             self._end(run, version, "done", "")
@@ -121,7 +121,7 @@ class Driver:
             close(self._store, run, written)
 
     def _let_go(self, run: Run, counts: Counts, version: int, now: float) -> list[str]:
-        next_run, delays = run_records.due(run, counts, now)
+        next_run, delays = rules.due(run, counts, now)
         if self._asks_first(run, counts, now):
             delays = [] if run.released else delays[:1]
         ids = self._store.members(-run.number, limit=len(delays)).oldest if delays else []

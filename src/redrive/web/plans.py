@@ -19,7 +19,7 @@ from redrive.desk.selection import Filters
 from redrive.desk.selectors import no_job
 from redrive.errors import JobNotFound, Refused, UsageError
 from redrive.jobs.transitions import Verb
-from redrive.runs import run_records
+from redrive.runs import rules
 from redrive.web.call import Document
 
 VERBS: tuple[Verb, ...] = ("retry", "resolve", "discard", "reopen")
@@ -116,7 +116,7 @@ def _carry_out(desk: Desk, plan: Plan, actor: str, said: Document) -> Document:
     same, changed = plans.recheck(desk, plan)
     reason, run, done = said.get("reason", ""), None, 0
     if plan.verb == "retry":
-        spec = run_records.spec_of(
+        spec = rules.spec_of(
             canary=said.get("canary", 0),
             rate=said.get("rate"),
             ramp=said.get("ramp", False),

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from redrive import __version__
 from redrive.attempts import counters
 from redrive.desk.desk import Desk
-from redrive.desk.groups import Mark
 from redrive.desk.jobs import Count
+from redrive.jobs.group_marks import Mark
 from redrive.jobs.job import State
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from kit import START
 from ptykit import on_terminal
 from redrive import Redrive, State
 from redrive.cli import actions
-from redrive.desk.groups import Mark
+from redrive.jobs.group_marks import Mark
 from redrive.testing import ManualClock
 from shopkit import HOUR, ODD, TIMEOUT, WRONG_KEY, Shop, dead_letter, name, tried
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from redrive.alerts.rules import SPAN, Cause, Condition, Memory, Rules, World, grows
 from redrive.desk.desk import Desk
-from redrive.desk.groups import Mark
 from redrive.desk.lanes import LanePause, LiveWorker
 from redrive.desk.selection import Filters
 from redrive.jobs.durations import words
+from redrive.jobs.group_marks import Mark
 from redrive.jobs.job import Group, Job, State
 from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import inert

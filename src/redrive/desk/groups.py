@@ -1,51 +1,22 @@
-"""Groups: dead jobs with one cause, what people note about them, and when they died.
-
-A group that is marked as resolved and kills again has regressed: its newest death is younger than the
-mark. The marks are notes named `group:` and the number.
-"""
+"""Groups: dead jobs with one cause, what people note about them, and when they died."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from redrive.desk import search
 from redrive.desk.selection import Filters, Target, group_number, no_group, read
-from redrive.jobs import checks
+from redrive.jobs import checks, group_marks
+from redrive.jobs.group_marks import PREFIX, Mark
 from redrive.jobs.job import Group, State
 from redrive.payloads.masking import mask_text
-from redrive.stores.contract import Note, Query, Scope, note_named
+from redrive.stores.contract import Query, Scope, note_named
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
     from redrive.desk.log import Log
-
-GROUP = "group:"
-"""What the names of these notes begin with; the number follows."""
-
-Status = Literal["open", "resolved", "regressed"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """What people noted about a group, who and when."""
-
-    resolved: float | None = None
-    """When it was marked as resolved; None while it is open."""
-    by: str = ""
-    """A person, or a run such as R12."""
-    reason: str = ""
-    note: str = ""
-    noted: float | None = None
-    noted_by: str = ""
-
-    def status(self, last_seen: float | None) -> Status:
-        """Return the status of a group whose newest dead job died at `last_seen`."""
-        if self.resolved is None:
-            return "open"
-        return "regressed" if last_seen is not None and last_seen > self.resolved else "resolved"
 
 
 class GroupPage(NamedTuple):
@@ -103,8 +74,8 @@ class Groups:
 
     def marks(self) -> dict[int, Mark]:
         """Return what people noted about groups, by number."""
-        notes = self._backend.store.notes(GROUP)
-        return {int(note.name[len(GROUP) :]): _mark_of(note) for note in notes}
+        notes = self._backend.store.notes(PREFIX)
+        return {int(note.name[len(PREFIX) :]): group_marks.load(note.value) for note in notes}
 
     def mark(
         self,
@@ -126,24 +97,16 @@ class Groups:
             raise no_group(number)
         action = self._log.action("mark" if note is None else "note", f"G{number}", reason, actor)
         while True:
-            known = note_named(store, f"{GROUP}{number}")
-            mark, now = _mark_of(known) if known else Mark(), store.now()
+            known, now = note_named(store, f"{PREFIX}{number}"), store.now()
+            mark = group_marks.load(known.value) if known else Mark()
             if resolved is not None:
                 since = (now if at is None else at) if resolved else None
                 mark = replace(mark, resolved=since, by=action.actor, reason=reason)
             if note is not None:
                 mark = replace(mark, note=note, noted=now, noted_by=action.actor)
-            text, version = json.dumps(asdict(mark)), known.version if known else 0
-            if store.note(f"{GROUP}{number}", text, expected=version, durable=True):
+            version = known.version if known else 0
+            if store.note(f"{PREFIX}{number}", mark.dump(), expected=version, durable=True):
                 break
-        said = note if note is not None else "resolved" if resolved else "open"
-        store.record(replace(action, detail={"said": said}, reason=reason or said))
+        change = note if note is not None else "resolved" if resolved else "open"
+        store.record(replace(action, detail={"said": change}, reason=reason or change))
         return mark
-
-
-def _mark_of(note: Note) -> Mark:
-    try:
-        value = cast("dict[str, Any]", json.loads(note.value))
-        return Mark(**{name: value[name] for name in Mark.__annotations__ if name in value})
-    except (ValueError, TypeError):
-        return Mark(note=note.value)  # another program wrote it

@@ -7,13 +7,14 @@ acts, written together with it, and everything else is asked of the store.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from redrive.errors import Refused
 from redrive.events import Bus, Event
+from redrive.jobs import group_marks
+from redrive.jobs.group_marks import Mark
 from redrive.jobs.job import Act, State
 from redrive.jobs.logger import log
 from redrive.runs import overrides, rules, run_records
@@ -27,8 +28,6 @@ CHUNK = 10_000
 _TURN = "runs:turn"
 """The note of whoever drives now."""
 _LASTS = 5.0
-_GROUP = "group:"
-"""What the names of the notes about causes begin with."""
 _FIRST = 60.0
 """Seconds that a run waits, at most, for the first job to ask providers in cooldown."""
 _GIVEN_UP = 60.0
@@ -226,11 +225,11 @@ def _waiting(store: Store, number: int) -> list[str]:
 
 def _resolve_groups(store: Store, run: Run) -> None:
     """Mark the causes that have no dead job any more: a new one of these is a regression."""
-    marked = {"resolved": run.ended, "by": run.id, "reason": run.reason}
     for group in run.groups:
         if store.groups(Query(group=group, limit=1)):
             continue
-        name = f"{_GROUP}{group}"
-        before = note_named(store, name)
-        said, version = ({}, 0) if before is None else (before.fields, before.version)
-        store.note(name, json.dumps({**said, **marked}), expected=version, durable=True)
+        name = f"{group_marks.PREFIX}{group}"
+        note = note_named(store, name)
+        mark = group_marks.load(note.value) if note else Mark()
+        mark = replace(mark, resolved=run.ended, by=run.id, reason=run.reason)
+        store.note(name, mark.dump(), expected=note.version if note else 0, durable=True)

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.classify.clues import gather
-from redrive.classify.hints import LONGEST, find_hint
+from redrive.classify.hints import find_hint
+from redrive.policies.decide import LONGEST_HINT
 
 NOW = 1_750_000_000.0
 DAY = 86400.0
@@ -206,7 +207,7 @@ def test_survives_strange_headers(headers: object, expected: tuple[float, str] |
 @given(st.one_of(st.text(), st.floats().map(str), st.integers().map(str)), st.floats(0, 1e11))
 def test_is_always_within_a_day(value: str, now: float) -> None:
     hint = hint_of(answered({"retry-after": value, "date": value}), now)
-    assert hint is None or 0 <= hint[0] <= LONGEST
+    assert hint is None or 0 <= hint[0] <= LONGEST_HINT
 
 
 def packed(*details: bytes) -> bytes:
@@ -250,4 +251,4 @@ def test_reads_the_packed_status_of_grpc(value: bytes, seconds: float | None) ->
 @given(st.binary(max_size=200))
 def test_no_packed_status_breaks_the_reader(value: bytes) -> None:
     hint = hint_of(carrying(headers=[("grpc-status-details-bin", value)]), NOW)
-    assert hint is None or 0 <= hint[0] <= LONGEST
+    assert hint is None or 0 <= hint[0] <= LONGEST_HINT

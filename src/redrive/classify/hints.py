@@ -16,9 +16,8 @@ from redrive.classify.clues import Clues, as_text, as_whole, guarded, is_a, reac
 from redrive.classify.packed import STATUS_DETAILS, retry_delay
 from redrive.errors import RetryLater
 from redrive.jobs import durations
+from redrive.policies.decide import LONGEST_HINT
 
-LONGEST: Final = 86400.0
-"""Seconds. A hint of the other side beyond a day is taken for a mistake and cut."""
 PUSHBACK: Final = "grpc-retry-pushback-ms"
 
 _MILLISECONDS: Final = ("retry-after-ms", "x-ms-retry-after-ms", "x-amz-retry-after", PUSHBACK)
@@ -34,7 +33,7 @@ def find_hint(clues: Clues, now: float) -> tuple[float, str] | None:
         return None
     for seconds, source in _wishes(clues, now):
         if seconds is not None and math.isfinite(seconds):
-            return min(max(0.0, seconds), LONGEST), source
+            return min(max(0.0, seconds), LONGEST_HINT), source
     return None
 
 

@@ -12,7 +12,6 @@ from redrive.cli._filters import Selection, explained, selection_of, unquoted, w
 from redrive.cli.output import Cell, Line, Part, Span, Table, View, When, columns, numbered
 from redrive.desk.desk import Desk
 from redrive.desk.documents import (
-    HOPELESS,
     act_document,
     category_of,
     error_line,
@@ -21,7 +20,7 @@ from redrive.desk.documents import (
     scope_document,
 )
 from redrive.desk.jobs import Count, Page
-from redrive.jobs.job import Act, Category, Job
+from redrive.jobs.job import HOPELESS, Act, Category, Job
 
 _SHORT = columns(
     "#:number",

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from redrive.desk.groups import Mark
 from redrive.jobs.clock import iso
+from redrive.jobs.group_marks import Mark
 from redrive.jobs.job import Act, Attempt, Category, Failure, Group, Job
 from redrive.payloads.masked_jobs import secrets_of
 from redrive.payloads.masking import loads, mask_payload, mask_text
@@ -28,8 +28,6 @@ SPANS, WIDTH = 12, 2 * HOUR
 """A trend: a day, in spans of two hours."""
 _ALONE = "ran by themselves before their turn"
 _CHANGED = "retried, closed, edited or purged apart from the run"
-HOPELESS = frozenset({Category.AUTH, Category.INVALID, Category.PERMANENT})
-"""Categories that another try does not help."""
 
 
 def job_document(job: Job) -> dict[str, object]:

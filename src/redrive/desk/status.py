@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from redrive.desk.documents import HOPELESS, Seen, look, pause_document, worker_document
+from redrive.desk.documents import Seen, look, pause_document, worker_document
 from redrive.jobs.clock import iso
-from redrive.jobs.job import Category, State
+from redrive.jobs.job import HOPELESS, Category, State
 
 if TYPE_CHECKING:
     from redrive.desk.desk import Desk

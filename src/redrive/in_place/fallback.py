@@ -34,7 +34,7 @@ from redrive.in_place.client_retries import look_at, warn_of
 from redrive.in_place.cooldowns import COOLDOWN, Cooling, Standing, log
 from redrive.jobs import durations, ids
 from redrive.jobs.durations import Duration
-from redrive.jobs.job import Category, Failure
+from redrive.jobs.job import HOPELESS, Category, Failure
 from redrive.jobs.threads import Threads, hop
 from redrive.payloads import masking
 from redrive.policies.policy import When, _category
@@ -49,7 +49,6 @@ R = TypeVar("R")
 _INPUTS = frozenset({Category.INVALID, Category.PERMANENT})
 PASSES = frozenset(Category) - _INPUTS
 """On these the next provider is asked. What is wrong with the input is wrong for all of them."""
-_HOPELESS = frozenset({Category.INVALID, Category.PERMANENT, Category.AUTH})
 _threads = Threads()
 
 
@@ -381,7 +380,7 @@ def _first_end(standings: list[Standing]) -> float | None:
 
 def _earliest(leaves: list[_Leaf]) -> float | None:
     """Say when the first provider may be asked again; None if that is for the policy to say."""
-    hopeful = [one.wait for one in leaves if one.failure.category not in _HOPELESS]
+    hopeful = [one.wait for one in leaves if one.failure.category not in HOPELESS]
     waits = [wait for wait in hopeful if wait is not None and wait != float("inf")]
     return min(waits) if waits and None not in hopeful else None
 

@@ -76,6 +76,10 @@ class Category(StrEnum):
     UNKNOWN = "unknown"
 
 
+HOPELESS = frozenset({Category.AUTH, Category.INVALID, Category.PERMANENT})
+"""Categories that another attempt does not help, unless something is mended first."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Failure:  # without slots: see `records`
     """What a failed attempt means, for people; all text is masked and bounded before it gets here."""

@@ -25,7 +25,7 @@ Kind = Literal[
     "succeeded",
     "failed",
     "died",
-    "released",
+    "returned",
     "lease_lost",
     "retried",
     "resolved",
@@ -70,7 +70,7 @@ def _masked(event: Event) -> Event:
 
 
 class Bus:
-    """Tells listeners, in the order they came."""
+    """Calls listeners, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._listeners: tuple[Listener, ...] = ()
@@ -86,11 +86,11 @@ class Bus:
 
     @property
     def has_listeners(self) -> bool:
-        """Whether anybody listens."""
+        """True if there is a listener."""
         return bool(self._listeners)
 
     def emit(self, event: Event) -> None:
-        """Tell everybody; a listener's error is its own."""
+        """Call every listener; an error of one is logged and ignored."""
         if self._listeners:
             event = _masked(event)
         for listener in self._listeners:
@@ -103,7 +103,7 @@ class Bus:
 
 
 class Teller(Bus):
-    """Tells the listeners of another bus from a thread of its own: one that blocks holds up nobody.
+    """Calls the listeners of another bus in a thread of its own: one that blocks delays nobody.
 
     What they are too slow for is dropped and counted; nothing durable depends on it.
     """
@@ -119,7 +119,7 @@ class Teller(Bus):
 
     @property
     def has_listeners(self) -> bool:
-        """Whether anybody listens."""
+        """True if there is a listener."""
         return self._bus.has_listeners
 
     def emit(self, event: Event) -> None:
@@ -141,7 +141,7 @@ class Teller(Bus):
             self._bus.emit(event)
 
     def close(self, timeout: float) -> None:
-        """Give the listeners so long to hear the rest."""
+        """Call the listeners with the remaining events, for so many seconds at most."""
         if self._thread is not None:
             self._line.put(None)
             self._thread.join(timeout)

@@ -220,7 +220,7 @@ class Submitter:
         leases = self.runtime().leases()
         task = Task(Claim(execution.job), execution.entry)
         task.context = execution.context
-        leases.hold(task, leases.now())
+        leases.hold([task], leases.now())
         return leases
 
     def capture(self, name: str, payload: str, error: Exception, options: Options) -> Job:
@@ -237,7 +237,6 @@ class Submitter:
         job = self._add(self.settled(settlement), options.within)
         runtime = self.runtime()
         runtime.report(job, settlement)
-        runtime.pauses.seen(settlement)
         runtime.counters.write_if_due(runtime.store)
         return job
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from redrive.registry import Entry
     from redrive.worker.children import Child
 
-_BEATS = 3
+_RENEWALS = 3
 """Renewals in the time of one lease."""
 _WATCHES = 8
 """Checks for leases that could not be renewed, in the time of one lease."""
@@ -79,7 +79,7 @@ class Leases:
     def __enter__(self) -> Self:
         self._stop.clear()
         self._threads = [
-            threading.Thread(target=self._beat, name="redrive-heartbeat", daemon=True),
+            threading.Thread(target=self._keep_renewing, name="redrive-leases", daemon=True),
             threading.Thread(target=self._watch, name="redrive-watch", daemon=True),
         ]
         for thread in self._threads:
@@ -94,12 +94,8 @@ class Leases:
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, task: Task, since: float) -> None:
-        """Hold a lease that was asked for at that second of the boot clock."""
-        self.hold_all([task], since)
-
-    def hold_all(self, tasks: Iterable[Task], since: float) -> None:
-        """Do the same for many.
+    def hold(self, tasks: Iterable[Task], since: float) -> None:
+        """Hold leases that were asked for at that second of the boot clock.
 
         An older lease of the same job that was not known to be lost is marked as lost.
         """
@@ -111,12 +107,8 @@ class Leases:
                 older.lose()
             held[job_id] = task
 
-    def drop(self, task: Task) -> None:
-        """Renew a lease no more: its job is settled, or left to a sweep."""
-        self.drop_all([task])
-
-    def drop_all(self, tasks: Iterable[Task]) -> None:
-        """Do the same for many."""
+    def drop(self, tasks: Iterable[Task]) -> None:
+        """Stop renewing leases: their jobs are settled, or left to a sweep."""
         held = self._held
         for task in tasks:
             job_id = task.claim.job.id
@@ -131,8 +123,8 @@ class Leases:
         """Return True if the lease is ours for certain: not after a suspend, nor if renewals failed."""
         return not task.lost and self.now() < task.until
 
-    def _beat(self) -> None:
-        while not self._stop.wait(self._lease_for / _BEATS):
+    def _keep_renewing(self) -> None:
+        while not self._stop.wait(self._lease_for / _RENEWALS):
             try:
                 self.renew()
             except StoreError as error:

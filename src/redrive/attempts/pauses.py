@@ -71,9 +71,9 @@ class Pauses:
         """True if the policy of any handler pauses its lane."""
         return any(entry.policy.pause for entry in self._registry)
 
-    def excused(self, entry: Entry, job: Job, outcome: Outcome) -> Outcome:
+    def excused(self, entry: Entry, job: Job, outcome: Failed) -> Outcome:
         """Return Interrupted instead of a failure by an outage for which the lane is paused already."""
-        if not (entry.policy.pause and isinstance(outcome, Failed) and _is_outage(outcome)):
+        if not entry.policy.pause or outcome.failure.category not in OUTAGES:
             return outcome
         try:
             note = self._tripped(job.lane)
@@ -215,10 +215,6 @@ class Pauses:
     def _tripped(self, lane: str) -> Note | None:
         note = self._note(lane)
         return note if note is not None and _is_ours(note) else None
-
-
-def _is_outage(outcome: Outcome) -> bool:
-    return isinstance(outcome, Failed) and outcome.failure.category in OUTAGES
 
 
 def _is_ours(note: Note) -> bool:

@@ -79,7 +79,7 @@ class Runtime:
         """How far the store's clock was ahead of ours at the last claim."""
 
     def leases(self) -> Leases:
-        """Return an empty set of leases; inside `with` its heartbeat runs."""
+        """Return an empty set of leases; inside `with` a thread renews them."""
         return Leases(self.store, lease_for=self.lease_for, clock=self.clock)
 
     def claim(self, leases: Leases, limit: int, **options: Unpack[ClaimOptions]) -> list[Task]:
@@ -95,7 +95,7 @@ class Runtime:
         )
         need = self.registry.need
         tasks = [Task(claim, need(claim.job.handler)) for claim in claims]
-        leases.hold_all(tasks, since)
+        leases.hold(tasks, since)
         if self.bus.has_listeners:
             for claim in claims:
                 self.bus.emit(Event("claimed", claim.job))
@@ -130,7 +130,7 @@ class Runtime:
     def settle(self, settlement: Settlement) -> Job | None:
         """Settle one claim and report it; return the job, or None if the lease was lost."""
         job = self.store.settle([settlement])[0]
-        self._report_settled(job, settlement)
+        self.report(job, settlement)
         self.counters.write_if_due(self.store)
         return job
 
@@ -158,7 +158,7 @@ class Runtime:
         for job, settlement in zip(jobs, settlements, strict=True):
             # Most successes are only counted.
             if has_listeners or job is None or not self.pauses.is_no_news(settlement):
-                self._report_settled(job, settlement, is_counted=True)
+                self.report(job, settlement, is_counted=True)
 
     def _settle_alone(self, settlement: Settlement) -> None:
         try:
@@ -169,9 +169,7 @@ class Runtime:
             job_id = settlement.claim.job.id
             log.exception("job %s could not be settled; it stays for the next sweep", job_id)
 
-    def _report_settled(
-        self, job: Job | None, settlement: Settlement, *, is_counted: bool = False
-    ) -> None:
+    def report(self, job: Job | None, settlement: Settlement, *, is_counted: bool = False) -> None:
         """Count, log and publish a settlement; one that the store refused is only logged."""
         if job is not None:
             if not is_counted:
@@ -192,15 +190,10 @@ class Runtime:
         )
         self.bus.emit(Event("lease_lost", claim.job))
 
-    def report(self, job: Job, settlement: Settlement) -> None:
-        """Count, log and publish the new state of a job that is stored."""
-        self.counters.count(job, settlement)
-        self._publish(job, settlement)
-
     def _publish(self, job: Job, settlement: Settlement) -> None:
         """Log the new state of a job and call the listeners."""
         failure = settlement.attempt.failure if settlement.attempt else None
-        kind = _KINDS.get(job.state, "failed" if failure else "released")
+        kind = _KINDS.get(job.state, "failed" if failure else "returned")
         if kind == "died":
             log.warning(
                 "dead_letter job=%s handler=%s reason=%s attempts=%d cause=%s %s\n%s",

@@ -1,7 +1,7 @@
 """One pass over the due jobs: sweep, then claim, run and settle one job after the other.
 
 Used by `app.run_due()`, by `redrive work --once`, and by tests. Jobs run in the caller's thread (async
-ones on a loop of the pass), while a heartbeat thread renews the leases.
+ones on a loop of the pass), while another thread renews the leases.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class PassRunner:
         ):
             for task in tasks:
                 self._settle(self._execute(task, loop))
-                leases.drop(task)
+                leases.drop([task])
                 if limit and self.ended.total() >= limit:
                     break
         self.runtime.counters.write_last(self.runtime.store)

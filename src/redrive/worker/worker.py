@@ -279,7 +279,7 @@ class Worker:
     def _forget(self, tasks: list[Task], settlements: list[Settlement]) -> None:
         """Drop tasks that are settled."""
         self._waiter.expect(settlements)
-        self._leases.drop_all(tasks)
+        self._leases.drop(tasks)
         self._dispatcher.forget(tasks)
         self._busy -= len(tasks)
         self._pace.count(len(tasks))

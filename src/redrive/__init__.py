@@ -98,8 +98,8 @@ def __getattr__(name: str) -> object:
         return import_module("redrive.policies.presets")
     if name not in _HOME_OF:
         home = next((home for home, names in _ELSEWHERE.items() if name in names.split()), None)
-        found = f"redrive.{name} is in {home}: from {home} import {name}" if home else ""
-        msg = found or f"module 'redrive' has no attribute {name!r}"
+        hint = f"redrive.{name} is in {home}: from {home} import {name}" if home else ""
+        msg = hint or f"module 'redrive' has no attribute {name!r}"
         raise AttributeError(msg, name=name, obj=globals())
     value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
     return value

@@ -89,7 +89,7 @@ class Redrive:
     ) -> None:
         add_secret_names([*config.secret_names(), *secret_names])
         self.alerts = alerts
-        """Whom to tell of dead letters; see `redrive.alerts`."""
+        """Who is alerted about dead letters; see `redrive.alerts`."""
         clock = clock or SystemClock()
         self._where = store if isinstance(store, Store) else config.place_of(store)
         check_policy(policy)
@@ -208,11 +208,11 @@ class Redrive:
         key: str | None = None,
         tags: Iterable[str] = (),
     ) -> Capture:
-        """Spread a net under ordinary code: what fails inside is kept with its error.
+        """Store what fails inside `with` as a job, with its error: for ordinary code.
 
         With a registered handler of that name it is retried like any job; without one it is a dead
-        letter at once, and needs a handler before it can be driven again. Then the error goes on
-        up, unless `reraise=False`. The `with` gives a Capture: its `job` is what was kept.
+        letter at once, and needs a handler before it can be retried. Then the error is raised again,
+        unless `reraise=False`. The `with` returns a Capture: its `job` is what was stored.
         """
         entry = self.submitter.registry.get(check_name(name))
         if not isinstance(payload, Mapping):
@@ -245,7 +245,7 @@ class Redrive:
         queued = self._queued()
         log.info("pass begins: %d queued", queued, extra={"event": "begins", "queued": queued})
         runtime = self.submitter.runtime()
-        check_apart(self.submitter.registry, self._needed_program())
+        check_apart(self.submitter.registry, self._program)
         presence.sign(runtime, self.submitter.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
         self._watch()
         runner = PassRunner(runtime, self._program)
@@ -253,9 +253,9 @@ class Redrive:
         presence.sign(runtime, self.submitter.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
         self._watch()
         done = Pass(**totals(runner.ended), purged=self.cleanup())
-        said = asdict(done)
+        fields = asdict(done)
         text = "pass ended: %d taken, %d succeeded, %d failed, %d died, %d returned, %d purged"
-        log.info(text, *said.values(), extra={"event": "worked", **said})
+        log.info(text, *fields.values(), extra={"event": "worked", **fields})
         if done.taken and self._queued() == 0:
             log.info("the queue is empty", extra={"event": "empty"})
         return done
@@ -267,8 +267,8 @@ class Redrive:
         """
         from redrive.worker.passes import PassRunner  # noqa: PLC0415 - who only submits needs none
 
-        act = self.desk.log.action("retry", which, reason, actor)
-        moved = self.submitter.store.move([which], "retry", act, delays=[_MINUTE])
+        action = self.desk.log.action("retry", which, reason, actor)
+        moved = self.submitter.store.move([which], "retry", action, delays=[_MINUTE])
         if not moved.done:
             return None
         runner = PassRunner(self.submitter.runtime(), self._program)
@@ -286,7 +286,7 @@ class Redrive:
         parent: int = 0,
         replaced: bool = False,
     ) -> Worker:
-        """Give a worker; inside `with` it runs jobs in threads of this program.
+        """Return a worker; inside `with` it runs jobs in threads of this program.
 
         `concurrency`: plain handlers at one time, and as many async ones. `batch`: jobs claimed at
         once, at most. `poll`: how often to look when nothing is heard. `grace`: how long running
@@ -298,8 +298,7 @@ class Redrive:
         from redrive.worker.worker import Worker, WorkerSettings  # noqa: PLC0415 - who only submits needs none
 
         name = program or self._program()
-        check_apart(self.submitter.registry, name)
-
+        check_apart(self.submitter.registry, lambda: name)
         settings = WorkerSettings(
             concurrency=checks.whole(concurrency, "concurrency", least=1),
             batch=checks.whole(batch, "batch", least=1),
@@ -323,15 +322,10 @@ class Redrive:
         return None if self.alerts is None else self.alerts.watch(self)
 
     def _watch(self) -> None:
-        """Have the watcher look once."""
+        """Let the watcher check once."""
         if watcher := self._watcher():
             watcher.tick()
             watcher.leave()
-
-    def _needed_program(self) -> str | None:
-        """Look for the name only if a handler asks for it."""
-        asked = any(entry.isolation == "process" for entry in self.submitter.registry)
-        return self._program() if asked else None
 
     def _program(self) -> str | None:
         from redrive.worker.programs import program_name  # noqa: PLC0415
@@ -339,7 +333,7 @@ class Redrive:
         return program_name(self)
 
     def cleanup(self) -> int:
-        """Remove finished jobs that are older than their policy keeps them; gives how many."""
+        """Remove finished jobs that are older than their policy keeps them; return how many."""
         rules = retention.rules(self.submitter.registry, self._keep)
         return retention.purge(self.submitter.store, rules, self.submitter.bus)
 
@@ -357,7 +351,7 @@ class Redrive:
         return job
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Be told of every change after it is true; call what comes back to stop."""
+        """Call a function after every change; call what this returns to stop."""
         return self.submitter.bus.listen(checks.function(listener, "a listener"))
 
     async def aio(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -365,7 +359,7 @@ class Redrive:
         return await hop(self._threads, function, *args, **kwargs)
 
     def close(self) -> None:
-        """Let go of files and connections; the next use opens them again.
+        """Close files and connections; the next use opens them again.
 
         While a worker runs they stay open: they are in use.
         """

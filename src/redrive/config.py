@@ -92,7 +92,7 @@ def _secret_names_near(directory: Path) -> tuple[str, ...]:
 
 
 def place_of(store: str | os.PathLike[str] | None) -> str:
-    """Give the store a program names, or the one that is found; relative paths count from here."""
+    """Return the store that a program names, or the configured one; paths are relative to here."""
     try:
         named = find().store if store is None else os.fspath(store)
     except TypeError:
@@ -148,7 +148,7 @@ def _read(file: Path, *, naming: bytes = b"") -> Mapping[str, object] | None:
 
 
 def _own_table(table: Mapping[str, object], file: Path) -> Mapping[str, object]:
-    """Give what redrive.toml says, under `[redrive]` or at the top."""
+    """Return the settings in redrive.toml, under `[redrive]` or at the top."""
     section = _section(table, "redrive", file=file)
     if section is None:
         return table
@@ -188,7 +188,7 @@ def _secret_names(table: Mapping[str, object], file: Path | None) -> tuple[str, 
 def _places(
     table: Mapping[str, object], key: str, file: Path | None
 ) -> Mapping[str, Mapping[str, object]]:
-    """Give the tables of places to send to; what is in them is for these to judge."""
+    """Return the tables of endpoints; the endpoints check what is in them."""
     if file is None or (found := _section(table, key, file=file)) is None:
         return {}
     endpoints: dict[str, Mapping[str, object]] = {}

@@ -69,7 +69,7 @@ class Current:
         self.provider = provider
 
     def lose(self) -> None:
-        """Tell the handler that its lease is gone."""
+        """Mark the lease as lost, for the handler to see."""
         self.lease_lost = True
 
 
@@ -77,12 +77,12 @@ _current: contextvars.ContextVar[Current | None] = contextvars.ContextVar("redri
 
 
 def running() -> Current | None:
-    """Give the job this code is running for, if there is one."""
+    """Return what is known of the job that this code runs for; None outside a handler."""
     return _current.get()
 
 
 def current() -> Current:
-    """Give the job this code is running for; UsageError outside a handler."""
+    """Return what is known of the job that this code runs for; UsageError outside a handler."""
     found = _current.get()
     if found is None:
         msg = "redrive.current() works only inside a handler that Redrive is running"

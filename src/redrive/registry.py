@@ -28,7 +28,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One registered handler: the function and everything said about it."""
+    """One registered handler: the function and its settings."""
 
     name: str
     function: Callable[..., object]
@@ -43,19 +43,19 @@ class Entry:
     is_async: bool = False
 
     def is_apart(self, *, suspect: bool) -> bool:
-        """Whether it is to run in a child: asked for, limited in time, or a suspect of a crash."""
+        """Return True if it runs in a child: asked for, limited in time, or suspected of a crash."""
         if self.isolation == "thread":
             return False
         return self.isolation == "process" or self.is_unlimited or suspect
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether it has a time limit that only a process of its own can keep."""
+        """True if it has a time limit that only a process of its own can enforce."""
         return self.timeout is not None and not self.is_async
 
     @classmethod
     def unregistered(cls, name: str) -> Entry:
-        """Stand for a handler that this program does not know, so that its work can be kept."""
+        """Return the entry of a handler that this program does not know, to store its work."""
         check_name(name)
         return cls(
             name=name,
@@ -94,16 +94,16 @@ class Registry:
         self._aliases.update(dict.fromkeys((entry.name, *entry.formerly), entry))
 
     def wrap(self, change: Callable[[Entry], Entry]) -> None:
-        """Put something around every handler, for this process."""
+        """Replace every entry by what `change` returns for it, in this process."""
         self._entries = {name: change(entry) for name, entry in self._entries.items()}
         self._aliases = {name: self._entries[old.name] for name, old in self._aliases.items()}
 
     def get(self, name: str) -> Entry | None:
-        """Give the handler of that name, or None."""
+        """Return the handler of that name, or None."""
         return self._aliases.get(name)
 
     def need(self, name: str) -> Entry:
-        """Give the handler of that name, or say which ones there are."""
+        """Return the handler of that name; UnknownHandler names those that are registered."""
         entry = self._aliases.get(name)
         if entry is None:
             known = ", ".join(sorted(self._entries)) or "none"
@@ -112,11 +112,11 @@ class Registry:
         return entry
 
     def names(self) -> frozenset[str]:
-        """Give every name jobs may carry that this program can run."""
+        """Return every handler name, older ones included, that this program can run."""
         return frozenset(self._aliases)
 
     def withdraw(self, name: str, why: str) -> None:
-        """Serve a handler no more in this process, which lacks a library that it needs."""
+        """Stop serving a handler in this process, because a library that it needs is missing."""
         if name not in self._withdrawn:
             self._withdrawn[name] = why
             log.error(
@@ -151,7 +151,7 @@ class Registry:
 
 
 def warn_unlimited(entry: Entry) -> None:
-    """Say once that a plain function is run here, where nothing can end it."""
+    """Warn once that a plain function runs here, where nothing can end it."""
     if entry.name not in _warned:
         _warned.add(entry.name)
         warnings.warn(
@@ -163,10 +163,10 @@ def warn_unlimited(entry: Entry) -> None:
         )
 
 
-def check_apart(registry: Registry, program: str | None) -> None:
+def check_apart(registry: Registry, program: Callable[[], str | None]) -> None:
     """Refuse to run in this process what asked for one of its own."""
     asked = [entry.name for entry in registry if entry.isolation == "process"]
-    if asked and program is None:
+    if asked and program() is None:
         msg = (
             f"handler {asked[0]!r} asks for a process of its own (isolation='process'), but no other "
             "process can import this program; put it into a module and run `redrive work module:app`, "
@@ -181,13 +181,15 @@ _warned: set[str] = set()
 def check_functions(
     name: str, function: Callable[..., object], already_done: Callable[..., object] | None
 ) -> bool:
-    """Say whether a handler is async; refuse what would be called but never run."""
+    """Return True if a handler is async; refuse generators and an async `already_done`."""
     checks.function(function, f"handler {name!r}")
     if already_done is not None:
         checks.function(already_done, f"already_done of handler {name!r}")
     call = getattr(function, "__call__", function)  # noqa: B004 - an object may have an async one
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        msg = f"handler {name!r} is a generator, which nobody would run through; return instead"
+        msg = (
+            f"handler {name!r} is a generator; generators are not supported: return a value instead"
+        )
         raise UsageError(msg)
     if already_done is not None and inspect.iscoroutinefunction(already_done):
         msg = f"handler {name!r}: already_done must be a plain function, not async"
@@ -205,7 +207,7 @@ def check_name(name: str) -> str:
 
 
 def check_isolation(isolation: Isolation | None) -> None:
-    """Refuse a word that nobody would obey."""
+    """Refuse any value but "thread", "process" and None."""
     if isolation is not None and isolation not in get_args(Isolation):
         msg = f"isolation must be 'thread' or 'process'; found {isolation!r}"
         raise UsageError(msg)

@@ -23,7 +23,7 @@ class State(StrEnum):
     """Where a job stands. Each says how a job gets in, how it leaves, and who cleans it up."""
 
     PENDING = "pending"
-    """Waits for its due time. In: submit, a retry, a given-back claim. Out: claim. Never purged."""
+    """Waits for its due time. In: submit, a retry, a returned claim. Out: claim. Never purged."""
     RUNNING = "running"
     """Claimed under a lease. In: claim. Out: settle, or a sweep once the lease ended. Never purged."""
     COMPLETED = "completed"
@@ -216,12 +216,12 @@ class Job:  # without slots: see `records`
 
     @property
     def can_retry(self) -> bool:
-        """Whether attempts of this life are left."""
+        """True if attempts of this life are left."""
         return self.attempts < self.max_attempts
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing more happens to it by itself."""
+        """True if nothing more happens to it by itself."""
         return self.state in TERMINAL
 
     @property
@@ -258,9 +258,6 @@ class Claim:
     job: Job
     lost_by: str | None = None
     """For a seized claim: the holder whose lease ended."""
-
-
-# What happened when a claimed job was run. One of these, never an exception.
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,9 +308,7 @@ class Returned:
 
 
 Outcome = Done | Skipped | AlreadyDone | Failed | Interrupted | Returned
-
-
-# What becomes of the job.
+"""What happened when a claimed job was run. One of these, never an exception."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +337,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give the claim back unspent; without a delay it keeps its due time."""
+    """Return the claim unspent; without a delay it keeps its due time."""
 
     delay: float | None = None
     detail: str = ""
@@ -350,11 +345,12 @@ class Release:
 
 
 Verdict = Retry | Dead | Completed | Release
+"""What becomes of the job."""
 
 
 @dataclass(frozen=True)
 class Settlement:  # without slots: see `records`
-    """One claim's end: the verdict, and the record of the attempt (none when released)."""
+    """One claim's end: the verdict, and the record of the attempt (none when returned)."""
 
     claim: Claim
     verdict: Verdict
@@ -365,12 +361,11 @@ class Settlement:  # without slots: see `records`
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """An audited deed of a person: who did what to which jobs, when, why, and what came of it."""
+    """An action in the audit log: who did what to which jobs, when, why, and with what result."""
 
     number: int = 0
-    """Given by the store."""
     at: float = 0.0
-    """Given by the store."""
+    """The store sets the number and the time."""
     actor: str
     verb: str
     target: str = ""

@@ -177,7 +177,7 @@ def test_what_is_looked_through_is_bounded_and_said(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And where it stopped one can go on; a deed has no bound."""
-    monkeypatch.setattr(search, "LOOK", 2)
+    monkeypatch.setattr(search, "SEARCHED", 2)
     page = app.desk.jobs.find("-error:*", limit=9)
     assert [job.id for job in page.jobs] == ["JOB5", "JOB4"]
     assert page.scope is not None

@@ -81,7 +81,7 @@ def test_the_api_card_says_where_the_other_names_are() -> None:
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_every_event_is_in_the_guide(kind: str) -> None:
-    assert f"`{kind}`" in GUIDE.partition("## Being told")[2].partition("## Async")[0]
+    assert f"`{kind}`" in GUIDE.partition("## Events")[2].partition("## Async")[0]
 
 
 @pytest.mark.parametrize("verb", [Redrive.handler, Handler.options], ids=lambda verb: verb.__name__)

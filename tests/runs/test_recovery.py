@@ -86,7 +86,7 @@ def test_what_was_let_go_counts_also_if_the_driver_died_right_after(
     with monkeypatch.context() as broken:
         broken.setattr(driving, "save", lambda *_, **__: None)
         assert len(shop.driver().tick()) == 4
-    assert run_records.found(shop.app.store, 1)[0].released == 0  # type: ignore[index]
+    assert run_records.stored(shop.app.store, 1)[0].released == 0  # type: ignore[index]
     counts = shop.app.desk.runs.get(1).counts
     assert counts == Counts(waiting=6, working=4)
     shop.driver().leave()
@@ -134,7 +134,7 @@ def test_two_who_drive_at_once_let_no_job_go_twice(shop: Shop) -> None:
     waiting = store.members(-1, limit=8).oldest
     first.tick()
     store.note("runs:turn", None)
-    run, _ = run_records.found(store, 1) or pytest.fail("it is gone")
+    run, _ = run_records.stored(store, 1) or pytest.fail("it is gone")
     moved = store.move(waiting, "retry", shop.app.desk.log.actions(run=1)[0], run=1)
     assert (moved.done, len(moved.skipped)) == ([], 8)
     assert second.tick() == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from redrive import Redrive
-from redrive.desk.documents import act_document, group_document, job_document
+from redrive.desk.documents import action_document, group_document, job_document
 from shopkit import name
 from webkit import Web
 
@@ -90,7 +90,7 @@ def test_names_are_those_of_the_command_line(web: Web) -> None:
     assert {**job_document(job), "run": None}.items() <= shown.items()
     assert group_document(group).items() <= web.get("/api/v1/groups/G1").items()
     act = web.app.desk.log.actions()[0]
-    assert web.get("/api/v1/acts")["acts"][0] == act_document(act)
+    assert web.get("/api/v1/acts")["acts"][0] == action_document(act)
 
 
 def test_secrets_are_marks_that_stay_what_they_stand_for(web: Web) -> None:

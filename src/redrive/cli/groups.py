@@ -16,9 +16,9 @@ from redrive.desk.documents import (
     Seen,
     error_line,
     job_document,
-    look,
     scope_document,
     seen_document,
+    with_trends,
 )
 from redrive.desk.jobs import Scope
 from redrive.desk.shared_facts import newest_of, shared_facts
@@ -62,7 +62,7 @@ def groups(face: Face, /, limit: int, *, new: bool, since: str, sort: str, **sai
             reveal=False,
             **(selection.filters or {}),
         )
-        rows = look(desk, found)
+        rows = with_trends(desk, found)
     rows = [row for row in rows if row.is_new(recent)] if new else rows
     if sort == "growth":
         rows.sort(key=lambda row: (-row.last_hour, row.group.number))
@@ -85,7 +85,7 @@ def table(rows: Sequence[Seen], title: str = "", tag: str = "") -> Table:
         "group:id", "jobs:number", "cause", "category:word", "handlers", "first:time", "last:time",
         "last hour:number", "last day:word", "status:word", "note",
     )  # fmt: skip
-    if not any(row.said.note for row in rows):
+    if not any(row.mark.note for row in rows):
         heads[-1] = columns("note:text:extra")[0]
     cells: list[list[Cell]] = [
         [
@@ -99,7 +99,7 @@ def table(rows: Sequence[Seen], title: str = "", tag: str = "") -> Table:
             row.last_hour,
             Trend(row.trend),
             row.status,
-            row.said.note or None,
+            row.mark.note or None,
         ]
         for row in rows
     ]
@@ -172,7 +172,7 @@ def _turn(ctx: click.Context, name: str, deed: str, options: dict[str, Any]) -> 
 
 
 def _view(desk: Desk, found: Group) -> View:
-    (seen,) = look(desk, [found])
+    (seen,) = with_trends(desk, [found])
     jobs = newest_of(desk, found)
     newest, looked, facts = jobs[:SAMPLES], len(jobs), shared_facts(jobs)
     data = {
@@ -192,7 +192,7 @@ def _view(desk: Desk, found: Group) -> View:
 
 
 def _facts(seen: Seen) -> list[tuple[str, Cell]]:
-    said, found = seen.said, seen.group
+    said, found = seen.mark, seen.group
     always: list[tuple[str, Cell]] = [
         ("group", found.name),
         ("cause", found.title),

@@ -12,7 +12,7 @@ from redrive.cli._filters import Selection, explained, selection_of, unquoted, w
 from redrive.cli.output import Cell, Line, Part, Span, Table, View, When, columns, numbered
 from redrive.desk.desk import Desk
 from redrive.desk.documents import (
-    act_document,
+    action_document,
     category_of,
     error_line,
     group_name,
@@ -248,7 +248,7 @@ def log(face: Face, /, limit: int, before: int | None, **asked: Any) -> None:
     )
     more = acts[-1].number if len(acts) == limit else None
     face.show(
-        View([act_document(act) for act in acts], parts, {"limit": limit, "before": more}),
+        View([action_document(act) for act in acts], parts, {"limit": limit, "before": more}),
         then=f"redrive log --before {more}" if more else "",
     )
 

@@ -30,8 +30,8 @@ from redrive.desk.documents import (
     category_of,
     error_line,
     group_name,
+    origin_document,
     payload_of,
-    payload_of_origin,
     payload_text,
     run_name,
     whole_document,
@@ -227,7 +227,7 @@ def _resolved_by(job: Job) -> str | None:
 def _origin_words(job: Job) -> str | None:
     import json  # noqa: PLC0415
 
-    found = payload_of_origin(job)
+    found = origin_document(job)
     return None if found is None else json.dumps(found, ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""Jobs, groups, runs and acts as the documents that `--json` prints and the server gives.
+"""Jobs, groups, runs and actions as the documents that `--json` prints and the server returns.
 
 These names are a public face: they may grow, but none goes or changes its meaning without a new
 schema version.
@@ -31,7 +31,7 @@ _CHANGED = "retried, closed, edited or purged apart from the run"
 
 
 def job_document(job: Job) -> dict[str, object]:
-    """Give what a list shows of a job."""
+    """Return what a list shows of a job."""
     return {
         "id": job.id,
         "state": job.state,
@@ -60,7 +60,7 @@ def job_document(job: Job) -> dict[str, object]:
 
 
 def whole_document(job: Job, show: Callable[[str], object] | None = None) -> dict[str, object]:
-    """Give everything about a job, attempts newest first; `show` shows a payload's text."""
+    """Return everything about a job, attempts newest first; `show` shows a payload's text."""
     show = show or (lambda text: payload_of(text, secrets_of(job)))
     return {
         **job_document(job),
@@ -68,14 +68,14 @@ def whole_document(job: Job, show: Callable[[str], object] | None = None) -> dic
         "original_payload": None if job.original is None else show(job.original),
         "spent": dict(job.spent),
         "folded": job.folded,
-        "origin": payload_of_origin(job),
+        "origin": origin_document(job),
         "resolution": _resolution(job),
         "history": [attempt_document(attempt) for attempt in reversed(job.history)],
     }
 
 
 def error_document(failure: Failure | None) -> dict[str, object] | None:
-    """Give what is known of a failure, without its traceback."""
+    """Return what is known of a failure, without its traceback."""
     if failure is None:
         return None
     return {
@@ -92,7 +92,7 @@ def error_document(failure: Failure | None) -> dict[str, object] | None:
 
 
 def attempt_document(attempt: Attempt) -> dict[str, object]:
-    """Give the record of one attempt, traceback included."""
+    """Return the record of one attempt, traceback included."""
     return {
         "number": attempt.number,
         "life": attempt.life,
@@ -107,7 +107,7 @@ def attempt_document(attempt: Attempt) -> dict[str, object]:
 
 
 def group_document(group: Group) -> dict[str, object]:
-    """Give a cause and how many jobs it took."""
+    """Return a group and how many jobs it has."""
     return {
         "group": group.name,
         "title": group.title,
@@ -121,48 +121,48 @@ def group_document(group: Group) -> dict[str, object]:
 
 
 def scope_document(scope: Scope | None) -> dict[str, object] | None:
-    """Say how far was looked, where no index could answer."""
+    """Return how many jobs were searched, where no index could answer."""
     return None if scope is None else {"looked": scope.looked, "of": scope.of}
 
 
-def act_document(act: Act) -> dict[str, object]:
-    """Give a deed: who did what to which jobs, when, why, and what came of it."""
+def action_document(action: Act) -> dict[str, object]:
+    """Return an action: who did what to which jobs, when, why, and with what result."""
     return {
-        "number": act.number,
-        "at": iso(act.at),
-        "actor": act.actor,
-        "verb": act.verb,
-        "target": act.target,
-        "reason": act.reason,
-        "done": act.done,
-        "skipped": act.skipped,
+        "number": action.number,
+        "at": iso(action.at),
+        "actor": action.actor,
+        "verb": action.verb,
+        "target": action.target,
+        "reason": action.reason,
+        "done": action.done,
+        "skipped": action.skipped,
     }
 
 
 def group_name(number: int | None) -> str | None:
-    """Say a group as people type it."""
+    """Return a group as people type it: G7."""
     return None if number is None else f"G{number}"
 
 
 def run_name(number: int | None) -> str | None:
-    """Say a run as people type it; a job that waits for its run has the number with a minus."""
+    """Return a run as people type it, R12; a job that waits for its run has the number with a minus."""
     return None if number is None else f"R{abs(number)}"
 
 
 def category_of(job: Job) -> Category | None:
-    """Give the category of a job's last failure."""
+    """Return the category of a job's last failure."""
     return None if job.failure is None else job.failure.category
 
 
 def error_line(failure: Failure | None) -> str | None:
-    """Say a failure in one line: its type and message."""
+    """Return a failure in one line: its type and message."""
     if failure is None:
         return None
     return ": ".join(part for part in (failure.type, failure.message) if part) or failure.why
 
 
 def payload_of(text: str, more: Sequence[str] = ()) -> object:
-    """Read a stored payload for showing, with what is secret in it hidden, and these secrets too.
+    """Read a stored payload for display; its secrets and those in `more` are masked.
 
     One that cannot be read (a file edited by hand) is shown as masked text.
     """
@@ -180,58 +180,63 @@ def payload_text(text: str, more: Sequence[str] = ()) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A group, how it goes on and what was said about it."""
+    """A group, its mark, and how many died of it in the last day."""
 
     group: Group
-    said: Mark
+    mark: Mark
     trend: list[int]
     last_hour: int
     now: float
 
     @property
     def status(self) -> str:
-        """Whether it is open, resolved, or back; where nothing is dead it is not back."""
-        return self.said.status(self.group.last_seen if self.group.jobs else None)
+        """Open, resolved or regressed; without dead jobs it has not regressed."""
+        return self.mark.status(self.group.last_seen if self.group.jobs else None)
 
     def is_new(self, since: float) -> bool:
-        """Whether it was first seen so many seconds ago, or is back."""
+        """Return True if it was first seen in the last `since` seconds, or has regressed."""
         first = self.group.first_seen
         return self.status == "regressed" or (first is not None and self.now - first <= since)
 
 
-def look(desk: Desk, groups: Sequence[Group]) -> list[Seen]:
-    """Find out how groups go on."""
+def with_trends(desk: Desk, groups: Sequence[Group]) -> list[Seen]:
+    """Return groups with their marks and trends, their titles masked."""
     numbers = [group.number for group in groups]
     trends, hours = (
         desk.groups.deaths(WIDTH, SPANS, groups=numbers),
         desk.groups.deaths(HOUR, 1, groups=numbers),
     )
-    said, now = desk.groups.marks(), desk.store.now()
-    shown = [replace(one, title=mask_text(one.title)) for one in groups]
+    marks, now = desk.groups.marks(), desk.store.now()
     return [
-        Seen(one, said.get(one.number, Mark()), trends[one.number], hours[one.number][0], now)
-        for one in shown
+        Seen(
+            replace(group, title=mask_text(group.title)),
+            marks.get(group.number, Mark()),
+            trends[group.number],
+            hours[group.number][0],
+            now,
+        )
+        for group in groups
     ]
 
 
 def seen_document(row: Seen) -> dict[str, object]:
-    """Give a cause, how it goes on and what was said about it."""
+    """Return a group with its mark and its trend."""
     return {
         **group_document(row.group),
         "status": row.status,
-        "resolved": iso(row.said.resolved),
-        "resolved_by": row.said.by or None,
-        "reason": row.said.reason or None,
-        "note": row.said.note or None,
-        "noted": iso(row.said.noted),
-        "noted_by": row.said.noted_by or None,
+        "resolved": iso(row.mark.resolved),
+        "resolved_by": row.mark.by or None,
+        "reason": row.mark.reason or None,
+        "note": row.mark.note or None,
+        "noted": iso(row.mark.noted),
+        "noted_by": row.mark.noted_by or None,
         "deaths_last_hour": row.last_hour,
         "deaths_last_day": {"span_seconds": WIDTH, "numbers": row.trend},
     }
 
 
 def run_document(run: Run) -> dict[str, object]:
-    """Give a run for machines."""
+    """Return a run for machines."""
     from redrive.runs.run_records import Counts  # noqa: PLC0415
 
     counts = run.counts or Counts()
@@ -259,12 +264,12 @@ def run_document(run: Run) -> dict[str, object]:
         "new_cause": {f"G{group}": jobs for group, jobs in counts.new.items()},
         "closed": counts.closed,
         "left": left_of(run, counts),
-        "samples": [{"id": one, "why": why} for one, why in run.samples],
+        "samples": [{"id": job_id, "why": why} for job_id, why in run.samples],
     }
 
 
 def left_of(run: Run, counts: Counts) -> dict[str, int]:
-    """Say why jobs were left, and how many: before the run began and since."""
+    """Count the jobs that were left out, by reason: before the run began and since."""
     since = {_ALONE: counts.alone, _CHANGED: counts.left - counts.alone}
     if run.phase in {"stopped", "cancelled"}:
         since = {f"not let go before it was {run.phase}": counts.left}
@@ -300,13 +305,11 @@ def pause_document(pause: LanePause) -> dict[str, object]:
     }
 
 
-def payload_of_origin(job: Job) -> object:
-    """Give where an imported job came from, masked like a payload."""
-    return (
-        None
-        if job.origin is None
-        else payload_of(json.dumps(dict(job.origin), default=str), secrets_of(job))
-    )
+def origin_document(job: Job) -> object:
+    """Return where an imported job came from, masked like a payload."""
+    if job.origin is None:
+        return None
+    return payload_of(json.dumps(dict(job.origin), default=str), secrets_of(job))
 
 
 def _resolution(job: Job) -> dict[str, object] | None:

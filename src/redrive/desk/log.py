@@ -49,12 +49,12 @@ class Log:
         while len(actions) < limit:
             page = store.acts(limit=_PAGE, before=before)
             actions += [
-                act
-                for act in page
-                if act.at >= begin
-                and actor in {None, act.actor}
-                and verb in {None, act.verb}
-                and run_records.is_about(act, named)
+                action
+                for action in page
+                if action.at >= begin
+                and actor in {None, action.actor}
+                and verb in {None, action.verb}
+                and run_records.is_about(action, named)
             ]
             if len(page) < _PAGE or page[-1].at < begin:
                 break

@@ -130,7 +130,7 @@ def make(
             plan.ineligible.append((job.id, why))
         else:
             plan.take(job)
-    plan.samples = [masked(desk.jobs.get(one)) for one in islice(plan.eligible, SAMPLES)]
+    plan.samples = [masked(desk.jobs.get(job_id)) for job_id in islice(plan.eligible, SAMPLES)]
     return plan
 
 
@@ -140,13 +140,15 @@ def recheck(desk: Desk, plan: Plan) -> tuple[list[Job], Left]:
     What is new stays out. Ages are not asked again: jobs grow older while people think.
     """
     now = search.meant(desk.store, plan.verb, plan.wanted.usual(plan.verb, ages=False))
-    found = {job.id: _light(job) for job in now if isinstance(job, Job) and job.id in plan.eligible}
-    same = [job for job in found.values() if version(job) == plan.eligible[job.id]]
+    current = {
+        job.id: _light(job) for job in now if isinstance(job, Job) and job.id in plan.eligible
+    }
+    same = [job for job in current.values() if version(job) == plan.eligible[job.id]]
     known = {job.id for job in same}
     changed = [
-        (one, f"changed since the plan was made, {_now(found.get(one))}")
-        for one in plan.eligible
-        if one not in known
+        (job_id, f"changed since the plan was made, {_now(current.get(job_id))}")
+        for job_id in plan.eligible
+        if job_id not in known
     ]
     return same, changed
 

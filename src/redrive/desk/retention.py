@@ -1,4 +1,4 @@
-"""How long finished jobs stay: from the policies' `keep` to what the store shall purge."""
+"""How long finished jobs stay: from the `keep` of policies to what the store purges."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _BATCH = 10_000
 
 
 def rules(registry: Registry, others: Keep) -> list[PurgeRule]:
-    """Give one rule for each state and age, and one for all handlers not registered here."""
-    found: list[PurgeRule] = []
+    """Return one rule for each state and age, and one for all handlers not registered here."""
+    purge_rules: list[PurgeRule] = []
     ages: dict[tuple[State, float], set[str]] = {}
     for entry in registry:
         for state, age in _ages(entry.policy.keep):
             ages.setdefault((state, age), set()).update((entry.name, *entry.formerly))
     for (state, age), names in ages.items():
-        found.append(PurgeRule(state=state, older_than=age, handlers=frozenset(names)))
+        purge_rules.append(PurgeRule(state=state, older_than=age, handlers=frozenset(names)))
     for state, age in _ages(others):
-        found.append(PurgeRule(state=state, older_than=age, but=registry.names()))
-    return found
+        purge_rules.append(PurgeRule(state=state, older_than=age, but=registry.names()))
+    return purge_rules
 
 
 def _ages(keep: Keep) -> list[tuple[State, float]]:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 _VERBS: Mapping[Phase, str] = {"paused": "pause", "live": "resume", "cancelled": "cancel"}
 
 _UNFINISHED: frozenset[Phase] = frozenset({"freezing", "done", "stopped", "cancelled"})
-"""What somebody began to make or to end, and may have left so."""
+"""The phases in which a run may have been abandoned: being made, or being closed."""
 
 _MANY = 20
-"""How many causes of a run are looked after for arrivals."""
+"""How many groups of a run are counted for arrivals, at most."""
 
 
 class Runs:
@@ -50,7 +50,7 @@ class Runs:
         """Retry jobs as one run, which the workers carry out; `get` returns its progress.
 
         Exactly the jobs that are there now: they are tagged before this returns, and wait as they
-        are until the run lets them go. `canary` jobs go first, the others only if these do well.
+        are until the run releases them. `canary` jobs go first, the others only if these succeed.
         `rate` is in jobs a second, or like "30/m"; with `ramp` it begins at a tenth of it. `stop_on`
         is "10%" or "25": the share or number of jobs that may fail again before the run stops.
         """
@@ -79,32 +79,33 @@ class Runs:
     ) -> Run:
         """Freeze exactly these jobs as a run; `skipped` are those that were left out before.
 
-        Refused if none of them can be taken. Until it returns nothing is let go.
+        Refused if none of them can be taken. Until it returns no job is released.
         """
         from redrive.runs import driver  # noqa: PLC0415 - a command that only reads needs none
 
-        store, act = self._backend.store, self._log.action("retry", asked, reason, actor)
+        store, action = self._backend.store, self._log.action("retry", asked, reason, actor)
         self.close_abandoned()
         held = self.holding(jobs)
-        left = [*skipped, *((one, f"is part of R{tag}") for one, tag in held.items())]
+        left_out = [*skipped, *((job_id, f"is part of R{tag}") for job_id, tag in held.items())]
         ids = [job.id for job in jobs if job.id not in held]
         now, number = store.now(), run_records.open_next(store)
-        asked, name, reason = act.target, mask_text(name), act.reason
-        run = Run(number=number, by=act.actor, asked=asked, name=name, reason=reason, created=now)
-        run = driver.freeze(store, replace(run, spec=spec), ids, left)
+        asked, name, reason = action.target, mask_text(name), action.reason
+        run = Run(
+            number=number, by=action.actor, asked=asked, name=name, reason=reason, created=now
+        )
+        run = driver.freeze(store, replace(run, spec=spec), ids, left_out)
         detail = {"run": run.id}
-        store.record(replace(act, done=run.total, skipped=sum(run.skipped.values()), detail=detail))
+        skipped_jobs = sum(run.skipped.values())
+        store.record(replace(action, done=run.total, skipped=skipped_jobs, detail=detail))
         return self.get(number)
 
     def close_abandoned(self) -> None:
-        """Close runs that were called off when their worker was gone, or whose maker died long ago."""
-        from redrive.runs import driver  # noqa: PLC0415
-
+        """Close runs that were cancelled while no worker ran, or whose maker died long ago."""
         store = self._backend.store
         for number in run_records.book(store)[1]:
-            found = run_records.found(store, number)
-            if found is not None and found[0].phase in _UNFINISHED:
-                driver.Driver(store, self._backend.bus, self._backend.holder).close(number)
+            stored = run_records.stored(store, number)
+            if stored is not None and stored[0].phase in _UNFINISHED:
+                self._close(number)
 
     def holding(self, jobs: Iterable[Job]) -> dict[str, int]:
         """Return which of these jobs are part of a run that is not over, and of which."""
@@ -122,36 +123,37 @@ class Runs:
     def recent(self, *, counted: bool = True) -> list[Run]:
         """Return the runs that are remembered, newest first, with their progress if `counted`."""
         runs = run_records.every(self._backend.store)
-        return [self._told(run) for run in runs] if counted else list(runs)
+        return [self._with_counts(run) for run in runs] if counted else list(runs)
 
     def live(self, *, counted: bool = True) -> list[Run]:
         """Return the runs that are not over, newest first, with their progress if `counted`."""
         live = [run for run in self.recent(counted=False) if not run.is_over]
-        return [self._told(run) for run in live] if counted else live
+        return [self._with_counts(run) for run in live] if counted else live
 
     def get(self, number: int | str | Run) -> Run:
         """Return a run with its progress: `runs.get("R12").counts.succeeded`."""
-        return self._told(self._found(number)[0])
+        return self._with_counts(self._stored(number)[0])
 
     def pause(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
-        """Let nothing more of a run go until `resume`; what is let go already goes on."""
-        return self._turned(number, ["live"], "paused", reason, actor)
+        """Release no more jobs of a run until `resume`; those that are released go on."""
+        return self._change_phase(number, ["live"], "paused", reason, actor)
 
     def resume(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
-        """Let a paused run go on; a ramp begins anew."""
-        return self._turned(number, ["paused"], "live", reason, actor)
+        """Resume a paused run; a ramp begins anew."""
+        return self._change_phase(number, ["paused"], "live", reason, actor)
 
     def cancel(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
-        """End a run: what still waits for it stays as it was, what was let go goes on."""
-        from redrive.runs import driver  # noqa: PLC0415
-
-        run = self._turned(number, ["freezing", "paused", "live"], "cancelled", reason, actor)
-        driver.Driver(self._backend.store, self._backend.bus, self._backend.holder).close(
-            run.number
-        )
+        """End a run: jobs that wait for it stay as they were, those that are released go on."""
+        run = self._change_phase(number, ["freezing", "paused", "live"], "cancelled", reason, actor)
+        self._close(run.number)
         return self.get(run)
 
-    def _turned(
+    def _close(self, number: int) -> None:
+        from redrive.runs.driver import Driver  # noqa: PLC0415
+
+        Driver(self._backend.store, self._backend.bus, self._backend.holder).close(number)
+
+    def _change_phase(
         self,
         number: int | str | Run,
         before: Sequence[Phase],
@@ -163,22 +165,22 @@ class Runs:
 
         store = self._backend.store
         while True:
-            run, version = self._found(number)
+            run, version = self._stored(number)
             if run.phase not in before:
                 msg = f"{run.id} is {run.phase}; only a run that is {before[-1]} can be {after}"
                 raise Refused(msg)
             changed = replace(run, phase=after, why=mask_text(reason), paced=0.0, ramped=0.0)
             if driver.save(store, changed, version, durable=True) is not None:
                 store.record(self._log.action(_VERBS[after], run.id, reason, actor))
-                return self._told(changed)
+                return self._with_counts(changed)
 
-    def _found(self, number: int | str | Run) -> tuple[Run, int]:
+    def _stored(self, number: int | str | Run) -> tuple[Run, int]:
         wanted = run_records.number_of(number)
-        found = run_records.found(self._backend.store, wanted)
-        if found is None:
+        stored = run_records.stored(self._backend.store, wanted)
+        if stored is None:
             raise no_run(wanted)
-        return found
+        return stored
 
-    def _told(self, run: Run) -> Run:
+    def _with_counts(self, run: Run) -> Run:
         run, counts = run_records.counted(self._backend.store, run)
         return replace(run, counts=counts)

@@ -1,4 +1,4 @@
-"""Finding the jobs of a selection: what the store knows by index, and what is asked job by job."""
+"""Find the jobs of a selection: what the store answers by index, and what is checked job by job."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from redrive.jobs.job import Group, Job, State
 from redrive.jobs.transitions import Verb
 from redrive.stores.contract import Page, Query, Scope, Store, cursor_of, every
 
-LOOK = 100_000
-"""So many jobs are looked at, one by one, where the store cannot answer; the newest first."""
+SEARCHED = 100_000
+"""How many jobs are checked one by one, at most, where the store cannot answer; the newest first."""
 
 
 MUST_END: ContextVar[Callable[[], bool]] = ContextVar("redrive_must_end", default=bool)
@@ -43,11 +43,11 @@ def meant(store: Store, verb: Verb, wanted: Wanted) -> Iterator[Job | str]:
 
 def known(jobs: Iterable[Job | str]) -> list[Job]:
     """Return the jobs of a selection; JobNotFound if one of its ids is unknown."""
-    found = list(jobs)
-    if missing := [text for text in found if isinstance(text, str)]:
+    named = list(jobs)
+    if missing := [text for text in named if isinstance(text, str)]:
         msg = f"no job {missing[0]!r}; nothing was changed"
         raise JobNotFound(msg)
-    return [job for job in found if isinstance(job, Job)]
+    return [job for job in named if isinstance(job, Job)]
 
 
 def each(store: Store, wanted: Wanted) -> Iterator[Job]:
@@ -57,8 +57,8 @@ def each(store: Store, wanted: Wanted) -> Iterator[Job]:
     unknown; TimeoutError if it must end.
     """
     if wanted.ids:
-        ids = dict.fromkeys(job_id(store, one) for one in wanted.ids)
-        return (job for one in ids for job in store.find(Query(ids=(one,), limit=1)).jobs)
+        ids = dict.fromkeys(job_id(store, text) for text in wanted.ids)
+        return (job for name in ids for job in store.find(Query(ids=(name,), limit=1)).jobs)
     _check_names(store, wanted)
     jobs = _in_time(_merged(store, _queries(wanted)))
     return filter(wanted.question(), filter(wanted.confirmation(), jobs))
@@ -78,7 +78,7 @@ def _check_names(store: Store, wanted: Wanted) -> None:
 def _check_run(store: Store, number: int) -> None:
     from redrive.runs import run_records  # noqa: PLC0415 - few selections name a run
 
-    if not run_records.found(store, number) and not store.find(Query(run=number, limit=1)).jobs:
+    if not run_records.stored(store, number) and not store.find(Query(run=number, limit=1)).jobs:
         raise no_run(number)
 
 
@@ -86,13 +86,13 @@ def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:
     must_end = MUST_END.get()
     for job in jobs:
         if must_end():
-            msg = "looking through the jobs took too long; say more narrowly which are meant"
+            msg = "the search through the jobs took too long; narrow the selection"
             raise TimeoutError(msg)
         yield job
 
 
 def find(store: Store, wanted: Wanted, *, limit: int, cursor: str | None, by_change: bool) -> Page:
-    """Give a page of a selection, looking through LOOK jobs at most; its scope says how many."""
+    """Return a page of a selection, searching SEARCHED jobs at most; its scope says how many."""
     if wanted.ids:
         return Page(list(each(store, wanted)))
     _check_names(store, wanted)
@@ -103,21 +103,21 @@ def find(store: Store, wanted: Wanted, *, limit: int, cursor: str | None, by_cha
     confirmed = wanted.confirmation()
     if len(queries) == 1 and not wanted.terms and confirmed is None:
         return store.find(queries[0])
-    fits, must_end, found = wanted.question(), MUST_END.get(), list[Job]()
+    fits, must_end, matching = wanted.question(), MUST_END.get(), list[Job]()
     looked, after, last = 0, None, None
     for job in _merged(store, queries):
         if last is not None and must_end():
             after = cursor_of(last.updated, last.id, by_change=by_change)
-            return Page(found, after, Scope(looked, _size(store, queries)))
+            return Page(matching, after, Scope(looked, _size(store, queries)))
         last = job
         if confirmed is not None and not confirmed(job):
             continue
-        if len(found) == limit or looked == LOOK:
-            return Page(found, after, Scope(looked, _size(store, queries)))
+        if len(matching) == limit or looked == SEARCHED:
+            return Page(matching, after, Scope(looked, _size(store, queries)))
         looked, after = looked + 1, cursor_of(job.updated, job.id, by_change=by_change)
         if fits(job):
-            found.append(job)
-    return Page(found, None, Scope(looked, looked))
+            matching.append(job)
+    return Page(matching, None, Scope(looked, looked))
 
 
 def groups(store: Store, wanted: Wanted, limit: int) -> tuple[list[Group], Scope | None]:
@@ -126,24 +126,24 @@ def groups(store: Store, wanted: Wanted, limit: int) -> tuple[list[Group], Scope
     wanted.filters.setdefault("state", State.DEAD)
     queries = [replace(query, limit=limit) for query in _queries(wanted)]
     if not wanted.terms and wanted.confirmation() is None:
-        found = [group for query in queries for group in store.groups(query)]
-        return _most(_joined(found), limit), None
-    page = find(store, wanted, limit=LOOK, cursor=None, by_change=False)
+        counted = [group for query in queries for group in store.groups(query)]
+        return _most(_joined(counted), limit), None
+    page = find(store, wanted, limit=SEARCHED, cursor=None, by_change=False)
     known = {
-        one.number: one
+        group.number: group
         for query in map(_bare, queries)
-        for one in store.groups(replace(query, limit=LOOK))
+        for group in store.groups(replace(query, limit=SEARCHED))
     }
     alone = [_alone(known[job.group], job) for job in page.jobs if job.group in known]
     return _most(_joined(alone), limit), page.scope
 
 
-def _most(found: Iterable[Group], limit: int) -> list[Group]:
-    return sorted(found, key=lambda group: (-group.jobs, group.number))[:limit]
+def _most(counted: Iterable[Group], limit: int) -> list[Group]:
+    return sorted(counted, key=lambda group: (-group.jobs, group.number))[:limit]
 
 
 def _alone(group: Group, job: Job) -> Group:
-    """Give the group as if this were its only job."""
+    """Return the group as if this were its only job."""
     first = job.updated if job.first_failed is None else job.first_failed
     kind = job.failure.category if job.failure else None
     return replace(
@@ -156,27 +156,27 @@ def _alone(group: Group, job: Job) -> Group:
     )
 
 
-def _joined(found: Iterable[Group]) -> Iterable[Group]:
-    """Add up what was counted apart."""
+def _joined(counted: Iterable[Group]) -> Iterable[Group]:
+    """Add up groups that were counted separately."""
     sums: dict[int, Group] = {}
-    for group in found:
+    for group in counted:
         seen = sums.get(group.number)
         sums[group.number] = group if seen is None else _sum(seen, group)
     return sums.values()
 
 
-def _sum(one: Group, other: Group) -> Group:
-    late = max(one, other, key=lambda group: group.last_seen or 0)
+def _sum(group: Group, other: Group) -> Group:
+    late = max(group, other, key=lambda group: group.last_seen or 0)
     return replace(
         late,
-        jobs=one.jobs + other.jobs,
-        handlers=tuple(sorted({*one.handlers, *other.handlers})),
-        first_seen=min(filter(None, (one.first_seen, other.first_seen)), default=None),
+        jobs=group.jobs + other.jobs,
+        handlers=tuple(sorted({*group.handlers, *other.handlers})),
+        first_seen=min(filter(None, (group.first_seen, other.first_seen)), default=None),
     )
 
 
 def _merged(store: Store, queries: Sequence[Query]) -> Iterator[Job]:
-    """Give the jobs of several queries, which share none, in one order."""
+    """Merge the jobs of several queries, which share none, in one order."""
     if len(queries) == 1:
         return every(store, queries[0])
     order = _by_change if queries[0].by_change else _by_submit
@@ -192,7 +192,7 @@ def _by_submit(job: Job) -> tuple[float, str]:
 
 
 def _queries(wanted: Wanted) -> list[Query]:
-    """Give what the store is asked: once for each group."""
+    """Return the queries for the store: one for each group."""
     base = query_of(**wanted.filters)
     return [replace(base, group=number) for number in wanted.groups] or [base]
 
@@ -206,7 +206,7 @@ def _size(store: Store, queries: Sequence[Query]) -> int:
 
 
 def _bare(query: Query) -> Query:
-    """Leave out what must not be counted, for it may be masked."""
+    """Remove the filters on what may be masked: it must not be counted."""
     return replace(query, tag="", key="", text="", cursor=None)
 
 

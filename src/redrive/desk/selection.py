@@ -1,4 +1,4 @@
-"""Which jobs: from what people say (ids, groups, filters) to a query and to a frozen set of ids."""
+"""Selections: from ids, groups, filters and selectors to a query and what is checked job by job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Target = str | Job | Group
 
 _GROUP = re.compile(r"[Gg]?(\d{1,9})")
 _CANDIDATES = 5
-"""How many of the jobs that may be meant are named."""
+"""How many jobs an error names, if the beginning of an id is not unique."""
 _EXACT = ("lane", "category", "tag", "key")
 _MASKABLE = ("tag", "key", "text")
 """Filters that a store answers, of what may be masked in views."""
@@ -123,9 +123,9 @@ def group_number(value: int | str | Group) -> int:
         return value.number
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    found = _GROUP.fullmatch(value) if isinstance(value, str) else None
-    if found:
-        return int(found[1])
+    match = _GROUP.fullmatch(value) if isinstance(value, str) else None
+    if match:
+        return int(match[1])
     msg = f"{value!r} is no group; groups are named G1, G2 …: see `redrive groups`"
     raise UsageError(msg)
 
@@ -142,7 +142,7 @@ def no_run(number: int) -> JobNotFound:
 
 @dataclass(slots=True)
 class Wanted:
-    """What a selection says, sorted by who can answer it."""
+    """A selection: what the store answers, and what is checked job by job."""
 
     ids: list[str] = field(default_factory=list[str])
     """As they were written; if there are any, nothing else is asked."""
@@ -153,11 +153,11 @@ class Wanted:
     terms: list[Term] = field(default_factory=list[Term])
     """For each job."""
     reveal: bool = True
-    """Whether masked values may be asked for; if not, all is asked of jobs as views show them."""
+    """True if masked values may be asked for; else jobs are compared as views show them."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was asked for at all."""
+        """True if it selects nothing."""
         return not (self.ids or self.groups or self.filters or self.terms)
 
     def usual(self, verb: Verb, *, ages: bool = True) -> Wanted:
@@ -170,7 +170,7 @@ class Wanted:
         return replace(self, filters=filters)
 
     def question(self) -> Callable[[Job], bool]:
-        """Give what is asked of each job, where the store cannot be asked."""
+        """Return the check of each job for what the store cannot answer."""
         return self._asked(self.terms)
 
     def confirmation(self) -> Callable[[Job], bool] | None:
@@ -179,14 +179,14 @@ class Wanted:
         A store compares what it keeps. Who may not reveal must not learn from its answer, not even by
         a count or a cursor, that a masked value fits.
         """
-        asked = [(name, str(said)) for name, said in self.filters.items() if name in _MASKABLE]
+        asked = [(name, str(value)) for name, value in self.filters.items() if name in _MASKABLE]
         if self.reveal or not asked:
             return None
-        return self._asked([Term(name, (said,), "", quoted=True) for name, said in asked])
+        return self._asked([Term(name, (value,), "", quoted=True) for name, value in asked])
 
     def _asked(self, terms: list[Term]) -> Callable[[Job], bool]:
-        openly = [selectors.check(one) for one in terms if self.reveal or not one.may_be_masked]
-        shown = [selectors.check(one) for one in terms if not self.reveal and one.may_be_masked]
+        openly = [selectors.check(term) for term in terms if self.reveal or not term.may_be_masked]
+        shown = [selectors.check(term) for term in terms if not self.reveal and term.may_be_masked]
 
         def fits(job: Job) -> bool:
             if not all(check(job) for check in openly):
@@ -210,9 +210,9 @@ def read(
     that names a masked field is refused.
     """
     wanted = Wanted(filters=Filters(**filters), reveal=reveal)
-    said: list[Target] = [*targets, wanted.filters.pop("match", "")]
+    all_targets: list[Target] = [*targets, wanted.filters.pop("match", "")]
     terms: list[Term] = []
-    for target in said:
+    for target in all_targets:
         if isinstance(target, Job):
             wanted.ids.append(target.id)
         elif isinstance(target, Group):
@@ -268,7 +268,7 @@ def _take_terms(wanted: Wanted, terms: list[Term], usual: Iterable[State]) -> No
 
 def _take_states(filters: Filters, terms: list[Term], usual: Iterable[State]) -> None:
     """Add the states that are named; those that are named with a minus are taken away."""
-    said = {
+    by_sign = {
         minus: {
             _word(State, value, "state")
             for term in terms
@@ -277,10 +277,10 @@ def _take_states(filters: Filters, terms: list[Term], usual: Iterable[State]) ->
         }
         for minus in (False, True)
     }
-    named = said[False] or _states(filters.get("state", usual))
+    named = by_sign[False] or _states(filters.get("state", usual))
     if "state" in filters:
         named &= _states(filters["state"])
-    filters["state"] = sorted(named - said[True])
+    filters["state"] = sorted(named - by_sign[True])
 
 
 def _take_age(filters: Filters, term: Term) -> None:
@@ -319,20 +319,20 @@ def _take_filter(filters: Filters, term: Term) -> bool:
 
 
 def job_id(store: Store, text: str) -> str:
-    """Give the id that starts with this text; it must be the only one."""
+    """Return the id that starts with this text; UsageError if it is not the only one."""
     if not selectors.ID.fullmatch(checks.text(text, "a job's id")):
         raise UsageError(no_job(text))
     if store.get(text) is not None:
         return text
-    found = store.find(Query(prefix=text.upper(), limit=_CANDIDATES + 1)).jobs
-    if not found:
+    jobs = store.find(Query(prefix=text.upper(), limit=_CANDIDATES + 1)).jobs
+    if not jobs:
         raise JobNotFound(no_job(text))
-    if len(found) > 1:
-        names = ", ".join(job.id for job in found[:_CANDIDATES])
-        more = " and more" if len(found) > _CANDIDATES else ""
+    if len(jobs) > 1:
+        names = ", ".join(job.id for job in jobs[:_CANDIDATES])
+        more = " and more" if len(jobs) > _CANDIDATES else ""
         msg = f"{text!r} is the beginning of more than one id: {names}{more}; type more of it"
         raise UsageError(msg)
-    return found[0].id
+    return jobs[0].id
 
 
 def spelled(targets: Iterable[Target], filters: Filters) -> str:

@@ -1,10 +1,10 @@
-"""The selector grammar: what people type to say which jobs, the same for every verb.
+"""The selector grammar: what people type to select jobs, the same for every verb.
 
     01J9ZQ4B  G7  R12  state:dead,pending  handler:billing.*  error:Timeout*  age:>2h  attempts:>=5
     release:<1.8.3  tag:vip  payload.customer.id:42  "free text"  -lane:mail
 
-Words are parted by spaces and all must hold; a comma parts alternatives, `*` stands for anything, `-`
-before a word turns it round. What stands in double quotes is taken as it is.
+Spaces separate words, and all must hold; a comma separates alternatives, `*` matches anything, `-`
+before a word negates it. Text in double quotes is taken literally.
 
 Selectors come from strangers: their length, words and stars are bounded, a comparison takes time that is
 linear in the pattern and the text, and none raises, whatever is stored.
@@ -35,8 +35,8 @@ _LONGEST_VERSION = 200
 """So much of a text is compared as a version."""
 
 
-def _said_of(failure: Failure) -> tuple[str, ...]:
-    """Give the names of an error, with its module and as screens show it, and its message."""
+def _error_texts(failure: Failure) -> tuple[str, ...]:
+    """Return the names of an error, with its module and without, and its message."""
     return failure.type, failure.type.rpartition(".")[2], failure.message
 
 
@@ -67,7 +67,7 @@ _TEXTS: Mapping[str, Callable[[Job], Iterable[object]]] = {
     "lane": lambda job: (job.lane,),
     "category": lambda job: (job.failure and job.failure.category,),
     "reason": lambda job: (job.reason,),
-    "error": lambda job: _said_of(job.failure) if job.failure else (),
+    "error": lambda job: _error_texts(job.failure) if job.failure else (),
     "status": lambda job: (job.failure and job.failure.status,),
     "code": lambda job: (job.failure and job.failure.code,),
     "key": lambda job: (job.key,),
@@ -93,7 +93,7 @@ class Term:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether a star in it stands for anything."""
+        """True if a star in it matches anything."""
         return not self.quoted and any("*" in value for value in self.values)
 
     @property
@@ -103,7 +103,7 @@ class Term:
 
     @property
     def may_be_masked(self) -> bool:
-        """Return True if what it asks for may hold text that is masked in views."""
+        """True if what it asks for may hold text that is masked in views."""
         return self.name in _MASKABLE or self.name.startswith("payload.")
 
 
@@ -122,46 +122,46 @@ def checked_text(text: str, what: str = "the selector") -> str:
 
 
 def parse(text: str) -> Iterator[Term]:
-    """Give the words of a selector; what cannot be understood is refused by name."""
+    """Yield the terms of a selector; UsageError names what cannot be understood."""
     at, text = 0, checked_text(text).rstrip()
     while at < len(text):
-        found = _WORD.match(text, at)
-        if found is None or found.end() == at:
+        match = _WORD.match(text, at)
+        if match is None or match.end() == at:
             msg = f"cannot read {text[at:].strip()!r}: a quote is open, or stands inside a word"
             raise UsageError(msg)
-        yield _named(found) if found["name"] else _bare(found)
-        at = found.end()
+        yield _named(match) if match["name"] else _bare(match)
+        at = match.end()
 
 
-def _named(found: re.Match[str]) -> Term:
-    name, value, quoted = found["name"], *_value(found)
+def _named(match: re.Match[str]) -> Term:
+    name, value, quoted = match["name"], *_value(match)
     if not name.startswith("payload."):
         name = name.lower()
         if name not in (*_TEXTS, *_COUNTS, "group", "run", "age", "text"):
             raise UsageError(_unknown(name))
     sign, value = ("", value) if quoted else _signed(value)
     values = (value,) if quoted or name == "text" else tuple(value.split(","))
-    if not all(one.strip() for one in values) or name == "payload.":
-        msg = f"{found['raw']!r} is empty, which would mean every job; leave it out or name one"
+    if not all(text.strip() for text in values) or name == "payload.":
+        msg = f"{match['raw']!r} is empty, which would mean every job; leave it out or name one"
         raise UsageError(msg)
     if not quoted and value.count("*") > MOST_STARS:
         msg = (
-            f"{found['raw']!r:.80} has {value.count('*')} stars; use at most {MOST_STARS} in a word"
+            f"{match['raw']!r:.80} has {value.count('*')} stars; use at most {MOST_STARS} in a word"
         )
         raise UsageError(msg)
-    term = Term(name, values, found["raw"], sign, bool(found["minus"]), quoted)
+    term = Term(name, values, match["raw"], sign, bool(match["minus"]), quoted)
     return _checked(term)
 
 
-def _value(found: re.Match[str]) -> tuple[str, bool]:
-    if found["quoted"] is None:
-        return found["bare"] or "", False
-    return re.sub(r"\\(.)", r"\1", found["quoted"]), True
+def _value(match: re.Match[str]) -> tuple[str, bool]:
+    if match["quoted"] is None:
+        return match["bare"] or "", False
+    return re.sub(r"\\(.)", r"\1", match["quoted"]), True
 
 
 def _signed(value: str) -> tuple[str, str]:
-    found = _SIGN.match(value)
-    sign = found[0] if found else ""
+    match = _SIGN.match(value)
+    sign = match[0] if match else ""
     return sign, value[len(sign) :]
 
 
@@ -170,7 +170,7 @@ def _unknown(name: str) -> str:
 
     near = get_close_matches(name, KNOWN, n=1)
     meant = f" (did you mean {near[0]}:?)" if near else ""
-    known = ", ".join(f"{one}:" for one in KNOWN)
+    known = ", ".join(f"{known_name}:" for known_name in KNOWN)
     return f"there is no filter {name + ':'!r}{meant}; use {known}, or words in double quotes"
 
 
@@ -193,34 +193,34 @@ def _checked(term: Term) -> Term:
     return term
 
 
-def _bare(found: re.Match[str]) -> Term:
-    """Tell what a word without a name is by its looks."""
-    value, quoted = _value(found)
-    minus = bool(found["minus"])
+def _bare(match: re.Match[str]) -> Term:
+    """Read a word without a name: quoted text, a group, a run or an id."""
+    value, quoted = _value(match)
+    minus = bool(match["minus"])
     if quoted and value.strip():
-        return Term("text", (value,), found["raw"], "", minus, quoted=True)
+        return Term("text", (value,), match["raw"], "", minus, quoted=True)
     for name, pattern in (("group", _GROUP), ("run", _RUN), ("id", ID)):
         if not quoted and pattern.fullmatch(value):
-            return Term(name, (value,), found["raw"], "", minus)
-    raise UsageError(no_job(found["raw"]))
+            return Term(name, (value,), match["raw"], "", minus)
+    raise UsageError(no_job(match["raw"]))
 
 
 def no_job(text: str) -> str:
-    """Say that there is no such job, in the same words wherever it is found out."""
+    """Return the message for a job that does not exist, with what else can be typed."""
     return (
         f"no job {text!r}; ids look like 01J9ZQ4B7V5X2C8D3E6F1G0H4K (the first characters will do, "
-        "4 at least), groups like G7, filters like state:dead; words to look for stand in double "
+        "4 at least), groups like G7, filters like state:dead; put words to search for in double "
         "quotes"
     )
 
 
 def numbers(term: Term) -> tuple[int, ...]:
-    """Give the numbers of groups or runs."""
+    """Return the numbers of groups or runs."""
     return tuple(int(value.lstrip("GgRr")) for value in term.values)
 
 
 def check(term: Term) -> Check:
-    """Give the question a term asks of one job."""
+    """Return the check of one job for a term."""
     fits = _question(term)
     return (lambda job: not fits(job)) if term.negated else fits
 
@@ -245,7 +245,7 @@ def _question(term: Term) -> Check:
 
 
 def contains(job: Job, text: str) -> bool:
-    """Look for folded words in the error's type, message or title, or the payload."""
+    """Return True if case-folded text is in the error's type, message or title, or the payload."""
     parts = [job.payload]
     if job.failure is not None:
         parts += [job.failure.type, job.failure.message, job.failure.title]
@@ -253,7 +253,7 @@ def contains(job: Job, text: str) -> bool:
 
 
 def _at(payload: str, path: list[str]) -> Iterator[object]:
-    """Give what stands at a path of names and positions, if anything does."""
+    """Yield the value at a path of names and positions, if there is one."""
     try:
         value: Any = loads(payload)
         for step in path:
@@ -263,32 +263,32 @@ def _at(payload: str, path: list[str]) -> Iterator[object]:
     yield value
 
 
-def _compared(found: object, term: Term) -> bool:
+def _compared(value: object, term: Term) -> bool:
     """Compare what a job has with the values of a term: as numbers, as versions, or as text."""
-    if found is None and not term.name.startswith("payload."):
+    if value is None and not term.name.startswith("payload."):
         return False
-    return any(_pair(found, value, term) for value in term.values)
+    return any(_pair(value, wanted, term) for wanted in term.values)
 
 
-def _pair(found: object, value: str, term: Term) -> bool:
+def _pair(value: object, wanted: str, term: Term) -> bool:
     """Compare with one value. A text is only ordered as a number: "007" is no other way to say 7."""
     compare, ordered = _SIGNS[term.sign], term.sign in OPPOSITE
-    text = found if isinstance(found, str) else _written(found)
-    if _NUMBER.fullmatch(value) and not term.quoted:
-        if type(found) in {int, float}:
-            return compare(found, _number(value))
+    text = value if isinstance(value, str) else _written(value)
+    if _NUMBER.fullmatch(wanted) and not term.quoted:
+        if type(value) in {int, float}:
+            return compare(value, _number(wanted))
         if ordered and term.name != "release" and _NUMBER.fullmatch(text):
-            return compare(_number(text), _number(value))
+            return compare(_number(text), _number(wanted))
     if ordered:
-        return compare(_version(text), _version(value))
+        return compare(_version(text), _version(wanted))
     if term.name == "error":
-        text, value = text.casefold(), value.casefold()
-    return text == value if term.quoted else matches(value, text)
+        text, wanted = text.casefold(), wanted.casefold()
+    return text == wanted if term.quoted else matches(wanted, text)
 
 
-def _written(found: object) -> str:
+def _written(value: object) -> str:
     try:
-        return json.dumps(found, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False)
     except (ValueError, RecursionError):  # nested too deeply
         return ""
 
@@ -298,7 +298,7 @@ def _number(text: str) -> float:
 
 
 def _version(text: str) -> list[tuple[int, int, str]]:
-    """Part a version so that 1.10 comes after 1.9; digits are ordered as numbers of any length."""
+    """Split a version so that 1.10 comes after 1.9; digits are ordered as numbers of any length."""
     parts = _PART.findall(text[:_LONGEST_VERSION])
     bare = [(part.lstrip("0") if part[0] in "0123456789" else None, part) for part in parts]
     return [(0, 0, part) if number is None else (1, len(number), number) for number, part in bare]

@@ -1,4 +1,4 @@
-"""What the jobs of a cause have in common: often the half of an explanation."""
+"""Shared facts: what most jobs of a group have in common."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from math import inf
 from typing import cast
 
 from redrive.desk.desk import Desk
-from redrive.desk.documents import payload_of
+from redrive.desk.documents import HOUR, payload_of
 from redrive.desk.selection import Filters
 from redrive.jobs.job import Group, Job
 from redrive.payloads.masking import MASK
 
-HOUR = 3600.0
 SAMPLE = 1000
-"""So many of the newest jobs are looked at."""
+"""How many of the newest jobs are compared."""
 SHARE = 0.8
-"""What fewer than this part of them have is no shared fact."""
+"""The part of them that must have a value in common."""
 MOST = 10
 DEEP, LONG = 3, 80
 """How far into a payload, and how long a value may be."""
 
 
 def newest_of(desk: Desk, group: Group) -> list[Job]:
-    """Give the newest dead jobs of a cause, asking for no more time than they need: it is quicker."""
+    """Return the newest dead jobs of a group; a short time span is searched first, which is quicker."""
     for span in (HOUR, 24 * HOUR, 720 * HOUR):
         if desk.groups.deaths(span, 1, groups=[group.number])[group.number][0] >= SAMPLE:
             return _newest(desk, group, span)
@@ -38,7 +37,7 @@ def _newest(desk: Desk, group: Group, span: float) -> list[Job]:
 
 
 def shared_facts(jobs: list[Job]) -> list[tuple[str, str, float]]:
-    """Give names and values that many of these jobs share, and how many."""
+    """Return the names and values that most of these jobs share, and the share of each."""
     if len(jobs) < 2:  # noqa: PLR2004 - one job shares everything with itself
         return []
     counted = Counter(fact for job in jobs for fact in set(_facts(job)))
@@ -64,7 +63,7 @@ def _facts(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _leaves(name: str, value: object, deep: int) -> Iterator[tuple[str, str]]:
-    """Give what stands in a payload by name, as the selector grammar spells it; secrets are left out."""
+    """Yield the values of a payload by path, as selectors spell it; secrets are left out."""
     if isinstance(value, dict):
         if deep:
             for key, inner in cast("dict[str, object]", value).items():

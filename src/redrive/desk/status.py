@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from redrive.desk.documents import Seen, look, pause_document, worker_document
+from redrive.desk.documents import Seen, pause_document, with_trends, worker_document
 from redrive.jobs.clock import iso
 from redrive.jobs.job import HOPELESS, Category, State
 
@@ -78,7 +78,7 @@ class Health:
     def healthy(self) -> bool:
         """True if nothing failed, nothing is dead and nothing waits for a missing worker."""
         bad = self.failed or self.total(State.DEAD) or self.overdue() or self.unserved
-        return not (bad or any(one.is_silent or one.blocked for one in self.workers))
+        return not (bad or any(worker.is_silent or worker.blocked for worker in self.workers))
 
     def overdue(self) -> list[Overdue]:
         """Return the lanes with jobs that should have run long ago, the oldest first."""
@@ -142,7 +142,7 @@ def status_of(desk: Desk) -> Status:
     """Read how things stand, with the groups, the runs and the deaths of the last day."""
     return Status(
         **_facts(desk),
-        groups=look(desk, desk.groups.find(limit=TOP, reveal=False)),
+        groups=with_trends(desk, desk.groups.find(limit=TOP, reveal=False)),
         runs=desk.runs.live(),
         minutes=desk.groups.deaths(600, 6)[0],
         day=desk.groups.deaths(3600, 24)[0],

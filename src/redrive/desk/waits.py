@@ -1,4 +1,4 @@
-"""Why jobs that are driven again would wait: their lane is paused, or nobody is there to run them."""
+"""What retried jobs wait for: their lane is paused, or no worker is running for them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _OPEN = ("pending", "dead")
 
 
 def of_lanes(desk: Desk, lanes: Collection[str]) -> list[str]:
-    """Say what jobs in these lanes wait for, each with the command that mends it."""
-    return _lines(desk, [one for one in desk.lanes.pauses() if one.lane in lanes])
+    """Return what jobs in these lanes wait for, each with the command that helps."""
+    return _lines(desk, [pause for pause in desk.lanes.pauses() if pause.lane in lanes])
 
 
 def of_run(desk: Desk, run: Run) -> list[str]:
-    """Say what a run waits for; nothing once it is over or a person holds it."""
+    """Return what a run waits for; nothing once it is over or a person paused it."""
     if run.phase != "live":
         return []
-    return _lines(desk, [one for one in desk.lanes.pauses() if _has(desk, run, one.lane)])
+    return _lines(desk, [pause for pause in desk.lanes.pauses() if _has(desk, run, pause.lane)])
 
 
 def _has(desk: Desk, run: Run, lane: str) -> bool:
@@ -28,11 +28,11 @@ def _has(desk: Desk, run: Run, lane: str) -> bool:
 
 
 def _lines(desk: Desk, pauses: list[LanePause]) -> list[str]:
-    said = [
+    lines = [
         f"lane {pause.lane} is paused by {pause.by}: redrive resume {pause.lane}"
         for pause in pauses
     ]
     if not desk.lanes.workers():
         until = "" if desk.lanes.last_pass() is None else ", so it waits for the next pass"
-        said.append(f"no worker is alive{until}: redrive work module:app")
-    return said
+        lines.append(f"no worker is alive{until}: redrive work module:app")
+    return lines

@@ -43,11 +43,11 @@ class Driver:
         self._holder = holder
 
     def tick(self) -> list[str]:
-        """Take every run a step further; gives the ids of the jobs that were let go."""
+        """Take every run a step further; return the ids of the jobs that were let go."""
         live = run_records.book(self._store)[1]
         if not live or not self._take_turn():
             return []
-        return [one for number in live for one in self._step(number)]
+        return [job_id for number in live for job_id in self._step(number)]
 
     def close(self, number: int) -> None:
         """End a run that was called off, unless somebody drives who will; lets nothing go."""
@@ -73,13 +73,13 @@ class Driver:
         return taken is not None
 
     def _open(self, number: int) -> tuple[Run, int] | None:
-        """Give a run that is to be driven; one that was called off or given up is closed."""
-        found = run_records.found(self._store, number)
-        if found is None:
+        """Return a run that is to be driven; one that was called off or given up is closed."""
+        stored = run_records.stored(self._store, number)
+        if stored is None:
             return None  # it is being made, or its maker died before it was
-        run, version = found
+        run, version = stored
         if run.phase in {"live", "paused"}:
-            return found
+            return stored
         if run.phase != "freezing":
             close(self._store, run, version)
         elif self._store.now() - run.touched > _GIVEN_UP:
@@ -88,11 +88,11 @@ class Driver:
         return None
 
     def _step(self, number: int) -> list[str]:
-        found = self._open(number)
-        if found is None:
+        opened = self._open(number)
+        if opened is None:
             return []
-        now, version = self._store.now(), found[1]
-        run, counts = run_records.counted(self._store, found[0])
+        now, version = self._store.now(), opened[1]
+        run, counts = run_records.counted(self._store, opened[0])
         if why := rules.stops(run, counts):
             self._end(run, version, "stopped", why)
         elif not counts.waiting and not counts.working:
@@ -176,7 +176,7 @@ def freeze(store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, str
 
 
 def save(store: Store, run: Run, version: int, *, durable: bool = False) -> int | None:
-    """Write a run unless somebody else did; gives the version."""
+    """Write a run unless somebody else did; return the version."""
     name = f"{run_records.NOTE}{run.number}"
     note = store.note(name, run_records.written(run), expected=version, durable=durable)
     return None if note is None else note.version
@@ -210,12 +210,12 @@ def untag(store: Store, run: Run) -> None:
 def _log_end(run: Run, counts: Counts) -> None:
     say = log.warning if run.phase == "stopped" else log.info
     why = f" ({run.why})" if run.why else ""
-    said = (counts.succeeded, counts.failed, counts.left)
-    say("run %s is %s: %d succeeded, %d failed again, %d left%s", run.id, run.phase, *said, why)
+    ends = (counts.succeeded, counts.failed, counts.left)
+    say("run %s is %s: %d succeeded, %d failed again, %d left%s", run.id, run.phase, *ends, why)
 
 
 def _waiting(store: Store, number: int) -> list[str]:
-    """Give jobs that wait for a run, running ones too."""
+    """Return jobs that wait for a run, running ones too."""
     waiting = store.members(-number, limit=CHUNK)
     if waiting.oldest or not waiting.states.get(State.RUNNING):
         return waiting.oldest

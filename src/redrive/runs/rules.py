@@ -28,7 +28,7 @@ _FULL = 100.0
 
 
 def stops(run: Run, counts: Counts) -> str:
-    """Say why a run must go no further; empty while it may."""
+    """Return why a run must go no further; empty while it may."""
     failed, ended = counts.failed, counts.ended
     if run.spec.canary and not run.passed and run.released >= run.spec.canary:
         if counts.working == 0 and failed and _is_too_many(run.spec.stop_on or "1", failed, ended):
@@ -41,7 +41,7 @@ def stops(run: Run, counts: Counts) -> str:
 
 
 def too_many(stop_on: str, failed: int, ended: int, *, canary: int = 0) -> str:
-    """Say how many failed, if that is more than may; a share is judged once enough have ended."""
+    """Return how many failed, if these are too many; a share is judged once enough have ended."""
     few = stop_on.endswith("%") and ended < max(JUDGED_FROM, canary)
     if not stop_on or few or not _is_too_many(stop_on, failed, ended):
         return ""
@@ -55,7 +55,7 @@ def _is_too_many(stop_on: str, failed: int, ended: int) -> bool:
 
 
 def due(run: Run, counts: Counts, now: float) -> tuple[Run, list[float]]:
-    """Say how many jobs to let go now, each with its delay, and what to remember of it."""
+    """Return how many jobs to let go now, each with its delay, and what to remember of it."""
     canary = run.spec.canary
     if canary and not run.passed:
         if run.released < canary:
@@ -82,7 +82,7 @@ def _paced(run: Run, rate: float, room: int, now: float) -> tuple[Run, list[floa
 
 
 def speed(spec: Spec, rate: float, passed: float) -> float:
-    """Give the jobs a second at so many seconds into a ramp."""
+    """Return the jobs a second at so many seconds into a ramp."""
     if not spec.ramp:
         return rate
     return min(rate, rate / 10 * float(1 << min(int(passed // RAMP_STEP), 10)))

@@ -107,7 +107,7 @@ class Run:
     """How many jobs were let go, up to the act `act`."""
     act: int = 0
     passed: bool = False
-    """Whether the canary did well."""
+    """True if the canary succeeded."""
     paced: float = 0.0
     """Up to when jobs are let go already, at its rate."""
     ramped: float = 0.0
@@ -125,7 +125,7 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is let go or counted."""
+        """True if nothing more is let go or counted."""
         return self.ended is not None
 
     @property
@@ -135,7 +135,7 @@ class Run:
 
 
 def written(run: Run) -> str:
-    """Give the text of a run's note."""
+    """Return the text of a run's note."""
     return json.dumps(asdict(run))
 
 
@@ -156,15 +156,15 @@ def read(text: str) -> Run | None:
         return None
 
 
-def found(store: Store, number: int) -> tuple[Run, int] | None:
-    """Give a run and the version of its note."""
+def stored(store: Store, number: int) -> tuple[Run, int] | None:
+    """Return a run and the version of its note."""
     note = note_named(store, f"{NOTE}{number}")
     run = read(note.value) if note else None
     return (run, note.version) if note and run else None
 
 
 def book(store: Store) -> tuple[int, tuple[int, ...], int]:
-    """Give the last number, the runs that are not over, and the version of the note."""
+    """Return the last number, the runs that are not over, and the version of the note."""
     if (note := note_named(store, BOOK)) is None:
         return 0, (), 0
     value = cast("dict[str, Any]", json.loads(note.value))
@@ -192,7 +192,7 @@ def strike(store: Store, number: int) -> None:
 
 
 def every(store: Store) -> Iterator[Run]:
-    """Give all runs that are remembered, newest first."""
+    """Return all runs that are remembered, newest first."""
     known = (read(note.value) for note in store.notes(NOTE))
     return iter(sorted((run for run in known if run), key=lambda run: -run.number))
 
@@ -219,7 +219,7 @@ def caught_up(store: Store, run: Run) -> Run:
 
 
 def is_about(act: Act, run: str | None) -> bool:
-    """Whether an act is about this run; without one, whether it is no mere step of any."""
+    """Return True if an action is about this run; without one, if it is no mere step of any."""
     if run is None:
         return act.verb not in QUIET
     return run in {act.target, act.detail.get("run")}
@@ -260,7 +260,7 @@ def tallied(run: Run, waiting: Members, out: Members) -> Counts:
 
 
 def number_of(value: int | str | Run) -> int:
-    """Give the number of a run said as 12, "12" or "R12"."""
+    """Return the number of a run written as 12, "12" or "R12"."""
     if isinstance(value, Run):
         return value.number
     text = str(value).strip()

@@ -8,14 +8,14 @@ from functools import partial
 from typing import cast
 
 from redrive.desk.documents import (
-    act_document,
+    action_document,
     job_document,
-    look,
     pause_document,
     run_document,
     scope_document,
     seen_document,
     whole_document,
+    with_trends,
 )
 from redrive.errors import BadPayload, KeyConflict, Refused
 from redrive.jobs.job import Act, Group, Job
@@ -180,7 +180,7 @@ def groups(call: Call) -> Document:
         *words, limit=call.query.get("limit", PAGE), reveal=False
     )
     return {
-        "groups": [seen_document(one) for one in look(call.app.desk, found)],
+        "groups": [seen_document(one) for one in with_trends(call.app.desk, found)],
         "scope": scope_document(scope),
     }
 
@@ -208,7 +208,7 @@ def _marked(call: Call, *, resolved: bool | None = None, note: str | None = None
 
 
 def _seen(call: Call, group: Group) -> Document:
-    return seen_document(look(call.app.desk, [group])[0])
+    return seen_document(with_trends(call.app.desk, [group])[0])
 
 
 def plan(call: Call) -> Document:
@@ -289,4 +289,4 @@ def acts(call: Call) -> Document:
         before=call.query.get("before"),
         run=call.query.get("run"),
     )
-    return {"acts": [act_document(act) for act in found]}
+    return {"acts": [action_document(act) for act in found]}

@@ -128,7 +128,7 @@ def _replace(place: Path, name: str, clock: Clock, actor: str) -> None:
 
 
 def _kept_as(place: Path) -> Path:
-    """Give the file its second name, under which it stays; what has that name is never lost."""
+    """Link the file under a second name, under which it stays; no other file is replaced."""
     for number in count():
         aside = place.with_name(f"{place.name}.legacy{f'-{number}' if number else ''}")
         try:

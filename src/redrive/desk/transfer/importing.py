@@ -149,7 +149,7 @@ class _Reader:
         self._now = store.now()
 
     def read(self, found: Iterator[Piece]) -> Iterator[_Read]:
-        """Give what is in the pieces; what belongs together comes last, together."""
+        """Yield what is in the pieces; what belongs together comes last, together."""
         for piece in found:
             try:
                 read = self._read(piece)
@@ -327,7 +327,7 @@ def _over(read: _Read, same: dict[str, Job]) -> list[str]:
 
 
 def _there(store: Store, ids: list[str]) -> set[str]:
-    """Say which of these jobs are stored."""
+    """Return which of these jobs are stored."""
     known: set[str] = set()
     for start in range(0, len(ids), _BATCH):
         some = tuple(ids[start : start + _BATCH])

@@ -82,7 +82,7 @@ def _at_rest(job: Job) -> Job:
 
 
 def _embedded(payload: str) -> str:
-    """Give the payload as it stands, or as a string if it is no object."""
+    """Return the payload as it stands, or as a string if it is no object."""
     try:
         return strict_json.compact(payload, max_bytes=LONGEST)
     except RedriveError:
@@ -123,7 +123,7 @@ def checked(job: Job) -> Job:
 
 
 def _fitting(hint: Any) -> Check:
-    """Give the question whether a value is of the type that a field of a record says."""
+    """Return the check that a value has the type of a field of a record."""
     kind, inner = get_origin(hint), [_fitting(one) for one in get_args(hint) if one is not ...]
     if kind is UnionType:  # with None: there is no other kind
         return lambda value: value is None or inner[0](value)

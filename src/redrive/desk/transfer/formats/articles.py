@@ -28,7 +28,7 @@ _VERSION: Final = "1.0"
 
 
 def fits(value: Fields) -> bool:
-    """Tell an item by its shape."""
+    """Return True if a record has the shape of an item."""
     return isinstance(value.get("article_data"), dict) and "retry_count" in value
 
 

@@ -64,7 +64,7 @@ _FAILED: Final = {"retrying", "failed", "dead_letter"}
 
 
 def fits(value: Fields) -> bool:
-    """Tell an event by its shape."""
+    """Return True if a record has the shape of an event."""
     return "event_id" in value and ("event_type" in value or _is_old(value))
 
 
@@ -79,7 +79,7 @@ def ignores(value: Fields) -> str:
 
 
 def group(value: Fields) -> str:
-    """Say what lines about one event have in common."""
+    """Return what lines about one event have in common."""
     return fields.text(value, "event_id")
 
 
@@ -252,7 +252,7 @@ def _reason(status: str, retries: Fields) -> Reason | None:
 
 
 def _failing(line: Line, at: float, payload: str) -> Iterable[Failing]:
-    """Give the failure that a line tells of, if it does."""
+    """Yield the failure that a line reports, if it does."""
     value = line.value
     error = fields.inner(value, "error_info")
     told = any(error.get(name) for name in ("message", "type", "category"))

@@ -22,7 +22,7 @@ class Raw(str):
 
 
 def count(value: Fields, name: str, usual: int | None = None, *, least: int = 0) -> int:
-    """Give a whole number; where there is none, the usual one."""
+    """Return a whole number; where there is none, the usual one."""
     found = value.get(name)
     if found is None and usual is not None:
         return usual
@@ -33,7 +33,7 @@ def count(value: Fields, name: str, usual: int | None = None, *, least: int = 0)
 
 
 def text(value: Fields, name: str, usual: str | None = None) -> str:
-    """Give a text; where there is none, the usual one."""
+    """Return a text; where there is none, the usual one."""
     found = value.get(name)
     if found is None and usual is not None:
         return usual
@@ -44,7 +44,7 @@ def text(value: Fields, name: str, usual: str | None = None) -> str:
 
 
 def inner(value: Fields, name: str, *, needed: bool = False) -> Fields:
-    """Give an object inside; an empty one where there is none."""
+    """Return an object inside; an empty one where there is none."""
     found = value.get(name)
     if isinstance(found, dict):
         return cast("Fields", found)
@@ -55,7 +55,7 @@ def inner(value: Fields, name: str, *, needed: bool = False) -> Fields:
 
 
 def rest(value: Fields, known: Known) -> Fields:
-    """Give the fields we do not know, also those inside of some that we do."""
+    """Return the fields we do not know, also those inside of some that we do."""
     left: Fields = {}
     for name, found in value.items():
         within = known.get(name)
@@ -79,7 +79,7 @@ def joined(value: Fields, left: Mapping[str, Any]) -> Fields:
 
 
 def cut(line: str, *path: str) -> str:
-    """Give the text of a member of an object in JSON, as it stands there."""
+    """Return the text of a member of an object in JSON, as it stands there."""
     at = _past_space(line, 0)
     for name in path:
         at = _member(line, at, name)

@@ -45,18 +45,18 @@ _OUT: Final = {
 
 
 def fits(value: Fields) -> bool:
-    """Tell a hook by its shape."""
+    """Return True if a record has the shape of a hook."""
     return "jobId" in value and isinstance(value.get("data"), dict) and "attemptsMade" in value
 
 
 def group(value: Fields) -> str:
-    """Say what lines about one hook have in common."""
+    """Return what lines about one hook have in common."""
     data = fields.inner(value, "data", needed=True)
     return _digest(data.get("hook"), data.get("endpoint"))
 
 
 def names(job: Job) -> Iterator[str]:
-    """Give that of a stored job, and the ids its lines had."""
+    """Yield that of a stored job, and the ids its lines had."""
     payload = strict_json.loads(job.payload)
     if "hook" in payload:
         yield _digest(payload["hook"], payload.get("endpoint"))

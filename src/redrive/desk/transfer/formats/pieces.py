@@ -78,13 +78,13 @@ class _Stream:
         return True
 
     def head(self) -> bytes:
-        """Give what comes next, enough to tell what it is."""
+        """Return what comes next, enough to tell what it is."""
         while len(self.data) - self.at < _HEAD and self.more():
             pass
         return self.data[self.at : self.at + _HEAD]
 
     def take(self, end: int, name: str = "", trouble: str = "") -> Piece:
-        """Give the bytes up to there."""
+        """Return the bytes up to there."""
         raw = self.data[self.at : end]
         piece = Piece(self._number, self._before + self.at, raw, name, trouble)
         self._number += raw.count(b"\n")
@@ -143,7 +143,7 @@ def _space_end(data: bytes, at: int) -> int:
 
 
 def _lines(stream: _Stream) -> Iterator[Piece]:
-    """Give the lines; one that is too long for a record comes in parts, each of them bad."""
+    """Yield the lines; one that is too long for a record comes in parts, each of them bad."""
     looked = 0
     while True:
         end, most = stream.data.find(b"\n", stream.at + looked) + 1, stream.at + LONGEST + 1
@@ -163,7 +163,7 @@ def _lines(stream: _Stream) -> Iterator[Piece]:
 
 
 def _values(stream: _Stream) -> Iterator[Piece]:
-    """Give the records of JSON that runs over lines."""
+    """Yield the records of JSON that runs over lines."""
     try:
         while stream.next() >= 0:
             kind = _kind_of(stream.head())
@@ -176,7 +176,7 @@ def _values(stream: _Stream) -> Iterator[Piece]:
 
 
 def _remains(stream: _Stream) -> Iterator[Piece]:
-    """Give what is left of a document that is cut or damaged, in parts if it is long."""
+    """Yield what is left of a document that is cut or damaged, in parts if it is long."""
     is_cut = True
     while True:
         while len(stream.data) - stream.at <= LONGEST and stream.more():
@@ -190,7 +190,7 @@ def _remains(stream: _Stream) -> Iterator[Piece]:
 
 
 def _inside(stream: _Stream, kind: Kind) -> Iterator[Piece]:
-    """Give the records inside an array, a frame around records, or a map of them by name."""
+    """Yield the records inside an array, a frame around records, or a map of them by name."""
     stream.take(stream.at + 1)
     close = b"]" if kind == "list" else b"}"
     is_first = True
@@ -230,7 +230,7 @@ def _name(stream: _Stream) -> str:
 
 
 def _is_lines(head: bytes) -> bool:
-    """Tell by its beginning whether a file has a record on each line."""
+    """Return True if a file, by its beginning, has a record on each line."""
     start, ended, rest = head.lstrip().partition(b"\n")
     if start.startswith(b"[") or _kind_of(head.lstrip()) is not None:
         return False
@@ -248,7 +248,7 @@ def _is_whole(line: bytes) -> bool:
 
 
 def _kind_of(head: bytes) -> Kind | None:
-    """Tell what is around records by the names at its beginning; None for a record itself."""
+    """Return what is around records, by the names at its beginning; None for a record itself."""
     if head.startswith(b"["):
         return "list"
     outer, inner = _names(head)
@@ -260,7 +260,7 @@ def _kind_of(head: bytes) -> Kind | None:
 
 
 def _names(head: bytes) -> tuple[set[str], set[str]]:
-    """Give the names of members, and of their members, as far as they can be seen."""
+    """Return the names of members, and of their members, as far as they can be seen."""
     found: tuple[set[str], set[str]] = (set(), set())
     depth, last = 0, b""
     for match in _TOKEN.finditer(head):

@@ -59,7 +59,7 @@ class Asked:
     """Is told of each job that the format cannot hold, and why."""
 
     def moment(self, value: Fields, *names: str) -> float | None:
-        """Give the first of these times that there is."""
+        """Return the first of these times that there is."""
         for name in names:
             if value.get(name) is not None:
                 try:
@@ -76,7 +76,7 @@ class Asked:
         return times.naive(at, self.zone or times.local)
 
     def needed(self, value: Fields, *names: str) -> float:
-        """Give the first of these times, one of which must be there."""
+        """Return the first of these times, one of which must be there."""
         found = self.moment(value, *names)
         if found is None:
             msg = f"{names[0]} is missing"
@@ -143,7 +143,7 @@ def failing(
     category: str = "",
     duration: float = 0.0,
 ) -> Failing:
-    """Tell of a failure that is known only as text; masked and bounded like any other."""
+    """Return a failure that is known only as text; masked and bounded like any other."""
     secrets = masking.secrets_of(payload)
     message = _bounded(message, secrets, _MESSAGE)
     kind, code = _bounded(kind, (), _WORD), None if code is None else _bounded(code, (), _WORD)
@@ -275,19 +275,19 @@ def fit_name(text: str) -> str:
 
 
 def key_of(format: str, ident: str) -> str:  # noqa: A002
-    """Give the key under which a record is known: its format and its id."""
+    """Return the key under which a record is known: its format and its id."""
     return visible(f"{format}:{ident}", format)
 
 
 def visible(key: str, format: str) -> str:  # noqa: A002
-    """Give a key that can travel in a header; one that cannot is known by its digest."""
+    """Return a key that can travel in a header; one that cannot is known by its digest."""
     if _KEY.fullmatch(key):
         return key
     return f"{format}:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def is_id(text: object) -> bool:
-    """Whether a text can be a job's id."""
+    """Return True if a text can be a job's id."""
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
@@ -345,7 +345,7 @@ def _with_extra(job: Job, given: Fields, asked: Asked, is_same: Callable[[State]
 
 
 def _recategorised(job: Job, category: Category, tried: object) -> Fields:
-    """Say of the last failure what the record has no place for: its category, and when it was."""
+    """Return attempts whose last failure has the category and time that the record gives elsewhere."""
     history = job.history
     if history and history[-1].failure is not None:
         failure = replace(history[-1].failure, category=category)
@@ -369,13 +369,13 @@ _REASONS: Final = frozenset(Reason)
 
 
 def origin_of(job: Job, format: str) -> Mapping[str, Any]:  # noqa: A002
-    """Give what is known of where a job came from, if it came from this format."""
+    """Return what is known of where a job came from, if it came from this format."""
     origin = cast("Mapping[str, Any]", job.origin or {})
     return origin if origin.get("format") == format else {}
 
 
 def members_of(job: Job) -> Fields:
-    """Give the members of a payload, each as the text it is."""
+    """Return the members of a payload, each as the text it is."""
     return _Members((name, Raw(cut(job.payload, name))) for name in strict_json.loads(job.payload))
 
 

@@ -102,7 +102,7 @@ class Spool:
             self._db.execute("INSERT INTO open VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def groups(self) -> Iterator[tuple[str, str, list[Piece]]]:
-        """Give the pieces of one name together, in the order in which names came first."""
+        """Yield the pieces of one name together, in the order in which names came first."""
         self._chain()
         self._db.execute("CREATE INDEX together ON lines (format, name)")
         self._db.execute(_JOINED)

@@ -41,7 +41,7 @@ _OUT: Final = {
 
 
 def fits(value: Fields) -> bool:
-    """Tell a row by its shape."""
+    """Return True if a record has the shape of a row."""
     return value.keys() >= {"job_id", "article_id", "status"}
 
 

@@ -41,7 +41,7 @@ _AGAIN: Final = frozenset({State.PENDING, State.RUNNING, State.COMPLETED})
 
 
 def fits(value: Fields) -> bool:
-    """Tell a document by its shape."""
+    """Return True if a record has the shape of a document."""
     return isinstance(value.get("originalData"), dict) and "status" in value
 
 
@@ -91,7 +91,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
 
 
 def _ident(line: Line) -> str:
-    """Give the document's name; one without is known by what is in it."""
+    """Return the document's name; one without is known by what is in it."""
     named = line.value.get("failureId") or line.name
     if isinstance(named, str) and named:
         return named

@@ -58,7 +58,7 @@ class _Local(tzinfo):
         return None
 
     def tzname(self, moment: datetime | None) -> str | None:  # noqa: ARG002
-        """Give its name."""
+        """Return its name."""
         return "local"
 
     def fromutc(self, moment: datetime) -> datetime:

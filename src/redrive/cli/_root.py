@@ -50,8 +50,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "discard": ("actions", "discard", "Close jobs that shall never be done."),
         "reopen": ("actions", "reopen", "Make closed jobs dead letters again."),
         "edit": ("edit", "edit", "Change a job's payload."),
-        "pause": ("maintenance", "pause", "Let a lane's jobs wait."),
-        "resume": ("maintenance", "resume", "Let a paused lane go on."),
+        "pause": ("lanes", "pause", "Let a lane's jobs wait."),
+        "resume": ("lanes", "resume", "Let a paused lane go on."),
     },
     "Run and keep": {
         "work": ("work", "work", "Run what is due."),

@@ -1,21 +1,21 @@
-"""Looking after the store: making it, checking it, cleaning it, pausing lanes."""
+"""Looking after the store: making it, checking it, cleaning it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
 from redrive.cli._command import command
-from redrive.cli._errors import FAILED, NOTHING, USAGE, Stop
+from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._face import Face, same_line
 from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.desk.desk import Desk
 from redrive.errors import StoreForeign, StoreMissing
-from redrive.jobs.durations import positive, seconds, words
+from redrive.jobs.durations import seconds
 from redrive.policies.policy import Keep
 from redrive.registry import check_name
 
@@ -141,65 +141,6 @@ def migrate(face: Face) -> None:
     said = f"{url} is now of this version" if old or steps else f"{url} is up to date"
     data = {"store": url, "migrated": old or bool(steps)}
     face.show(View(data, [Line(said, "good")]), then="redrive doctor")
-
-
-@command(
-    "pause",
-    "redrive pause mail",
-    "redrive pause mail --for 2h --reason 'provider is down'",
-    "redrive pause http:railway --json",
-)
-@click.argument("lane")
-@click.option("--for", "duration", metavar="TIME", help="Such as 90s, 5m, 2h; else until resume.")
-@click.option("--reason", default="", metavar="TEXT", help="Why; shown in status.")
-@click.pass_obj
-def pause(face: Face, lane: str, duration: str | None, reason: str) -> None:
-    """Let a lane's jobs wait, for all workers; they spend nothing meanwhile."""
-    span = None if duration is None else positive(duration, name="--for")
-    with face.acting() as desk:
-        before = {one.lane: one for one in desk.lanes.pauses()}.get(lane)
-        desk.lanes.pause(lane, reason=reason, duration=span)
-        counts = desk.jobs.counts()
-        waiting = sum(c.jobs for c in counts if c.lane == lane and c.state == "pending")
-        known = {c.lane for c in counts} | desk.lanes.served()
-    if before is not None and before.by == "worker":
-        face.say(f"this replaces a worker's own pause: {before.reason}")
-    if lane not in known and not lane.startswith("provider:"):
-        face.say(f"no job and no worker has the lane {lane}{_meant(lane, known)}")
-    ends = "until `redrive resume`" if span is None else f"for {words(span)}"
-    data = {"lane": lane, "paused": True, "seconds": span, "reason": reason, "waiting": waiting}
-    parts: list[Part] = [
-        Line(f"lane {lane} is paused {ends}", "good"),
-        Facts([("waiting", waiting)]),
-    ]
-    face.show(View(data, parts), then=f"redrive resume {lane}")
-
-
-def _meant(lane: str, known: Collection[str]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - for those who mistyped
-
-    within = sorted(one for one in known if one.startswith(f"{lane}."))
-    near = within or get_close_matches(lane, known, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
-
-
-@command(
-    "resume",
-    "redrive resume mail",
-    "redrive resume mail --reason 'it works again'",
-    "redrive resume mail --json",
-)
-@click.argument("lane")
-@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the act.")
-@click.pass_obj
-def resume(face: Face, lane: str, reason: str) -> None:
-    """Let a paused lane go on."""
-    with face.acting() as desk:
-        if not any(pause.lane == lane for pause in desk.lanes.pauses()):
-            raise Stop("nothing_matched", f"lane {lane} is not paused", exits=NOTHING)
-        desk.lanes.resume(lane, reason=reason)
-    data = {"lane": lane, "paused": False, "reason": reason}
-    face.show(View(data, [Line(f"lane {lane} goes on", "good")]), then="redrive status")
 
 
 @command(

@@ -202,10 +202,8 @@ class Seen:
 def with_trends(desk: Desk, groups: Sequence[Group]) -> list[Seen]:
     """Return groups with their marks and trends, their titles masked."""
     numbers = [group.number for group in groups]
-    trends, hours = (
-        desk.groups.deaths(WIDTH, SPANS, groups=numbers),
-        desk.groups.deaths(HOUR, 1, groups=numbers),
-    )
+    trends = desk.groups.deaths(WIDTH, SPANS, groups=numbers)
+    hours = desk.groups.deaths(HOUR, 1, groups=numbers)
     marks, now = desk.groups.marks(), desk.store.now()
     return [
         Seen(

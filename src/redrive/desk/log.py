@@ -40,10 +40,8 @@ class Log:
         from redrive.runs import run_records  # noqa: PLC0415 - few commands ask
 
         checks.whole(limit, "limit", least=1)
-        store, named = (
-            self._backend.store,
-            None if run is None else f"R{run_records.number_of(run)}",
-        )
+        store = self._backend.store
+        named = None if run is None else f"R{run_records.number_of(run)}"
         begin = -inf if since is None else store.now() - seconds(since, name="since")
         actions: list[Act] = []
         while len(actions) < limit:

@@ -179,16 +179,12 @@ def _merged(store: Store, queries: Sequence[Query]) -> Iterator[Job]:
     """Merge the jobs of several queries, which share none, in one order."""
     if len(queries) == 1:
         return every(store, queries[0])
-    order = _by_change if queries[0].by_change else _by_submit
+    by_change = queries[0].by_change
+
+    def order(job: Job) -> tuple[float, str]:
+        return job.updated if by_change else 0.0, job.id
+
     return heapq.merge(*(every(store, query) for query in queries), key=order, reverse=True)
-
-
-def _by_change(job: Job) -> tuple[float, str]:
-    return job.updated, job.id
-
-
-def _by_submit(job: Job) -> tuple[float, str]:
-    return 0.0, job.id
 
 
 def _queries(wanted: Wanted) -> list[Query]:

@@ -65,7 +65,9 @@ def query_of(**filters: Unpack[Filters]) -> Query:
     """Build a query from filters. What is misspelled or empty is refused, for it would mean all."""
     for name, value in filters.items():
         _check_filter(name, value)
-    query = Query(
+    category, group = filters.get("category"), filters.get("group")
+    older, newer = filters.get("older_than"), filters.get("newer_than")
+    return Query(
         handler=filters.get("handler", ""),
         lane=filters.get("lane", ""),
         tag=filters.get("tag", ""),
@@ -74,18 +76,11 @@ def query_of(**filters: Unpack[Filters]) -> Query:
         failed=filters.get("failed", False),
         text=filters.get("text", ""),
         states=_states(filters.get("state", ())),
+        category=None if category is None else _word(Category, category, "category"),
+        group=None if group is None else group_number(group),
+        older_than=None if older is None else durations.seconds(older, name="older_than"),
+        newer_than=None if newer is None else durations.seconds(newer, name="newer_than"),
     )
-    if "category" in filters:
-        query = replace(query, category=_word(Category, filters["category"], "category"))
-    if "group" in filters:
-        query = replace(query, group=group_number(filters["group"]))
-    if "older_than" in filters:
-        age = durations.seconds(filters["older_than"], name="older_than")
-        query = replace(query, older_than=age)
-    if "newer_than" in filters:
-        age = durations.seconds(filters["newer_than"], name="newer_than")
-        query = replace(query, newer_than=age)
-    return query
 
 
 def _check_filter(name: str, value: object) -> None:

@@ -161,7 +161,10 @@ class PassRunner:
         try:
             for suspects in (False, True):
                 for ids in chosen:
-                    while task := self._claim(leases, ids, suspects, ignore_waits):
+                    while tasks := self.runtime.claim(
+                        leases, 1, only=ids, suspects=suspects, ignore_waits=ignore_waits
+                    ):
+                        (task,) = tasks
                         if task.claim.job.id in seen:
                             again.append(task.claim)
                             continue
@@ -183,14 +186,6 @@ class PassRunner:
                     claimed += 1
                     yield tasks[0]
                 self.runtime.pauses.used(grant, claimed)
-
-    def _claim(
-        self, leases: Leases, only: Collection[str] | None, suspects: bool, ignore_waits: bool
-    ) -> Task | None:
-        tasks = self.runtime.claim(
-            leases, 1, only=only, suspects=suspects, ignore_waits=ignore_waits
-        )
-        return tasks[0] if tasks else None
 
     def _warn_unserved(self) -> None:
         """Log which due jobs have no handler here: they wait and spend nothing."""

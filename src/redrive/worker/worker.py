@@ -117,9 +117,8 @@ class Worker:
             forget=self._forget,
         )
         self._busy = 0
-        self._suspects = suspects.Suspects(
-            self._dispatcher, self._claim_suspects, lambda: self._busy
-        )
+        claim_suspects = partial(self._claimed, suspects=True)
+        self._suspects = suspects.Suspects(self._dispatcher, claim_suspects, lambda: self._busy)
         self._noted, self._complained = False, ""
         self._watch = health.LoopWatch(self._dispatcher, runtime, settings.replaced)
         self._alive = False
@@ -308,9 +307,6 @@ class Worker:
         tasks = self.runtime.claim(self._leases, limit, **options)
         self._busy += len(tasks)
         return tasks
-
-    def _claim_suspects(self, limit: int) -> list[Task]:
-        return self._claimed(limit, suspects=True)
 
     def _do_periodic(self) -> None:
         self._dispatcher.give_up_late()

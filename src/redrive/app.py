@@ -239,11 +239,12 @@ class Redrive:
         that may be run.
         """
         from redrive.worker.passes import Pass, PassRunner  # noqa: PLC0415 - who only submits needs none
+        from redrive.worker.schedule import queued  # noqa: PLC0415
 
         checks.whole(limit, "limit", least=0)
         only = None if only is None else checks.texts(only, "only")
-        queued = self._queued()
-        log.info("pass begins: %d queued", queued, extra={"event": "begins", "queued": queued})
+        number = queued(self.store)
+        log.info("pass begins: %d queued", number, extra={"event": "begins", "queued": number})
         runtime = self.submitter.runtime()
         check_apart(self.submitter.registry, self._program)
         presence.sign(runtime, self.submitter.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
@@ -256,7 +257,7 @@ class Redrive:
         fields = asdict(done)
         text = "pass ended: %d taken, %d succeeded, %d failed, %d died, %d returned, %d purged"
         log.info(text, *fields.values(), extra={"event": "worked", **fields})
-        if done.taken and self._queued() == 0:
+        if done.taken and queued(self.store) == 0:
             log.info("the queue is empty", extra={"event": "empty"})
         return done
 
@@ -378,6 +379,3 @@ class Redrive:
     def __repr__(self) -> str:
         where = self._where.url if isinstance(self._where, Store) else shown(self._where)
         return f"Redrive({where!r}, {len(self.submitter.registry)} handlers)"
-
-    def _queued(self) -> int:
-        return sum(c.jobs for c in self.desk.jobs.counts() if c.state in {"pending", "running"})

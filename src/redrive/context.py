@@ -91,7 +91,7 @@ def current() -> Current:
 
 
 enter = _current.set
-"""Make a job the current one; give the token to `leave`."""
+"""Make a job the current one; return the token for `leave`."""
 
 leave = _current.reset
 """Go back to what was current before."""

@@ -43,7 +43,7 @@ TOLD: Mapping[Verb, Kind] = {
     "discard": "discarded",
     "reopen": "reopened",
 }
-"""How each deed of a person is told; that a job is to wait for its run is no news."""
+"""The event of each action; that a job is to wait for its run is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Only as many jobs are let go as are due in the next seconds, so a pause, a cancel or another rate
 takes hold at once. Whoever dies in the middle is followed by the next: what was let go is in the
-acts, written together with it, and everything else is asked of the store.
+audit log, written together with it, and everything else is asked of the store.
 """
 
 from __future__ import annotations
@@ -126,10 +126,10 @@ class Driver:
         ids = self._store.members(-run.number, limit=len(delays)).oldest if delays else []
         done: list[str] = []
         if ids:
-            act = Act(actor=run.by, verb=run_records.RELEASE, target=run.id, reason=run.reason)
+            action = Act(actor=run.by, verb=run_records.RELEASE, target=run.id, reason=run.reason)
             delays = delays[: len(ids)]
             overrides.mark(self._store, ids[: max(0, max(1, run.spec.canary) - run.released)])
-            moved = self._store.move(ids, "retry", act, delays=delays, run=run.number)
+            moved = self._store.move(ids, "retry", action, delays=delays, run=run.number)
             done = [job.id for job in moved.done]
             released = next_run.released + len(done)
             next_run = replace(next_run, released=released, act=moved.act.number)
@@ -149,8 +149,8 @@ def freeze(store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, str
     version = save(store, replace(run, touched=store.now()), 0, durable=True) or 0
     groups: set[int] = set()
     for at in range(0, len(ids), CHUNK):
-        act = Act(actor=run.by, verb="enlist", target=run.id)
-        moved = store.move(ids[at : at + CHUNK], "enlist", act, run=-run.number)
+        action = Act(actor=run.by, verb="enlist", target=run.id)
+        moved = store.move(ids[at : at + CHUNK], "enlist", action, run=-run.number)
         left += moved.skipped
         groups.update(job.group for job in moved.done if job.group is not None)
         run = replace(
@@ -202,9 +202,9 @@ def close(store: Store, run: Run, version: int) -> None:
 
 def untag(store: Store, run: Run) -> None:
     """Let no job wait for a run any more."""
-    act = Act(actor=run.by, verb="enlist", target=run.id, reason=run.why or run.phase)
+    action = Act(actor=run.by, verb="enlist", target=run.id, reason=run.why or run.phase)
     while ids := _waiting(store, run.number):
-        store.move(ids, "enlist", act, run=0)
+        store.move(ids, "enlist", action, run=0)
 
 
 def _log_end(run: Run, counts: Counts) -> None:

@@ -2,8 +2,8 @@
 
 A run is a note. Its jobs carry its number as a tag, below zero while they only wait for it; so the
 set is frozen, no job can wait for two runs, and who dies loses nothing. Nobody counts along: how a
-run fares is asked of the store, by tag, and how many jobs were let go is the sum of the acts that
-let them go, which are written in the same step. `driver` drives them; `desk.runs` is for people.
+run fares is asked of the store, by tag, and how many jobs were let go is the sum of the actions
+that let them go, which are written in the same step. `driver` drives them; `desk.runs` is for people.
 
 This module knows the record and the counting; `rules` knows when to let how many go, and when to stop.
 """
@@ -25,7 +25,7 @@ NOTE = "run:"
 BOOK = "runs"
 """The note with the last number and the numbers of the runs that are not over."""
 RELEASE = "release"
-"""The verb of the acts that let a run's jobs go."""
+"""The verb of the actions that let a run's jobs go."""
 QUIET = frozenset({"enlist", RELEASE})
 """Verbs that only a look at one run is about."""
 KEPT = 200
@@ -104,7 +104,7 @@ class Run:
     touched: float = 0.0
     """While it freezes: when it was last seen to go on."""
     released: int = 0
-    """How many jobs were let go, up to the act `act`."""
+    """How many jobs were let go, up to the action `act`."""
     act: int = 0
     passed: bool = False
     """True if the canary succeeded."""
@@ -205,24 +205,24 @@ def forget_old(store: Store) -> None:
 
 
 def caught_up(store: Store, run: Run) -> Run:
-    """Count the acts that let jobs go since the run was written; they are the truth."""
+    """Count the actions that let jobs go since the run was written; they are the truth."""
     before: int | None = None
     newest, released = run.act, run.released
-    while acts := store.acts(limit=100, before=before):
-        for act in acts:
-            if act.number <= run.act:
+    while actions := store.acts(limit=100, before=before):
+        for action in actions:
+            if action.number <= run.act:
                 return replace(run, act=newest, released=released)
-            if act.verb == RELEASE and act.target == run.id:
-                newest, released = max(newest, act.number), released + act.done
-        before = acts[-1].number
+            if action.verb == RELEASE and action.target == run.id:
+                newest, released = max(newest, action.number), released + action.done
+        before = actions[-1].number
     return replace(run, act=newest, released=released)
 
 
-def is_about(act: Act, run: str | None) -> bool:
+def is_about(action: Act, run: str | None) -> bool:
     """Return True if an action is about this run; without one, if it is no mere step of any."""
     if run is None:
-        return act.verb not in QUIET
-    return run in {act.target, act.detail.get("run")}
+        return action.verb not in QUIET
+    return run in {action.target, action.detail.get("run")}
 
 
 def counted(store: Store, run: Run) -> tuple[Run, Counts]:

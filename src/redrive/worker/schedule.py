@@ -40,6 +40,11 @@ _SUM_EVERY = 10.0
 _QUEUED = frozenset({State.PENDING, State.RUNNING})
 
 
+def queued(store: Store) -> int:
+    """Count the jobs that are pending or running."""
+    return sum(count.jobs for count in store.counts() if count.state in _QUEUED)
+
+
 class Waiter:
     """Where a worker's steering thread waits; inside `with` it can be woken."""
 
@@ -263,9 +268,8 @@ class ProgressLog:
         """Log how many jobs wait, before any is taken."""
         if not log.isEnabledFor(logging.INFO):
             return  # a million finished jobs make it a quarter of a second
-        counts = self._runtime.store.counts()
-        queued = sum(count.jobs for count in counts if count.state in _QUEUED)
-        log.info("worker begins: %d queued", queued, extra={"event": "begins", "queued": queued})
+        number = queued(self._runtime.store)
+        log.info("worker begins: %d queued", number, extra={"event": "begins", "queued": number})
 
     def tick(self) -> None:
         """Log the ends since the last time, and an empty queue."""

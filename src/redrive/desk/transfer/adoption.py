@@ -104,9 +104,9 @@ def _replace(place: Path, name: str, clock: Clock, actor: str) -> None:
     store = JsonlStore(part, clock=clock, allow_network=True)  # the place itself was judged before
     try:
         fates, waiting = _take_in(store, aside)
-        act = Act(actor=actor, verb="import", target=str(aside), reason=f"a file of {name}")
+        action = Act(actor=actor, verb="import", target=str(aside), reason=f"a file of {name}")
         left = fates["bad"] + fates["ignored"]
-        store.record(replace(act, done=fates["added"], skipped=left))
+        store.record(replace(action, done=fates["added"], skipped=left))
     finally:
         store.close()
     part.replace(place)

@@ -39,7 +39,7 @@ Check = Callable[[Any], bool]
 
 
 def line_of(job: Job) -> str:
-    """Write a job, without the end of the line; one that runs is written as given back."""
+    """Write a job, without the end of the line; one that runs is written as returned."""
     job = _at_rest(job)
     rest: dict[str, Any] = {"job": head_to_dict(job)}
     if job.history:

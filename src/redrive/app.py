@@ -21,7 +21,7 @@ from redrive.desk import retention
 from redrive.desk.desk import Desk
 from redrive.desk.transfer.adoption import opened
 from redrive.errors import JobNotFound, UsageError
-from redrive.events import Listener, Teller
+from redrive.events import Listener, ThreadedBus
 from redrive.handler import Handler
 from redrive.jobs import checks, durations, ids
 from redrive.jobs.clock import Clock, SystemClock
@@ -308,7 +308,7 @@ class Redrive:
             replaced=replaced,
         )
         worker = Worker(
-            self.submitter.runtime(Teller(self.submitter.bus), ids.new_holder()),
+            self.submitter.runtime(ThreadedBus(self.submitter.bus), ids.new_holder()),
             settings,
             policy=self._policy,
             program=name,

@@ -37,7 +37,7 @@ Kind = Literal[
     "purged",
 ]
 
-TOLD: Mapping[Verb, Kind] = {
+EVENT_OF: Mapping[Verb, Kind] = {
     "retry": "retried",
     "resolve": "resolved",
     "discard": "discarded",
@@ -102,7 +102,7 @@ class Bus:
                 log.exception("a listener failed on %s; it was ignored", event.kind)
 
 
-class Teller(Bus):
+class ThreadedBus(Bus):
     """Calls the listeners of another bus in a thread of its own: one that blocks delays nobody.
 
     What they are too slow for is dropped and counted; nothing durable depends on it.

@@ -98,7 +98,7 @@ class Jobs:
         actor: str | None = None,
     ) -> Moved:
         """Move exactly the jobs of a frozen set; `asked` is how they were asked for."""
-        from redrive.events import TOLD, Event  # noqa: PLC0415 - a desk that only reads needs none
+        from redrive.events import EVENT_OF, Event  # noqa: PLC0415 - a desk that only reads needs none
         from redrive.runs import overrides  # noqa: PLC0415
 
         if verb == "discard" and not checks.text(reason, "reason").strip():
@@ -111,7 +111,7 @@ class Jobs:
         action = self._log.action(verb, asked, reason, actor, secrets)
         moved = store.move(ids, verb, action)
         for job in moved.done:
-            self._backend.bus.emit(Event(TOLD[verb], job, detail=action.reason))
+            self._backend.bus.emit(Event(EVENT_OF[verb], job, detail=action.reason))
         return moved
 
     def _secrets_in(self, ids: Sequence[str]) -> list[str]:

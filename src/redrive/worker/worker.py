@@ -18,7 +18,7 @@ from redrive.attempts import presence
 from redrive.attempts.leases import Task
 from redrive.attempts.runtime import ClaimOptions, Runtime
 from redrive.errors import StoreError
-from redrive.events import Teller
+from redrive.events import ThreadedBus
 from redrive.jobs.job import Settlement
 from redrive.jobs.logger import log
 from redrive.policies.policy import Policy
@@ -216,7 +216,7 @@ class Worker:
             self._try(self._leave)
         self._dispatcher.close()
         self._settler.close()
-        if isinstance(self.runtime.bus, Teller):
+        if isinstance(self.runtime.bus, ThreadedBus):
             self.runtime.bus.close(_LAST_EVENTS)
 
     def _try(self, work: Callable[[], None]) -> None:

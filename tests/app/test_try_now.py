@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import redrive
-from redrive import Policy, Redrive, State, constant
-from redrive.errors import Kept, UsageError
+from redrive import Pause, Policy, Redrive, State, constant
+from redrive.errors import Kept, StoreBusy, UsageError
 from redrive.testing import ManualClock
 from redrive.worker.sweep import sweep
 
@@ -55,6 +55,23 @@ def test_try_now_keeps_a_failure_as_attempt_one(app: Redrive, clock: ManualClock
     clock.advance(60)
     assert app.run_due().succeeded == 1
     assert [a.number for a in app.get(kept.id).history] == [1, 2]
+
+
+def test_try_now_keeps_a_failure_though_its_lane_cannot_be_paused(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.handler("down", policy=Policy(pause=Pause(after=1)))
+    def down() -> None:
+        raise ConnectionError("refused")
+
+    def fail(*_: object, **__: object) -> None:
+        raise StoreBusy("locked")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("redrive.attempts.pauses.Pauses._write", fail)
+        tried = down.try_now()
+    assert tried.job is not None
+    assert app.get(tried.job.id).state == "pending"
 
 
 def test_try_now_that_is_hopeless_is_a_dead_letter_at_once(app: Redrive) -> None:

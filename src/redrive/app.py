@@ -94,9 +94,8 @@ class Redrive:
         self._where = store if isinstance(store, Store) else config.place_of(store)
         check_policy(policy)
         if not isinstance(keep, Keep | None):
-            msg = f"keep must be a Keep, such as Keep(dead='90d'); found {keep!r}"
-            raise UsageError(msg)
-        self._policy = policy
+            raise UsageError(f"keep must be a Keep, such as Keep(dead='90d'); found {keep!r}")
+        self._policy, self._read_only = policy, read_only
         self._threads = Threads()
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
         self._keep = keep or Keep()
@@ -298,6 +297,8 @@ class Redrive:
         """
         from redrive.worker.worker import Worker, WorkerSettings  # noqa: PLC0415 - who only submits needs none
 
+        if self._read_only:
+            raise UsageError("a worker changes jobs: open the app without read_only=True")
         name = program or self._program()
         check_apart(self.submitter.registry, lambda: name)
         settings = WorkerSettings(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -293,3 +295,17 @@ def test_errors_and_jobs_travel_between_processes(app: Redrive) -> None:
 def test_a_lease_of_no_time_is_refused() -> None:
     with pytest.raises(UsageError, match="lease"):
         Redrive("memory:", lease=0)
+
+
+def test_a_pass_beside_a_thread_that_is_importing_asyncio_runs(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module that is being imported is in sys.modules before it has its names."""
+    app.handler("h")(lambda: None).submit()
+    monkeypatch.setitem(sys.modules, "asyncio", ModuleType("asyncio"))
+    assert app.run_due().succeeded == 1
+
+
+def test_a_worker_of_a_read_only_app_is_refused() -> None:
+    with pytest.raises(UsageError, match="read_only"):
+        Redrive("memory:", read_only=True).worker()

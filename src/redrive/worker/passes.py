@@ -258,10 +258,9 @@ class PassRunner:
 
 def _refuse_running_loop(registry: Registry) -> None:
     """Raise UsageError before any job is claimed if async handlers find a running loop."""
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is None or asyncio._get_running_loop() is None:  # noqa: SLF001 - the only one that does not raise
-        return
-    if any(entry.is_async for entry in registry):
+    # Another thread may be importing asyncio just now; then no loop runs in this one.
+    running = getattr(sys.modules.get("asyncio"), "_get_running_loop", bool)
+    if running() and any(entry.is_async for entry in registry):
         msg = (
             "run_due() inside a running event loop cannot run async handlers; "
             "use `await app.aio(app.run_due)`"

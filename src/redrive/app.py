@@ -215,8 +215,8 @@ class Redrive:
         """
         entry = self.submitter.registry.get(check_name(name))
         if not isinstance(payload, Mapping):
-            msg = f"a payload must be a mapping of names to values; found {payload!r}"
-            raise UsageError(msg[:300])
+            kind = type(payload).__name__  # not the value: it may be secret
+            raise UsageError(f"a payload must be a mapping of names to values; found {kind}")
         limit = self.submitter.settings.payload_limit
         if entry is None:
             text = strict_json.dumps(dict(payload), max_bytes=limit)

@@ -57,6 +57,9 @@ class Handler(Generic[P, R_co]):
         """The name that is written to disk."""
         return self.entry.name
 
+    def __repr__(self) -> str:
+        return f"Handler({self.name!r})"  # options may hold a key of the user's
+
     @property
     def __wrapped__(self) -> Callable[P, R_co]:
         """The function itself, for tools that unwrap decorators."""
@@ -85,8 +88,7 @@ class Handler(Generic[P, R_co]):
         already has a job it does not run and returns that job.
         """
         if self.entry.is_async:
-            msg = f"{self.name} is async; use `await` and its `atry_now`"
-            raise UsageError(msg)
+            raise UsageError(f"{self.name} is async; use `await` and its `atry_now`")
         if self.entry.is_unlimited:
             warn_unlimited(self.entry)
         execution = self.submitter.begin(self.entry, self._payload(args, kwargs), self.chosen)

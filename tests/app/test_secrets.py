@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from redrive import Policy, Redrive, constant
+from redrive.errors import UsageError
 from redrive.testing import ManualClock
 from secretkit import Watch, canary, check, commands, stored, whole
 
@@ -90,3 +91,17 @@ def test_canaries_stay_in_the_payload(
 
 def commands_shown(place: str, job_id: str) -> str:
     return dict(commands(place, [job_id]))[f"redrive show {job_id} --plain"]
+
+
+def test_a_run_masks_the_secrets_of_its_jobs_in_its_name_and_reason(app: Redrive) -> None:
+    with app.capture("net", GIVEN, reraise=False):
+        raise ValueError
+    said = f"try {canary('password')} again"
+    run = app.desk.runs.start("state:dead", name=said, reason=said)
+    assert canary("password") not in f"{run} {app.desk.log.actions()}"
+
+
+def test_a_payload_of_the_wrong_type_is_not_shown(app: Redrive) -> None:
+    with pytest.raises(UsageError, match="found str") as caught:
+        app.capture("net", canary("password"))  # type: ignore[arg-type]
+    assert canary("password") not in str(caught.value)

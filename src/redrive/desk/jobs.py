@@ -14,7 +14,7 @@ from redrive.jobs import checks
 from redrive.jobs.job import TERMINAL, Job
 from redrive.payloads import masked_jobs
 from redrive.payloads.masking import mask_text, secrets_of
-from redrive.stores.contract import Count, Moved, Page, PurgeRule, Query, Scope
+from redrive.stores.contract import Count, Moved, Page, PurgeRule, Scope
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Count", "Jobs", "Moved", "Page", "Scope"]
 
 _PURGED_AT_ONCE = 10_000
-_READ_FOR_REASON = 100
-"""So many jobs of an action are read for secrets that its reason may repeat."""
 
 
 class Jobs:
@@ -40,8 +38,7 @@ class Jobs:
         store = self._backend.store
         job = store.get(job_id(store, which))
         if job is None:
-            msg = f"no job {which!r}"
-            raise JobNotFound(msg)
+            raise JobNotFound(f"no job {which!r}")
         return job
 
     def find(
@@ -62,6 +59,7 @@ class Jobs:
         wanted = read(words, filters, reveal=reveal)
         store = self._backend.store
         checks.whole(limit, "limit", least=1)
+        cursor = None if cursor is None else checks.text(cursor, "cursor")
         page = search.find(store, wanted, limit=limit, cursor=cursor, by_change=by_change)
         return page if reveal else page._replace(jobs=[masked_jobs.seen(job) for job in page.jobs])
 
@@ -85,7 +83,8 @@ class Jobs:
 
         `reveal` is as in `each`.
         """
-        wanted = read(targets, filters, USUAL[verb], reveal=reveal)
+        usual = USUAL[checks.choice(verb, "verb", USUAL)]
+        wanted = read(targets, filters, usual, reveal=reveal)
         return list(search.meant(self._backend.store, verb, wanted))
 
     def move(
@@ -101,24 +100,20 @@ class Jobs:
         from redrive.events import EVENT_OF, Event  # noqa: PLC0415 - a desk that only reads needs none
         from redrive.runs import overrides  # noqa: PLC0415
 
-        if verb == "discard" and not checks.text(reason, "reason").strip():
-            msg = "discard needs a reason: write why these jobs are never to be run"
-            raise UsageError(msg)
+        if (
+            checks.choice(verb, "verb", USUAL) == "discard"
+            and not checks.text(reason, "reason").strip()
+        ):
+            raise UsageError("discard needs a reason: write why these jobs are never to be run")
         ids, store = checks.texts(ids, "ids"), self._backend.store
         if verb == "retry":
             overrides.mark(store, ids)
-        secrets = self._secrets_in(ids) if reason else ()
+        secrets = search.secrets_in(store, ids) if reason else ()
         action = self._log.action(verb, asked, reason, actor, secrets)
         moved = store.move(ids, verb, action)
         for job in moved.done:
             self._backend.bus.emit(Event(EVENT_OF[verb], job, detail=action.reason))
         return moved
-
-    def _secrets_in(self, ids: Sequence[str]) -> list[str]:
-        """Return the secrets of the first jobs of a set, for a reason that may repeat one."""
-        few = tuple(ids[:_READ_FOR_REASON])
-        jobs = self._backend.store.find(Query(ids=few, limit=len(few))).jobs if few else []
-        return [secret for job in jobs for secret in masked_jobs.secrets_of(job)]
 
     def purge(
         self, ids: Sequence[str], *, target: str = "", reason: str = "", actor: str | None = None
@@ -138,7 +133,8 @@ class Jobs:
 
     def check_payload(self, handler: str, payload: str) -> None:
         """Raise BadPayload unless the handler takes it; one that is not registered here takes all."""
-        entry = self._backend.registry.get(handler)
+        entry = self._backend.registry.get(checks.text(handler, "handler"))
+        checks.text(payload, "payload")
         if entry is not None:
             try:
                 entry.arguments.load(payload, stored=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 from redrive.desk import search
 from redrive.desk.selection import USUAL, Filters, Target, no_run, read, spelled
 from redrive.errors import Refused
+from redrive.jobs import checks
 from redrive.jobs.job import Job
 from redrive.payloads.masking import mask_text
 from redrive.runs import rules, run_records
@@ -83,13 +84,15 @@ class Runs:
         """
         from redrive.runs import driver  # noqa: PLC0415 - a command that only reads needs none
 
-        store, action = self._backend.store, self._log.action("retry", asked, reason, actor)
         self.close_abandoned()
-        held = self.holding(jobs)
+        store, held = self._backend.store, self.holding(jobs)
         left_out = [*skipped, *((job_id, f"is part of R{tag}") for job_id, tag in held.items())]
         ids = [job.id for job in jobs if job.id not in held]
+        secrets = search.secrets_in(store, ids) if reason or name else ()
+        action = self._log.action("retry", asked, reason, actor, secrets)
+        name = mask_text(checks.text(name, "name"), secrets)
+        asked, reason = action.target, action.reason
         now, number = store.now(), run_records.open_next(store)
-        asked, name, reason = action.target, mask_text(name), action.reason
         run = Run(
             number=number, by=action.actor, asked=asked, name=name, reason=reason, created=now
         )
@@ -163,15 +166,15 @@ class Runs:
     ) -> Run:
         from redrive.runs import driver  # noqa: PLC0415
 
-        store = self._backend.store
+        store, action = self._backend.store, self._log.action(_VERBS[after], "", reason, actor)
         while True:
             run, version = self._stored(number)
             if run.phase not in before:
                 msg = f"{run.id} is {run.phase}; only a run that is {before[-1]} can be {after}"
                 raise Refused(msg)
-            changed = replace(run, phase=after, why=mask_text(reason), paced=0.0, ramped=0.0)
+            changed = replace(run, phase=after, why=action.reason, paced=0.0, ramped=0.0)
             if driver.save(store, changed, version, durable=True) is not None:
-                store.record(self._log.action(_VERBS[after], run.id, reason, actor))
+                store.record(replace(action, target=run.id))
                 return self._with_counts(changed)
 
     def _stored(self, number: int | str | Run) -> tuple[Run, int]:

@@ -12,10 +12,13 @@ from redrive.desk.selection import Wanted, job_id, no_group, no_run, query_of
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Group, Job, State
 from redrive.jobs.transitions import Verb
+from redrive.payloads.masked_jobs import secrets_of
 from redrive.stores.contract import Page, Query, Scope, Store, cursor_of, every
 
 SEARCHED = 100_000
 """How many jobs are checked one by one, at most, where the store cannot answer; the newest first."""
+_READ_FOR_REASON = 100
+"""How many jobs of an action are read for secrets that its reason may repeat."""
 
 
 MUST_END: ContextVar[Callable[[], bool]] = ContextVar("redrive_must_end", default=bool)
@@ -45,9 +48,15 @@ def known(jobs: Iterable[Job | str]) -> list[Job]:
     """Return the jobs of a selection; JobNotFound if one of its ids is unknown."""
     named = list(jobs)
     if missing := [text for text in named if isinstance(text, str)]:
-        msg = f"no job {missing[0]!r}; nothing was changed"
-        raise JobNotFound(msg)
+        raise JobNotFound(f"no job {missing[0]!r}; nothing was changed")
     return [job for job in named if isinstance(job, Job)]
+
+
+def secrets_in(store: Store, ids: Sequence[str]) -> list[str]:
+    """Return the secrets of the first jobs of a set, for a reason that may repeat one."""
+    few = tuple(ids[:_READ_FOR_REASON])
+    jobs = store.find(Query(ids=few, limit=len(few))).jobs if few else []
+    return [secret for job in jobs for secret in secrets_of(job)]
 
 
 def each(store: Store, wanted: Wanted) -> Iterator[Job]:

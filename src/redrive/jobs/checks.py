@@ -12,14 +12,14 @@ from typing import TypeVar, cast
 from redrive.errors import UsageError
 
 T = TypeVar("T")
+_MOST = 2**53
 
 
 def text(value: object, name: str) -> str:
     """Return the value if it is text."""
     if isinstance(value, str):
         return value
-    msg = f"{name} must be text; found {_shown(value)}"
-    raise UsageError(msg)
+    raise UsageError(f"{name} must be text; found {_shown(value)}")
 
 
 def texts(value: object, name: str) -> tuple[str, ...]:
@@ -30,11 +30,19 @@ def texts(value: object, name: str) -> tuple[str, ...]:
     return tuple(text(one, f"each of {name}") for one in cast("Iterable[object]", value))
 
 
-def whole(value: object, name: str, *, least: int) -> int:
-    """Return the value if it is a whole number of at least `least`; True and False are none."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+def whole(value: object, name: str, *, least: int, most: int = _MOST) -> int:
+    """Return the value if it is a whole number within these limits; True and False are none."""
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
-    msg = f"{name} must be a whole number, {least} or more; found {_shown(value)}"
+    limits = f"{least} or more" if most == _MOST else f"{least} to {most:,}"
+    raise UsageError(f"{name} must be a whole number, {limits}; found {_shown(value)}")
+
+
+def choice(value: T, name: str, choices: Iterable[T]) -> T:
+    """Return the value if it is one of these."""
+    if value in tuple(choices):
+        return value
+    msg = f"{name} must be one of: {', '.join(map(str, choices))}; found {_shown(value)}"
     raise UsageError(msg)
 
 
@@ -42,8 +50,7 @@ def function(value: T, name: str) -> T:
     """Return the value if it can be called."""
     if callable(value):
         return value
-    msg = f"{name} must be a function; found {_shown(value)}"
-    raise UsageError(msg)
+    raise UsageError(f"{name} must be a function; found {_shown(value)}")
 
 
 def _shown(value: object) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import IO, Any, Final, Literal
@@ -24,7 +24,7 @@ from redrive.desk.transfer.formats.record import Asked, Format, Line
 from redrive.desk.transfer.formats.spool import Spool
 from redrive.desk.transfer.formats.times import NaiveTime
 from redrive.desk.transfer.job_lines import checked, job_of
-from redrive.errors import KeyConflict, RedriveError
+from redrive.errors import KeyConflict, RedriveError, UsageError
 from redrive.jobs.job import TERMINAL, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads import strict_json
@@ -50,7 +50,7 @@ class Told:
     """The line it begins on, counted from 1; of a table, the row."""
     offset: int
     """Bytes before it."""
-    raw: bytes
+    raw: bytes = field(repr=False)
     fate: Fate
     state: State | None = None
     reason: str = ""
@@ -102,7 +102,7 @@ def stored(
     With `strict` all of them in one step, or none if one cannot be read.
     """
     keep = partial(_kept, store, dry_run=dry_run)
-    if format not in {AUTO, OWN}:
+    if format not in (AUTO, OWN):
         named(format)
     with Spool() as spool:
         reader = _Reader(store, asked or Asked(), format, spool)
@@ -124,17 +124,19 @@ def stored(
 def _pieces(source: Source) -> Iterator[Piece]:
     """Cut what is to be read into records."""
     read: Any = getattr(source, "read", None)
-    if read is not None:
-        yield from pieces(iter(partial(read, _CHUNK), b""))
-        return
-    found: Iterator[Any] = iter(source)
+    items = source if isinstance(source, Iterable) else [source]
+    found: Iterator[Any] = iter(partial(read, _CHUNK), b"") if read else iter(items)
     first = next(found, b"")
     if isinstance(first, Piece):
         yield first
         yield from found
+    elif not isinstance(first, bytes):
+        kind = type(first).__name__
+        raise UsageError(f"lines must be bytes, such as open(path, 'rb') yields; found {kind}")
     else:
+        chunks = chain([first], found)
         yield from pieces(
-            line if line.endswith(b"\n") else line + b"\n" for line in chain([first], found)
+            chunk if read or chunk.endswith(b"\n") else chunk + b"\n" for chunk in chunks
         )
 
 

@@ -185,7 +185,8 @@ class Redrive:
         """
         from redrive.delivery import endpoint as made  # noqa: PLC0415 - what it needs is slow to load
 
-        courier = made.courier_of(name, settings)
+        courier = made.courier_of(check_name(name), settings)
+        check_policy(self._policy if policy is None else policy)
         if policy is None:
             policy, attempts = self._policy.limited(attempts), None
         registered = self.handler(

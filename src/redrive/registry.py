@@ -192,8 +192,7 @@ def check_functions(
         )
         raise UsageError(msg)
     if already_done is not None and inspect.iscoroutinefunction(already_done):
-        msg = f"handler {name!r}: already_done must be a plain function, not async"
-        raise UsageError(msg)
+        raise UsageError(f"handler {name!r}: already_done must be a plain function, not async")
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
@@ -209,8 +208,7 @@ def check_name(name: str) -> str:
 def check_isolation(isolation: Isolation | None) -> None:
     """Refuse any value but "thread", "process" and None."""
     if isolation is not None and isolation not in get_args(Isolation):
-        msg = f"isolation must be 'thread' or 'process'; found {isolation!r}"
-        raise UsageError(msg)
+        raise UsageError(f"isolation must be 'thread' or 'process'; found {isolation!r}")
 
 
 def check_lane(lane: str) -> str:
@@ -224,6 +222,5 @@ def check_lane(lane: str) -> str:
 def check_key(key: str | None) -> str | None:
     """Refuse an idempotency key that could not travel in a header."""
     if key is not None and not _KEY.fullmatch(checks.text(key, "a key")):
-        msg = f"a key must be 1 to 255 visible ASCII characters; found {key[:300]!r}"
-        raise UsageError(msg)
+        raise UsageError(f"a key must be 1 to 255 visible ASCII characters; found {key[:300]!r}")
     return key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import tempfile
@@ -189,6 +190,30 @@ def test_an_edit_takes_text_and_says_so(app: Redrive, handler: Any) -> None:
         (lambda app: app.desk.runs.start("state:dead", canary=True), "canary"),
         (lambda app: app.desk.runs.start("state:dead", stop_on=5), "stop_on"),
         (lambda app: app.worker(concurrency="8"), "concurrency"),
+        (lambda app: app.desk.groups.deaths(None, 1), "width must be seconds"),
+        (lambda app: app.desk.groups.deaths(60, 10**30), "number must be .* 1 to 100,000; found"),
+        (lambda app: app.desk.groups.mark("G1", note=5), "note must be text"),
+        (lambda app: app.desk.groups.mark("G1", reason=None), "reason must be text"),
+        (lambda app: app.desk.jobs.find(cursor=5), "cursor must be text"),
+        (lambda app: app.desk.jobs.find(limit=10**30), "limit"),
+        (lambda app: app.desk.jobs.select(None), "verb must be one of: retry, .*; found None"),
+        (lambda app: app.desk.jobs.move("burn", []), "verb must be one of: .*; found 'burn'"),
+        (lambda app: app.desk.jobs.move("retry", [], asked=5), "target must be text"),
+        (lambda app: app.desk.jobs.check_payload([], "{}"), "handler must be text"),
+        (lambda app: app.desk.jobs.check_payload("h", b"{}"), "payload must be text"),
+        (lambda app: app.desk.log.actions(before=b""), "before must be a whole number"),
+        (lambda app: app.desk.runs.get("R" + "9" * 5000), "is no run"),
+        (lambda app: app.desk.runs.pause(1, reason=5), "reason must be text"),
+        (lambda app: list(app.desk.transfer.export_lines(None)), "found NoneType"),
+        (lambda app: list(app.desk.transfer.export_lines(["01ABC"])), "found str"),
+        (lambda app: list(app.desk.transfer.import_lines(None)), "found NoneType"),
+        (lambda app: list(app.desk.transfer.import_lines(["{}"])), "must be bytes.*found str"),
+        (lambda app: list(app.desk.transfer.import_lines(io.StringIO())), "found str"),
+        (lambda app: list(app.desk.transfer.import_lines([], format=[])), "is no format"),
+        (lambda app: list(app.desk.transfer.import_table("x", None)), "table must be text"),
+        (lambda app: app.retry_here(None), "target must be text"),
+        (lambda app: app.endpoint([], url="https://example.org/"), "name"),
+        (lambda app: app.endpoint("e", policy=5, url="https://example.org/"), "Policy"),
         (lambda app: app.worker(batch=0), "batch"),
         (lambda app: app.capture("row", 5), "payload must be a mapping"),
         (lambda app: app.capture("row", {}, tags="abc"), "tags must be a list"),

@@ -111,8 +111,4 @@ def courier_of(name: str, said: EndpointSettings) -> Courier:
 
 def at_once(policy: Policy) -> Policy:
     """Let refused credentials and a 410 pause the lane, where the policy has pauses at all."""
-    return (
-        policy
-        if policy.pause is None
-        else replace(policy, pause=replace(policy.pause, at_once=True))
-    )
+    return replace(policy, pause=policy.pause and replace(policy.pause, at_once=True))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from redrive.desk import search
 from redrive.desk.selection import Filters, Target, group_number, no_group, read
-from redrive.jobs import checks, group_marks
+from redrive.jobs import checks, durations, group_marks
 from redrive.jobs.group_marks import PREFIX, Mark
 from redrive.jobs.job import Group, State
 from redrive.payloads.masking import mask_text
@@ -70,6 +70,8 @@ class Groups:
 
         For each of these groups; without groups, all dead jobs under 0.
         """
+        checks.whole(number, "number", least=1, most=100_000)
+        width = durations.positive(width, name="width")
         return self._backend.store.deaths(width, number, groups=groups)
 
     def marks(self) -> dict[int, Mark]:
@@ -92,7 +94,8 @@ class Groups:
         What dies of it after `at` is a regression; None is now. JobNotFound if no job is of it.
         """
         number, store = group_number(which), self._backend.store
-        reason, note = mask_text(reason), note and mask_text(note)
+        reason = mask_text(checks.text(reason, "reason"))
+        note = None if note is None else mask_text(checks.text(note, "note"))
         if not store.groups(Query(group=number, states=frozenset(State), limit=1)):
             raise no_group(number)
         action = self._log.action("mark" if note is None else "note", f"G{number}", reason, actor)

@@ -97,8 +97,7 @@ class Lanes:
 
         store, name = self._backend.store, PAUSE + check_lane(lane)
         if note_named(store, name) is None:
-            msg = f"lane {lane!r} is not paused; `redrive status` shows the lanes that are"
-            raise Refused(msg)
+            raise Refused(f"lane {lane!r} is not paused; `redrive status` shows the lanes that are")
         store.note(name, None, durable=True)
         store.record(self._log.action("resume", lane, reason, actor))
         self._backend.bus.emit(Event("resumed", detail=lane))

@@ -40,6 +40,8 @@ class Log:
         from redrive.runs import run_records  # noqa: PLC0415 - few commands ask
 
         checks.whole(limit, "limit", least=1)
+        if before is not None:
+            checks.whole(before, "before", least=0)
         store = self._backend.store
         named = None if run is None else f"R{run_records.number_of(run)}"
         begin = -inf if since is None else store.now() - seconds(since, name="since")
@@ -50,8 +52,8 @@ class Log:
                 action
                 for action in page
                 if action.at >= begin
-                and actor in {None, action.actor}
-                and verb in {None, action.verb}
+                and actor in (None, action.actor)
+                and verb in (None, action.verb)
                 and run_records.is_about(action, named)
             ]
             if len(page) < _PAGE or page[-1].at < begin:
@@ -71,7 +73,7 @@ class Log:
         return Act(
             actor=checks.text(actor or self._backend.settings.actor, "actor"),
             verb=verb,
-            target=mask_text(target),
+            target=mask_text(checks.text(target, "target")),
             reason=mask_text(checks.text(reason, "reason"), secrets),
         )
 

@@ -86,8 +86,7 @@ def query_of(**filters: Unpack[Filters]) -> Query:
 def _check_filter(name: str, value: object) -> None:
     known = Filters.__annotations__
     if name not in known:
-        msg = f"there is no filter {name!r}; use: {', '.join(known)}"
-        raise UsageError(msg)
+        raise UsageError(f"there is no filter {name!r}; use: {', '.join(known)}")
     if value is None or (isinstance(value, Sized) and not len(value)):
         msg = f"the filter {name} is empty, which would mean every job; leave it out or name one"
         raise UsageError(msg)
@@ -108,8 +107,7 @@ def _word(kind: type[E], value: str, name: str) -> E:
     try:
         return kind(value)
     except ValueError:
-        msg = f"{value!r} is no {name}; use one of: {', '.join(kind)}"
-        raise UsageError(msg) from None
+        raise UsageError(f"{value!r} is no {name}; use one of: {', '.join(kind)}") from None
 
 
 def group_number(value: int | str | Group) -> int:
@@ -121,8 +119,7 @@ def group_number(value: int | str | Group) -> int:
     match = _GROUP.fullmatch(value) if isinstance(value, str) else None
     if match:
         return int(match[1])
-    msg = f"{value!r} is no group; groups are named G1, G2 …: see `redrive groups`"
-    raise UsageError(msg)
+    raise UsageError(f"{value!r} is no group; groups are named G1, G2 …: see `redrive groups`")
 
 
 def no_group(number: int) -> JobNotFound:
@@ -221,8 +218,7 @@ def read(
         msg = "give ids, or groups and filters, not both: an id already says which job is meant"
         raise UsageError(msg)
     if wanted.groups and "group" in wanted.filters:
-        msg = "give the group once: G7 or group=7"
-        raise UsageError(msg)
+        raise UsageError("give the group once: G7 or group=7")
     wanted.groups = list(dict.fromkeys(wanted.groups))
     return wanted
 

@@ -110,11 +110,9 @@ class Term:
 def checked_text(text: str, what: str = "the selector") -> str:
     """Return a text that every store can be asked for, or raise UsageError."""
     if len(text) > LONGEST:
-        msg = f"{what} must have at most {LONGEST:,} characters; found {len(text):,}"
-        raise UsageError(msg)
+        raise UsageError(f"{what} must have at most {LONGEST:,} characters; found {len(text):,}")
     if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-        msg = f"{what} is not valid Unicode: {text!r:.80}; remove the lone surrogates"
-        raise UsageError(msg)
+        raise UsageError(f"{what} is not valid Unicode: {text!r:.80}; remove the lone surrogates")
     if "\0" in text:
         msg = f"{what} has a NUL character, which no job can hold: {text!r:.80}; remove it"
         raise UsageError(msg)
@@ -181,15 +179,13 @@ def _checked(term: Term) -> Term:
         raise UsageError(msg)
     ordered = term.name in {*_COUNTS, "age", "release"} or term.name.startswith("payload.")
     if term.sign not in {"", "="} and not ordered:
-        msg = f"{term.name}: cannot be compared by {term.sign}; found {term.raw!r}"
-        raise UsageError(msg)
+        raise UsageError(f"{term.name}: cannot be compared by {term.sign}; found {term.raw!r}")
     if term.name in {"group", "run"}:
         pattern = _GROUP if term.name == "group" else _RUN
         for value in term.values:
             if not (pattern.fullmatch(value) or _PLAIN.fullmatch(value)):
                 like = "G7" if term.name == "group" else "R12"
-                msg = f"{value!r} is no {term.name}; they are named like {like}"
-                raise UsageError(msg)
+                raise UsageError(f"{value!r} is no {term.name}; they are named like {like}")
     return term
 
 

@@ -22,8 +22,7 @@ def seconds(value: Duration, *, name: str = "duration") -> float:
     """
     number = _number(value, name)
     if not math.isfinite(number) or number < 0:
-        msg = f"{name} must be a finite number of seconds, 0 or more; found {value!r}"
-        raise UsageError(msg)
+        raise UsageError(f"{name} must be a finite number of seconds, 0 or more; found {value!r}")
     return number
 
 
@@ -31,8 +30,7 @@ def positive(value: Duration, *, name: str) -> float:
     """Turn a duration into seconds; refuses 0, too."""
     number = seconds(value, name=name)
     if number == 0:
-        msg = f"{name} must be more than 0 seconds; found {value!r}"
-        raise UsageError(msg)
+        raise UsageError(f"{name} must be more than 0 seconds; found {value!r}")
     return number
 
 
@@ -40,8 +38,7 @@ def _number(value: object, name: str) -> float:
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        msg = f'{name} must be seconds, a timedelta or text like "5m"; found {value!r}'
-        raise UsageError(msg)
+        raise UsageError(f'{name} must be seconds, a timedelta or text like "5m"; found {value!r}')
     if isinstance(value, str):
         return _parse(value.strip(), name)
     try:

@@ -11,6 +11,7 @@ This module knows the record and the counting; `rules` knows when to let how man
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -263,9 +264,6 @@ def number_of(value: int | str | Run) -> int:
     """Return the number of a run written as 12, "12" or "R12"."""
     if isinstance(value, Run):
         return value.number
-    text = str(value).strip()
-    digits = text[1:] if text[:1] in {"R", "r"} else text
-    if digits.isascii() and digits.isdecimal():
-        return int(digits)
-    msg = f"{value!r} is no run; runs are named R1, R2 …: see `redrive runs`"
-    raise UsageError(msg)
+    if found := re.fullmatch(r"[Rr]?([0-9]{1,9})", str(value).strip()):
+        return int(found[1])
+    raise UsageError(f"{str(value)[:100]!r} is no run; runs are named R1, R2 …: see `redrive runs`")

@@ -9,13 +9,14 @@ from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 from redrive.desk.transfer import importing, job_lines
 from redrive.desk.transfer.formats.detect import OWN, named
 from redrive.desk.transfer.formats.record import Asked
+from redrive.errors import UsageError
+from redrive.jobs.job import Job
 from redrive.registry import check_name
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
     from redrive.desk.log import Log
     from redrive.desk.transfer.importing import Told
-    from redrive.jobs.job import Job
 
 
 class ImportOptions(TypedDict, total=False):
@@ -56,7 +57,9 @@ class Transfer:
             yield from named(format).write(whole, self._asked(asked))
 
     def _whole(self, jobs: Iterable[Job]) -> Iterator[Job]:
-        for found in jobs:
+        for found in jobs if isinstance(jobs, Iterable) else (jobs,):
+            if not isinstance(found, Job):
+                raise UsageError(f"jobs must be a list of jobs; found {type(found).__name__}")
             job = self._backend.store.get(found.id)
             if job is not None:  # else it was purged meanwhile
                 yield job

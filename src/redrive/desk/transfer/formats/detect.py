@@ -25,7 +25,6 @@ def format_of(value: Fields) -> Format | None:
 
 def named(name: str) -> Format:
     """Find a format by its name."""
-    if name not in FORMATS:
-        msg = f"{name!r} is no format; use one of: {OWN}, {', '.join(FORMATS)}"
-        raise UsageError(msg)
+    if name not in tuple(FORMATS):
+        raise UsageError(f"{name!r} is no format; use one of: {OWN}, {', '.join(FORMATS)}")
     return FORMATS[name]

@@ -12,6 +12,7 @@ from redrive.desk.transfer.formats.fields import Fields
 from redrive.desk.transfer.formats.pieces import Piece
 from redrive.desk.transfer.formats.record import EXTRA, Asked, Format, Line
 from redrive.errors import StoreError, UsageError
+from redrive.jobs import checks
 from redrive.jobs.job import TERMINAL, Job, Reason, State
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     line = lines[-1]
     value = line.value
     if type(value["job_id"]) not in (str, int):
-        msg = f"job_id must be a text or a number; found {value['job_id']!r:.80}"
-        raise ValueError(msg)
+        raise ValueError(f"job_id must be a text or a number; found {value['job_id']!r:.80}")
     failed, most = fields.count(value, "retry_count", 0), fields.count(value, "max_retries", _MAX)
     status = value["status"]
     state, reason = _state(status, failed, most)
@@ -95,8 +95,7 @@ def _state(status: object, failed: int, most: int) -> tuple[State, Reason | None
         case "completed":
             return State.COMPLETED, Reason.DONE
         case _:
-            msg = f"status cannot be {status!r:.80}"
-            raise ValueError(msg)
+            raise ValueError(f"status cannot be {status!r:.80}")
 
 
 def _write(job: Job, asked: Asked) -> Iterable[Fields]:
@@ -124,10 +123,10 @@ FORMAT: Final = Format(name="summaries", fits=fits, job=job, write=record.each(_
 
 def rows(url: str, table: str) -> Iterator[Piece]:
     """Read a table as it stands at one moment, some rows at a time; nothing in it is changed."""
-    named = _TABLE.fullmatch(table)
+    named = _TABLE.fullmatch(checks.text(table, "table"))
+    checks.text(url, "url")
     if named is None:
-        msg = f"{table!r} is no table's name; write it as jobs or public.jobs"
-        raise UsageError(msg)
+        raise UsageError(f"{table!r} is no table's name; write it as jobs or public.jobs")
     from redrive.stores.postgres.address import read_url  # noqa: PLC0415, I001 - says what is missing
 
     import psycopg  # noqa: PLC0415 - an extra
@@ -145,8 +144,7 @@ def rows(url: str, table: str) -> Iterator[Piece]:
                 for number, row in enumerate(cursor, 1):
                     yield Piece(number, 0, _row(row))
     except psycopg.Error as error:
-        msg = f"the table {table} cannot be read: {error}"
-        raise StoreError(msg) from error
+        raise StoreError(f"the table {table} cannot be read: {error}") from error
 
 
 def _row(row: DictRow) -> bytes:

@@ -9,6 +9,7 @@ import socket
 import sys
 from pathlib import Path
 from ssl import PROTOCOL_TLS_SERVER, SSLContext
+from typing import Any
 
 import pytest
 
@@ -241,3 +242,11 @@ def test_an_escape_is_never_cut_in_half() -> None:
         text = fitted("a&<b>" * 10, limit)
         assert len(text) <= limit
         assert json.loads(json.dumps(text)).count("&") == text.count(";")
+
+
+@pytest.mark.parametrize("wrong", [{"allow": ["http://127.0.0.1"]}, {"timeout": 0}])
+def test_a_wrong_setting_is_refused_where_it_is_written(wrong: Any) -> None:
+    """Not with each message, where nobody is told of it."""
+    for channel in (slack_channel, webhook):
+        with pytest.raises(UsageError):
+            channel(url_env="HOOK_URL", **wrong)

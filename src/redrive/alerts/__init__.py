@@ -88,8 +88,7 @@ def read(table: Mapping[str, object]) -> dict[str, Any]:
     }
     found["fields"] = table.get("fields", ())
     if not isinstance(found["fields"], list | tuple):
-        msg = 'alerts: fields must be a list, as in fields = ["sessionId"]'
-        raise UsageError(msg)
+        raise UsageError('alerts: fields must be a list, as in fields = ["sessionId"]')
     found["rules"] = _made(Rules, _table(table.get("rules", {}), "rules"), "rules")
     channels = _table(table.get("channels", {}), "channels")
     found["channels"] = [_channel(name, _table(one, name)) for name, one in channels.items()]
@@ -99,8 +98,7 @@ def read(table: Mapping[str, object]) -> dict[str, Any]:
 def _channel(name: str, settings: Mapping[str, object]) -> object:
     kind = str(settings.get("kind", name))
     if kind not in _KINDS:
-        msg = f'alerts: channel {name} needs kind = "…", one of: {", ".join(_KINDS)}'
-        raise UsageError(msg)
+        raise UsageError(f'alerts: channel {name} needs kind = "…", one of: {", ".join(_KINDS)}')
     said = {key: value for key, value in settings.items() if key != "kind"}
     return _made(_KINDS[kind], {"name": name, **said}, f"channel {name}")
 
@@ -116,6 +114,5 @@ def _made(kind: type[object], settings: Mapping[str, object], what: str) -> obje
 
 def _table(value: object, name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        msg = f"alerts: {name} must be a table, as in [alerts.{name}]"
-        raise UsageError(msg)
+        raise UsageError(f"alerts: {name} must be a table, as in [alerts.{name}]")
     return cast("Mapping[str, Any]", value)

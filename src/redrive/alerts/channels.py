@@ -26,6 +26,7 @@ SECONDS = 10.0
 _ANSWER = 300
 _HEADER, _SECTION = 150, 2900
 """What Slack takes, at most, in a header and in a section."""
+_ANY_URL = "https://channel.invalid/"
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
@@ -59,6 +60,9 @@ class Slack:
     timeout: Duration = SECONDS
     allow: Sequence[str] = ()
     ca_file: str | None = None
+
+    def __post_init__(self) -> None:
+        _courier(self, _ANY_URL, ())
 
     @property
     def variables(self) -> Sequence[str]:
@@ -98,6 +102,7 @@ class Webhook:
         if bool(self.url) == bool(self.url_env):
             msg = f"channel {self.name}: give its url or url_env, the variable that holds it"
             raise UsageError(msg)
+        _courier(self, self.url or _ANY_URL, self._secrets)
 
     @property
     def variables(self) -> Sequence[str]:
@@ -134,9 +139,8 @@ def fitted(text: str, limit: int) -> str:
     return taken
 
 
-def _posted(
-    to: Slack | Webhook, url: str, secrets: Sequence[str], body: dict[str, Any], ident: str
-) -> str:
+def _courier(to: Slack | Webhook, url: str, secrets: Sequence[str]) -> Courier:
+    """Return what sends to a channel; UsageError if a setting is wrong, also before there is a URL."""
     settings: EndpointSettings = {
         "url": url,
         "secret_env": secrets,
@@ -146,7 +150,13 @@ def _posted(
     }
     if to.ca_file is not None:
         settings["ca_file"] = to.ca_file
-    courier = Courier(to.name, settings)
+    return Courier(to.name, settings)
+
+
+def _posted(
+    to: Slack | Webhook, url: str, secrets: Sequence[str], body: dict[str, Any], ident: str
+) -> str:
+    courier = _courier(to, url, secrets)
     reply = courier.deliver(body, ident=ident, key=ident)
     hidden = hiding.pattern(hiding.secrets_in(courier.target.path, {}))
     said = mask_text(hidden.sub(MASK, reply.body.decode("utf-8", "replace").strip()))
@@ -196,8 +206,7 @@ class Apprise:
         if not done:
             what = "was not taken" if taken else "has a URL that apprise cannot read"
             why = "" if not taken else f": {mask_text(heard.last, urls)[:_ANSWER]}"
-            msg = f"{self.name} {what}{why}"
-            raise Undelivered(msg)
+            raise Undelivered(f"{self.name} {what}{why}")
         return f"taken by {len(urls)} service{'' if len(urls) == 1 else 's'}"
 
 

@@ -69,8 +69,7 @@ class Courier:
         try:
             self._read(settings)
         except UsageError as error:
-            msg = f"endpoint {name!r}: {error}"
-            raise UsageError(msg) from None
+            raise UsageError(f"endpoint {name!r}: {error}") from None
 
     def _read(self, settings: EndpointSettings) -> None:
         unknown = settings.keys() - EndpointSettings.__annotations__.keys()
@@ -171,15 +170,13 @@ def _text_of(reply: Reply) -> str:
 
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
-        msg = f"{name} must be text" if value is not None else f"{name} is missing"
-        raise UsageError(msg)
+        raise UsageError(f"{name} must be text" if value is not None else f"{name} is missing")
     return value
 
 
 def _texts(values: Iterable[object], name: str) -> list[str]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        msg = f'{name} must be a list, as in {name}=["…"]'
-        raise UsageError(msg)
+        raise UsageError(f'{name} must be a list, as in {name}=["…"]')
     return [_text(value, name) for value in values]
 
 
@@ -189,16 +186,13 @@ def _names(value: str | Sequence[str]) -> list[str]:
 
 def _headers(headers: Mapping[str, object], ours: Collection[str]) -> dict[str, str]:
     if not isinstance(headers, Mapping):
-        msg = "headers must be a table of names and values"
-        raise UsageError(msg)
+        raise UsageError("headers must be a table of names and values")
     found: dict[str, str] = {}
     for name, value in headers.items():
         title = _text(name, "the name of a header").title()
         if not _NAME.fullmatch(title) or title in ours or title in found:
-            msg = f"the header {name!r} is ours to set, there twice, or no name"
-            raise UsageError(msg)
+            raise UsageError(f"the header {name!r} is ours to set, there twice, or no name")
         found[title] = _text(value, f"the header {name}")
         if not _VALUE.fullmatch(found[title]):
-            msg = f"the header {name} may hold visible ASCII characters and spaces only"
-            raise UsageError(msg)
+            raise UsageError(f"the header {name} may hold visible ASCII characters and spaces only")
     return found

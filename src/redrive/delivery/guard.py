@@ -118,16 +118,14 @@ def _network(entry: str) -> Network | None:
         return ip_network(entry)
     except ValueError as error:
         if "/" in entry:
-            msg = f"allow: {entry!r} is no network: {error}"
-            raise UsageError(msg) from None
+            raise UsageError(f"allow: {entry!r} is no network: {error}") from None
         return None
 
 
 def _port(entry: str) -> int:
     number = entry[1:]
     if not (number.isascii() and number.isdigit() and 0 < int(number) <= _HIGHEST_PORT):
-        msg = f"allow: {entry!r} is no port; write it as in :8443"
-        raise UsageError(msg)
+        raise UsageError(f"allow: {entry!r} is no port; write it as in :8443")
     return int(number)
 
 
@@ -159,8 +157,7 @@ def target_of(url: str, allowed: Allowed) -> Target:
 
 
 def _refuse(why: str) -> NoReturn:
-    msg = f"the URL cannot be used: {why}"
-    raise UsageError(msg) from None
+    raise UsageError(f"the URL cannot be used: {why}") from None
 
 
 def _place(netloc: str) -> tuple[str, int | None]:
@@ -269,8 +266,7 @@ def _looked_up(resolver: Resolver, target: Target, timeout: float) -> list[str]:
     except TimeoutError:
         if answer.done():
             raise
-        msg = f"looking up {target.host} took longer than {timeout:.3g} s"
-        raise TimeoutError(msg) from None
+        raise TimeoutError(f"looking up {target.host} took longer than {timeout:.3g} s") from None
 
 
 def _begin(resolver: Resolver, place: _Place, answer: Future[list[str]]) -> None:

@@ -1,0 +1,123 @@
+"""Compare two source trees of Redrive in turns: CPU time a job, before and after a change.
+
+    python bench/trees.py /path/to/before/src src          every case, 5 rounds
+    python bench/trees.py /path/to/before/src src --rounds 9 submit
+
+Each case runs in a process of its own, first with one tree, then with the other, and the order changes
+each round. It prints the median CPU time (user and system) of both and their ratio: below 1 the second
+tree is cheaper. Only names that both trees have are used: `Redrive`, `handler`, `submit`, `run_due`,
+`worker`, and the command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PROGRAM = """
+import os, sys, time
+from redrive import Redrive
+app = Redrive(os.environ["BENCH_STORE"])
+
+@app.handler("noop")
+def noop(n, text=""):
+    if n < 0 or (os.environ.get("BENCH_FLAKY") and n % 5 == 0 and not hasattr(noop, "again")):
+        raise ConnectionError("connection refused by 10.0.0.%d" % (n % 7))
+
+def submit(jobs):
+    for n in range(jobs):
+        noop.submit(n, "x" * 1000)
+
+spent = time.process_time
+
+jobs = int(os.environ["BENCH_JOBS"])
+case = os.environ["BENCH_CASE"]
+if case == "submit":
+    app.store.now()
+    began = spent()
+    submit(jobs)
+else:
+    submit(jobs)
+    began = spent()
+    if case == "pass":
+        app.run_due()
+    else:
+        with app.worker(concurrency=4):
+            while sum(c.jobs for c in app.store.counts() if c.state in ("pending", "running") and not c.category):
+                time.sleep(0.05)
+print(spent() - began)
+"""
+
+CASES = {
+    "submit-sqlite": ("sqlite", "submit", 1000),
+    "submit-jsonl": ("jsonl", "submit", 1000),
+    "submit-memory": ("memory", "submit", 5000),
+    "pass-sqlite": ("sqlite", "pass", 1000),
+    "drain-sqlite": ("sqlite", "drain", 4000),
+    "drain-jsonl": ("jsonl", "drain", 4000),
+    "drain-memory": ("memory", "drain", 8000),
+    "flaky-sqlite": ("sqlite", "flaky", 2000),
+}
+COMMANDS = {
+    "import": ["-c", "import redrive; redrive.Redrive"],
+    "status": ["-m", "redrive", "status"],
+}
+
+
+def cost(tree: Path, name: str) -> float:
+    """Return the CPU seconds of one run of a case, in microseconds a job (or of the whole command)."""
+    with tempfile.TemporaryDirectory() as directory:
+        env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
+        if name in COMMANDS:
+            env["REDRIVE_STORE"] = f"sqlite:{directory}/redrive.db"
+            subprocess.run(
+                [sys.executable, "-m", "redrive", "init"], env=env, check=True, capture_output=True
+            )
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(
+                [sys.executable, *COMMANDS[name]], env=env, check=True, capture_output=True
+            )
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e6
+        kind, case, jobs = CASES[name]
+        store = "memory:" if kind == "memory" else f"{kind}:{directory}/jobs"
+        env |= {"BENCH_STORE": store, "BENCH_JOBS": str(jobs), "BENCH_CASE": case}
+        if case == "flaky":
+            env["BENCH_FLAKY"] = "1"
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM], env=env, check=True, capture_output=True, text=True
+        )
+        return float(done.stdout) / jobs * 1e6
+
+
+def main() -> None:
+    """Measure both trees in turns and print medians and ratios."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("before", type=Path)
+    parser.add_argument("after", type=Path)
+    parser.add_argument("cases", nargs="*", help=f"of: {', '.join([*COMMANDS, *CASES])}")
+    parser.add_argument("--rounds", type=int, default=5)
+    asked = parser.parse_args()
+    trees = (asked.before.resolve(), asked.after.resolve())
+    print(
+        f"{'case':<16}{'before µs':>12}{'after µs':>12}{'ratio':>8}   CPU, median of {asked.rounds}"
+    )
+    for name in [*COMMANDS, *CASES]:
+        if asked.cases and not any(name.startswith(case) for case in asked.cases):
+            continue
+        found: tuple[list[float], list[float]] = ([], [])
+        for turn in range(asked.rounds):
+            for which in (0, 1) if turn % 2 else (1, 0):
+                found[which].append(cost(trees[which], name))
+        before, after = map(statistics.median, found)
+        print(f"{name:<16}{before:>12.1f}{after:>12.1f}{after / before:>8.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

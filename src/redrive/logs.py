@@ -31,7 +31,7 @@ class JsonFormatter(logging.Formatter):
     """Formats any record, of Redrive's or others', as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give the line; the message has the traceback below it, where there is one."""
+        """Return the line; the message has the traceback below it, where there is one."""
         given = {name: one for name, one in vars(record).items() if name not in _NOT_FIELDS}
         document = {
             **given,

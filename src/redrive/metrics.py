@@ -72,7 +72,7 @@ Sample = tuple[str, tuple[str, ...], float]
 
 
 class Collector:
-    """Gives a registry of prometheus-client the metrics of one app's store."""
+    """A collector for prometheus-client: the metrics of one app's store."""
 
     def __init__(self, desk: Desk) -> None:
         self._app = desk
@@ -97,7 +97,7 @@ class Collector:
 
 
 def text(desk: Desk) -> str:
-    """Give the metrics as the text that Prometheus reads."""
+    """Return the metrics as the text that Prometheus reads."""
     from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - an extra
 
     registry = CollectorRegistry()
@@ -167,7 +167,7 @@ def _workers(desk: Desk) -> Iterator[Sample]:
 
 
 def _durations(total: counters.Counts) -> dict[str, tuple[list[tuple[str, float]], float]]:
-    """Give for each lane the attempts that took at most so long, and the seconds of all."""
+    """Return for each lane the attempts that took at most so long, and the seconds of all."""
     found: dict[str, dict[str, float]] = defaultdict(dict)
     for (what, *labels), value in total.items():
         if what == "bucket":

@@ -53,7 +53,7 @@ class RetryStrategy(ABC):
 
     @abstractmethod
     def calculate_backoff(self, attempt: int) -> float:
-        """Give the bare delay after failure number `attempt` (0-based), before cap and jitter."""
+        """Return the bare delay after failure number `attempt` (0-based), before cap and jitter."""
 
     def apply_jitter(self, seconds: float, rand: Rand = random.random) -> float:
         """Draw a delay from the jitter's window around `seconds`, never above the cap."""
@@ -64,7 +64,7 @@ class RetryStrategy(ABC):
         return low + (high - low) * rand()
 
     def get_backoff_with_jitter(self, attempt: int, rand: Rand = random.random) -> float:
-        """Give the delay to wait after failure number `attempt` (0-based)."""
+        """Return the delay to wait after failure number `attempt` (0-based)."""
         bare = self.calculate_backoff(attempt)
         if type(self).apply_jitter is RetryStrategy.apply_jitter:
             return self.apply_jitter(bare, rand)
@@ -72,11 +72,11 @@ class RetryStrategy(ABC):
         return self.apply_jitter(bare)
 
     def should_retry(self, attempt: int, max_retries: int) -> bool:
-        """Whether another retry is within `max_retries`."""
+        """Return True if another retry is within `max_retries`."""
         return attempt < max_retries
 
     def get_strategy_name(self) -> str:
-        """Give the class's name."""
+        """Return the class's name."""
         return type(self).__name__
 
     def __eq__(self, other: object) -> bool:
@@ -107,7 +107,7 @@ class ExponentialBackoffStrategy(RetryStrategy):
         self.initial = durations.seconds(initial, name="initial")
 
     def calculate_backoff(self, attempt: int) -> float:
-        """Give initial·base^attempt, in the same time for attempt 3 and attempt 2^63."""
+        """Return initial·base^attempt, in the same time for attempt 3 and attempt 2^63."""
         if self.initial == 0 or attempt <= 0:
             return self.initial
         try:
@@ -133,7 +133,7 @@ class LinearBackoffStrategy(RetryStrategy):
         self.increment = durations.seconds(increment, name="increment")
 
     def calculate_backoff(self, attempt: int) -> float:
-        """Give initial_delay + increment·attempt."""
+        """Return initial_delay + increment·attempt."""
         try:
             return self.initial_delay + self.increment * float(max(0, attempt))
         except OverflowError:
@@ -155,12 +155,12 @@ class ConstantBackoffStrategy(RetryStrategy):
         self.delay = durations.seconds(delay, name="delay")
 
     def calculate_backoff(self, attempt: int) -> float:  # noqa: ARG002 - the same for all
-        """Give the delay."""
+        """Return the delay."""
         return self.delay
 
 
 def _fibonacci_numbers() -> tuple[float, ...]:
-    """Give every Fibonacci number that a float can hold, from 1, 1, 2."""
+    """Return every Fibonacci number that a float can hold, from 1, 1, 2."""
     numbers = [1.0, 1.0]
     while math.isfinite(following := numbers[-2] + numbers[-1]):
         numbers.append(following)
@@ -184,7 +184,7 @@ class FibonacciBackoffStrategy(RetryStrategy):
         self.unit = durations.seconds(unit, name="unit")
 
     def calculate_backoff(self, attempt: int) -> float:
-        """Give unit times the Fibonacci number, looked up; past the last one it is infinite."""
+        """Return unit times the Fibonacci number, looked up; past the last one it is infinite."""
         if self.unit == 0:
             return 0.0
         if attempt >= len(self._NUMBERS):
@@ -230,7 +230,7 @@ def fibonacci(
 
 
 def jitter_window(seconds: float, strategy: RetryStrategy) -> tuple[float, float]:
-    """Give the lowest and highest delay the jitter allows around `seconds`, before the cap."""
+    """Return the lowest and highest delay the jitter allows around `seconds`, before the cap."""
     jitter = strategy.jitter_factor if strategy.jitter is None else strategy.jitter
     match jitter:
         case "full":

@@ -29,12 +29,12 @@ class ManualClock:
         self._since_boot = float(since_boot)
 
     def now(self) -> float:
-        """Give the wall time in seconds since 1970, UTC."""
+        """Return the wall time in seconds since 1970, UTC."""
         with self._lock:
             return self._now
 
     def boot(self) -> tuple[str, float]:
-        """Give this boot's id and the seconds since it began."""
+        """Return this boot's id and the seconds since it began."""
         with self._lock:
             return f"boot-{self._boots}", self._since_boot
 

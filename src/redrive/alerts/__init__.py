@@ -60,7 +60,7 @@ class Alerts:
         self._watches: WeakKeyDictionary[Redrive, Watch] = WeakKeyDictionary()
 
     def watch(self, app: Redrive) -> Watch:
-        """Give the watch over an app's store."""
+        """Return the watch over an app's store."""
         if app not in self._watches:
             for name, variable in self.unset():
                 log.warning("alerts: channel %s cannot send: %s is not set", name, variable)
@@ -68,7 +68,7 @@ class Alerts:
         return self._watches[app]
 
     def unset(self) -> list[tuple[str, str]]:
-        """Give the channels that could not send now, each with a variable that is not set."""
+        """Return the channels that could not send now, each with a variable that is not set."""
         return [
             (name, variable)
             for name, channel in self.channels.items()

@@ -164,7 +164,7 @@ def _posted(
 
 
 def environment(channel: str, name: str) -> str:
-    """Give the value of an environment variable; TokenMissing if it is not set."""
+    """Return the value of an environment variable; TokenMissing if it is not set."""
     value = os.environ.get(name, "").strip()
     if not value:
         msg = f"{channel} cannot be sent to: the environment variable {name} is not set"
@@ -235,7 +235,7 @@ class _Heard(logging.Filter):
 
 
 def checked(channels: Sequence[object]) -> dict[str, Channel]:
-    """Give channels by name; two of one name are a mistake."""
+    """Return channels by name; two of one name are a mistake."""
     found: dict[str, Channel] = {}
     for one in channels:
         if not hasattr(one, "send"):

@@ -223,7 +223,7 @@ def _read(payload: str) -> object:
 
 
 def _at(value: object, path: str) -> object:
-    """Give what stands at a dotted path; lists and objects are no text for people."""
+    """Return the value at a dotted path; lists and objects are left out."""
     for name in path.split("."):
         value = cast("dict[str, object]", value).get(name, "") if isinstance(value, dict) else ""
     return "" if value is None or isinstance(value, dict | list) else value
@@ -240,7 +240,7 @@ def _jobs(number: int) -> str:
 
 
 def moment(at: float) -> str:
-    """Say a time, short; the date only helps those who read it later."""
+    """Return a time as short text."""
     try:
         return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
     except (ValueError, OverflowError, OSError):  # beyond the year 9999: somebody's file said so

@@ -61,7 +61,7 @@ class Rules:
             raise UsageError(msg)
 
     def span(self, name: Literal["old", "unserved", "idle", "quiet"]) -> float | None:
-        """Give one of the times, in seconds."""
+        """Return one of the times, in seconds."""
         value: float | None = getattr(self, name)
         return value
 
@@ -92,7 +92,7 @@ class Cause:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was marked as resolved and nothing died since."""
+        """True if it was marked as resolved and nothing died since."""
         return self.resolved is not None and self.last <= self.resolved
 
 
@@ -139,7 +139,7 @@ class Told:
 
     @property
     def is_over(self) -> bool:
-        """Whether the last that was told is that it ended."""
+        """True if the last that was told is that it ended."""
         return self.state in {"resolved", "over"}
 
 
@@ -160,7 +160,7 @@ Memory = Mapping[str, Told]
 
 
 def judge(world: World, memory: Memory, rules: Rules) -> tuple[list[Change], dict[str, Told]]:
-    """Give what is to be told now, and what to remember then."""
+    """Return what to report now, and what to remember then."""
     changes: list[Change] = []
     after = {one: told for one, told in memory.items() if not _is_stale(told, world)}
     steps = [*_begun(world, memory, rules), *_ended(world, memory, rules)]
@@ -195,7 +195,7 @@ def _begun(world: World, memory: Memory, rules: Rules) -> Iterator[_Step]:
 
 
 def _ripe(world: World, rules: Rules) -> list[Condition]:
-    """Give the conditions that have lasted long enough to matter."""
+    """Return the conditions that have lasted long enough to matter."""
     waits = {"unserved": rules.span("unserved"), "idle": rules.span("idle")}
     return [
         one for one in world.conditions if world.now - one.since >= (waits.get(one.state) or 0.0)
@@ -203,7 +203,7 @@ def _ripe(world: World, rules: Rules) -> list[Condition]:
 
 
 def state_of(cause: Cause, told: Told | None, now: float, rules: Rules) -> State | None:
-    """Say what is to be told about a cause that has dead jobs, if anything is."""
+    """Return what to report about a cause that has dead jobs, if anything."""
     since = 0.0 if told is None else told.at if told.is_over else told.since
     came_back = cause.resolved is not None and since < cause.resolved < cause.last
     if told is None:
@@ -219,7 +219,7 @@ def state_of(cause: Cause, told: Told | None, now: float, rules: Rules) -> State
 
 
 def grows(cause: Cause, told: Told, rules: Rules) -> bool:
-    """Say whether a cause has many more jobs than when it was last told."""
+    """Return True if a cause has many more jobs than when it was last told."""
     if passes(cause.jobs, rules.threshold) > passes(told.jobs, rules.threshold):
         return True
     had = max(told.jobs, cause.jobs - cause.recent)
@@ -243,7 +243,7 @@ def _after(cause: Cause, told: Told | None, state: State, now: float) -> Told:
 
 
 def _ended(world: World, memory: Memory, rules: Rules) -> Iterator[_Step]:
-    """Give what was told and is no more."""
+    """Return what was reported and is over now."""
     open_now = {one.subject for one in world.causes if not one.is_closed}
     open_now |= world.busy | {one.subject for one in _ripe(world, rules)}
     marked = {one.subject: one.by for one in world.causes}

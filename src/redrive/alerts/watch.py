@@ -77,7 +77,7 @@ class Book:
     outbox: tuple[tuple[int, Message], ...] = ()
 
     def written(self) -> str:
-        """Give the text of the note."""
+        """Return the text of the note."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
     @classmethod
@@ -243,7 +243,7 @@ class Watch:
             raise
 
     def _store_failed(self, error: StoreError) -> None:
-        """Tell past the store, if it is for us to tell: on standard error, then by each channel."""
+        """Report a store that fails: on standard error, then by each channel if this process watches."""
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now

@@ -32,7 +32,7 @@ def classify(
     secrets: Sequence[str] = (),
     now: float = 0.0,
 ) -> Failure:
-    """Say what an error means. Never raises; all text in the answer is masked and bounded.
+    """Return what an error means. Never raises; all text in the answer is masked and bounded.
 
     >>> failure = classify(ConnectionResetError("peer went away"))
     >>> failure.category, failure.why
@@ -73,7 +73,7 @@ def _failure(
 
 
 def _unread(exc: BaseException) -> Failure:
-    """Give what is left to say of an error that cannot even be read: a job must not be lost on it."""
+    """Return what can be known of an error that cannot even be read: a job must not be lost on it."""
     name, why = type_name(exc), "the error could not be read"
     cause = of_text(name, why)
     return Failure(

@@ -61,7 +61,7 @@ class Clues(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it holds no more than every error does."""
+        """True if it holds no more than every error does."""
         return self.held.keys() <= _PLAIN
 
 
@@ -126,12 +126,12 @@ def _at(thing: Any, key: Any) -> Any:
 
 
 def is_a(thing: object, *kinds: type) -> bool:
-    """Tell what a thing is, whatever it says about its class."""
+    """Return True if a thing is of a class, whatever it claims itself."""
     return issubclass(type(thing), kinds)
 
 
 def as_text(value: Any) -> str | None:
-    """Give text as plain text, cut; None for anything else."""
+    """Return text as plain text, cut; None for anything else."""
     if type(value) is str:
         return value[:_LONGEST_TEXT]
     if type(value) is bytes:
@@ -141,7 +141,7 @@ def as_text(value: Any) -> str | None:
 
 
 def as_whole(value: Any) -> int | None:
-    """Give a whole number as a plain one; None for anything else, True and False included."""
+    """Return a whole number as a plain one; None for anything else, True and False included."""
     return int.__int__(value) if is_a(value, int) and not is_a(value, bool) else None
 
 
@@ -233,7 +233,7 @@ def _status(held: Mapping[str, Any], kin: tuple[str, ...]) -> int | None:
 
 
 def _is_web(held: Mapping[str, Any], kin: tuple[str, ...]) -> bool:
-    """Tell whether a number called `code` may be a status: a ledger counts its rules so, too."""
+    """Return True if a number called `code` may be a status: a ledger counts its rules so, too."""
     return not _ANSWERS.isdisjoint(held) or any(_WEB.search(name) for name in kin)
 
 
@@ -245,7 +245,7 @@ def _codes(held: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _body(raw: Any) -> object:
-    """Give the body of an answer if it is a JSON object, as such or as text."""
+    """Return the body of an answer if it is a JSON object, as such or as text."""
     if is_a(raw, dict):
         return raw
     small = is_a(raw, str, bytes) and len(raw) <= _LARGEST_BODY

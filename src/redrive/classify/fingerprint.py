@@ -115,7 +115,7 @@ def _qualified_type(exc: BaseException) -> str:
 
 
 def _others(exc: BaseException) -> tuple[object, ...]:
-    """Say which errors led to this one or are grouped in it; how many is chance.
+    """Return the errors that led to this one or are grouped in it; how many is chance.
 
     Only as far as the application's own code saw them. What a library caught and turned into
     another error says how the library works, and would split one outage into many groups.

@@ -38,12 +38,12 @@ def find_hint(clues: Clues, now: float) -> tuple[float, str] | None:
 
 
 def is_refusal(headers: Mapping[str, str]) -> bool:
-    """Tell whether a gRPC server asks never to be asked again: it does so by a negative wait."""
+    """Return True if a gRPC server asks never to be asked again: it does so by a negative wait."""
     return (_number(headers.get(PUSHBACK)) or 0.0) < 0
 
 
 def is_used_up(headers: Mapping[str, str], name: str) -> bool:
-    """Tell whether this header says that nothing is left."""
+    """Return True if this header says that nothing is left."""
     return _number(headers.get(name)) == 0
 
 

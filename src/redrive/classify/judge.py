@@ -166,7 +166,7 @@ class Judge:
 
 
 def _is_bare(clues: Clues) -> bool:
-    """Tell whether nothing but its class and its errno can say what an error means."""
+    """Return True if nothing but its class and its errno can say what an error means."""
     arguments: tuple[object, ...] | None = clues.held.get("args")
     return (
         clues.held.keys() <= {"args", "errno", "__suppress_context__"}
@@ -178,7 +178,7 @@ def _is_bare(clues: Clues) -> bool:
 
 
 def _matches(rule: When, clues: Clues) -> bool:
-    """Tell whether all that a rule of the user names is so."""
+    """Return True if all that a rule of the user names is so."""
     cls = type(clues.error)
     return (
         (rule.status is None or rule.status == clues.status)

@@ -31,7 +31,7 @@ def retry_delay(status: str) -> float | None:
 
 
 def _whole(value: int | bytes | None) -> int:
-    """Give a whole number, which below zero is sent as its two's complement."""
+    """Return a whole number, which below zero is sent as its two's complement."""
     number = value if type(value) is int else 0
     return number - (1 << 64) if number >> 63 else number
 

@@ -37,7 +37,7 @@ class Word(click.types.StringParamType):
         param: click.Parameter,  # noqa: ARG002 - click's signature
         incomplete: str,
     ) -> list[CompletionItem]:
-        """Give what may be meant; nothing where the store does not answer."""
+        """Return the candidates; none where the store does not answer."""
         from redrive.cli.completion import suggestions  # noqa: PLC0415 - only a shell asks
 
         return suggestions(ctx.ensure_object(Face), self.kind, incomplete)
@@ -77,7 +77,7 @@ def write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) ->
 
 
 def shared() -> list[click.Parameter]:
-    """Give the options that stand before or after any command."""
+    """Return the options that stand before or after any command."""
     flags = {
         "--plain": "Stable plain text, tabs between values (the default in a pipe).",
         "--json": "One JSON document.",

@@ -116,7 +116,7 @@ class Face:
             self.say(f"next: {then}{self._where(then)}")
 
     def _where(self, then: str) -> str:
-        """Give the option that names the store, if it was named so: the next command needs it too."""
+        """Return the option that names the store, if it was named so: the next command needs it too."""
         if self.store is None or " work " in then or "--store" in then:
             return ""
         from shlex import quote  # noqa: PLC0415 - few name it so
@@ -132,7 +132,7 @@ class Face:
             self.plain = plain
 
     def _draws(self, out: TextIO) -> bool:
-        """Tell whether tables and colours are wanted; FORCE_COLOR asks for them in a pipe too."""
+        """Return True if tables and colours are wanted; FORCE_COLOR asks for them in a pipe too."""
         if self.no_color:
             os.environ["NO_COLOR"] = "1"  # for rich, which looks there
         forced = os.environ.get("FORCE_COLOR", "") not in {"", "0"}
@@ -165,20 +165,20 @@ class Face:
             yield _Spoken(self, what, total).count
 
     def say_scope(self, scope: Scope | None) -> None:
-        """Say how far was looked, where no index could answer."""
+        """Print how many jobs were searched, where no index could answer."""
         if scope is not None and not self.json:
             whole = scope.looked == scope.of
             part = f"all {scope.of:,}" if whole else f"the {scope.looked:,} newest of {scope.of:,}"
             self.say(f"looked through {part} jobs, one by one")
 
     def say(self, text: str) -> None:
-        """Tell a person something on standard error, harmlessly."""
+        """Print a line on standard error, without control characters."""
         sys.stderr.write(inert(text, keep_newlines=True) + "\n")
         sys.stderr.flush()
 
 
 class _Spoken:
-    """Says how far a work is, every ten seconds."""
+    """Prints the progress of a task every ten seconds."""
 
     def __init__(self, face: Face, what: str, total: int | None) -> None:
         self._say = face.say
@@ -196,7 +196,7 @@ class _Spoken:
 
 
 def same_line(*, without: str) -> str:
-    """Give the line that was typed, without one of its options, ready to paste."""
+    """Return the line that was typed, without one of its options, ready to paste."""
     import shlex  # noqa: PLC0415 - for people only
 
     return shlex.join(["redrive", *(word for word in sys.argv[1:] if word != without)])

@@ -42,12 +42,12 @@ class Selection:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was asked for at all."""
+        """True if nothing was asked for at all."""
         return not (self.ids or self.groups or self.filters)
 
 
 def with_filters(function: Function) -> Function:
-    """Give a command the filter options and the selectors; they come as keyword arguments."""
+    """Add the filter options and the selectors to a command, as keyword arguments."""
     options = [
         click.argument("selectors", nargs=-1, metavar="[SELECTOR]..."),
         click.option(
@@ -95,13 +95,13 @@ def selection_of(said: dict[str, Any], usual: Iterable[State] = tuple(State)) ->
 
 
 def is_group(word: str) -> bool:
-    """Tell whether a word names a group, such as G7."""
+    """Return True if a word names a group, such as G7."""
     return _GROUP.fullmatch(word) is not None
 
 
 @contextmanager
 def explained(selection: Selection) -> Generator[None]:
-    """Say it where a name that is not found came from a pattern that the shell has replaced."""
+    """Explain an unknown name that came from a pattern which the shell has expanded."""
     try:
         yield
     except (JobNotFound, UsageError) as error:
@@ -112,7 +112,7 @@ def explained(selection: Selection) -> Generator[None]:
 
 
 def unquoted(selection: Selection) -> str:
-    """Give a hint where nothing was found because the shell replaced a pattern by a file's name."""
+    """Return a hint where nothing was found because the shell expanded a pattern to a file name."""
     handler = (selection.filters or {}).get("handler", "")
     return _expanded((*selection.ids, handler))
 

@@ -77,13 +77,13 @@ def _watched(face: Face, desk: Desk, run: Run) -> Run:
 
 
 def _may_draw(face: Face) -> bool:
-    """Whether a bar can move there, and is wanted."""
+    """Return True if a progress bar can move there, and is wanted."""
     dull = os.environ.get("CI") or os.environ.get("TERM") == "dumb"
     return sys.stderr.isatty() and not dull and not face.quiet
 
 
 def line_of(run: Run, speed: float, width: int) -> str:
-    """Say in one line how far a run is; with a width it begins with a bar and is cut to fit."""
+    """Return one line with the progress of a run; with a width it begins with a bar and is cut to fit."""
     counts = run.counts or Counts()
     over = run.total - counts.waiting - counts.working
     share = over / run.total if run.total else 1.0

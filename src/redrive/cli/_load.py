@@ -39,7 +39,7 @@ def load_app(
 
 
 def _set_up_alerts(face: Face, app: Redrive) -> None:
-    """Give a program that says nothing of alerts those of the file."""
+    """Set up the alerts of the settings file for a program that has none."""
     try:
         said = face.config.alerts
     except UsageError:
@@ -66,7 +66,7 @@ def not_loaded(config: Config) -> tuple[str, str] | None:
 
 
 def program_of(face: Face, name: str | None) -> Redrive | None:
-    """Give the program that knows the handlers: the one named, or the one in the settings if it loads.
+    """Return the program that knows the handlers: the one named, or the one in the settings if it loads.
 
     Only its handlers are meant; the store is that of the command.
     """
@@ -83,7 +83,7 @@ def program_of(face: Face, name: str | None) -> Redrive | None:
 
 
 def _say_other_store(face: Face, name: str, used: str) -> None:
-    """Say it when all other commands would look into another store than the program's."""
+    """Print a note if all other commands would use another store than the program's."""
     try:
         config = face.config
     except UsageError:
@@ -94,7 +94,7 @@ def _say_other_store(face: Face, name: str, used: str) -> None:
 
 
 def _place(url: str) -> tuple[str, str]:
-    """Give the kind of a store and where it is, to tell whether two URLs mean one store."""
+    """Return the kind of a store and where it is, to compare two URLs."""
     scheme, colon, rest = url.partition(":")
     if scheme in {"postgresql", "postgres"}:
         parts = urlsplit(url)

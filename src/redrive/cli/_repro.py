@@ -26,7 +26,7 @@ print(result)
 
 
 def repro(job: Job, app: str | None) -> str:
-    """Give the text for a job and the program that knows its handler, as `module:attribute`."""
+    """Return the text for a job and the program that knows its handler, as `module:attribute`."""
     module, _, path = (app or "").partition(":")
     names = [*module.split("."), *path.split(".")]
     if not all(name.isidentifier() for name in names):

@@ -207,7 +207,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: object) -> Non
 
 
 def _agree(ctx: click.Context, _: click.Parameter, value: object) -> None:
-    """Give --yes to every command that knows it."""
+    """Pass --yes to every command that knows it."""
     if value:
         ctx.default_map = {name: {"yes": True} for name in root.list_commands(ctx)}
 

@@ -41,7 +41,7 @@ _DONE = {
 
 
 def acting(function: Function) -> Function:
-    """Give a command the selectors, the filters and the options of every act."""
+    """Add the selectors, the filters and the options of every action to a command."""
     options: list[Callable[[Function], Function]] = [
         with_filters,
         click.option("--all", "everything", is_flag=True, help="All the jobs it is meant for."),
@@ -142,7 +142,7 @@ def mark(face: Face, desk: Desk, group: int, *, resolved: bool, reason: str, at:
 
 
 def nothing(plan: Plan, selection: Selection) -> Stop:
-    """Say that no job is meant, and by which word."""
+    """Return the error that no job matches, and which word was meant."""
     missing = [one for one, _ in plan.ineligible]
     said = unquoted(selection)
     if not missing:
@@ -177,7 +177,7 @@ def carry_out(face: Face, desk: Desk, plan: Plan, reason: str) -> None:
 
 
 def chosen(verb: Verb, said: dict[str, Any]) -> Selection:
-    """Give the selection of a deed; none at all is refused."""
+    """Return the selection of an action; none at all is refused."""
     selection = selection_of(said, USUAL[verb])
     if said["everything"]:
         if not selection.is_empty:
@@ -246,7 +246,7 @@ def report(face: Face, plan: Plan, done: int, skipped: Left) -> None:
 
 
 def skipped_parts(skipped: Left, title: str) -> list[Part]:
-    """Say why jobs are left: each of a few, the reasons of many."""
+    """Return why jobs are left out: each of a few, the reasons of many."""
     if not skipped:
         return []
     if len(skipped) > TYPED:
@@ -258,7 +258,7 @@ def skipped_parts(skipped: Left, title: str) -> list[Part]:
 
 
 def plan_document(plan: Plan) -> dict[str, object]:
-    """Give the plan for machines."""
+    """Return the plan for machines."""
     return {
         **plan.document(),
         "dry_run": True,
@@ -267,5 +267,5 @@ def plan_document(plan: Plan) -> dict[str, object]:
 
 
 def count_words(number: int) -> str:
-    """Say a number of jobs."""
+    """Return a number of jobs as text."""
     return "1 job" if number == 1 else f"{number:,} jobs"

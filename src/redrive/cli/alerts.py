@@ -51,7 +51,7 @@ def alerts(face: Face, what: str, channel: str | None, app_name: str | None) -> 
 
 
 def _alerts(face: Face, name: str | None) -> Alerts:
-    """Give the alerts of the program, or those of the file."""
+    """Return the alerts of the program, or those of the file."""
     program = program_name(face, name)
     said = find_program(program).alerts if program else None
     return said if isinstance(said, Alerts) else Alerts()

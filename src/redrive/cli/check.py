@@ -37,7 +37,7 @@ class Figure:
 
     @property
     def level(self) -> int:
-        """Say how bad it is."""
+        """Return how bad it is."""
         if self.crit is not None and self.value > self.crit:
             return CRITICAL
         return WARNING if self.warn is not None and self.value > self.warn else OK
@@ -62,7 +62,7 @@ class Figure:
 @click.option("--max-silent", metavar="[WARN,]N", help="Workers without a sign of life for 15 s.")
 @click.pass_obj
 def check(face: Face, /, **limits: str | None) -> None:
-    """Say in one line how things stand; exit 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    """Print in one line how things stand; exit 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
     Above a limit it is critical; of two numbers the first warns. Without any limit a dead letter, an
     unserved lane or a silent worker is a warning. A blocked event loop is always one.

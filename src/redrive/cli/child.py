@@ -228,7 +228,7 @@ def _die_with(lifeline: int) -> None:
 
 
 def _adopt_orphans() -> None:
-    """Be the parent of whatever a handler leaves behind, so that it is noticed."""
+    """Become the parent of whatever a handler leaves behind, so that it is noticed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 

@@ -22,7 +22,7 @@ What the commands have in common (where the store is found, what is printed, exi
 
 
 def page() -> str:
-    """Give the whole page."""
+    """Return the whole page."""
     return "\n".join([_HEAD, *_front(), *_sections()])
 
 

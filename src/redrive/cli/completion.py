@@ -41,7 +41,7 @@ def completion(ctx: click.Context, shell: str) -> None:
 
 
 def suggestions(face: Face, kind: Kind, begun: str) -> list[CompletionItem]:
-    """Give what may be meant by the beginning of a word; a shell that asks hears no complaints."""
+    """Return what the beginning of a word may mean; print no errors into the shell."""
     try:
         with redirect_stderr(io.StringIO()), face.reading() as desk:
             found = list(_known(desk, kind, begun))

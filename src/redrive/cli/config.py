@@ -51,7 +51,7 @@ def config(face: Face, what: str) -> None:
 
 
 def _store(found: Config) -> Iterator[Row]:
-    """Give the store, and those that it was chosen before."""
+    """Return the store, and those that it was chosen before."""
     yield "store", mask_text(found.store), found.source
     filed = find(environ={})
     others = {"REDRIVE_STORE": os.environ.get("REDRIVE_STORE"), filed.source: filed.store}
@@ -84,7 +84,7 @@ def _nested(name: str, table: Mapping[str, object], source: str) -> Iterator[Row
 
 
 def _worded(key: str, value: object) -> str:
-    """Say a value; of a variable of the environment also whether it is set."""
+    """Return a value as text; for an environment variable also if it is set."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     if key.endswith("_env"):
         names = _NAME.findall(text)

@@ -53,7 +53,7 @@ class Finding:
 
     @property
     def words(self) -> str:
-        """Say it with its remedy."""
+        """Return the finding with its remedy, as text."""
         return f"{self.said} → {self.remedy}" if self.remedy else self.said
 
 

@@ -90,7 +90,7 @@ class Said(NamedTuple):
 @click.option("--header", "headers", multiple=True, metavar="HEADER", help="One of the answer's.")
 @click.pass_obj
 def explain(face: Face, what: str, name: str, headers: tuple[str, ...]) -> None:
-    """Say what an error means, why, and when its job would be tried again.
+    """Explain what an error means, why, and when its job would be retried.
 
     Give an HTTP status, the name of an exception such as httpx.ReadTimeout, or a file with a
     traceback (- reads standard input). Nothing is imported or run by that name.
@@ -178,7 +178,7 @@ def _evidence(message: str) -> dict[str, object]:
 
 
 def _is_class(name: str) -> bool:
-    """Tell a class from a file that is not there: by the tables, else by its capital."""
+    """Return True for a class, False for a missing file: by the tables, else by its capital."""
     rows = {**tables.CLASSES, **tables.STDLIB}
     return _rooted(name) in rows or name.rpartition(".")[2][:1].isupper()
 

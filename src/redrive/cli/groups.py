@@ -80,7 +80,7 @@ def _show(face: Face, rows: list[Seen], limit: int, scope: Scope | None) -> None
 
 
 def table(rows: Sequence[Seen], title: str = "", tag: str = "") -> Table:
-    """Give a table of causes."""
+    """Return a table of causes."""
     heads = columns(
         "group:id", "jobs:number", "cause", "category:word", "handlers", "first:time", "last:time",
         "last hour:number", "last day:word", "status:word", "note",

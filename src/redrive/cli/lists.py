@@ -57,7 +57,7 @@ _cursor = click.option("--cursor", metavar="CURSOR", help="Go on where a page en
 
 
 def attempts_of(job: Job) -> str:
-    """Say how many attempts of how many."""
+    """Return the attempts made and allowed, as text."""
     return f"{job.attempts}/{job.max_attempts or '?'}"
 
 
@@ -149,7 +149,7 @@ def metrics(face: Face) -> None:
 
 
 def _age(count: Count, now: float) -> Span:
-    """Say for how long the oldest has been due, or finished."""
+    """Return for how long the oldest has been due, or finished."""
     return Span(None if count.oldest is None else max(0.0, now - count.oldest))
 
 
@@ -270,7 +270,7 @@ def _found(desk: Desk, selection: Selection, limit: int, cursor: str | None) -> 
 
 
 def _all_ids(desk: Desk, selection: Selection, cursor: str | None) -> list[str]:
-    """Give the ids of all that is meant, however many, without keeping the jobs."""
+    """Return the ids of all that is meant, however many, without keeping the jobs."""
     if cursor is None:
         return [
             job.id

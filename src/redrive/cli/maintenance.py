@@ -49,7 +49,7 @@ def init(face: Face, view: str | None, handler: str | None) -> None:
 
 
 def _wanted_view(face: Face, view: str | None, handler: str | None) -> tuple[str, str] | None:
-    """Give the view that is asked for; what cannot be made is refused before a store is."""
+    """Return the view that is asked for; what cannot be made is refused before a store is."""
     if view is None and handler is None:
         return None
     if view is None or handler is None:

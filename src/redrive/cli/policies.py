@@ -141,7 +141,7 @@ def _category_table(chosen: Policy) -> Table:
 
 
 def _attempts(chosen: Policy, category: Category) -> int:
-    """Give how often it is tried where all failures are of one category."""
+    """Return the number of attempts where all failures are of one category."""
     return len(simulate(chosen, repeat(category), rand=lambda: 0.5).delays) + 1
 
 
@@ -187,7 +187,7 @@ def _delays_of(rule: Rule) -> list[dict[str, float]]:
 
 
 def _delays(strategy: RetryStrategy, count: int) -> list[dict[str, float]]:
-    """Give each delay without jitter, and the ends of the jitter's range; the cap holds for all."""
+    """Return each delay without jitter, and the ends of the jitter's range; the cap holds for all."""
     cap = min(strategy.max_backoff, LONGEST)
     return [
         {
@@ -201,7 +201,7 @@ def _delays(strategy: RetryStrategy, count: int) -> list[dict[str, float]]:
 
 
 def _worded(delays: list[dict[str, float]]) -> list[dict[str, str | None]]:
-    """Say delays in seconds, for people too: rounded to minutes one could not compare them."""
+    """Return delays in seconds as text: rounded to minutes one could not compare them."""
     return [
         {name: f"{value:g}" if name == "failure" else span(value) for name, value in delay.items()}
         for delay in delays

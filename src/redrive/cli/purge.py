@@ -120,7 +120,7 @@ class _Plan:
 
 
 def _must_stay(job: Job, live: set[int]) -> str:
-    """Say why a job cannot be removed: its state, or the run that would count it as succeeded."""
+    """Return why a job cannot be removed: its state, or the run that would count it as succeeded."""
     if job.state not in TERMINAL:
         return job.state.value
     number = abs(job.run or 0)

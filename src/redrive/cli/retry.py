@@ -113,7 +113,7 @@ def _drive(face: Face, desk: Desk, plan: Plan, spec: Spec, said: dict[str, Any])
 
 
 def _live_run(desk: Desk, plan: Plan) -> Run | None:
-    """Give the run that is at these jobs already: asked for in the same words, or with all of them.
+    """Return the live run that has these jobs already: asked for in the same words, or with all of them.
 
     Ids on standard input are other ones each time, in the same words.
     """
@@ -142,7 +142,7 @@ def _attach(face: Face, desk: Desk, run: Run, said: dict[str, Any], *, others: i
 
 
 def _started(face: Face, desk: Desk, plan: Plan, run: Run, skipped: Left) -> None:
-    """Say what was started, and whether somebody is there to do it."""
+    """Show what was started, and what it waits for."""
     left = sum(run.skipped.values())
     data = {
         "verb": "retry",

@@ -165,7 +165,7 @@ def _title(desk: Desk, number: int) -> str:
 
 
 def headline(run: Run, counts: Counts) -> str:
-    """Say in one sentence what came of a run so far."""
+    """Return one sentence with the result of a run so far."""
     said = [f"{counts.succeeded:,} ok"]
     if counts.failed:
         new = ", ".join(f"{jobs:,} new in G{group}" for group, jobs in counts.new.items())
@@ -184,7 +184,7 @@ def headline(run: Run, counts: Counts) -> str:
 
 
 def how(run: Run) -> str | None:
-    """Say how a run is driven."""
+    """Return the canary, rate and stop rule of a run as text."""
     spec = run.spec
     parts = [
         f"canary {spec.canary}" if spec.canary else "",

@@ -109,7 +109,7 @@ def serve(
 
 @contextmanager
 def _app(face: Face, name: str | None, *, verbose: bool) -> Generator[Redrive]:
-    """Give the program's app; where there is none, the store by itself."""
+    """Return the program's app; where there is none, the store by itself."""
     level = logging.INFO if verbose else logging.WARNING
     if name is None and face.store is None:
         name = program_name(face, None)

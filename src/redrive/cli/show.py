@@ -131,7 +131,7 @@ def _parts(job: Job, now: float, retry: str) -> list[Part]:
 
 
 def _attempt_columns(job: Job) -> list[Column]:
-    """Give the columns; people see how often it was driven again only where it was."""
+    """Return the columns; people see how often it was driven again only where it was."""
     again = any(attempt.life for attempt in job.history)
     return columns(
         "number:number",
@@ -166,7 +166,7 @@ def _attempt_rows(job: Job, now: float) -> list[list[Cell]]:
 
 
 def _facts(job: Job, now: float) -> list[tuple[str, Cell]]:
-    """Give what is known, the important first; what is not there is left out."""
+    """Return what is known, the important first; what is not there is left out."""
     always: list[tuple[str, Cell]] = [
         ("id", job.id),
         ("state", f"{job.state} ({job.reason})" if job.reason else job.state.value),
@@ -232,7 +232,7 @@ def _origin_words(job: Job) -> str | None:
 
 
 def _retry_line(job: Job, store: str | None) -> str:
-    """Give the line that drives this job again, ready to paste, if that is possible."""
+    """Return the command that retries this job, ready to paste, if that is possible."""
     if job.state not in {State.PENDING, State.DEAD, State.RESOLVED}:
         return ""
     words = ["redrive", "retry", inert(job.id)]

@@ -123,7 +123,7 @@ def _blocked_line(worker: LiveWorker, now: float) -> str:
 
 
 def _overdue_lines(at: Status) -> list[str]:
-    """Say in words which lanes nobody works on; a paused one has its own reason."""
+    """Return a line for the lanes that nobody works on; a paused one has its own reason."""
     late = at.overdue()
     free, held = [o for o in late if not o.paused], [o for o in late if o.paused]
     lines: list[str] = []

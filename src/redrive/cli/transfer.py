@@ -121,7 +121,7 @@ def _say_left(face: Face, left: Counter[str], format_: str) -> None:
 
 
 def chosen(desk: Desk, selection: Selection) -> Iterator[Job]:
-    """Give the jobs that are meant, each once, whatever their state; without a selection all."""
+    """Return the selected jobs, each once, whatever their state; without a selection all."""
     if selection.ids:
         yield from {job.id: job for job in map(desk.jobs.get, selection.ids)}.values()
         return
@@ -255,7 +255,7 @@ class _Tally:
 
     @property
     def is_partial(self) -> bool:
-        """Whether something was left out, changed or put aside."""
+        """True if something was left out, changed or put aside."""
         return bool(self.ended or any(self.fates[fate] for fate in ("bad", "left", "ignored")))
 
 
@@ -291,7 +291,7 @@ def _size(file: str | None) -> int | None:
 
 
 def _zone(said: str | None) -> Zone:
-    """Give the zone that was named; or else ask for it, once, where there is somebody to ask."""
+    """Return the time zone that was named; else ask for it, once, where there is a terminal."""
     if said is not None:
         zone = zone_of(said)
         return lambda: zone

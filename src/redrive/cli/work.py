@@ -166,7 +166,7 @@ def work(
 
 
 def _command(name: str, options: list[str]) -> list[str]:
-    """Give the command that runs one worker of ours."""
+    """Return the command that runs one worker of ours."""
     own = ["--processes", "0", "--parent", str(os.getpid())]
     return [sys.executable, "-m", "redrive", "work", name, *own, *options]
 

@@ -197,7 +197,7 @@ class CloudTasks:
         return True
 
     def _is_signed(self, headers: Mapping[str, str], body: bytes) -> bool:
-        """Tell whether we made it. However old: a repeated call finds its wait over."""
+        """Return True if we signed it, however old: a repeated call finds its wait over."""
         return signing.verify(headers, body, *self._secrets(), tolerance=float("inf"))
 
     def _secrets(self) -> list[str]:

@@ -156,13 +156,13 @@ class ResilientEventStream:
         return [self._line(self.app.store.get(job.id) or job) for job in dead]
 
     def get_retry_candidates(self) -> list[Line]:
-        """Give the dead letters whose kind of error can pass: worth another try, newest first."""
+        """Return the dead letters whose kind of error can pass: worth another try, newest first."""
         dead = sum(count.jobs for count in self.app.desk.jobs.counts() if count.state is State.DEAD)
         lines = self.get_dead_letter_queue(dead)
         return [line for line in lines if line["error_info"] and self._can_pass(line["error_info"])]
 
     def get_metrics(self) -> Mapping[str, object]:
-        """Give the numbers since this object was made; empty with `enable_metrics=False`."""
+        """Return the numbers since this object was made; empty with `enable_metrics=False`."""
         if not self._has_metrics:
             return {}
         with self._lock:
@@ -186,7 +186,7 @@ class ResilientEventStream:
         self.close()
 
     def _entry(self, action: Action, event_type: str) -> Entry:
-        """Say what is kept of an action: a handler is adopted here, a function leaves its name."""
+        """Return the entry of an action: a handler is adopted here, a function leaves its name."""
         if not isinstance(action, Handler):
             return Entry.unregistered(_UNFIT.sub("_", event_type)[:64])
         _check(
@@ -320,7 +320,7 @@ class EventLog:
             )
 
     def lines(self) -> Generator[Line]:
-        """Give the lines that can be read, oldest first; damaged ones are passed over."""
+        """Return the lines that can be read, oldest first; damaged ones are passed over."""
         if not self.place.is_file():
             return
         with self.place.open("rb") as file:
@@ -357,7 +357,7 @@ def _run(execution: Execution, action: Action, misfit: str) -> None:
 
 
 def _payload(entry: Entry, data: Mapping[str, object], limit: int) -> tuple[str, str]:
-    """Give what is kept of the data, and why it does not fit the action where it does not.
+    """Return what is kept of the data, and why it does not fit the action where it does not.
 
     What JSON cannot hold becomes text, so that no event is lost to it.
     """

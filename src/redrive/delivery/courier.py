@@ -161,7 +161,7 @@ class Courier:
 
 
 def _text_of(reply: Reply) -> str:
-    """Give the body as text; one that is packed or no text says nothing to people."""
+    """Return the body as text; empty if it is compressed or not text."""
     if reply.headers.get("content-encoding", "identity").lower() != "identity":
         return ""
     text = reply.body.decode("utf-8", "replace")

@@ -161,7 +161,7 @@ def _refuse(why: str) -> NoReturn:
 
 
 def _place(netloc: str) -> tuple[str, int | None]:
-    """Give host and port; read here, for `urlsplit` overlooks what stands between them."""
+    """Return host and port; `urlsplit` overlooks what stands between them."""
     found = _NETLOC.fullmatch(netloc)
     if found is None:
         _refuse("its host or port cannot be read")
@@ -180,7 +180,7 @@ def _place(netloc: str) -> tuple[str, int | None]:
 def checked(
     target: Target, allowed: Allowed, *, timeout: float, resolver: Resolver | None = None
 ) -> list[str]:
-    """Give the addresses to connect to; AddressRefused if one of them is not to be reached.
+    """Return the addresses to connect to; AddressRefused if one of them is not to be reached.
 
     One is enough: whoever may add a good address beside a bad one would only have to wait.
     """
@@ -200,7 +200,7 @@ def checked(
 
 
 def is_allowed(address: Address, networks: Sequence[Network] = ()) -> bool:
-    """Tell whether an address, and each that it carries inside, is public or listed.
+    """Return True if an address, and each that it carries inside, is public or listed.
 
     >>> is_allowed(ip_address("2606:4700::1111")), is_allowed(ip_address("::ffff:10.0.0.1"))
     (True, False)
@@ -217,7 +217,7 @@ def _is_public(address: Address) -> bool:
 
 
 def carried(address: Address) -> Iterator[Address]:
-    """Give the addresses that a packet to this one may end up at.
+    """Return the addresses that a packet to this one may end up at.
 
     A mapped or NAT64 address *is* the IPv4 address in it; a tunnel's counts together with what it
     leads to.

@@ -28,7 +28,7 @@ _TIME: Final = re.compile(r"[0-9]{1,12}")
 
 
 def sign(key: str, body: bytes, secrets: Sequence[str], now: float) -> dict[str, str]:
-    """Give the headers for a body; each secret adds a signature."""
+    """Return the headers for a body; each secret adds a signature."""
     stamp = str(int(now))
     made = " ".join(f"v1,{_signature(secret, key, stamp, body)}" for secret in secrets)
     return {"Webhook-Id": key, "Webhook-Timestamp": stamp, "Webhook-Signature": made}
@@ -73,12 +73,12 @@ def _bytes(text: str) -> bytes:
 
 
 def bare(secret: str) -> str:
-    """Give a secret without what marks it as one."""
+    """Return a secret without its prefix."""
     return secret.strip().removeprefix(_PREFIX)
 
 
 def is_secret(text: str) -> bool:
-    """Tell whether a text is fit to be a signing secret."""
+    """Return True if a text is fit to be a signing secret."""
     try:
         return bool(_key(text))
     except UsageError:

@@ -58,7 +58,7 @@ class Deadline:
         self._end = time.monotonic() + seconds
 
     def left(self) -> float:
-        """Give what is left of the time; TimeoutError when it is up."""
+        """Return what is left of the time; TimeoutError when it is up."""
         left = self._end - time.monotonic()
         if left <= 0:
             msg = f"no end after {self._seconds:g} s"

@@ -30,7 +30,7 @@ def look_at(function: Callable[..., Any], provider: str) -> None:
 
 
 def _held(thing: object, name: str) -> object:
-    """Give an attribute without running any code: a stranger's may go to the network."""
+    """Return an attribute without running any code: a stranger's may go to the network."""
     return guarded(inspect.getattr_static, thing, name, None)
 
 

@@ -83,7 +83,7 @@ class Cooling:
     longest: float
 
     def look(self, names: Collection[str]) -> list[Standing]:
-        """Say how it stands with these providers."""
+        """Return the state of these providers."""
         return self._fenced(lambda: self._look(names)) or [Standing(name) for name in names]
 
     def _look(self, names: Collection[str]) -> list[Standing]:
@@ -98,7 +98,7 @@ class Cooling:
         ]
 
     def probe(self, standing: Standing) -> Standing | None:
-        """Be the one who asks a provider after its cooldown; None if another one is."""
+        """Claim the first question to a provider after its cooldown; None if another process has it."""
         if not standing.count:
             return standing
         if standing.is_probed:

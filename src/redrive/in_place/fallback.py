@@ -206,7 +206,7 @@ class _Call:
         self._began = 0.0
 
     def next(self) -> Standing | None:
-        """Give whom to ask next."""
+        """Return the provider to ask next."""
         asked = next(self._turns, None)
         self._began = time.perf_counter()
         return asked
@@ -319,7 +319,7 @@ class _Call:
         return Answer(value, asked.name, misses)
 
     def error(self) -> AllProvidersFailed:
-        """Give the one error that carries those of all providers."""
+        """Return the one error that carries those of all providers."""
         known = {leaf.miss.provider: leaf for leaf in self._left}
         leaves = [known.get(one.name) or _paused(one) for one in self._standings]
         # A library that is missing here is no answer: it counts only where every provider lacks one.
@@ -379,14 +379,14 @@ def _first_end(standings: list[Standing]) -> float | None:
 
 
 def _earliest(leaves: list[_Leaf]) -> float | None:
-    """Say when the first provider may be asked again; None if that is for the policy to say."""
+    """Return when the first provider may be asked again; None if the policy decides."""
     hopeful = [one.wait for one in leaves if one.failure.category not in HOPELESS]
     waits = [wait for wait in hopeful if wait is not None and wait != float("inf")]
     return min(waits) if waits and None not in hopeful else None
 
 
 def _checked(name: str, function: Callable[..., Any]) -> bool:
-    """Say whether a provider is async; refuse what could not be asked as a whole."""
+    """Return True if a provider is async; refuse what cannot be called."""
     check_lane(f"provider:{name}")
     if not callable(function):
         msg = f"provider {name} must be a function; found {function!r}"

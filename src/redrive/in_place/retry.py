@@ -83,7 +83,7 @@ class Walk:
         return verdict
 
     def wait(self, error: Exception, now: float) -> float | None:
-        """Give how long to wait after an error; None if there is no point, which it then says."""
+        """Return how long to wait after an error; None, with the reason logged, if retrying is pointless."""
         outcome = _outcome_of(error, self.policy, time.time())
         verdict = self.after(outcome, now)
         failure = outcome.failure if isinstance(outcome, Failed) else None
@@ -167,7 +167,7 @@ def simulate(
     *,
     rand: Rand = random.random,
 ) -> Simulation:
-    """Say what a policy would do about failures, one after the other, without waiting for any.
+    """Return what a policy would do about failures, one after the other, without waiting.
 
     Failures are errors, categories or Failure records, and take no time themselves. There may be
     more than it lives to see, such as `itertools.repeat("transient")`.
@@ -248,7 +248,7 @@ async def _asleep(delay: float) -> None:
 
 
 def _outcome_of(error: BaseException, policy: Policy, now: float) -> Outcome:
-    """Say how an attempt ended, by the type itself: isinstance() asks the error, which may lie."""
+    """Return how an attempt ended, by the type itself: isinstance() asks the error, which may lie."""
     if issubclass(type(error), Skip):
         return Skipped("")
     if issubclass(type(error), KeyboardInterrupt):

@@ -23,11 +23,11 @@ class Clock(Protocol):
     """Where a store and a worker learn the time; tests pass one that stands still."""
 
     def now(self) -> float:
-        """Give the wall time in seconds since 1970, UTC."""
+        """Return the wall time in seconds since 1970, UTC."""
         ...
 
     def boot(self) -> tuple[str, float]:
-        """Give this boot's id and the seconds since it began."""
+        """Return this boot's id and the seconds since it began."""
         ...
 
 
@@ -35,16 +35,16 @@ class SystemClock:
     """The machine's own clocks."""
 
     def now(self) -> float:
-        """Give the wall time in seconds since 1970, UTC."""
+        """Return the wall time in seconds since 1970, UTC."""
         return time.time()
 
     def boot(self) -> tuple[str, float]:
-        """Give this boot's id and the seconds since it began."""
+        """Return this boot's id and the seconds since it began."""
         return _boot_id(), _boot_seconds()
 
 
 def iso(at: float | None) -> str | None:
-    """Say a moment in ISO 8601, UTC, to the millisecond."""
+    """Return a moment in ISO 8601, UTC, to the millisecond."""
     if at is None:
         return None
     try:

@@ -58,7 +58,7 @@ def _parse(text: str, name: str) -> float:
 
 
 def words(value: float) -> str:
-    """Say a duration as people do, in at most two units.
+    """Return a duration as people write it, in at most two units.
 
     >>> words(5400), words(0.25), words(200000)
     ('1h30m', '250ms', '2d7h')

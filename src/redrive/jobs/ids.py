@@ -25,7 +25,7 @@ class _Maker:
         self._last = (0, 0)
 
     def make(self) -> str:
-        """Give the next id."""
+        """Return the next id."""
         moment = time.time_ns() // 1_000_000
         with self._lock:
             last_moment, last_random = self._last
@@ -49,7 +49,7 @@ def _text(number: int) -> str:
 
 @lru_cache(maxsize=1)
 def _head(number: int) -> str:
-    """Give all but the last two characters; ids of one bulk have them in common."""
+    """Return all but the last two characters; ids of one bulk have them in common."""
     return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 

@@ -16,7 +16,7 @@ BLANK = Job(id="", handler="", lane="", payload="", created=0.0, due=0.0, since=
 
 
 def evolve(job: Job, /, **changes: object) -> Job:
-    """Give a copy of a job with these fields changed: `evolve(job, due=5.0)`."""
+    """Return a copy of a job with these fields changed: `evolve(job, due=5.0)`."""
     new = _new(Job)
     _set(new, "__dict__", {**job.__dict__, **changes})
     return new
@@ -41,7 +41,7 @@ UNSAID = Failure(category=Category.UNKNOWN)
 
 
 def altered(failure: Failure, /, **changes: object) -> Failure:
-    """Give a copy of a failure with these fields changed."""
+    """Return a copy of a failure with these fields changed."""
     new = _new(Failure)
     _set(new, "__dict__", {**failure.__dict__, **changes})
     return new

@@ -24,7 +24,7 @@ class Threads:
         self._pool: ThreadPoolExecutor | None = None
 
     def pool(self) -> ThreadPoolExecutor:
-        """Give the threads of this process."""
+        """Return the threads of this process."""
         if self._pool is None or self._pid != os.getpid():
             from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - async callers only
 

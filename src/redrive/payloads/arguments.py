@@ -90,7 +90,7 @@ class Arguments:
             raise BadPayload(msg, field=f"$.{name}") from None
 
     def load(self, payload: str, *, stored: bool = True) -> dict[str, object]:
-        """Give the keyword arguments of a payload; BadPayload if they do not fit, or no longer."""
+        """Return the keyword arguments of a payload; BadPayload if they do not fit, or no longer."""
         values = strict_json.loads(payload)
         if self.adapt is not None:
             values = self.adapt(values)
@@ -107,7 +107,7 @@ class Arguments:
         return names >= self._needed and (bool(self._rest) or names <= self._names)
 
     def _unfit(self, names: AbstractSet[str], *, stored: bool) -> str:
-        """Say which arguments are missing and which nobody knows."""
+        """Return which arguments are missing and which are unknown, as text."""
         unknown = frozenset[str]() if self._rest else names - self._names
         wrong = {"missing": self._needed - names, "unknown": unknown}
         said = [f"{how} {', '.join(map(repr, sorted(few)))}" for how, few in wrong.items() if few]
@@ -133,7 +133,7 @@ def _check_parameter(parameter: inspect.Parameter, name: str) -> None:
 
 
 def encode(value: Any, hint: Any, path: str) -> object:
-    """Give the plain JSON form of a value, as its annotation will read it back."""
+    """Return the plain JSON form of a value, as its annotation will read it back."""
     hint = _bare(hint)
     if isinstance(value, Enum):
         return encode(value.value, Any, path) if _reads(hint, value) else _refuse(value, path)
@@ -252,7 +252,7 @@ def _decode_rich(value: Any, hint: Any, path: str) -> object:
 
 
 def _is(value: object, *kinds: type) -> bool:
-    """Whether a value is of these types, without teaching the type checker a half-known one."""
+    """Return True if a value is of these types, without teaching the type checker a half-known one."""
     return isinstance(value, kinds)
 
 
@@ -264,7 +264,7 @@ def _bare(hint: Any) -> Any:
 
 
 def _members(hint: object) -> tuple[object, ...]:
-    """Give the members of a union; empty for everything else."""
+    """Return the members of a union; empty for everything else."""
     if typing.get_origin(hint) in {typing.Union, types.UnionType}:
         return typing.get_args(hint)
     return ()
@@ -290,13 +290,13 @@ def _is_plain(hint: object) -> bool:
 
 
 def _takes_all(hint: object) -> bool:
-    """Whether values of this annotation are handed on just as JSON has them."""
+    """Return True if values of this annotation are handed on just as JSON has them."""
     bare = _bare(hint)
     return bare is object or all(_is_plain(one) for one in _members(bare) or (bare,))
 
 
 def _item_hint(hint: object, index: int) -> object:
-    """Give the annotation of one item of list[T], set[T], tuple[T, ...] or tuple[A, B]."""
+    """Return the annotation of one item of list[T], set[T], tuple[T, ...] or tuple[A, B]."""
     arguments = typing.get_args(hint)
     if not arguments:
         return Any
@@ -306,14 +306,14 @@ def _item_hint(hint: object, index: int) -> object:
 
 
 def _fields(hint: Any) -> dict[str, object]:
-    """Give the annotated fields of a dataclass or TypedDict."""
+    """Return the annotated fields of a dataclass or TypedDict."""
     if dataclasses.is_dataclass(hint) or typing.is_typeddict(hint):
         return dict(typing.get_type_hints(hint))
     return {}
 
 
 def _reads(hint: object, value: object) -> bool:
-    """Whether an annotation says how to read a value of this type back."""
+    """Return True if an annotation says how to read a value of this type back."""
     return isinstance(hint, type) and hint not in {object, Any} and isinstance(value, hint)
 
 

@@ -116,7 +116,7 @@ def loads(text: str) -> dict[str, Any]:
 
 
 def same(a: str, b: str) -> bool:
-    """Say whether two stored texts hold the same value, as a handler would see it.
+    """Return True if two stored texts hold the same value, as a handler would see it.
 
     Key order and the spelling of a number do not matter (10.10 is 10.1); whether a number
     is an integer does, because a handler can tell 1 from 1.0.

@@ -93,7 +93,7 @@ def when(
     status: int | None = None,
     code: str | None = None,
 ) -> When:
-    """Say which category an error is: by type, dotted name, test function, status or code.
+    """Assign a category to an error: by type, dotted name, test function, status or code.
 
     >>> when(ConnectionError, "transient").then
     <Category.TRANSIENT: 'transient'>
@@ -198,12 +198,12 @@ class Policy:
         return self if attempts is None else replace(self, attempts=attempts)
 
     def named(self, category: Category) -> Rule | None:
-        """Give the rule this policy states for a category, if it states one."""
+        """Return the rule this policy states for a category, if it states one."""
         rule: Rule | None = getattr(self, category.value)
         return rule
 
     def rule(self, category: Category) -> Rule:
-        """Give the whole rule for a category: stated here, or from the general part, or the table."""
+        """Return the whole rule for a category: stated here, or from the general part, or the table."""
         known = self._rules.get(category)
         if known is None:
             known = self._rules[category] = self._rule(category)
@@ -223,7 +223,7 @@ class Policy:
         return Rule(total, wait=own.wait or self.wait or fallback.wait)
 
     def pooled(self, category: Category) -> frozenset[Category]:
-        """Give the categories that share one count with this one."""
+        """Return the categories that share one count with this one."""
         if not self.alike or self.named(category) is not None:
             return frozenset({category})
         return frozenset(c for c in Category if self.named(c) is None)

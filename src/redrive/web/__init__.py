@@ -32,7 +32,7 @@ def asgi(
     auth: bool = True,
     deadline: float = DEADLINE,
 ) -> Server:
-    """Give an ASGI application for an app's store, to be served or mounted.
+    """Return an ASGI application for an app's store, to be served or mounted.
 
     `tokens` are those of the environment unless given. `hosts` are the names it goes by; requests for
     others are refused. `auth=False` lets everybody in who gets here: for a program that checks by

@@ -33,24 +33,24 @@ PAGE = 50
 
 
 def health(call: Call) -> Document | Reply:
-    """Say whether the store answers, and to those who may read how things stand."""
+    """Report if the store answers, and to those who may read how things stand."""
     if not call.known:
         return {"status": "ok"} if call.health.answers() else Reply(UNAVAILABLE, 503)
     return call.health.standing() or Reply(UNAVAILABLE, 503)
 
 
 def alive(_: Call) -> Document:
-    """Say that the process answers; nothing else is asked."""
+    """Report that the process answers; nothing else is asked."""
     return {"status": "ok"}
 
 
 def ready(call: Call) -> Document | Reply:
-    """Say whether the store takes writes."""
+    """Report if the store takes writes."""
     return {"status": "ok"} if call.health.is_ready() else Reply(UNAVAILABLE, 503)
 
 
 def metrics(call: Call) -> Reply:
-    """Give the metrics as Prometheus reads them."""
+    """Return the metrics as Prometheus reads them."""
     try:
         from redrive import metrics as made  # noqa: PLC0415 - it and its extra, for those who ask
 
@@ -97,7 +97,7 @@ def _same_as_seen(call: Call, handler: str, payload: str) -> Job | None:
 
 
 def _payload(call: Call, restore: Callable[[str], str]) -> str:
-    """Give the payload that was sent, numbers as they were written, hidden values put back."""
+    """Return the payload that was sent, numbers as they were written, hidden values put back."""
     try:
         return restore(editing.written(editing.parsed(call.text)["payload"]))
     except RecursionError as error:
@@ -106,7 +106,7 @@ def _payload(call: Call, restore: Callable[[str], str]) -> str:
 
 
 def jobs(call: Call) -> Document:
-    """Give a page of jobs, newest first."""
+    """Return a page of jobs, newest first."""
     words = [call.query["q"]] if call.query.get("q", "").strip() else []
     page = call.app.desk.jobs.find(
         *words,
@@ -123,12 +123,12 @@ def jobs(call: Call) -> Document:
 
 
 def job(call: Call) -> Document:
-    """Give one job with its payload and its attempts, newest first."""
+    """Return one job with its payload and its attempts, newest first."""
     return _whole(call.app.desk.jobs.get(call.path["job"]))
 
 
 def _whole(job: Job) -> Document:
-    """Give everything about a job; what is secret in its payload is a mark, numbers keep their text.
+    """Return everything about a job; what is secret in its payload is a mark, numbers keep their text.
 
     Sent back with a mark in it, the hidden value stays as it was.
     """
@@ -161,7 +161,7 @@ def deed(verb: Verb) -> Callable[[Call], Document]:
 
 
 def edit(call: Call) -> Document:
-    """Give a job another payload; marks for hidden values in it stand for what they stood for."""
+    """Replace a job's payload; marks for masked values in it stand for what they stood for."""
     found = call.app.desk.jobs.get(call.path["job"])
     edited = call.app.desk.edit(
         found.id,
@@ -174,7 +174,7 @@ def edit(call: Call) -> Document:
 
 
 def groups(call: Call) -> Document:
-    """Give the causes of dead jobs, or of those that are selected, the commonest first."""
+    """Return the groups of dead jobs, or of those that are selected, the largest first."""
     words = [call.query["q"]] if call.query.get("q", "").strip() else []
     found, scope = call.app.desk.groups.page(
         *words, limit=call.query.get("limit", PAGE), reveal=False
@@ -186,7 +186,7 @@ def groups(call: Call) -> Document:
 
 
 def group(call: Call) -> Document:
-    """Give one cause, how it goes on, and what was said about it."""
+    """Return one group, its recent deaths, and what people noted about it."""
     return _seen(call, call.app.desk.groups.get(call.path["group"]))
 
 
@@ -223,7 +223,7 @@ def carry_out(call: Call) -> Document:
 
 
 def pauses(call: Call) -> Document:
-    """Give the lanes that are paused."""
+    """Return the lanes that are paused."""
     return {"pauses": [pause_document(one) for one in call.app.desk.lanes.pauses()]}
 
 
@@ -246,7 +246,7 @@ def resume(call: Call) -> Document:
 
 
 def runs(call: Call) -> Document:
-    """Give the bulk retries that are remembered, newest first."""
+    """Return the bulk retries that are remembered, newest first."""
     return {
         "runs": [
             run_document(run)
@@ -256,7 +256,7 @@ def runs(call: Call) -> Document:
 
 
 def run(call: Call) -> Document:
-    """Say how a bulk retry fares."""
+    """Return the progress of a bulk retry."""
     return run_document(call.app.desk.runs.get(call.path["run"]))
 
 
@@ -283,7 +283,7 @@ def cancel_run(call: Call) -> Document:
 
 
 def acts(call: Call) -> Document:
-    """Give what people did, newest first."""
+    """Return what people did, newest first."""
     found = call.app.desk.log.actions(
         limit=call.query.get("limit", PAGE),
         before=call.query.get("before"),

@@ -98,7 +98,7 @@ POST /api/v1/plans/hlvuqO8kdUnOW4G_OVLc6A/carry-out
 
 
 def page() -> str:
-    """Give the whole page."""
+    """Return the whole page."""
     return "\n".join([_HEAD, *map("".join, map(_route, ROUTES)), "## Shapes\n", *_shapes()])
 
 
@@ -131,7 +131,7 @@ def _shapes() -> Iterator[str]:
 
 
 def _kind(shape: Schema) -> str:
-    """Say a shape in a few words."""
+    """Return a shape in a few words."""
     if "anyOf" in shape:
         return f"{_kind(shape['anyOf'][0])} or null"
     if "$ref" in shape:

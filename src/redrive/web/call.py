@@ -66,7 +66,7 @@ class Problem(Exception):
 
 
 def problem_of(error: RedriveError) -> Problem:
-    """Say an error of the library's as one of HTTP's."""
+    """Return the HTTP problem for an error of the library."""
     match error:
         case KeyConflict():
             return Problem(409, "key_conflict", str(error))

@@ -48,7 +48,7 @@ def check_host(headers: Headers, hosts: Collection[str]) -> None:
 
 
 def name_of(host: str) -> str:
-    """Give the name in a Host header, without its port; empty for what is none."""
+    """Return the name in a Host header, without its port; empty for what is none."""
     found = _HOST.fullmatch(host.lower())
     return "" if found is None else found["name"] or found["six"]
 
@@ -63,7 +63,7 @@ def check_origin(headers: Headers) -> None:
 
 
 def who(headers: Headers, tokens: Tokens | None, right: str) -> Token | None:
-    """Give whom a request is from; None if it says nobody and need not.
+    """Return who sends a request; None if it names nobody and need not.
 
     Without tokens everybody may do everything: that is for a program that checks by itself.
     """

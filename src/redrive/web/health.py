@@ -1,4 +1,4 @@
-"""Whether the store answers, and how things stand; asked at most every two seconds.
+"""Health: if the store answers, and how things stand; asked at most every two seconds.
 
 A full dead-letter queue is not an unhealthy process: only a store that does not answer is.
 """
@@ -50,7 +50,7 @@ class Cached(Generic[T]):
         self._found: tuple[float, T] | None = None
 
     def get(self) -> T:
-        """Give the answer of the last two seconds, or ask; an error is nobody's answer but ours."""
+        """Return the answer of the last two seconds, or ask; errors are not kept."""
         if (found := self._fresh()) is None:
             with self._lock:
                 if (found := self._fresh()) is None:
@@ -73,15 +73,15 @@ class Health:
         self._ready: Cached[bool] = Cached(lambda: self._tried("take writes", self._write))
 
     def standing(self) -> Document | None:
-        """Say how things stand; None if the store does not answer."""
+        """Return how things stand; None if the store does not answer."""
         return self._standing.get()
 
     def answers(self) -> bool:
-        """Whether the store answers at all; asked by a question that is cheap beside many jobs."""
+        """Return True if the store answers at all; asked by a question that is cheap beside many jobs."""
         return self._answers.get()
 
     def is_ready(self) -> bool:
-        """Whether the store takes writes."""
+        """Return True if the store takes writes."""
         return self._ready.get()
 
     def _look(self) -> Document | None:

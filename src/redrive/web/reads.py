@@ -23,7 +23,7 @@ _NAMES = 100
 
 
 async def read(request: Request) -> str:
-    """Give the text of a body, if it is JSON, small enough, and comes in time."""
+    """Return the text of a body, if it is JSON, small enough, and comes in time."""
     kind = request.headers.getlist("content-type")
     plain = [part.strip() for part in kind[0].lower().split(";")] if len(kind) == 1 else [""]
     if plain[0] != "application/json" or plain[1:] not in ([], ["charset=utf-8"]):

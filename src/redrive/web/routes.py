@@ -160,7 +160,7 @@ _PAUSE = record(
 
 
 def _openapi(call: Call) -> Document:
-    """Give this description of the API."""
+    """Return this description of the API."""
     from redrive.web.openapi import document  # noqa: PLC0415 - it reads this table
 
     return document(call.root)

@@ -40,27 +40,27 @@ def text(most: int = 1000, *, least: int = 0, pattern: str = "", about: str = ""
 
 
 def integer(least: int = 0, most: int | None = None, *, about: str = "") -> Schema:
-    """Give a whole number within bounds."""
+    """Return a whole number within bounds."""
     return _known(type="integer", minimum=least, maximum=most, description=about)
 
 
 def number(least: float, most: float, *, about: str = "") -> Schema:
-    """Give a number within bounds."""
+    """Return a number within bounds."""
     return _known(type="number", minimum=least, maximum=most, description=about)
 
 
 def one_of(words: type[StrEnum] | Sequence[str], *, about: str = "") -> Schema:
-    """Give one of some words."""
+    """Return one of some words."""
     return _known(type="string", enum=[str(word) for word in words], description=about)
 
 
 def array(items: Schema, most: int | None = None) -> Schema:
-    """Give a list of such things."""
+    """Return a list of such things."""
     return _known(type="array", items=items, maxItems=most)
 
 
 def record(fields: Mapping[str, Schema], *, needed: Sequence[str] | None = None) -> Schema:
-    """Give an object with these fields and no others; all are needed unless some are named."""
+    """Return an object with these fields and no others; all are needed unless some are named."""
     return {
         "type": "object",
         "properties": dict(fields),
@@ -70,12 +70,12 @@ def record(fields: Mapping[str, Schema], *, needed: Sequence[str] | None = None)
 
 
 def mapping(values: Schema) -> Schema:
-    """Give an object with names of any kind."""
+    """Return an object with names of any kind."""
     return {"type": "object", "additionalProperties": values}
 
 
 def maybe(schema: Schema) -> Schema:
-    """Give the same, or null."""
+    """Return the same, or null."""
     if "$ref" in schema:
         return {"anyOf": [schema, {"type": "null"}]}
     more = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
@@ -83,12 +83,12 @@ def maybe(schema: Schema) -> Schema:
 
 
 def named(name: str) -> Schema:
-    """Give a shape that stands among the components of the document."""
+    """Return a shape that stands among the components of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def faults(value: object, schema: Schema, at: str) -> Iterator[str]:
-    """Say what is wrong with a value that a request carries, the outermost first."""
+    """Yield what is wrong with a value of a request, the outermost first."""
     kind = schema.get("type")
     if kind is not None and not _is(value, kind):
         yield f"{at} must be {_article(kind)}; found {_shown(value)}"

@@ -35,7 +35,7 @@ class Token:
     digest: bytes = b""
 
     def allows(self, right: str) -> bool:
-        """Whether it is good for this; who may act may read."""
+        """Return True if it is good for this; who may act may read."""
         return right in {"", "read", self.right}
 
 
@@ -52,7 +52,7 @@ class Tokens:
             raise UsageError(msg)
 
     def find(self, said: str) -> Token | None:
-        """Give the token that was said; how long it takes tells nothing about it."""
+        """Return the token that was given, in constant time."""
         digest = _hash(said)
         found = [one for one in self._tokens if hmac.compare_digest(one.digest, digest)]
         return found[0] if found else None

@@ -12,19 +12,19 @@ SCHEMA = 1
 
 
 def render(view: View) -> str:
-    """Give the whole document."""
+    """Return the whole document."""
     return _text({"schema": SCHEMA, "data": view.data, "page": view.page}, indent=2)
 
 
 def lines(view: View) -> str:
-    """Give one line for each thing of a list, or one for all there is."""
+    """Return one line for each thing of a list, or one for all there is."""
     found = view.data
     data = cast("list[object]", found) if isinstance(found, list) else [found]
     return "".join(_text(one, indent=None) for one in data)
 
 
 def problem(code: str, message: str, hint: str) -> str:
-    """Give the document that stands for an error."""
+    """Return the document that stands for an error."""
     return _text({"error": {"code": code, "message": message, "hint": hint or None}}, indent=None)
 
 

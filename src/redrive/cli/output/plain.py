@@ -18,7 +18,7 @@ NOTHING = "-"
 
 
 def render(view: View) -> str:
-    """Give the whole text."""
+    """Return the whole text."""
     lines: list[str] = []
     tag = ""
     for part in view.parts:
@@ -31,12 +31,12 @@ def render(view: View) -> str:
 
 
 def span(value: float | None) -> str | None:
-    """Say a duration in seconds, with the unit and without needless digits."""
+    """Return a duration in seconds, with the unit and without needless digits."""
     return None if value is None else f"{value:.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def cell(value: Cell) -> str:
-    """Say one value on one line."""
+    """Return one value on one line."""
     match value:
         case When(at):
             said = iso(at)

@@ -32,7 +32,7 @@ class Screen:
         self.say(f"\n{text}", bold=True)
 
     def say(self, text: str, colour: str | None = None, *, bold: bool = False) -> None:
-        """Say one sentence."""
+        """Print one sentence."""
         if self.coloured:
             text = click.style(text, fg=colour, bold=bold or None)
         click.echo(text)
@@ -52,7 +52,7 @@ class Screen:
         return is_done
 
     def _lines(self) -> Callable[[Sequence[Row], bool], None]:
-        """Tell of changes, once a second at most."""
+        """Print changes, once a second at most."""
         told: list[Sequence[Row]] = []
         spoke = time.monotonic()
 

@@ -68,14 +68,14 @@ class Shop:
                 handler.submit(order)
 
     def rows(self) -> Sequence[Row]:
-        """Say how things stand, lane by lane; the lane of the alerts is not the shop's."""
+        """Return how things stand, lane by lane; the lane of the alerts is not the shop's."""
         found = Counter[tuple[str, State]]()
         for count in self.app.desk.jobs.counts():
             found[count.lane, count.state] += count.jobs
         return [(lane, [found[lane, state] for state in _SHOWN]) for lane in SIZES]
 
     def is_quiet(self) -> bool:
-        """Whether nothing waits or runs any more."""
+        """Return True if nothing waits or runs any more."""
         return not any(waiting or running for _, (waiting, running, *_) in self.rows())
 
     def ends(self) -> dict[str, int]:
@@ -93,7 +93,7 @@ class Shop:
 
 @contextmanager
 def place_of_its_own() -> Generator[Path]:
-    """Give a directory for all that is made, also for the sockets by which programs wake workers."""
+    """Return a directory for everything the demo makes, also for the sockets that wake workers."""
     before = os.environ.get("TMPDIR")
     with tempfile.TemporaryDirectory(prefix="redrive-demo-") as folder:
         os.environ["TMPDIR"] = folder
@@ -106,7 +106,7 @@ def place_of_its_own() -> Generator[Path]:
 
 
 def tell(screen: Screen) -> bool:
-    """Tell the whole story; False if it did not end as told."""
+    """Play the whole story; return False if it did not end as expected."""
     began = time.monotonic()
     with place_of_its_own() as folder, town() as place:
         shop = Shop(folder, place)

@@ -47,11 +47,11 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "retry": ("retry", "retry", "Drive jobs again, many as a run."),
         "run": ("runs", "run", "One bulk retry: look, watch, pause, resume, cancel."),
         "resolve": ("actions", "resolve", "Close jobs: settled another way."),
-        "discard": ("actions", "discard", "Close jobs that shall never be done."),
+        "discard": ("actions", "discard", "Discard jobs permanently."),
         "reopen": ("actions", "reopen", "Make closed jobs dead letters again."),
         "edit": ("edit", "edit", "Change a job's payload."),
-        "pause": ("lanes", "pause", "Let a lane's jobs wait."),
-        "resume": ("lanes", "resume", "Let a paused lane go on."),
+        "pause": ("lanes", "pause", "Pause a lane."),
+        "resume": ("lanes", "resume", "Resume a paused lane."),
     },
     "Run and keep": {
         "work": ("work", "work", "Run what is due."),
@@ -160,7 +160,7 @@ class Root(click.Group):
 
 
 def _open_closed_streams() -> None:
-    """Stand in for streams the caller closed (`>&-`): a deed must not fail for want of a reader."""
+    """Stand in for streams the caller closed (`>&-`): an action must not fail because nobody reads its output."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - kept open

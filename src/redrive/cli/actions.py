@@ -79,7 +79,7 @@ def resolve(face: Face, **said: Any) -> None:
 )
 @acting
 def discard(face: Face, **said: Any) -> None:
-    """Close jobs that shall never be done; needs a reason.
+    """Discard jobs permanently; needs a reason.
 
     Groups, filters and --all mean dead jobs unless --state says otherwise. `reopen` undoes it.
     """

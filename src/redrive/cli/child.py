@@ -99,7 +99,7 @@ class Line:
     def on_term(self, _number: int, _frame: FrameType | None) -> None:
         """End the handler, once and only if the worker says so.
 
-        Service managers send this signal to all processes of a worker, which then shall drain.
+        Service managers send this signal to all processes of a worker, which then drain.
         """
         if self._is_ending and self.current is not None:
             self._is_ending = False

@@ -113,7 +113,7 @@ def table(rows: Sequence[Seen], title: str = "", tag: str = "") -> Table:
     "redrive group G7 resolve --reason 'fixed in 1.8.3'",
 )
 @click.argument("name", metavar="G7")
-@click.argument("deed", required=False, type=click.Choice(["note", "resolve", "reopen"]))
+@click.argument("action", required=False, type=click.Choice(["note", "resolve", "reopen"]))
 @click.argument("text", required=False)
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the act.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be resolved or reopened.")
@@ -122,7 +122,7 @@ def table(rows: Sequence[Seen], title: str = "", tag: str = "") -> Table:
 def group(
     ctx: click.Context,
     name: str,
-    deed: str | None,
+    action: str | None,
     text: str | None,
     reason: str,
     *,
@@ -135,31 +135,31 @@ def group(
     its dead jobs and marks it: when the cause kills again, that is a regression. `reopen` undoes it.
     """
     face: Face = ctx.obj
-    if (deed == "note") != (text is not None):
+    if (action == "note") != (text is not None):
         raise click.UsageError("a text belongs to note, and to nothing else: group G7 note 'TEXT'")
-    if deed == "note":
+    if action == "note":
         with face.acting() as desk:
             desk.groups.mark(desk.groups.get(name), note=text)
             face.show(_view(desk, desk.groups.get(name)), then=f"redrive group {name}")
-    elif deed is None:
+    elif action is None:
         with face.reading() as desk:
             face.show(
                 _view(desk, desk.groups.get(name)), then=f"redrive retry {name} --canary 3 --wait"
             )
     else:
-        _turn(ctx, name, deed, {"reason": reason, "dry_run": dry_run, "yes": yes})
+        _turn(ctx, name, action, {"reason": reason, "dry_run": dry_run, "yes": yes})
 
 
-def _turn(ctx: click.Context, name: str, deed: str, options: dict[str, Any]) -> None:
+def _turn(ctx: click.Context, name: str, action: str, options: dict[str, Any]) -> None:
     """Resolve or reopen a group's jobs by the rules of every bulk act, which marks the group too."""
     from redrive.cli import actions  # noqa: PLC0415 - looking does not need it
 
     face: Face = ctx.obj
     with face.reading() as desk:
         found = desk.groups.get(name)
-        state = "dead" if deed == "resolve" else "resolved"
+        state = "dead" if action == "resolve" else "resolved"
         some = desk.jobs.find(found, state=state, limit=1, reveal=False).jobs
-        seen, resolved = desk.store.now(), deed == "resolve"
+        seen, resolved = desk.store.now(), action == "resolve"
     if some:
         ctx.invoke(
             actions.resolve if resolved else actions.reopen, selectors=(found.name,), **options

@@ -24,7 +24,7 @@ from redrive.jobs.durations import positive, words
 @click.option("--reason", default="", metavar="TEXT", help="Why; shown in status.")
 @click.pass_obj
 def pause(face: Face, lane: str, duration: str | None, reason: str) -> None:
-    """Let a lane's jobs wait, for all workers; they spend nothing meanwhile."""
+    """Pause a lane for all workers; its jobs wait and spend no attempt."""
     span = None if duration is None else positive(duration, name="--for")
     with face.acting() as desk:
         before = {one.lane: one for one in desk.lanes.pauses()}.get(lane)

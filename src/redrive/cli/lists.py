@@ -176,7 +176,7 @@ def list_(
 
     SELECTOR: ids, groups (G7), runs (R12), - for ids on standard input, and words such as
     state:dead handler:mail.* lane: category: error:Timeout* status:503 age:>2h attempts:>=5
-    release:<1.8 tag: key: payload.customer.id:42 "free text". A comma parts alternatives, a minus
+    release:<1.8 tag: key: payload.customer.id:42 "free text". A comma separates alternatives, a minus
     before a word turns it round; one that starts with a minus comes after --.
     """
     selection = selection_of(said)

@@ -1,4 +1,4 @@
-"""Removing finished jobs for good: the one deed that nothing undoes."""
+"""Removing finished jobs for good: the one action that cannot be undone."""
 
 from __future__ import annotations
 

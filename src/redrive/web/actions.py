@@ -142,8 +142,8 @@ def _shown(secrets: Sequence[str], payload: str) -> object:
         return mask_text(payload, secrets)  # a file edited by hand
 
 
-def deed(verb: Verb) -> Callable[[Call], Document]:
-    """Make the function that does a deed to one job."""
+def action(verb: Verb) -> Callable[[Call], Document]:
+    """Make the function that does an action to one job."""
 
     def do(call: Call) -> Document:
         found = call.app.desk.jobs.get(call.path["job"])
@@ -212,7 +212,7 @@ def _seen(call: Call, group: Group) -> Document:
 
 
 def plan(call: Call) -> Document:
-    """Freeze the jobs that a deed would take; nothing is changed."""
+    """Freeze the jobs that an action would take; nothing is changed."""
     verb = cast("Verb", call.body["verb"])
     return call.plans.make(call.app.desk, verb, call.body["q"]).document()
 
@@ -228,7 +228,7 @@ def pauses(call: Call) -> Document:
 
 
 def pause(call: Call) -> Document:
-    """Let a lane's jobs wait, until it is resumed or for a while."""
+    """Pause a lane, until it is resumed or for a while."""
     call.app.desk.lanes.pause(
         call.body["lane"],
         reason=call.body.get("reason", ""),

@@ -11,7 +11,7 @@ from redrive.web.shapes import SCHEMAS
 
 _ABOUT = (
     "Redrive keeps work that failed. Every mutation is a POST with a JSON object, and is recorded as "
-    "an act of the token's name. Deeds to many jobs go by a plan: it freezes which, and is carried out "
+    "an act of the token's name. Actions on many jobs go by a plan: it freezes which, and is carried out "
     "once its number is said again. Errors are problem documents (RFC 9457)."
 )
 

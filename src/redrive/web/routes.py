@@ -81,14 +81,14 @@ class Route:
         return self.about or (self.does.__doc__ or "").partition("\n")[0]
 
 
-def _deed(verb: Literal["retry", "resolve", "discard", "reopen"], about: str) -> Route:
+def _action(verb: Literal["retry", "resolve", "discard", "reopen"], about: str) -> Route:
     needed = ["reason"] if verb == "discard" else []
     visible = {"minLength": 1, "pattern": r"^[^\u0000]*[^\s\u0000][^\u0000]*$"}
     reason = {**_REASON, **visible} if verb == "discard" else _REASON
     return Route(
         method="POST",
         path=f"/api/v1/jobs/{{job}}/{verb}",
-        does=actions.deed(verb),
+        does=actions.action(verb),
         right="act",
         params={"job": _JOB},
         body=record({"reason": reason}, needed=needed),
@@ -198,10 +198,10 @@ ROUTES: tuple[Route, ...] = (
         params={"job": _JOB},
         gives=named("WholeJob"),
     ),
-    _deed("retry", "Drive a job again: dead and resolved ones start a fresh life."),
-    _deed("resolve", "Close a job: settled another way."),
-    _deed("discard", "Close a job that shall never be done."),
-    _deed("reopen", "Make a closed job a dead letter again."),
+    _action("retry", "Drive a job again: dead and resolved ones start a fresh life."),
+    _action("resolve", "Close a job: settled another way."),
+    _action("discard", "Discard a job permanently."),
+    _action("reopen", "Make a closed job a dead letter again."),
     Route(
         method="POST",
         path="/api/v1/jobs/{job}/edit",

@@ -168,7 +168,7 @@ sys.stdin.read()
 
 
 @contextlib.contextmanager
-def listener(store: Path) -> Iterator[subprocess.Popen[str]]:
+def listening_process(store: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that listens until its input ends."""
     command = [sys.executable, "-c", LISTENER, str(store)]
     with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as process:
@@ -181,7 +181,7 @@ def test_the_socket_of_a_killed_listener_is_removed_by_the_next_hint(
     hints: Hints, temporary: Path, tmp_path: Path
 ) -> None:
     listener = listen(hints)
-    with listener(tmp_path / "jobs.db") as process:
+    with listening_process(tmp_path / "jobs.db") as process:
         hints.send()
         process.send_signal(signal.SIGKILL)
     assert len(list(Path(hints._place).iterdir())) == 2
@@ -193,7 +193,7 @@ def test_the_socket_of_a_killed_listener_is_removed_by_the_next_hint(
 
 
 def test_a_listener_that_ends_leaves_nothing(temporary: Path, tmp_path: Path) -> None:
-    with listener(tmp_path / "jobs.db") as process:
+    with listening_process(tmp_path / "jobs.db") as process:
         assert len(list(temporary.rglob("*"))) == 3
         process.communicate("")
     assert process.returncode == 0

@@ -33,11 +33,11 @@ _TRIES = 10
 class SocketHintListener:
     """Hears the datagrams of one socket."""
 
-    def __init__(self, ear: socket.socket, path: str = "") -> None:
-        ear.setblocking(False)
-        self._socket = ear
-        self._identity = identity_of(ear.fileno())
-        self._end = weakref.finalize(self, _end, ear, self._identity, path)
+    def __init__(self, sock: socket.socket, path: str = "") -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self._identity = identity_of(sock.fileno())
+        self._end = weakref.finalize(self, _end, sock, self._identity, path)
         _listening.add(self)
 
     def fileno(self) -> int:
@@ -65,8 +65,8 @@ class PairHintListener(SocketHintListener):
     """Hears the threads of its own process."""
 
     def __init__(self) -> None:
-        ear, self._mouth = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        super().__init__(ear)
+        sock, self._mouth = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        super().__init__(sock)
         self._mouth.setblocking(False)
         self._said = identity_of(self._mouth.fileno())
         self._lock = threading.RLock()
@@ -139,19 +139,19 @@ def _bound(place: str) -> tuple[socket.socket, str]:
     """
     for _ in range(_TRIES):
         name = secrets.token_hex(4)
-        ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             _make_private(os.path.dirname(place))  # noqa: PTH120 - all of this is in plain text
             _make_private(place)
-            ear.bind(f"{place}/.{name}")
+            sock.bind(f"{place}/.{name}")
             os.rename(f"{place}/.{name}", f"{place}/{name}")  # noqa: PTH104
         except FileNotFoundError:
-            ear.close()
+            sock.close()
         except BaseException:
-            ear.close()
+            sock.close()
             raise
         else:
-            return ear, f"{place}/{name}"
+            return sock, f"{place}/{name}"
     raise FileNotFoundError(errno.ENOENT, "removed again and again", place)
 
 
@@ -204,10 +204,10 @@ class _Mouth:
             return mouth
 
 
-def _end(ear: socket.socket, identity: tuple[int, int], path: str) -> None:
+def _end(sock: socket.socket, identity: tuple[int, int], path: str) -> None:
     if path:
         _remove(path)
-    _release(ear, identity)
+    _release(sock, identity)
 
 
 def _release(one: socket.socket, identity: tuple[int, int]) -> None:

@@ -1,6 +1,9 @@
 # Everything sets itself up: a bare machine needs make and Python 3.11 or newer.
 # `make` alone lists the targets.
 
+# Bytecode is kept even where the environment forbids it: the tests start hundreds of interpreters.
+export PYTHONDONTWRITEBYTECODE :=
+
 PYTHON ?= python3
 # A Python named by hand has an environment of its own: `make test PYTHON=python3.13` is in .venv-3.13.
 ifeq ($(origin PYTHON),command line)

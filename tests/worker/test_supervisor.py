@@ -123,7 +123,7 @@ def test_a_program_that_breaks_later_is_tried_again(app: Redrive, url: str, tmp_
     with crew(tmp_path, url, program="deployed:app") as made:
         fill(app, "work", [{"number": 0}])
         until(lambda: number(app, "completed") == 1)
-        program.write_text("import not_there_at_all")
+        program.write_text("import not_there_at_all  # of another size, so no cached bytecode fits")
         os.kill(made.workers()[0], signal.SIGKILL)
         until(lambda: "not_there_at_all" in made.log())
         fill(app, "work", [{"number": 1}])

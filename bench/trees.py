@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("after", type=Path)
     parser.add_argument("cases", nargs="*", help=f"of: {', '.join([*COMMANDS, *CASES])}")
     parser.add_argument("--rounds", type=int, default=5)
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     trees = (asked.before.resolve(), asked.after.resolve())
     print(
         f"{'case':<16}{'before µs':>12}{'after µs':>12}{'ratio':>8}   CPU, median of {asked.rounds}"

@@ -62,7 +62,7 @@ def secrets_in(store: Store, ids: Sequence[str]) -> list[str]:
 def each(store: Store, wanted: Wanted) -> Iterator[Job]:
     """Return all jobs of a selection, newest first, page by page as they are asked for.
 
-    As the store has them, whoever asks. JobNotFound if it names an id, a group or a run that is
+    They come as stored, never masked. JobNotFound if it names an id, a group or a run that is
     unknown; TimeoutError if it must end.
     """
     if wanted.ids:

@@ -124,7 +124,7 @@ class Hints:
             self._seen = found.st_ino, found.st_mtime_ns
 
     def listen(self) -> HintListener | None:
-        """Give listener for this store; none where there is no safe place for a socket."""
+        """Return a listener for this store; none where there is no safe place for a socket."""
         try:
             return SocketHintListener(*_bound(self._place))
         except OSError as error:

@@ -361,7 +361,7 @@ class Store(ABC):
         """Let go of files and connections. Twice is fine."""
 
     def listen(self) -> HintListener | None:
-        """Give listener for this store, the caller's to close; None where there can be no hints."""
+        """Return a listener for this store, the caller's to close; None where there can be no hints."""
         return None
 
     def _hint(self) -> None:  # noqa: B027 - without listener there is nobody to tell

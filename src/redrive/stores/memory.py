@@ -77,7 +77,7 @@ class MemoryStore(EngineStore):
         """Do nothing: the jobs stay until the store is let go of."""
 
     def listen(self) -> HintListener | None:
-        """Give listener that hear this program's own threads."""
+        """Return a listener for hints of this program's own threads."""
         if os.name != "posix":
             return None
         from redrive.stores._wake import PairHintListener  # noqa: PLC0415 - it needs what POSIX has

@@ -233,7 +233,7 @@ class JsonlStore(EngineStore):
             log.warning("%s could not be synced when it was closed: %s", self._place, error)
 
     def listen(self) -> HintListener | None:
-        """Give listener for this store; see the contract."""
+        """Return a listener for this store; see the contract."""
         return self._hints.listen()
 
     def _hint(self) -> None:

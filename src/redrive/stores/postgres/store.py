@@ -213,7 +213,7 @@ class PostgresStore(SqlStore):
         ]
 
     def listen(self) -> HintListener | None:
-        """Give listener for this store; see the contract."""
+        """Return a listener for this store; see the contract."""
         return PostgresListener(self._database.address)
 
     def _hint_of(self, jobs: Iterable[Job]) -> None:

@@ -176,7 +176,7 @@ class SqliteStore(SqlStore):
         self._file.close()
 
     def listen(self) -> HintListener | None:
-        """Give listener for this store; see the contract."""
+        """Return a listener for this store; see the contract."""
         return None if self._hints is None else self._hints.listen()
 
     def _hint(self) -> None:

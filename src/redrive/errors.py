@@ -9,6 +9,7 @@ RedriveError
 ├── StoreError                        the store could not do it; nothing was half done
 │   ├── StoreMissing                  there is no store at that place yet
 │   ├── StoreForeign                  not a Redrive store, or one written by a newer version
+│   ├── StoreOutdated                 an older Redrive wrote it; run `redrive migrate`
 │   ├── StoreReadOnly                 it may be read but not written
 │   ├── StoreFull                     no space, quota or size limit; works again when there is room
 │   ├── StoreBusy                     another process holds the lock; names it
@@ -100,6 +101,10 @@ class StoreMissing(StoreError):
 
 class StoreForeign(StoreError):
     """The file or database is not ours, or a newer Redrive wrote it."""
+
+
+class StoreOutdated(StoreError):
+    """An older Redrive wrote the store; `redrive migrate` brings it up to this version."""
 
 
 class StoreReadOnly(StoreError):

@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from redrive.jobs.groups import GroupRecord
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -99,8 +101,13 @@ class Failure:  # without slots: see `records`
     final: bool = False
     """Retrying is pointless under every policy (GiveUp; sent, no answer)."""
     fingerprint: str = ""
+    """Failures with the same one are of one group."""
+    fingerprint_v1: str = ""
+    """The fingerprint of the older rules, by which a group made under them is found."""
     title: str = ""
     """One line naming the cause; the group of this fingerprint carries it."""
+    variant_text: str = ""
+    """The message in normal form, which tells the variants of a group apart; not kept on the job."""
 
     def __repr__(self) -> str:
         return _shown(self, self, "status")
@@ -125,10 +132,13 @@ class Attempt:  # without slots: see `records`
     started: float
     duration: float
     worker: str
+    """The host and process id of whoever ran it: `host:pid`."""
     outcome: str
     """done, skipped, already_done, failed, or crashed."""
     failure: Failure | None = None
     provider: str | None = None
+    release: str | None = None
+    """The release of the program that ran it; None if that is not known."""
 
     def __repr__(self) -> str:
         return _shown(self, self.failure, "number", "life", "outcome")
@@ -180,9 +190,11 @@ class Job:  # without slots: see `records`
     max_attempts: int = 0
     """The limit of attempts in force when it was last submitted or settled; for showing n/max."""
     finished: float | None = None
+    died_at: float | None = None
+    """When it last became a dead letter. Actions such as retry, resolve, reopen and edit keep it."""
     first_failed: float | None = None
     failure: Failure | None = None
-    """The last failure, without its traceback (that is in the attempt)."""
+    """The last failure, without its traceback and variant (those are in the attempt)."""
     lease: int = 0
     """How often it was leased; never goes back, so a late worker's number is always stale."""
     holder: str | None = None
@@ -194,6 +206,10 @@ class Job:  # without slots: see `records`
     release: str | None = None
     group: int | None = None
     """The number of its group: jobs that failed of one cause."""
+    variant: int | None = None
+    """Which variant of its group it is: 1 to 20; 0 is any other, None if the group has none."""
+    event: str | None = None
+    """The id of the event that it was submitted for."""
     run: int | None = None
     resolution: Resolution | None = None
     edits: int = 0
@@ -253,7 +269,7 @@ class Job:  # without slots: see `records`
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A job and the lease to run it: the job's lease number and holder are the fence."""
+    """A job and the lease to run it: lease number, holder and time of the claim are the fence."""
 
     job: Job
     lost_by: str | None = None
@@ -389,6 +405,8 @@ class Group:
     category: Category | None = None
     first_seen: float | None = None
     last_seen: float | None = None
+    record: GroupRecord | None = None
+    """What is stored of the group beside its jobs; None from a store that has none yet."""
 
     def __repr__(self) -> str:
         return _shown(self, self, "name", "jobs")

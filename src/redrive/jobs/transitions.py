@@ -1,14 +1,21 @@
-"""How each verb changes a job's record. Pure: a job goes in, the next job comes out.
+"""How each verb changes a job's record. Pure: a job goes in, the fields that change come out.
 
-Both engines of the stores write what these functions give, so a transition exists once. Each checks
-`TRANSITIONS`; each says in its first line what it promises.
+Every rule exists once, in a function that returns *changes*: the changed fields and their new values.
+`claim_changes`, `seizure_changes`, `end_changes`, `action_changes` and `amend_changes` are the five;
+`claimed`, `seized`, `settled`, `moved` and `amended` return the job with them. Stores write the changes,
+so what no verb names stays as it is stored. Each verb checks `TRANSITIONS`.
+
+`claim_all` and `settle_all` do a batch: jobs that change alike share one dict of changes, so that a
+store can write them with one statement. Nobody may write into a dict of changes.
 """
 
 from __future__ import annotations
 
-from typing import Literal, assert_never
+from collections.abc import Callable, Iterable
+from math import isfinite
+from typing import Literal, NamedTuple, assert_never
 
-from redrive.errors import Refused
+from redrive.errors import Refused, UsageError
 from redrive.jobs.job import (
     TRANSITIONS,
     Attempt,
@@ -21,6 +28,7 @@ from redrive.jobs.job import (
     Release,
     Resolution,
     Retry,
+    Settlement,
     State,
     Verdict,
 )
@@ -29,52 +37,98 @@ from redrive.jobs.records import altered, evolve, job_of
 Verb = Literal["retry", "resolve", "discard", "reopen", "enlist"]
 """What people do to jobs; `enlist` only tags them as part of a run."""
 
+EventKind = Literal["died", "retried", "reopened", "resolved", "completed", "purged"]
+"""What an outbox can report of a job."""
+
+Changes = dict[str, object]
+"""The fields of a job that change, and their new values. Read only: several jobs may share one."""
+
+Place = Callable[[Failure], tuple[int | None, int | None]]
+"""Returns the numbers of a failure's group and variant; the store gives them."""
+
 _RUNS = "is running now; wait for it to end"
+_OWN = "redrive."
+"""Handlers whose name starts so are Redrive's own: no events are sent for their jobs."""
 
 KEEP_FIRST, KEEP_LAST = 5, 20
 """How many attempts of a job's history are kept at either end; the middle is folded."""
 
 
-def claimed(job: Job, *, holder: str, now: float, lease_end: float, boot: str | None) -> Job:
+class Changed(NamedTuple):
+    """A job before and after one verb, and the fields that differ."""
+
+    was: Job
+    changes: Changes
+    job: Job
+
+
+def changed(job: Job, changes: Changes) -> Changed:
+    """Apply changes to a job."""
+    return Changed(job, changes, job_of(job.__dict__ | changes))
+
+
+def claim_changes(
+    job: Job, *, holder: str, now: float, lease_end: float, boot: str | None
+) -> Changes:
     """Lease a pending job: the attempt is counted here, before the handler starts."""
-    return evolve(
-        _ensure(job, State.RUNNING),
-        state=State.RUNNING,
-        attempts=job.attempts + 1,
-        lease=job.lease + 1,
-        holder=holder,
-        lease_end=lease_end,
-        boot=boot,
-        updated=now,
-    )
+    _ensure(job, State.RUNNING)
+    return {
+        "state": State.RUNNING,
+        "attempts": job.attempts + 1,
+        "lease": job.lease + 1,
+        "holder": holder,
+        "lease_end": lease_end,
+        "boot": boot,
+        "updated": now,
+    }
 
 
-def seized(job: Job, *, by: str, lease_end: float, boot: str | None) -> Job:
+def claimed(job: Job, *, holder: str, now: float, lease_end: float, boot: str | None) -> Job:
+    """Return a pending job as it is once it is leased."""
+    changes = claim_changes(job, holder=holder, now=now, lease_end=lease_end, boot=boot)
+    return job_of(job.__dict__ | changes)
+
+
+def claim_all(
+    jobs: Iterable[Job], *, holder: str, now: float, lease_end: float, boot: str | None
+) -> list[Changed]:
+    """Lease pending jobs; those with the same numbers of attempts and leases share their changes."""
+    alike: dict[tuple[State, int, int], Changes] = {}
+    claims: list[Changed] = []
+    for job in jobs:
+        kind = (job.state, job.attempts, job.lease)
+        changes = alike.get(kind)
+        if changes is None:
+            changes = claim_changes(job, holder=holder, now=now, lease_end=lease_end, boot=boot)
+            alike[kind] = changes
+        claims.append(changed(job, changes))
+    return claims
+
+
+def seizure_changes(job: Job, *, by: str, lease_end: float, boot: str | None) -> Changes:
     """Take a running job over from a holder that is gone; nothing is counted yet.
 
     `updated` stays the time of the claim, so the attempt's record can say when it began.
     """
-    return evolve(job, lease=job.lease + 1, holder=by, lease_end=lease_end, boot=boot)
+    return {"lease": job.lease + 1, "holder": by, "lease_end": lease_end, "boot": boot}
 
 
-def settled(
+def seized(job: Job, *, by: str, lease_end: float, boot: str | None) -> Job:
+    """Return a running job as it is once it was taken over."""
+    return job_of(job.__dict__ | seizure_changes(job, by=by, lease_end=lease_end, boot=boot))
+
+
+def end_changes(
     job: Job,
     verdict: Verdict,
     failure: Failure | None,
     *,
     now: float,
     group: int | None,
+    variant: int | None = None,
     max_attempts: int | None = None,
-) -> Job:
+) -> Changes:
     """End a claim: the lease goes, the failure is counted, the verdict becomes the state."""
-    changes = ended(job, verdict, now=now, max_attempts=max_attempts)
-    if failure is not None:
-        changes |= _counted(job, failure, group, now)
-    return job_of(job.__dict__ | changes)
-
-
-def ended(job: Job, verdict: Verdict, *, now: float, max_attempts: int | None) -> dict[str, object]:
-    """Give what the end of a claim changes, but for a failure: alike for jobs that end alike."""
     state, changes = _outcome(job, verdict, now)
     _ensure(job, state)
     changes |= {
@@ -85,35 +139,119 @@ def ended(job: Job, verdict: Verdict, *, now: float, max_attempts: int | None) -
         "updated": now,
         "max_attempts": max_attempts or job.max_attempts,
     }
+    if failure is not None:
+        changes |= _counted(job, failure, now) | {"group": group, "variant": variant}
     return changes
 
 
-def _outcome(job: Job, verdict: Verdict, now: float) -> tuple[State, dict[str, object]]:
-    """Give the state a verdict leads to, and the fields that go with it."""
+def settled(
+    job: Job,
+    verdict: Verdict,
+    failure: Failure | None,
+    *,
+    now: float,
+    group: int | None,
+    variant: int | None = None,
+    max_attempts: int | None = None,
+) -> Job:
+    """Return a job as it is once its claim has ended so."""
+    changes = end_changes(
+        job, verdict, failure, now=now, group=group, variant=variant, max_attempts=max_attempts
+    )
+    return job_of(job.__dict__ | changes)
+
+
+def settle_all(
+    results: Iterable[tuple[Job, Settlement]], *, now: float, place: Place
+) -> list[Changed]:
+    """End claims, each of a job as it is stored; completions with the same words share their changes."""
+    alike: dict[tuple[object, ...], Changes] = {}
+    ends: list[Changed] = []
+    for job, result in results:
+        verdict = result.verdict
+        failure = result.attempt.failure if result.attempt else None
+        most = result.max_attempts or job.max_attempts
+        if type(verdict) is not Completed or failure is not None:
+            group, variant = place(failure) if failure else (None, None)
+            changes = end_changes(
+                job, verdict, failure, now=now, group=group, variant=variant, max_attempts=most
+            )
+        else:
+            kind = (job.state._value_, verdict.reason._value_, verdict.detail, most)
+            found = alike.get(kind)
+            if found is None:
+                found = end_changes(job, verdict, None, now=now, group=None, max_attempts=most)
+                alike[kind] = found
+            changes = found
+        ends.append(changed(job, changes))
+    return ends
+
+
+def _outcome(job: Job, verdict: Verdict, now: float) -> tuple[State, Changes]:
+    """Return the state a verdict leads to, and the fields that go with it."""
     match verdict:
         case Completed(reason, detail):
             return State.COMPLETED, {"reason": reason, "detail": detail, "finished": now}
         case Dead(reason, detail):
-            return State.DEAD, {"reason": reason, "detail": detail, "finished": now}
+            died: Changes = {"reason": reason, "detail": detail, "finished": now, "died_at": now}
+            return State.DEAD, died
         case Retry(delay, detail):
-            return State.PENDING, {"detail": detail, "due": now + delay}
+            return State.PENDING, {"detail": detail, "due": now + _finite(delay)}
         case Release(delay, detail):
-            due = job.due if delay is None else now + delay
+            due = job.due if delay is None else now + _finite(delay)
             unspent = {"attempts": max(0, job.attempts - 1), "due": due}
             return State.PENDING, {**unspent, "detail": detail or job.detail}
         case _:
             assert_never(verdict)
 
 
-def _counted(job: Job, failure: Failure, group: int | None, now: float) -> dict[str, object]:
-    """Give the fields that a failure changes."""
+def _finite(delay: float) -> float:
+    if not isfinite(delay):
+        msg = f"a delay must be a finite number of seconds; found {delay}"
+        raise UsageError(msg)
+    return delay
+
+
+def _counted(job: Job, failure: Failure, now: float) -> Changes:
+    """Return the fields that a failure changes."""
     return {
         "spent": {**job.spent, failure.category.value: job.spent.get(failure.category, 0) + 1},
         "crashes": job.crashes + (failure.category is Category.CRASH),
         "first_failed": now if job.first_failed is None else job.first_failed,
-        "failure": altered(failure, traceback=""),
-        "group": group,
+        "failure": altered(failure, traceback="", variant_text=""),
     }
+
+
+def action_changes(
+    job: Job,
+    verb: Verb,
+    *,
+    actor: str,
+    reason: str,
+    now: float,
+    delay: float = 0.0,
+    run: int | None = None,
+) -> Changes:
+    """Apply a person's action, or raise Refused with the reason in words.
+
+    A job's `run` is negative while it only waits for that run, positive once it was let go.
+    """
+    tag = _enlisted(job, run or 0) if verb == "enlist" else _tag_after(job, run)
+    changes: Changes = {}
+    match verb:
+        case "retry":
+            changes = _retried(job, now, _finite(delay))
+        case "resolve":
+            changes = _closed(job, Reason.RESOLVED, actor, reason, now)
+        case "discard":
+            changes = _closed(job, Reason.DISCARDED, actor, reason, now)
+        case "reopen":
+            changes = _reopened(job, now)
+        case "enlist":
+            pass
+        case _:
+            assert_never(verb)
+    return changes if tag == job.run else {**changes, "run": tag}
 
 
 def moved(
@@ -126,29 +264,13 @@ def moved(
     delay: float = 0.0,
     run: int | None = None,
 ) -> Job:
-    """Apply a person's deed, or raise Refused with the reason in words.
-
-    A job's `run` is negative while it only waits for that run, positive once it was let go.
-    """
-    tag = _enlisted(job, run or 0) if verb == "enlist" else _tag_after(job, run)
-    match verb:
-        case "retry":
-            job = _retried(job, now, delay)
-        case "resolve":
-            job = _closed(job, Reason.RESOLVED, actor, reason, now)
-        case "discard":
-            job = _closed(job, Reason.DISCARDED, actor, reason, now)
-        case "reopen":
-            job = _reopened(job, now)
-        case "enlist":
-            pass
-        case _:
-            assert_never(verb)
-    return evolve(job, run=tag)
+    """Return a job as it is after a person's action; Refused if its state does not allow it."""
+    changes = action_changes(job, verb, actor=actor, reason=reason, now=now, delay=delay, run=run)
+    return job_of(job.__dict__ | changes)
 
 
 def _enlisted(job: Job, run: int) -> int | None:
-    """Give the tag of a job that is to wait for a run (below 0), or for none any more (0)."""
+    """Return the tag of a job that is to wait for a run (below 0), or for none any more (0)."""
     tag = job.run or 0
     if run == 0:
         return None if tag < 0 else job.run
@@ -163,7 +285,7 @@ def _enlisted(job: Job, run: int) -> int | None:
 
 
 def _tag_after(job: Job, run: int | None) -> int | None:
-    """Give the tag after a deed: only a run lets go what waits for it; by any other deed it leaves."""
+    """Return the tag after an action: only a run lets go what waits for it; others remove it."""
     tag = job.run or 0
     if run is None:
         return None if tag < 0 else job.run
@@ -173,76 +295,86 @@ def _tag_after(job: Job, run: int | None) -> int | None:
     return run
 
 
-def _retried(job: Job, now: float, delay: float) -> Job:
+def _retried(job: Job, now: float, delay: float) -> Changes:
     """Start a fresh life for a dead or resolved job; a pending one only becomes due now."""
     due = now + delay
     if job.state is State.PENDING:
-        return evolve(job, due=due)
+        return {"due": due}
     if job.state is State.RUNNING:
         raise Refused(_RUNS)
-    return evolve(
-        _ensure(job, State.PENDING),
-        state=State.PENDING,
-        reason=None,
-        detail="",
-        attempts=0,
-        spent={},
-        crashes=0,
-        redrives=job.redrives + 1,
-        due=due,
-        since=due,
-        updated=now,
-        finished=None,
-        resolution=None,
-    )
+    _ensure(job, State.PENDING)
+    return {
+        "state": State.PENDING,
+        "reason": None,
+        "detail": "",
+        "attempts": 0,
+        "spent": {},
+        "crashes": 0,
+        "redrives": job.redrives + 1,
+        "due": due,
+        "since": due,
+        "updated": now,
+        "finished": None,
+        "resolution": None,
+    }
 
 
-def _closed(job: Job, how: Reason, actor: str, reason: str, now: float) -> Job:
+def _closed(job: Job, how: Reason, actor: str, reason: str, now: float) -> Changes:
+    _ensure(job, State.RESOLVED)
     was = job.reason if job.state is State.DEAD else None
-    return evolve(
-        _ensure(job, State.RESOLVED),
-        state=State.RESOLVED,
-        reason=how,
-        detail=reason,
-        resolution=Resolution(actor=actor, reason=reason, at=now, was=was),
-        finished=now,
-        updated=now,
-        holder=None,
-        lease_end=None,
-        boot=None,
-    )
+    return {
+        "state": State.RESOLVED,
+        "reason": how,
+        "detail": reason,
+        "resolution": Resolution(actor=actor, reason=reason, at=now, was=was),
+        "finished": now,
+        "updated": now,
+        "holder": None,
+        "lease_end": None,
+        "boot": None,
+    }
 
 
-def _reopened(job: Job, now: float) -> Job:
+def _reopened(job: Job, now: float) -> Changes:
+    """Make a resolved job a dead letter again; if it never was one, it is one from now on."""
     if job.state is not State.RESOLVED:
         msg = f"is {job.state}; only a resolved job can be reopened"
         raise Refused(msg)
     was = job.resolution.was if job.resolution else None
-    return evolve(
-        job,
-        state=State.DEAD,
-        reason=was or Reason.MANUAL,
-        detail="reopened",
-        finished=now,
-        updated=now,
-        resolution=None,
-    )
+    changes: Changes = {
+        "state": State.DEAD,
+        "reason": was or Reason.MANUAL,
+        "detail": "reopened",
+        "finished": now,
+        "updated": now,
+        "resolution": None,
+    }
+    return changes if job.died_at is not None else {**changes, "died_at": now}
 
 
-def amended(job: Job, payload: str, *, now: float) -> Job:
-    """Give a job another payload; the first one is kept and the delivery key changes."""
+def amend_changes(job: Job, payload: str, *, now: float) -> Changes:
+    """Replace a job's payload; the first one is kept and the delivery key changes."""
     if job.state in {State.RUNNING, State.COMPLETED}:
         msg = f"is {job.state}; only a pending, dead or resolved job can be edited"
         raise Refused(msg)
-    original = job.payload if job.original is None else job.original
-    return evolve(
-        job,
-        payload=payload,
-        original=original,
-        edits=job.edits + 1,
-        updated=now,
-        run=_tag_after(job, None),
-    )
+    changes: Changes = {
+        "payload": payload,
+        "original": job.payload if job.original is None else job.original,
+        "edits": job.edits + 1,
+        "updated": now,
+    }
+    tag = _tag_after(job, None)
+    return changes if tag == job.run else {**changes, "run": tag}
+
+
+def amended(job: Job, payload: str, *, now: float) -> Job:
+    """Return a job as it is with another payload; Refused if its state does not allow it."""
+    return job_of(job.__dict__ | amend_changes(job, payload, now=now))
+
+
+def values_before(change: Changed) -> Changes:
+    """Return what the changed fields held before: with them an action can be undone exactly."""
+    return {name: getattr(change.was, name) for name in change.changes}
 
 
 def with_attempt(job: Job, attempt: Attempt) -> Job:
@@ -258,8 +390,59 @@ def with_attempt(job: Job, attempt: Attempt) -> Job:
     )
 
 
-def _ensure(job: Job, to: State) -> Job:
+_JUST_DIED = 60.0
+"""Seconds after its death in which a job that is added is a new dead letter, not an imported one."""
+
+
+def is_new_death(job: Job, now: float) -> bool:
+    """Return True if a job that is being added has just died: captured, or failed in place."""
+    return (
+        job.state is State.DEAD
+        and job.origin is None
+        and job.died_at is not None
+        and abs(now - job.died_at) <= _JUST_DIED
+    )
+
+
+def events_of(was: Job | None, job: Job | None, *, now: float) -> list[EventKind]:
+    """Return what the outbox reports of a change, at most one kind.
+
+    No job before is an add, no job after a purge. Retries of the policy report nothing.
+    """
+    one = job or was
+    if one is None or one.handler.startswith(_OWN):
+        return []
+    if job is None:
+        return ["purged"]
+    if was is None:
+        return ["died"] if is_new_death(job, now) else []
+    kind = _EVENTS.get((was.state, job.state))
+    return [kind] if kind else []
+
+
+_EVENTS: dict[tuple[State, State], EventKind] = {
+    (State.RUNNING, State.COMPLETED): "completed",
+    (State.PENDING, State.DEAD): "died",
+    (State.RUNNING, State.DEAD): "died",
+    (State.RESOLVED, State.DEAD): "reopened",
+    (State.DEAD, State.PENDING): "retried",
+    (State.RESOLVED, State.PENDING): "retried",
+    (State.PENDING, State.RESOLVED): "resolved",
+    (State.RUNNING, State.RESOLVED): "resolved",
+    (State.DEAD, State.RESOLVED): "resolved",
+}
+"""What each change of state is reported as."""
+
+
+def is_suspect(job: Job) -> bool:
+    """Return True if an open job crashed before: it waits and runs apart from the others."""
+    return job.crashes > 0 and job.state in _OPEN
+
+
+_OPEN = frozenset({State.PENDING, State.RUNNING})
+
+
+def _ensure(job: Job, to: State) -> None:
     if to not in TRANSITIONS[job.state]:
         msg = f"is {job.state} and cannot become {to}"
         raise Refused(msg)
-    return job

@@ -25,7 +25,7 @@ encode: Callable[[object], str] = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), allow_nan=False
 ).encode
 
-_KEYS = {"own_max_attempts": "max_attempts", "max_attempts": "limit"}
+KEYS = {"own_max_attempts": "max_attempts", "max_attempts": "limit"}
 """The keys of a job in JSON that differ from its fields: journals of today have them."""
 _TRANSIENT = {"is_new", "payload", "history"}
 """Fields of a job that are not part of its head."""
@@ -47,18 +47,25 @@ def head_to_dict(job: Job) -> dict[str, Any]:
 
 def job_from_dict(data: dict[str, Any], payload: str) -> Job:
     """Build a job from its head, its payload and, where there is one, its history."""
-    known = {_JOB_FIELDS[key]: value for key, value in data.items() if key in _JOB_FIELDS}
+    known = job_fields(data)
     known["payload"] = payload
-    known["state"] = State(data.get("state", "pending"))
+    if not known.keys() >= _REQUIRED:
+        msg = f"a job without {', '.join(sorted(_REQUIRED - known.keys()))}"
+        raise ValueError(msg)
+    return evolve(BLANK, **known)
+
+
+def job_fields(data: dict[str, Any]) -> dict[str, Any]:
+    """Read fields of a job, by their names in `Job`; unknown ones are left out."""
+    known = {_JOB_FIELDS[key]: value for key, value in data.items() if key in _JOB_FIELDS}
+    if "state" in known:
+        known["state"] = State(known["state"])
     _convert(known, "reason", Reason)
     _convert(known, "tags", tuple)
     _convert(known, "failure", failure_from_dict)
     _convert(known, "resolution", resolution_from_dict)
     _convert(known, "history", lambda rows: tuple(attempt_from_dict(r) for r in rows))
-    if not known.keys() >= _REQUIRED:
-        msg = f"a job without {', '.join(sorted(_REQUIRED - known.keys()))}"
-        raise ValueError(msg)
-    return evolve(BLANK, **known)
+    return known
 
 
 def check_types(kind: type[Any], data: object) -> None:
@@ -104,6 +111,8 @@ def attempt_to_json(attempt: Attempt) -> str:
     rest = "" if attempt.failure is None else f',"failure":{failure_to_json(attempt.failure)}'
     if attempt.provider is not None:
         rest += f',"provider":{encode(attempt.provider)}'
+    if attempt.release is not None:
+        rest += f',"release":{encode(attempt.release)}'
     if not isfinite(attempt.started + attempt.duration):
         msg = f"an attempt from {attempt.started} for {attempt.duration} seconds cannot be kept"
         raise ValueError(msg)
@@ -130,6 +139,8 @@ def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
         data["failure"] = failure_to_dict(attempt.failure)
     if attempt.provider is not None:
         data["provider"] = attempt.provider
+    if attempt.release is not None:
+        data["release"] = attempt.release
     return data
 
 
@@ -222,7 +233,7 @@ def _defaults(kind: type[Any]) -> list[tuple[str, object]]:
 def _types(kind: type[Any]) -> dict[str, tuple[type[object], ...]]:
     """Return the types that each field of a record may have in JSON."""
     hints = get_type_hints(kind, localns={"Mapping": Mapping})
-    keys = _KEYS if kind is Job else {}
+    keys = KEYS if kind is Job else {}
     return {keys.get(name, name): _json_types(hint) for name, hint in hints.items()}
 
 
@@ -254,10 +265,10 @@ _INSIDE: dict[str, type[object]] = {
 """What some fields of records hold."""
 _good_shapes: set[tuple[object, ...]] = set()
 _MOST_SHAPES = 1000
-_JOB_FIELDS = {_KEYS.get(name, name): name for name, _ in _DEFAULTS[Job] if name != "is_new"}
+_JOB_FIELDS = {KEYS.get(name, name): name for name, _ in _DEFAULTS[Job] if name != "is_new"}
 """The fields of a job by their keys."""
 _HEAD_FIELDS = [name for name, _ in _DEFAULTS[Job] if name not in _TRANSIENT]
-_HEAD_KEYS = [_KEYS.get(name, name) for name in _HEAD_FIELDS]
+_HEAD_KEYS = [KEYS.get(name, name) for name in _HEAD_FIELDS]
 _HEAD_DEFAULTS = [default for name, default in _DEFAULTS[Job] if name not in _TRANSIENT]
 _head_values = attrgetter(*_HEAD_FIELDS)
 _failure_values = attrgetter(*(name for name, _ in _DEFAULTS[Failure]))

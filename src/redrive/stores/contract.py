@@ -4,10 +4,10 @@ Two engines obey it (`index` over a journal or over nothing, `sql` over a databa
 `tests/stores/contract`, proves it for all. The verbs are synchronous, take and give batches, and each is
 atomic: all of it happened, or none and an error says why. A caller may repeat any of them.
 
-**Fence.** A claimed job belongs to the pair (lease number, holder). `renew` and `settle` change only
-jobs that are still running under exactly that pair, and say which ones took. The lease number never
-goes back, also not after a retry by a person; the holder is random for every worker start. Both are
-needed: a number alone repeats after a restored backup, a holder alone after a second claim.
+**Fence.** A claimed job belongs to the triple (lease number, holder, time of the claim). `renew` and
+`settle` change only jobs that are still running under exactly that triple, and say which ones took. The
+lease number never goes back, also not after a retry by a person; the holder is random for every worker
+start. All are needed: a number alone repeats after a restored backup, a holder alone after a second claim.
 
 **Time.** Delays cross this seam, instants do not: the store's clock decides what is due, and turns a
 delay into a due time. Stores of one host measure leases with the boot clock, so a wall clock that
@@ -20,6 +20,14 @@ power cut the last of them may be undone, and the job runs again.
 Notes expire by the wall clock: they are seconds to minutes long, or removed by a person.
 
 **Text.** Stores keep what they are given; masking and validating happen above them.
+
+**One rule.** `jobs.transitions` alone computes what a claim, an end, a seizure, an action or an edit
+changes. A store writes those changes under the fence, and what follows from them: counts and groups
+(`group_verbs`), events and the jobs of an action (`outbox_verbs`), all in the same transaction.
+
+**Versions.** A file store (SQLite, JSON Lines) with at most MIGRATED_ON_OPENING jobs is migrated when it
+is opened for writing; larger ones, and a database that has jobs, raise StoreOutdated until `migrate` was
+called, as `redrive migrate` does. An empty store is always migrated. Opening for reading never migrates.
 
 **Pauses.** A live note named `pause:<lane>` keeps the jobs of that lane from being claimed.
 
@@ -37,7 +45,9 @@ from typing import Any, Literal, NamedTuple, cast
 
 from redrive.jobs.job import Act, Category, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
+from redrive.stores.group_verbs import GroupVerbs
 from redrive.stores.listening import HintListener
+from redrive.stores.outbox_verbs import OutboxVerbs
 from redrive.stores.report import Report
 
 Durability = Literal["full", "relaxed", "memory"]
@@ -50,6 +60,9 @@ _NOW = 0.05
 
 PAUSE = "pause:"
 """Notes whose name starts so keep a lane from being claimed."""
+
+MIGRATED_ON_OPENING = 10_000
+"""A file store with at most so many jobs is migrated when it is opened for writing."""
 
 ALONE = 2.0
 """Seconds for which a suspect that was claimed, and runs, keeps the other suspects waiting."""
@@ -68,8 +81,14 @@ class Query:
     lane: str = ""
     category: Category | None = None
     group: int | None = None
+    variant: int | None = None
+    """A variant of the group; asks nothing without one."""
     tag: str = ""
     key: str = ""
+    event: str = ""
+    """The id of the event they were submitted for."""
+    action: int | None = None
+    """Taken by the action of this number."""
     run: int | None = None
     """Part of this run, whether it waits for it or was let go."""
     older_than: float | None = None
@@ -80,6 +99,11 @@ class Query:
     """Only jobs that have failed at least once in this life."""
     text: str = ""
     """Words to be found, letter case aside, in the error's type, message or title, or the payload."""
+    budget: float | None = None
+    """Seconds to search for `tag` or `text`, which no index answers; None is as long as it takes.
+
+    When they are over, the page ends early: its cursor goes on from there, its scope says how far.
+    """
     by_change: bool = False
     """Newest change first instead of newest submit first."""
     limit: int = 100
@@ -175,7 +199,7 @@ class Note(NamedTuple):
         return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-class Store(ABC):
+class Store(GroupVerbs, OutboxVerbs, ABC):
     """Where jobs are kept. Safe to use from many threads; file stores also from many processes."""
 
     url: str
@@ -194,7 +218,8 @@ class Store(ABC):
         handlers have the same name and the payloads (after an edit: the original) are equal as
         JSON; else KeyConflict, and nothing of the call is stored. Times are finite and ordinals of a history grow: the caller sees to it.
 
-        `group` numbers are given here: a job with a failure joins the group of its fingerprint.
+        `group` and `variant` are given here: a job with a failure joins the group of its fingerprint.
+        A job that has just died counts as a death (`transitions.is_new_death`); imported ones do not.
         `lease` is raised to at least the last ordinal of the history.
         """
 
@@ -270,7 +295,8 @@ class Store(ABC):
     def groups(self, query: Query) -> list[Group]:
         """Count the query's jobs by group, most jobs first (limit holds, the cursor does not).
 
-        Without states in the query only dead jobs count.
+        Without states in the query only dead jobs count. Each group carries its `record`; its
+        `first_seen` and `last_seen` are those of the jobs counted.
         """
 
     @abstractmethod
@@ -286,7 +312,8 @@ class Store(ABC):
         """Apply a person's deed to exactly these jobs, each once, and record the act with it.
 
         Jobs whose state does not allow it are skipped with the reason. `delays` (one a job) are
-        seconds until each retried job is due.
+        seconds until each retried job is due. The fields that changed are kept as they were before,
+        for `action_jobs`.
 
         A run tags its jobs: "enlist" with `run=-12` makes them wait for run 12, a retry with
         `run=12` takes only those that still wait for it, and "enlist" with `run=0` lets them wait
@@ -311,11 +338,17 @@ class Store(ABC):
 
     @abstractmethod
     def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
-        """Give a job another payload if its number of edits is still `expected`; else Refused."""
+        """Replace a job's payload if its number of edits is still `expected`; else Refused.
+
+        The changed fields are kept as they were before, for `action_jobs`.
+        """
 
     @abstractmethod
     def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
-        """Remove finished jobs by rule, at most `limit`; gives handler and state of each."""
+        """Remove finished jobs by rule, at most `limit`; returns handler and state of each.
+
+        It also removes expired notes, and alerts and jobs of actions beyond their bounds.
+        """
 
     @abstractmethod
     def notes(self, prefix: str = "") -> list[Note]:
@@ -341,8 +374,10 @@ class Store(ABC):
         """Keep an act that moved no job; gives it with its number and time."""
 
     @abstractmethod
-    def acts(self, *, limit: int = 100, before: int | None = None) -> list[Act]:
-        """Give acts, newest first, from before that number."""
+    def acts(
+        self, *, limit: int = 100, before: int | None = None, job: str | None = None
+    ) -> list[Act]:
+        """Return acts, newest first, from before that number; with `job` those that took it."""
 
     @abstractmethod
     def now(self) -> float:
@@ -354,17 +389,23 @@ class Store(ABC):
 
     @abstractmethod
     def migrate(self) -> list[str]:
-        """Bring an older store up to this version; gives the steps taken."""
+        """Bring an older store up to this version; returns the steps taken.
+
+        Interrupted at any point it changes nothing, and can be called again. Jobs that run lose
+        their holder to `upgraded:` and the former name: their workers are fenced off, and a sweep
+        returns them unspent. What people noted about groups (notes `group:N`) moves into the groups'
+        records.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections. Twice is fine."""
+        """Write the counts that wait here; let go of files and connections. Twice is fine."""
 
     def listen(self) -> HintListener | None:
         """Return a listener for this store, the caller's to close; None where there can be no hints."""
         return None
 
-    def _hint(self) -> None:  # noqa: B027 - without listener there is nobody to tell
+    def _hint(self) -> None:
         """Tell those who listen that something may be due. It never waits and never fails."""
 
     def _hint_of(self, jobs: Iterable[Job]) -> None:

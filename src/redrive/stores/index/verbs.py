@@ -10,6 +10,7 @@ from redrive.errors import UsageError
 from redrive.jobs.clock import Clock
 from redrive.jobs.job import Act, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
+from redrive.stores._pending import Pending, no_new_filters
 from redrive.stores.contract import (
     PAUSE,
     Count,
@@ -19,14 +20,13 @@ from redrive.stores.contract import (
     Page,
     PurgeRule,
     Query,
-    Store,
 )
 from redrive.stores.index.engine import Drafted, Engine
 
 R = TypeVar("R")
 
 
-class EngineStore(Store):
+class EngineStore(Pending):
     """A store whose verbs the engine evaluates; the two kinds below say how and where."""
 
     def __init__(self, clock: Clock) -> None:
@@ -108,7 +108,8 @@ class EngineStore(Store):
         return self._read(lambda engine: engine.get(job_id))
 
     def find(self, query: Query) -> Page:
-        """Give a page of jobs, newest first; see the contract."""
+        """Return a page of jobs, newest first; see the contract."""
+        no_new_filters(query)
         return self._read(lambda engine: engine.find(query))
 
     def counts(self) -> list[Count]:
@@ -181,8 +182,12 @@ class EngineStore(Store):
         """Keep an act that moved no job; gives it with its number and time."""
         return self._write(lambda engine: engine.record(act), durable=True)
 
-    def acts(self, *, limit: int = 100, before: int | None = None) -> list[Act]:
-        """Give acts, newest first, from before that number."""
+    def acts(
+        self, *, limit: int = 100, before: int | None = None, job: str | None = None
+    ) -> list[Act]:
+        """Return acts, newest first, from before that number."""
+        if job is not None:
+            raise NotImplementedError
         return self._read(lambda engine: engine.acts(limit=limit, before=before))
 
     def now(self) -> float:

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from redrive.jobs.job import Completed, Dead, Failure, Job, Retry, Settlement
-from redrive.jobs.records import job_of
-from redrive.jobs.transitions import KEEP_FIRST, KEEP_LAST, ended, settled
+from redrive.jobs.transitions import KEEP_FIRST, KEEP_LAST, settled
 from redrive.stores._codec import attempt_to_json
 from redrive.stores.postgres.claiming import PLACE, ROW
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.tx import PostgresTx
-from redrive.stores.sql.rows import category_of, failure_json, json_of
+from redrive.stores.record_codec import category_of
+from redrive.stores.sql.rows import as_stored, failure_json, json_of
 from redrive.stores.sql.tx import Row
 
 _KEPT = KEEP_FIRST + KEEP_LAST
@@ -133,9 +133,9 @@ def _failing(result: Settlement) -> Row:
 def _after(result: Settlement, now: float, cause: int | None) -> Job:
     """Give a job as it is after its end."""
     job, verdict, failure = result.claim.job, result.verdict, _failure_of(result)
-    if failure is None:
-        return job_of(job.__dict__ | ended(job, verdict, now=now, max_attempts=result.max_attempts))
-    return settled(job, verdict, failure, now=now, group=cause, max_attempts=result.max_attempts)
+    return as_stored(
+        settled(job, verdict, failure, now=now, group=cause, max_attempts=result.max_attempts)
+    )
 
 
 def _failure_of(result: Settlement) -> Failure | None:

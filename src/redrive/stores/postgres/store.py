@@ -21,6 +21,7 @@ import psycopg
 from redrive.errors import RedriveError, StoreReadOnly
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.job import Claim, Job, Settlement, State
+from redrive.stores._pending import Pending
 from redrive.stores.contract import Count
 from redrive.stores.listening import HintListener
 from redrive.stores.postgres import adding, audit, claiming, ending, opening, view
@@ -29,9 +30,9 @@ from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.listener import HINT_HOLDS, PostgresListener
 from redrive.stores.postgres.transactions import connection_of
 from redrive.stores.postgres.tx import PostgresTx, line_on
+from redrive.stores.record_codec import category_from
 from redrive.stores.report import Report
 from redrive.stores.sql.engine import SqlStore
-from redrive.stores.sql.rows import category_from
 from redrive.stores.sql.settle import settle, settlements_landed
 from redrive.stores.sql.simple import is_simple
 from redrive.stores.sql.tx import Tx
@@ -39,7 +40,7 @@ from redrive.stores.sql.tx import Tx
 R = TypeVar("R")
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(SqlStore, Pending):
     """A store in the schema of a database, made if it is missing.
 
     `patience` is how many seconds to wait for locks that others hold, or for a server that is away; by

@@ -18,7 +18,7 @@ from redrive.stores._keys import check_same
 from redrive.stores.contract import Moved, PurgeRule
 from redrive.stores.sql.lists import SqlLists
 from redrive.stores.sql.notes import SqlNotes, act_landed, record_act
-from redrive.stores.sql.rows import changes_to_row, job_from_row, readable
+from redrive.stores.sql.rows import as_stored, changes_to_row, job_from_row, readable
 from redrive.stores.sql.settle import groups_of, held_by_id, settle, settlements_landed
 from redrive.stores.sql.tx import Row, Tx
 
@@ -228,7 +228,7 @@ def _move(
             continue
         # Of a job that is to wait for its run nothing but the tag changes: one index instead of all.
         changes.append((job.run, number) if verb == "enlist" else changes_to_row(job, number))
-        done.append(job)
+        done.append(as_stored(job))
     tx.many("enlist" if verb == "enlist" else "rewrite", changes)
     act = record_act(tx, replace(act, done=len(done), skipped=len(skipped)))
     return Moved(done, skipped, act)

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from redrive.errors import StoreDamaged
 from redrive.jobs.job import Category, Group, Job, State
+from redrive.stores._pending import no_new_filters
 from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, cursor_of
+from redrive.stores.record_codec import category_from
 from redrive.stores.sql import filters
-from redrive.stores.sql.rows import attempt_from_json, category_from, job_from_row
+from redrive.stores.sql.rows import attempt_from_json, job_from_row
 from redrive.stores.sql.tx import Row, SqlBase, Tx
 
 _NO_CAUSE = "the record of this cause is gone; see `redrive verify`"
@@ -27,7 +29,8 @@ class SqlLists(SqlBase):
         return self._read(lambda tx: _get(tx, job_id))
 
     def find(self, query: Query) -> Page:
-        """Give a page of jobs, newest first; see the contract."""
+        """Return a page of jobs, newest first; see the contract."""
+        no_new_filters(query)
         return self._read(lambda tx: _find(tx, query))
 
     def counts(self) -> list[Count]:

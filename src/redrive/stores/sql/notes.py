@@ -47,8 +47,12 @@ class SqlNotes(SqlBase):
             landed=lambda tx, kept: act_landed(_alone(tx), kept),
         )
 
-    def acts(self, *, limit: int = 100, before: int | None = None) -> list[Act]:
-        """Give acts, newest first, from before that number."""
+    def acts(
+        self, *, limit: int = 100, before: int | None = None, job: str | None = None
+    ) -> list[Act]:
+        """Return acts, newest first, from before that number."""
+        if job is not None:
+            raise NotImplementedError
         args = (_EVERY if before is None else before, max(limit, 0))
         return self._read(lambda tx: [act_from_row(row) for row in tx.all("acts", args)])
 

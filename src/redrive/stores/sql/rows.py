@@ -15,14 +15,13 @@ from redrive.jobs.job import (
     TERMINAL,
     Act,
     Attempt,
-    Category,
     Failure,
     Job,
     Reason,
     Resolution,
     State,
 )
-from redrive.jobs.records import job_of
+from redrive.jobs.records import evolve, job_of
 from redrive.stores._codec import (
     attempt_from_dict,
     encode,
@@ -32,6 +31,7 @@ from redrive.stores._codec import (
     resolution_to_dict,
 )
 from redrive.stores._files import log
+from redrive.stores.record_codec import category_of
 from redrive.stores.sql.tx import Row
 
 _STATES = {state.value: state for state in State}
@@ -40,7 +40,6 @@ _REASONS[None] = None
 _told: set[str] = set()
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What reading a column raises that holds what Redrive never writes."""
-_CATEGORIES = {category.value: category for category in Category}
 
 
 def job_to_row(job: Job) -> Row:
@@ -144,6 +143,7 @@ def job_from_row(row: Row) -> tuple[int, Job]:
                 "own_max_attempts": row[21],
                 "max_attempts": row[22],
                 "finished": row[15],
+                "died_at": None,
                 "first_failed": row[16],
                 "failure": None if row[23] is None else _failure(row[23]),
                 "lease": row[24],
@@ -153,6 +153,8 @@ def job_from_row(row: Row) -> tuple[int, Job]:
                 "tags": () if row[28] is None else texts(row[28]),
                 "release": row[29],
                 "group": row[30],
+                "variant": None,
+                "event": None,
                 "run": row[31],
                 "resolution": None if row[32] is None else _resolution(row[32]),
                 "edits": row[33],
@@ -166,6 +168,11 @@ def job_from_row(row: Row) -> tuple[int, Job]:
     except UNREADABLE as error:
         raise _damaged(row) from error
     return row[0], job
+
+
+def as_stored(job: Job) -> Job:
+    """Leave out what has no column before version 2 of the schema."""
+    return job if job.died_at is None else evolve(job, died_at=None)
 
 
 def readable(rows: Iterable[Row]) -> list[tuple[int, Job]]:
@@ -234,18 +241,6 @@ def at_of(job: Job) -> float:
 def is_suspect(job: Job) -> int:
     """Give 1 if it waits apart from the others because it crashed before, else 0."""
     return 1 if job.crashes > 0 and job.state is State.PENDING else 0
-
-
-def category_of(job: Job) -> str:
-    """Give the category it counts under: an open job's failure of a former life does not."""
-    if job.failure is None or not (job.spent or job.state in TERMINAL):
-        return ""
-    return job.failure.category._value_
-
-
-def category_from(text: str) -> Category | None:
-    """Read the column back; a category of a newer version reads as unknown."""
-    return _CATEGORIES.get(text, Category.UNKNOWN) if text else None
 
 
 def failure_json(failure: Failure | None) -> str | None:

@@ -12,7 +12,8 @@ from redrive.jobs.job import Attempt, Claim, Failure, Job, Settlement, State
 from redrive.jobs.records import evolve
 from redrive.jobs.transitions import KEEP_FIRST, KEEP_LAST, settled
 from redrive.stores._codec import attempt_to_json
-from redrive.stores.sql.rows import category_of, changes_to_row, job_from_row
+from redrive.stores.record_codec import category_of
+from redrive.stores.sql.rows import as_stored, changes_to_row, job_from_row
 from redrive.stores.sql.tx import Row, Tx
 
 _KEPT = KEEP_FIRST + KEEP_LAST
@@ -107,7 +108,7 @@ class _Settling:
             self._completed.setdefault(_completion(job), []).append(number)
         else:
             self._others.append(changes_to_row(job, number))
-        return job
+        return as_stored(job)
 
     def _keep(self, number: int, job: Job, attempt: Attempt) -> Job:
         """Note an attempt down; a history that grew too long loses its middle, which is counted."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from redrive.jobs.job import Claim, Completed, Job, Settlement
 from redrive.jobs.records import BLANK, job_of
-from redrive.jobs.transitions import claimed, ended
+from redrive.jobs.transitions import claimed, end_changes
 from redrive.stores._codec import attempt_to_json
 from redrive.stores.sql.rows import texts
 from redrive.stores.sql.settle import settle
@@ -155,7 +155,10 @@ class _GoodEnds:
         how = (reason, detail, limit, job.lease, job.holder, job.updated)
         if how != self._how:
             if how not in self._alike:
-                self._alike[how] = ended(job, verdict, now=self._now, max_attempts=limit), []
+                self._alike[how] = (
+                    end_changes(job, verdict, None, now=self._now, group=None, max_attempts=limit),
+                    [],
+                )
             self._how, (self._changes, self._numbers) = how, self._alike[how]
         number = fields[_ROW]
         self._numbers.append(number)

@@ -16,6 +16,7 @@ from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.job import Claim, Job, Settlement
 from redrive.stores import _files
 from redrive.stores._codec import attempt_to_json
+from redrive.stores._pending import Pending
 from redrive.stores.contract import PAUSE, Durability
 from redrive.stores.listening import HintListener
 from redrive.stores.report import Report
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(SqlStore, Pending):
     """A store in one file, made if it is missing.
 
     `patience` is how many seconds to wait for other processes. `durability="relaxed"` gives up the

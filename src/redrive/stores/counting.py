@@ -1,0 +1,305 @@
+"""Counts over time: what a settled batch adds, how it waits, and how it reaches buckets and groups.
+
+`counts_of` and `counts_added` say what one write adds. A store appends that as a *tick*, a row of its
+own, so no two writers ever wait for one row; `folded` turns ticks into additions to the buckets (minutes
+and hours per lane and group) and into the groups' new records. Nothing else knows these rules.
+
+Deaths are always written with the batch that they belong to. Attempts, successes and first failures may
+wait in the process (`Backlog`) for up to a second, so that small batches do not pay for a tick each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from threading import Lock
+from typing import Any, NamedTuple, cast, get_args
+
+from redrive.jobs.groups import GroupRecord, LaneCount, Span
+from redrive.jobs.job import Job, Settlement, State
+from redrive.jobs.transitions import Changed, is_new_death
+from redrive.stores._codec import encode
+
+SPANS: tuple[Span, ...] = get_args(Span)
+KEPT: Mapping[int, float] = {60: 86400.0, 3600: 30 * 86400.0}
+"""For how many seconds the buckets of each span are kept; `fold` removes older ones."""
+MOST_LANES, MOST_GROUPS = 500, 1000
+"""How many lanes and groups one bucket tells apart; the rest count as OTHER_LANE, OTHER_GROUP."""
+OTHER_LANE, OTHER_GROUP = "", 0
+FOLD_EVERY = 10.0
+"""Seconds after which whoever writes a tick folds."""
+_QUIET = 86400.0
+"""Seconds without a death after which the next death begins a new incident."""
+_WRITE_EVERY = 1.0
+"""Seconds for which counts without deaths may wait in the process."""
+
+
+class GroupCount(NamedTuple):
+    """The deaths of one group in a batch."""
+
+    deaths: int
+    release: str | None
+    """The release of the last of them that is known."""
+    variants: Mapping[int, int]
+    """Deaths by variant; those without one are left out."""
+
+
+class Counts(NamedTuple):
+    """What one write adds."""
+
+    lanes: Mapping[str, LaneCount]
+    groups: Mapping[int, GroupCount]
+
+    @property
+    def has_deaths(self) -> bool:
+        """Return True if a job died: then this must be written with its batch."""
+        return any(one.deaths for one in self.lanes.values())
+
+
+class Tick(NamedTuple):
+    """Counts and the time they belong to."""
+
+    at: float
+    counts: Counts
+
+
+NOTHING = Counts({}, {})
+
+
+def counts_of(settled: Iterable[tuple[Settlement, Changed]]) -> Counts:
+    """Count those settlements of a batch whose fence held; those without an attempt count nothing."""
+    lanes: dict[str, list[int]] = {}
+    groups: dict[int, GroupCount] = {}
+    for result, (was, _, job) in settled:
+        attempt = result.attempt
+        if attempt is None:
+            continue
+        lane = lanes.get(job.lane)
+        if lane is None:
+            lane = lanes[job.lane] = [0, 0, 0, 0]
+        lane[0] += 1
+        if job.state is State.COMPLETED:
+            lane[1] += 1
+            continue
+        if attempt.failure is not None and not was.spent:
+            lane[2] += 1
+        if job.state is State.DEAD:
+            lane[3] += 1
+            _count_death(groups, job, attempt.release or job.release)
+    return Counts({lane: LaneCount(*numbers) for lane, numbers in lanes.items()}, groups)
+
+
+def counts_added(jobs: Iterable[Job], now: float) -> Counts:
+    """Count the jobs of an `add` that have just died; imported ones died long ago, or elsewhere."""
+    lanes: dict[str, int] = {}
+    groups: dict[int, GroupCount] = {}
+    for job in jobs:
+        if is_new_death(job, now):
+            lanes[job.lane] = lanes.get(job.lane, 0) + 1
+            last = job.history[-1].release if job.history else None
+            _count_death(groups, job, last or job.release)
+    return Counts({lane: LaneCount(deaths=number) for lane, number in lanes.items()}, groups)
+
+
+def _count_death(groups: dict[int, GroupCount], job: Job, release: str | None) -> None:
+    if job.group is None:
+        return
+    deaths, last, variants = groups.get(job.group, GroupCount(0, None, {}))
+    if job.variant is not None:
+        variants = {**variants, job.variant: variants.get(job.variant, 0) + 1}
+    groups[job.group] = GroupCount(deaths + 1, release or last, variants)
+
+
+def added(one: Counts, other: Counts) -> Counts:
+    """Add up two counts; the second is the later one."""
+    lanes = dict(one.lanes)
+    for lane, numbers in other.lanes.items():
+        lanes[lane] = lanes.get(lane, LaneCount()).plus(numbers)
+    groups = dict(one.groups)
+    for number, count in other.groups.items():
+        deaths, release, variants = groups.get(number, GroupCount(0, None, {}))
+        both = {
+            key: variants.get(key, 0) + count.variants.get(key, 0)
+            for key in (*variants, *count.variants)
+        }
+        groups[number] = GroupCount(deaths + count.deaths, count.release or release, both)
+    return Counts(lanes, groups)
+
+
+def counts_to_json(counts: Counts) -> str:
+    """Write counts as a tick keeps them: {"lanes":{"mail":[9,8,1,1]},"groups":{"7":[1,"r2",{"3":1}]}}."""
+    return encode({"lanes": counts.lanes, "groups": counts.groups})
+
+
+def counts_from_json(text: str) -> Counts:
+    """Read them back; ValueError, TypeError or KeyError if it is not what Redrive wrote."""
+    data = cast("dict[str, dict[str, Any]]", json.loads(text))
+    return Counts(
+        {lane: LaneCount(*map(int, numbers)) for lane, numbers in data["lanes"].items()},
+        {
+            int(number): GroupCount(
+                int(deaths), release, {int(key): int(one) for key, one in variants.items()}
+            )
+            for number, (deaths, release, variants) in data["groups"].items()
+        },
+    )
+
+
+class Share(NamedTuple):
+    """What a transaction does with its counts: write some, leave some in the process."""
+
+    write: list[Tick]
+    """For this transaction, which must write all of them; mostly one, often none."""
+    later: list[Tick]
+    """What waits in the process once the transaction has committed."""
+    back: list[Tick]
+    """What waits again if the transaction did not commit."""
+
+
+class Backlog:
+    """Counts that wait in this process to be written; safe to use from many threads.
+
+    In the transaction: `share = backlog.share(counts, now)`, and write `share.write`. After it, once:
+    `backlog.close(share, committed=…)`. A store that closes writes `rest`; `fold` writes it too, and
+    readers of this process add `waiting`.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._minutes: dict[float, Counts] = {}
+        self._written = float("-inf")
+
+    def share(self, counts: Counts, now: float) -> Share:
+        """Return what to write with a batch: all that waits too, or nothing before a second is over."""
+        own = [Tick(now, counts)] if counts.lanes else []
+        with self._lock:
+            if not counts.has_deaths and 0 <= now - self._written < _WRITE_EVERY:
+                return Share([], own, [])
+            self._written = now
+            waiting = self._take()
+        return Share([*waiting, *own], [], waiting)
+
+    def close(self, share: Share, *, committed: bool) -> None:
+        """Keep what was not written for later."""
+        self._keep(share.later if committed else share.back)
+
+    def rest(self) -> Share:
+        """Return all that waits, to be written now."""
+        with self._lock:
+            waiting = self._take()
+        return Share(waiting, [], waiting)
+
+    def waiting(self) -> list[Tick]:
+        """Return what waits, for readers; it goes on waiting."""
+        with self._lock:
+            return [Tick(at, counts) for at, counts in self._minutes.items()]
+
+    def _take(self) -> list[Tick]:
+        taken = [Tick(at, counts) for at, counts in self._minutes.items()]
+        self._minutes = {}
+        return taken
+
+    def _keep(self, ticks: Iterable[Tick]) -> None:
+        with self._lock:
+            for at, counts in ticks:
+                minute = float(start_of(at, 60))
+                self._minutes[minute] = added(self._minutes.get(minute, NOTHING), counts)
+
+
+def start_of(at: float, span: int) -> int:
+    """Return when the bucket of this time begins."""
+    return int(at // span * span)
+
+
+class Folded(NamedTuple):
+    """What some ticks come to: additions to buckets and variants, and new records of groups."""
+
+    lanes: Mapping[tuple[int, int, str], LaneCount]
+    """To add, by span, start and lane."""
+    groups: Mapping[tuple[int, int, int], int]
+    """Deaths to add, by span, start and group."""
+    variants: Mapping[tuple[int, int], tuple[int, float]]
+    """Deaths to add and the time of the last, by group and variant."""
+    records: Mapping[int, GroupRecord]
+    """The groups that changed, whole; only fields that deaths write differ."""
+
+
+def folded(
+    records: Mapping[int, GroupRecord],
+    ticks: Iterable[Tick],
+    now: float,
+    *,
+    lanes: Mapping[tuple[int, int], Collection[str]] | None = None,
+    groups: Mapping[tuple[int, int], Collection[int]] | None = None,
+) -> Folded:
+    """Add up ticks. `records` has the groups they name; a group that is not there is left out.
+
+    `lanes` and `groups` name what the buckets (by span and start) hold already: beyond MOST_LANES
+    and MOST_GROUPS of them, new ones count as OTHER_LANE and OTHER_GROUP. A time after `now`, of a
+    clock that was ahead, counts as now.
+    """
+    lane_sums: dict[tuple[int, int, str], LaneCount] = {}
+    group_sums: dict[tuple[int, int, int], int] = {}
+    variants: dict[tuple[int, int], tuple[int, float]] = {}
+    changed: dict[int, GroupRecord] = {}
+    lane_limit, group_limit = _Limit(MOST_LANES, lanes), _Limit(MOST_GROUPS, groups)
+    for at, counts in sorted((Tick(min(at, now), counts) for at, counts in ticks), key=_time):
+        for span in SPANS:
+            start = start_of(at, span)
+            for lane, numbers in counts.lanes.items():
+                key = span, start, lane_limit.of((span, start), lane, OTHER_LANE)
+                lane_sums[key] = lane_sums.get(key, LaneCount()).plus(numbers)
+            for number, count in counts.groups.items():
+                place = span, start, group_limit.of((span, start), number, OTHER_GROUP)
+                group_sums[place] = group_sums.get(place, 0) + count.deaths
+        for number, count in counts.groups.items():
+            record = changed.get(number) or records.get(number)
+            if record is not None:
+                changed[number] = after_deaths(record, count, at)
+            for variant, deaths in count.variants.items():
+                before, last = variants.get((number, variant), (0, at))
+                variants[number, variant] = before + deaths, max(last, at)
+    return Folded(lane_sums, group_sums, variants, changed)
+
+
+def after_deaths(record: GroupRecord, count: GroupCount, at: float) -> GroupRecord:
+    """Return a group's record after some of its jobs died at this time.
+
+    The only place that knows when an incident begins and when a group has regressed.
+    """
+    last = record.last_seen
+    after_resolved = (
+        record.resolved is not None
+        and at > record.resolved
+        and (record.regressed is None or record.regressed <= record.resolved)
+    )
+    begins = after_resolved or record.since is None or last is None or at - last > _QUIET
+    return replace(
+        record,
+        last_seen=at if last is None else max(last, at),
+        deaths=record.deaths + count.deaths,
+        first_release=record.first_release or count.release,
+        last_release=count.release or record.last_release,
+        since=at if begins else record.since,
+        regressed=at if after_resolved else record.regressed,
+    )
+
+
+def _time(tick: Tick) -> float:
+    return tick.at
+
+
+class _Limit:
+    """Tells apart so many names in each bucket, first come, first served."""
+
+    def __init__(self, most: int, known: Mapping[tuple[int, int], Collection[Any]] | None) -> None:
+        self._most = most
+        self._names = {place: set(names) for place, names in (known or {}).items()}
+
+    def of(self, place: tuple[int, int], name: Any, other: Any) -> Any:
+        """Return the name if the bucket has it or has room for it, else what all others count as."""
+        names = self._names.setdefault(place, set())
+        if name not in names and len(names) < self._most:
+            names.add(name)
+        return name if name in names else other

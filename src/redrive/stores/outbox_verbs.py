@@ -1,0 +1,162 @@
+"""The part of the store contract about events, sent alerts, plans, and what an action took.
+
+**Events.** A change that `transitions.events_of` reports is stored once for each subscription to its kind,
+in the transaction that changes the job; nothing is stored for kinds without a subscription. Writers may
+keep the list of subscriptions for SUBSCRIBED seconds: for so long after the first `subscribe`, changes
+by other processes may be missed. Events of one job reach one subscription in order, one at a time;
+delivery is at least once.
+
+**Plans** are jobs that somebody has looked at and may act on: at most MOST_PLANS at a time, for PLAN_LASTS
+seconds. Memory and JSON Lines keep them in the process, and lose them with it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from redrive.jobs.job import State
+from redrive.jobs.transitions import EventKind
+
+SUBSCRIBED = 5.0
+"""Seconds for which a process may rely on the subscriptions that it has read."""
+MOST_PLANS, PLAN_LASTS = 20, 600.0
+"""How many plans are kept, and for how many seconds each."""
+PLAN_CHUNK, MOST_PLANNED = 1000, 100_000
+"""How many jobs one chunk of a plan may have, and all its chunks."""
+ALERTS_KEPT = 90 * 86400.0
+"""Seconds after which `purge` removes the record of a sent alert."""
+ACTION_JOBS_KEPT, ACTIONS_KEPT = 1_000_000, 30 * 86400.0
+"""`purge` keeps so many records of jobs that actions took, and those of so many seconds: it removes
+whole actions, oldest first, that are beyond both."""
+
+
+class OutboxEvent(NamedTuple):
+    """One event for one subscription, leased to whoever delivers it."""
+
+    number: int
+    """Grows from event to event of one job."""
+    subscription: str
+    job_id: str
+    kind: EventKind
+    at: float
+    """When it happened."""
+    attempts: int
+    """How often its delivery was put off before."""
+    body: str
+    """The job as it was then, in the form of the journal: JSON, with its payload, without history."""
+
+
+class SentAlert(NamedTuple):
+    """The last alert of one kind that a channel was sent for a group."""
+
+    group: int
+    channel: str
+    kind: str
+    at: float
+    more: Mapping[str, object]
+    """What the sender wants to know next time, such as the thread of the message."""
+
+
+class PlannedJob(NamedTuple):
+    """A job as it was when it was planned."""
+
+    id: str
+    edits: int
+    state: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPlan:
+    """The header of a plan; its jobs are in chunks."""
+
+    id: str
+    header: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What the plan is for, as JSON can hold it."""
+    created: float = 0.0
+    """Given by the store."""
+    expires: float = 0.0
+    """Given by the store."""
+
+
+class OutboxVerbs(ABC):
+    """What a store can do with events, alerts, plans and the jobs of an action."""
+
+    @abstractmethod
+    def subscribe(self, name: str, kinds: Collection[EventKind]) -> None:
+        """Store events of these kinds for this subscription from now on, instead of others, durably."""
+
+    @abstractmethod
+    def unsubscribe(self, name: str) -> None:
+        """Remove a subscription and its events; nothing happens if there is none."""
+
+    @abstractmethod
+    def subscriptions(self) -> dict[str, frozenset[EventKind]]:
+        """Return the kinds of each subscription by name."""
+
+    @abstractmethod
+    def take_events(self, *, holder: str, lease_for: float, limit: int) -> list[OutboxEvent]:
+        """Lease up to `limit` due events, longest due first.
+
+        Of one subscription and job only the oldest that is stored, so a delivery that waits holds
+        up later events of that job. Events whose lease has ended are given again.
+        """
+
+    @abstractmethod
+    def settle_events(
+        self, done: Sequence[int], later: Sequence[tuple[int, float]], *, holder: str
+    ) -> int:
+        """Remove delivered events; put others off by so many seconds, one attempt more.
+
+        Only those that this holder still has leased; returns how many that were.
+        """
+
+    @abstractmethod
+    def claim_alert(
+        self,
+        group: int,
+        channel: str,
+        kind: str,
+        *,
+        every: float,
+        more: Mapping[str, object] | None = None,
+    ) -> bool:
+        """Return True to exactly one caller in `every` seconds: the one that may send this alert.
+
+        Durable: it survives a restart.
+        """
+
+    @abstractmethod
+    def alerts(self, group: int | None = None) -> list[SentAlert]:
+        """Return the alerts sent for a group, or for all, newest first."""
+
+    @abstractmethod
+    def put_plan(self, plan: StoredPlan, chunks: Iterable[Sequence[PlannedJob]]) -> StoredPlan:
+        """Store a plan with its jobs; returns it with its times. All or nothing.
+
+        Removes plans that have expired, and the oldest beyond MOST_PLANS. UsageError for a chunk of
+        more than PLAN_CHUNK jobs, or more than MOST_PLANNED jobs in all: those are for the command
+        line.
+        """
+
+    @abstractmethod
+    def plan(self, plan_id: str) -> StoredPlan | None:
+        """Return a plan; None if there is none, or it has expired."""
+
+    @abstractmethod
+    def plan_chunk(self, plan_id: str, chunk: int) -> list[PlannedJob]:
+        """Return the jobs of one chunk, from 0; none beyond the last, or if the plan has expired."""
+
+    @abstractmethod
+    def drop_plan(self, plan_id: str) -> None:
+        """Remove a plan; nothing happens if there is none."""
+
+    @abstractmethod
+    def action_jobs(self, number: int) -> Iterator[tuple[str, dict[str, object]]]:
+        """Return the jobs that an action took, by id, each with its changed fields before it.
+
+        These are the values of `transitions.values_before`: written with the action by `move` and
+        `amend`, except for the verb "enlist". Oldest id first.
+        """

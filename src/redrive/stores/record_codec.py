@@ -1,0 +1,168 @@
+"""A job as a database keeps it: columns, and two sparse JSON texts for all the rest.
+
+Columns are the fields that SQL searches, sorts or fences by (`COLUMNS`, `category_of`, `at_of`,
+`transitions.is_suspect`). `given` has what a submit says once and nothing changes; `more` what
+transitions change. Both are None for most jobs: a field that says nothing new is left out. A job that
+simply worked has no `more`, so ends that are alike can be written by one statement.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from json.encoder import encode_basestring
+from operator import attrgetter, itemgetter
+from typing import Any, cast
+
+from redrive.jobs.job import TERMINAL, Category, Job, Reason, State
+from redrive.jobs.records import BLANK, job_of
+from redrive.stores._codec import (
+    KEYS,
+    check_types,
+    encode,
+    failure_to_json,
+    job_fields,
+    resolution_to_dict,
+)
+
+COLUMNS = (
+    "id",
+    "state",
+    "lane",
+    "handler",
+    "created",
+    "due",
+    "updated",
+    "attempts",
+    "lease",
+    "max_attempts",
+    "key",
+    "event",
+    "first_failed",
+    "group",
+    "variant",
+    "run",
+    "holder",
+    "lease_end",
+    "boot",
+    "payload",
+    "original",
+)
+"""The fields of a job that are columns of some table, by their names in `Job`."""
+GIVEN = ("tags", "release", "own_max_attempts", "origin")
+"""The fields in `given`."""
+_REST = (
+    "detail",
+    "spent",
+    "crashes",
+    "redrives",
+    "failure",
+    "resolution",
+    "edits",
+    "folded",
+    "died_at",
+)
+MORE = (*_REST, "reason", "finished", "since")
+"""The fields in `more`. The last three are left out where state, last change or due time say them."""
+
+_STATES = {state.value: state for state in State}
+_CATEGORIES = {category.value: category for category in Category}
+_given = attrgetter(*GIVEN)
+_NOT_GIVEN = _given(BLANK)
+_rest = itemgetter(*_REST)
+_PLAIN = _rest(vars(BLANK))
+_TEMPLATE = dict(vars(BLANK))
+_WRITERS: dict[str, Callable[[Any], str]] = {
+    "detail": encode_basestring,
+    "failure": failure_to_json,
+    "resolution": lambda one: encode(resolution_to_dict(one)),
+}
+"""How a field of `more` is written, where `encode` is too slow or does not know it."""
+
+
+def columns_of(job: Job) -> dict[str, object]:
+    """Return the fields of a job that are columns."""
+    return {name: getattr(job, name) for name in COLUMNS} | {"state": job.state._value_}
+
+
+def given_of(job: Job) -> str | None:
+    """Write what a job was submitted with; None for nothing."""
+    values = _given(job)
+    if values == _NOT_GIVEN:
+        return None
+    said = zip(GIVEN, values, _NOT_GIVEN, strict=True)
+    return encode({KEYS.get(name, name): value for name, value, none in said if value != none})
+
+
+def more_of(job: Job) -> str | None:
+    """Write what transitions have changed beside the columns; None for nothing."""
+    fields = job.__dict__
+    parts: list[str] = []
+    values = _rest(fields)
+    if values != _PLAIN:
+        parts = [
+            f'"{name}":{_WRITERS.get(name, encode)(value)}'
+            for name, value, plain in zip(_REST, values, _PLAIN, strict=True)
+            if value != plain
+        ]
+    if job.reason is not _usual_reason(job.state):
+        parts.append(f'"reason":{encode(job.reason)}')
+    if job.finished != (job.updated if job.state in TERMINAL else None):
+        parts.append(f'"finished":{encode(job.finished)}')
+    if job.since != job.due:
+        parts.append(f'"since":{encode(job.since)}')
+    return f"{{{','.join(parts)}}}" if parts else None
+
+
+def job_from(columns: Mapping[str, object], given: str | None, more: str | None) -> Job:
+    """Build a job from its columns (by their names in `Job`) and its two texts, without history.
+
+    Names that are no fields of a job are kept in its dict. ValueError, KeyError, TypeError or
+    RecursionError if a value is not what Redrive wrote.
+    """
+    fields: dict[str, Any] = {**_TEMPLATE, **columns}
+    state = fields["state"] = _STATES[fields["state"]]
+    fields["since"] = fields["due"]
+    fields["reason"] = _usual_reason(state)
+    if state in TERMINAL:
+        fields["finished"] = fields["updated"]
+    if given is not None:
+        fields.update(given_from(given))
+    if more is not None:
+        fields.update(more_from(more))
+    return job_of(fields)
+
+
+def more_from(text: str) -> dict[str, Any]:
+    """Read `more`, by the names of fields in `Job`; raises as `job_from` does."""
+    data = cast("dict[str, Any]", json.loads(text))
+    check_types(Job, data)
+    return job_fields(data)
+
+
+@lru_cache(maxsize=1024)
+def given_from(text: str) -> dict[str, Any]:
+    """Read `given` in the same way. Nearly all jobs of a program have one of a few: not to be changed."""
+    return more_from(text)
+
+
+def category_of(job: Job) -> str:
+    """Return the category a job counts under: an open job's failure of a former life does not."""
+    if job.failure is None or not (job.spent or job.state in TERMINAL):
+        return ""
+    return job.failure.category._value_
+
+
+def category_from(text: str) -> Category | None:
+    """Read the column back; a category of a newer version reads as unknown."""
+    return _CATEGORIES.get(text, Category.UNKNOWN) if text else None
+
+
+def at_of(job: Job) -> float:
+    """Return the time that jobs of a state are sorted by: open ones when due, ended ones when changed."""
+    return job.updated if job.state in TERMINAL else job.due
+
+
+def _usual_reason(state: State) -> Reason | None:
+    return Reason.DONE if state is State.COMPLETED else None

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit import START, make_attempt, make_failure, make_job
-from redrive.errors import Refused
+from redrive.errors import Refused, UsageError
 from redrive.jobs.job import (
     TERMINAL,
     TRANSITIONS,
+    Claim,
     Completed,
     Dead,
     Job,
@@ -23,17 +24,25 @@ from redrive.jobs.job import (
     Release,
     Resolution,
     Retry,
+    Settlement,
     State,
 )
 from redrive.jobs.transitions import (
     KEEP_FIRST,
     KEEP_LAST,
     Verb,
+    action_changes,
     amended,
+    changed,
+    claim_all,
     claimed,
+    events_of,
+    is_suspect,
     moved,
     seized,
+    settle_all,
     settled,
+    values_before,
     with_attempt,
 )
 
@@ -288,3 +297,123 @@ def test_jobs_say_whether_they_can_be_retried_and_whether_they_are_over() -> Non
 
 def test_the_verbs_of_people_are_all_here() -> None:
     assert set(get_args(Verb)) <= set(VERBS)
+
+
+def test_changes_and_nothing_else_make_the_next_job() -> None:
+    """What no verb names stays as it is stored."""
+    dead = settled(job_in(R), Dead(Reason.EXHAUSTED), make_failure(), now=NOW, group=1, variant=2)
+    changes = action_changes(dead, "retry", actor="ada", reason="", now=NOW + 1)
+    assert moved(dead, "retry", actor="ada", reason="", now=NOW + 1) == replace(dead, **changes)
+    assert not {"died_at", "first_failed", "failure", "group", "lease", "run"} & changes.keys()
+    assert (dead.group, dead.variant) == (1, 2)
+
+
+def test_the_values_before_an_action_undo_it_exactly() -> None:
+    dead = settled(job_in(R), Dead(Reason.EXHAUSTED), make_failure(), now=NOW, group=1)
+    for verb in ("retry", "resolve", "discard"):
+        change = changed(dead, action_changes(dead, verb, actor="ada", reason="", now=NOW + 1))
+        assert change.job != dead
+        assert replace(change.job, **values_before(change)) == dead
+
+
+def test_jobs_that_change_alike_share_their_changes() -> None:
+    jobs = [replace(job_in(P), id=name) for name in "abc"]
+    jobs[2] = replace(jobs[2], attempts=0)
+    leased = claim_all(jobs, holder="w", now=NOW, lease_end=9.0, boot="b")
+    assert leased[0].changes is leased[1].changes is not leased[2].changes
+    assert [one.job for one in leased] == [
+        claimed(job, holder="w", now=NOW, lease_end=9.0, boot="b") for job in jobs
+    ]
+    verdicts = [Completed(Reason.DONE), Completed(Reason.DONE), Completed(Reason.SKIPPED, "old")]
+    results = [
+        (one.job, Settlement(Claim(one.job), verdict, make_attempt(one.job)))
+        for one, verdict in zip(leased, verdicts, strict=True)
+    ]
+    ends = settle_all(results, now=NOW + 1, place=lambda _: (1, None))
+    assert ends[0].changes is ends[1].changes is not ends[2].changes
+    assert [one.job for one in ends] == [
+        settled(job, result.verdict, None, now=NOW + 1, group=None) for job, result in results
+    ]
+
+
+def test_a_batch_refuses_what_a_single_claim_or_end_refuses() -> None:
+    with pytest.raises(Refused):
+        claim_all([job_in(P), job_in(R)], holder="w", now=NOW, lease_end=9.0, boot="b")
+    done = Settlement(Claim(job_in(D)), Completed(Reason.DONE))
+    with pytest.raises(Refused):
+        settle_all([(job_in(R), done), (job_in(D), done)], now=NOW, place=lambda _: (None, None))
+
+
+def test_only_a_death_moves_the_time_of_death() -> None:
+    dead = settled(job_in(R), Dead(Reason.EXHAUSTED), make_failure(), now=NOW, group=1)
+    assert dead.died_at == NOW
+    later = [
+        moved(dead, verb, actor="ada", reason="", now=NOW + 5)
+        for verb in ("retry", "resolve", "discard")
+    ]
+    later += [amended(dead, "{}", now=NOW + 6), move(later[1], "reopen")]
+    again = claimed(later[0], holder="w", now=NOW + 7, lease_end=9.0, boot="b")
+    later += [again, settled(again, Completed(Reason.DONE), None, now=NOW + 8, group=None)]
+    assert {job.died_at for job in later} == {NOW}
+    twice = settled(again, Dead(Reason.CRASH), make_failure(), now=NOW + 9, group=1)
+    assert twice.died_at == NOW + 9
+
+
+def test_a_job_that_is_dead_only_by_reopening_died_then() -> None:
+    assert move(move(job_in(P), "resolve"), "reopen").died_at == NOW
+
+
+@pytest.mark.parametrize("delay", [float("nan"), float("inf"), -float("inf")])
+def test_a_delay_that_is_no_finite_number_is_refused(delay: float) -> None:
+    for verdict in (Retry(delay), Release(delay)):
+        with pytest.raises(UsageError, match=f"finite number of seconds; found {delay}"):
+            settled(job_in(R), verdict, None, now=NOW, group=None)
+    with pytest.raises(UsageError, match="finite"):
+        move(job_in(D), "retry", delay=delay)
+
+
+def test_an_open_job_that_crashed_is_a_suspect_also_while_it_runs() -> None:
+    assert {state for state in State if is_suspect(replace(job_in(state), crashes=1))} == {P, R}
+    assert not any(is_suspect(job_in(state)) for state in State)
+
+
+def test_the_variant_is_told_by_the_attempt_and_not_kept_on_the_job() -> None:
+    failure = make_failure(variant_text="it is <n>", fingerprint_v1="old")
+    job = settled(job_in(R), Retry(0), failure, now=NOW, group=1, variant=4)
+    assert job.failure == replace(failure, variant_text="")
+
+
+EVENTS: dict[str, dict[State, str]] = {
+    "claim": {},
+    "done": {R: "completed"},
+    "retry later": {},
+    "give back": {},
+    "die": {P: "died", R: "died"},
+    "retry": {D: "retried", X: "retried"},
+    "resolve": {P: "resolved", R: "resolved", D: "resolved"},
+    "discard": {P: "resolved", R: "resolved", D: "resolved"},
+    "reopen": {X: "reopened"},
+    "enlist": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("verb", "before"),
+    [(verb, before) for verb, row in TABLE.items() for before, after in row.items() if after],
+)
+def test_each_verb_reports_one_event_or_none(verb: str, before: State) -> None:
+    job = job_in(before)
+    expected = EVENTS[verb].get(before)
+    assert events_of(job, VERBS[verb](job), now=NOW) == ([expected] if expected else [])
+    own = replace(job, handler="redrive.on.slack")
+    assert events_of(own, VERBS[verb](own), now=NOW) == []
+
+
+def test_a_purge_and_a_captured_job_are_reported_and_an_import_is_not() -> None:
+    dead = replace(job_in(D), died_at=NOW)
+    assert events_of(dead, None, now=NOW) == ["purged"]
+    assert events_of(None, dead, now=NOW + 1) == ["died"]
+    assert events_of(None, dead, now=NOW + 3600) == []
+    assert events_of(None, replace(dead, origin={"format": "sync"}), now=NOW) == []
+    assert events_of(None, job_in(P), now=NOW) == []
+    assert events_of(None, None, now=NOW) == []

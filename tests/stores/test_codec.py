@@ -32,7 +32,9 @@ WHOLE = Failure(
     hint_source="retry-after",
     request_id="r-1",
     final=True,
-    fingerprint="v1:0",
+    fingerprint="v2:0",
+    fingerprint_v1="v1:0",
+    variant_text="slow down",
     title="RateLimitError: slow down",
 )
 
@@ -40,9 +42,9 @@ WHOLE = Failure(
 @pytest.mark.parametrize("worker", ["host:7", 'a "quoted"\\name\n', "häuschen \u2028", ""])
 @pytest.mark.parametrize("duration", [0.0, 1e-06, 12, 1e22])
 @pytest.mark.parametrize("failure", [None, make_failure()])
-@pytest.mark.parametrize("provider", [None, "claude"])
+@pytest.mark.parametrize(("provider", "release"), [(None, None), ("claude", 'r "1"\n')])
 def test_an_attempt_is_written_alike_whichever_way(
-    worker: str, duration: float, failure: Failure | None, provider: str | None
+    worker: str, duration: float, failure: Failure | None, provider: str | None, release: str | None
 ) -> None:
     attempt = Attempt(
         ordinal=3,
@@ -54,6 +56,7 @@ def test_an_attempt_is_written_alike_whichever_way(
         outcome="done",
         failure=failure,
         provider=provider,
+        release=release,
     )
     text = attempt_to_json(attempt)
     assert text == encode(attempt_to_dict(attempt))

@@ -262,6 +262,7 @@ class Submitter:
             started=execution.started,
             duration=execution.duration,
             worker=worker_name(),
+            release=self.settings.release,
             now=self.settings.clock.now(),
             rand=self.settings.rand,
         )

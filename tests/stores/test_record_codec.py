@@ -19,8 +19,12 @@ from redrive.stores.record_codec import (
     MORE,
     at_of,
     columns_of,
+    event_body,
+    event_job,
+    fields_to_json,
     given_of,
     job_from,
+    more_from,
     more_of,
 )
 
@@ -156,3 +160,14 @@ def test_text_that_redrive_never_wrote_is_refused(
 def test_fields_of_a_newer_version_are_left_aside() -> None:
     job = make_job("a")
     assert job_from(columns_of(job), '{"colour":1}', '{"weight":2}') == job
+
+
+@given(jobs)
+def test_the_fields_before_an_action_come_back_equal(job: Job) -> None:
+    before = {name: getattr(job, name) for name in (*COLUMNS, *GIVEN, *MORE)}
+    assert more_from(fields_to_json(before)) == before
+
+
+@given(jobs)
+def test_an_event_carries_the_whole_job(job: Job) -> None:
+    assert event_job(event_body(job)) == job

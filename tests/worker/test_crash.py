@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ import pytest
 from crewkit import app_of, crew, fill
 from redrive import Redrive, current
 from redrive.errors import StoreBusy
+from redrive.jobs.ids import new_holder
 from redrive.worker import dispatch, suspects
 from redrive.worker.sweep import sweep
 from workkit import LEASE, Log, all_done, app_on, number, until, url_of
@@ -23,6 +26,36 @@ def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Redrive]:
     """An app on each store of one host."""
     with app_on(request.param, tmp_path) as made:
         yield made
+
+
+def test_a_crashed_attempt_names_its_worker_its_start_and_its_release(app: Redrive) -> None:
+
+    @app.handler("n")
+    def n(number: int) -> None: ...
+
+    job = n.submit(1)
+    holder = new_holder()
+    app.store.note(f"worker:{holder}", '{"release":"r7"}', expires_in=60)
+    (claim,) = app.store.claim(["n"], limit=1, holder=holder, lease_for=0.01)
+    time.sleep(0.05)
+    sweep(app.submitter.runtime())
+    (attempt,) = app.get(job.id).history
+    assert attempt.worker == f"{socket.gethostname()}:{os.getpid()}"
+    assert (attempt.started, attempt.release) == (claim.job.updated, "r7")
+
+
+def test_a_job_that_ran_while_its_store_was_upgraded_is_returned_unspent(app: Redrive) -> None:
+
+    @app.handler("n", attempts=1)
+    def n(number: int) -> None: ...
+
+    job = n.submit(1)
+    app.store.claim(["n"], limit=1, holder="upgraded:old", lease_for=0.01)
+    time.sleep(0.05)
+    sweep(app.submitter.runtime())
+    after = app.get(job.id)
+    assert (after.state, after.attempts, after.crashes) == ("pending", 0, 0)
+    assert after.detail == "the store was upgraded while it ran"
 
 
 @pytest.mark.parametrize("attempts", [1, 2])

@@ -12,6 +12,7 @@ import contextlib
 import json
 import math
 import os
+import secrets
 import threading
 import time
 from bisect import bisect_right
@@ -21,7 +22,6 @@ from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from redrive.errors import StoreError
-from redrive.jobs import ids
 from redrive.jobs.job import Attempt, Completed, Dead, Job, Release, Retry, Settlement
 from redrive.jobs.logger import log
 from redrive.stores.contract import Store, note_named
@@ -60,7 +60,7 @@ class Counters:
         self._new: Counts = defaultdict(float)
         self._batch: Counts = {}
         """Being added, and perhaps added already."""
-        self._name = ids.new_holder()
+        self._name = secrets.token_hex(8)
         self._number = 0
         self._next = time.monotonic() + EVERY
         self._ever: Counter[type] = Counter()

@@ -335,6 +335,7 @@ def conclude(
     started: float,
     duration: float,
     worker: str,
+    release: str | None,
     now: float,
     rand: Rand = random.random,
 ) -> Settlement:
@@ -349,11 +350,14 @@ def conclude(
             verdict = decide.decide(job, outcome, policy, now, rand)
     if isinstance(outcome, Interrupted | Returned):
         return Settlement(claim, verdict)
+    record = record_of(
+        job, outcome, started=started, duration=duration, worker=worker, release=release
+    )
     return settlement_of(
         {
             "claim": claim,
             "verdict": verdict,
-            "attempt": record_of(job, outcome, started=started, duration=duration, worker=worker),
+            "attempt": record,
             "max_attempts": decide.max_attempts_after(job, outcome, policy),
         }
     )
@@ -365,7 +369,13 @@ def returned(claim: Claim, delay: float | None = None) -> Settlement:
 
 
 def record_of(
-    job: Job, outcome: Outcome, *, started: float, duration: float, worker: str
+    job: Job,
+    outcome: Outcome,
+    *,
+    started: float,
+    duration: float,
+    worker: str,
+    release: str | None,
 ) -> Attempt:
     """Return the record of one execution that ended."""
     name, failure = _OUTCOMES.get(type(outcome), "failed"), None
@@ -383,6 +393,7 @@ def record_of(
             "outcome": name,
             "failure": failure,
             "provider": getattr(outcome, "provider", None),
+            "release": release,
         }
     )
 

@@ -42,6 +42,7 @@ def sign(
         "handlers": sorted(runtime.registry.served_names()),
         "lanes": sorted(runtime.registry.served_lanes()),
         "missing": _missing(runtime.registry),
+        **({"release": runtime.release} if runtime.release else {}),
         **({"blocked": blocked} if blocked else {}),
     }
     runtime.store.note(WORKER + runtime.holder, json.dumps(value), expires_in=lasts)

@@ -73,6 +73,7 @@ class Runtime:
         self.lease_for = settings.lease
         self.rand = settings.rand
         self.worker = worker_name()
+        self.release = settings.release
         self.pauses = Pauses(store, registry, bus)
         self.counters = counters.of(store)
         self._ahead = 0.0
@@ -116,6 +117,7 @@ class Runtime:
             started=started,
             duration=duration,
             worker=self.worker,
+            release=self.release,
             now=self.clock.now() + self._ahead,
             rand=self.rand,
         )

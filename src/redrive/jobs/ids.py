@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import socket
 import threading
 import time
 from functools import lru_cache
@@ -63,8 +64,13 @@ def new_id() -> str:
 
 
 def new_holder() -> str:
-    """Make the random name under which one start of a worker holds its leases."""
-    return secrets.token_hex(8)
+    """Make the name under which one start of a worker holds its leases: `host:pid/` and chance."""
+    return f"{socket.gethostname()}:{os.getpid()}/{secrets.token_hex(8)}"
+
+
+def worker_of(holder: str) -> str:
+    """Return the `host:pid` in a holder's name; the name itself if it has none."""
+    return holder.rpartition("/")[0] or holder
 
 
 def id_of(moment: float, name: str) -> str:

@@ -64,6 +64,9 @@ PAUSE = "pause:"
 MIGRATED_ON_OPENING = 10_000
 """A file store with at most so many jobs is migrated when it is opened for writing."""
 
+UPGRADED = "upgraded:"
+"""What a migration puts before the holder of a job that runs: whoever takes it over returns it."""
+
 ALONE = 2.0
 """Seconds for which a suspect that was claimed, and runs, keeps the other suspects waiting."""
 

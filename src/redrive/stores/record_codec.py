@@ -22,7 +22,9 @@ from redrive.stores._codec import (
     check_types,
     encode,
     failure_to_json,
+    head_to_dict,
     job_fields,
+    job_from_dict,
     resolution_to_dict,
 )
 
@@ -81,7 +83,7 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
 """How a field of `more` is written, where `encode` is too slow or does not know it."""
 
 
-def columns_of(job: Job) -> dict[str, object]:
+def columns_of(job: Job) -> dict[str, Any]:
     """Return the fields of a job that are columns."""
     return {name: getattr(job, name) for name in COLUMNS} | {"state": job.state._value_}
 
@@ -145,6 +147,30 @@ def more_from(text: str) -> dict[str, Any]:
 def given_from(text: str) -> dict[str, Any]:
     """Read `given` in the same way. Nearly all jobs of a program have one of a few: not to be changed."""
     return more_from(text)
+
+
+def fields_to_json(fields: Mapping[str, object]) -> str:
+    """Write some fields of a job, also those at their default; `more_from` reads them back.
+
+    This is how the fields before an action are kept (`transitions.values_before`).
+    """
+    parts = (
+        f'"{KEYS.get(name, name)}":'
+        + ("null" if value is None else _WRITERS.get(name, encode)(value))
+        for name, value in fields.items()
+    )
+    return f"{{{','.join(parts)}}}"
+
+
+def event_body(job: Job) -> str:
+    """Write a job for an event: its head as the journal has it, its payload as text, no history."""
+    return f'{{"job":{encode(head_to_dict(job))},"payload":{encode(job.payload)}}}'
+
+
+def event_job(body: str) -> Job:
+    """Read it back."""
+    data = cast("dict[str, Any]", json.loads(body))
+    return job_from_dict(data["job"], data["payload"])
 
 
 def category_of(job: Job) -> str:

@@ -144,7 +144,7 @@ class _Place:
         with contextlib.suppress(BlockingIOError):
             data = os.read(self._pipe, _CHUNK)
         if not self.has_begun:
-            self._holder = data.partition(b"\n")[0].decode("ascii", "replace")
+            self._holder = data.partition(b"\n")[0].decode("utf-8", "replace")
         elif not data:
             self.silence.look()
         if data:
@@ -342,4 +342,4 @@ def _mark_of(pid: int) -> str:
     except OSError:
         return ""
     match = re.search(rb"(?:^|\0)" + _MARK.encode() + rb"=([^\0]*)", environment)
-    return match[1].decode("ascii", "replace") if match else ""
+    return match[1].decode("utf-8", "replace") if match else ""

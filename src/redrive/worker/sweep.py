@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from redrive.attempts.executions import conclude, crash, returned, text_failure
 from redrive.attempts.runtime import Runtime
 from redrive.errors import StoreError
-from redrive.jobs.job import Category, Claim, Failed, Settlement, State
+from redrive.jobs import ids
+from redrive.jobs.job import Category, Claim, Failed, Release, Settlement, State
 from redrive.jobs.logger import log
 from redrive.policies.policy import Policy
-from redrive.stores.contract import Query, every
+from redrive.stores.contract import UPGRADED, Query, Store, every, note_named
 from redrive.stores.worker_notes import WORKER, missing, served
 from redrive.worker import suspects
 
@@ -49,7 +50,11 @@ def _take_over(runtime: Runtime, why: str, holder: str | None, count: Count) -> 
 
 def _settle_crash(runtime: Runtime, claim: Claim, why: str, count: Count) -> None:
     """Settle a job whose worker vanished; an error with one stops no other."""
-    log.warning("job %s: %s (held by %s)", claim.job.id, why, claim.lost_by)
+    holder = claim.lost_by or ""
+    if holder.startswith(UPGRADED):
+        runtime.settle(Settlement(claim, Release(detail="the store was upgraded while it ran")))
+        return
+    log.warning("job %s: %s (held by %s)", claim.job.id, why, holder)
     entry = runtime.registry.need(claim.job.handler)
     try:
         if suspects.never_began(runtime.store, claim, entry):
@@ -61,7 +66,8 @@ def _settle_crash(runtime: Runtime, claim: Claim, why: str, count: Count) -> Non
             entry,
             started=claim.job.updated,
             duration=max(0.0, runtime.clock.now() - claim.job.updated),
-            worker=claim.lost_by or "",
+            worker=ids.worker_of(holder),
+            release=_release_of(runtime.store, holder),
             now=runtime.now(),
             rand=runtime.rand,
         )
@@ -71,6 +77,13 @@ def _settle_crash(runtime: Runtime, claim: Claim, why: str, count: Count) -> Non
         raise
     except Exception:
         log.exception("job %s could not be settled; it stays for the next sweep", claim.job.id)
+
+
+def _release_of(store: Store, holder: str) -> str | None:
+    """Return the release that a worker has noted; None if its note has expired."""
+    note = note_named(store, WORKER + holder)
+    release: object = note.fields.get("release") if note else None
+    return release if isinstance(release, str) else None
 
 
 def bury_unserved(runtime: Runtime, policy: Policy) -> int:
@@ -109,6 +122,7 @@ def _bury(runtime: Runtime, handlers: Mapping[str, str]) -> int:
                 started=runtime.clock.now(),
                 duration=0.0,
                 worker=runtime.worker,
+                release=runtime.release,
                 now=runtime.store.now(),
             )
         )

@@ -40,7 +40,7 @@ MODULES = {
     "redrive.errors": (
         "UsageError BadPayload KeyConflict UnknownHandler JobNotFound Refused Kept "
         "Undelivered NoAnswer AllProvidersFailed ProviderPaused StoreError StoreMissing StoreBusy "
-        "StoreFull StoreDamaged StoreForeign StoreLost StoreReadOnly"
+        "StoreFull StoreDamaged StoreForeign StoreLost StoreOutdated StoreReadOnly"
     ),
     "redrive.strategies": (
         "RetryStrategy ExponentialBackoffStrategy LinearBackoffStrategy ConstantBackoffStrategy "

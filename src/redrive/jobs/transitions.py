@@ -93,10 +93,10 @@ def claim_all(
     jobs: Iterable[Job], *, holder: str, now: float, lease_end: float, boot: str | None
 ) -> list[Changed]:
     """Lease pending jobs; those with the same numbers of attempts and leases share their changes."""
-    alike: dict[tuple[State, int, int], Changes] = {}
+    alike: dict[tuple[str, int, int], Changes] = {}
     claims: list[Changed] = []
     for job in jobs:
-        kind = (job.state, job.attempts, job.lease)
+        kind = (job.state._value_, job.attempts, job.lease)
         changes = alike.get(kind)
         if changes is None:
             changes = claim_changes(job, holder=holder, now=now, lease_end=lease_end, boot=boot)

@@ -27,6 +27,7 @@ from redrive.jobs.job import (
     Settlement,
     State,
 )
+from redrive.jobs.reports import events_of
 from redrive.jobs.transitions import (
     KEEP_FIRST,
     KEEP_LAST,
@@ -36,7 +37,6 @@ from redrive.jobs.transitions import (
     changed,
     claim_all,
     claimed,
-    events_of,
     is_suspect,
     moved,
     seized,

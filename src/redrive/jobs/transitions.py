@@ -37,9 +37,6 @@ from redrive.jobs.records import altered, evolve, job_of
 Verb = Literal["retry", "resolve", "discard", "reopen", "enlist"]
 """What people do to jobs; `enlist` only tags them as part of a run."""
 
-EventKind = Literal["died", "retried", "reopened", "resolved", "completed", "purged"]
-"""What an outbox can report of a job."""
-
 Changes = dict[str, object]
 """The fields of a job that change, and their new values. Read only: several jobs may share one."""
 
@@ -47,8 +44,6 @@ Place = Callable[[Failure], tuple[int | None, int | None]]
 """Returns the numbers of a failure's group and variant; the store gives them."""
 
 _RUNS = "is running now; wait for it to end"
-_OWN = "redrive."
-"""Handlers whose name starts so are Redrive's own: no events are sent for their jobs."""
 
 KEEP_FIRST, KEEP_LAST = 5, 20
 """How many attempts of a job's history are kept at either end; the middle is folded."""
@@ -388,50 +383,6 @@ def with_attempt(job: Job, attempt: Attempt) -> Job:
         history=history[:KEEP_FIRST] + history[KEEP_FIRST + extra :],
         folded=job.folded + extra,
     )
-
-
-_JUST_DIED = 60.0
-"""Seconds after its death in which a job that is added is a new dead letter, not an imported one."""
-
-
-def is_new_death(job: Job, now: float) -> bool:
-    """Return True if a job that is being added has just died: captured, or failed in place."""
-    return (
-        job.state is State.DEAD
-        and job.origin is None
-        and job.died_at is not None
-        and abs(now - job.died_at) <= _JUST_DIED
-    )
-
-
-def events_of(was: Job | None, job: Job | None, *, now: float) -> list[EventKind]:
-    """Return what the outbox reports of a change, at most one kind.
-
-    No job before is an add, no job after a purge. Retries of the policy report nothing.
-    """
-    one = job or was
-    if one is None or one.handler.startswith(_OWN):
-        return []
-    if job is None:
-        return ["purged"]
-    if was is None:
-        return ["died"] if is_new_death(job, now) else []
-    kind = _EVENTS.get((was.state, job.state))
-    return [kind] if kind else []
-
-
-_EVENTS: dict[tuple[State, State], EventKind] = {
-    (State.RUNNING, State.COMPLETED): "completed",
-    (State.PENDING, State.DEAD): "died",
-    (State.RUNNING, State.DEAD): "died",
-    (State.RESOLVED, State.DEAD): "reopened",
-    (State.DEAD, State.PENDING): "retried",
-    (State.RESOLVED, State.PENDING): "retried",
-    (State.PENDING, State.RESOLVED): "resolved",
-    (State.RUNNING, State.RESOLVED): "resolved",
-    (State.DEAD, State.RESOLVED): "resolved",
-}
-"""What each change of state is reported as."""
 
 
 def is_suspect(job: Job) -> bool:

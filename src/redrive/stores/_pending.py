@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from redrive.jobs.groups import GroupRecord, LaneCount, Span, Variant
 from redrive.jobs.job import Act
-from redrive.jobs.transitions import EventKind
+from redrive.jobs.reports import EventKind
 from redrive.stores.contract import Query, Store
 from redrive.stores.outbox_verbs import OutboxEvent, PlannedJob, SentAlert, StoredPlan
 

@@ -222,7 +222,7 @@ class Store(GroupVerbs, OutboxVerbs, ABC):
         JSON; else KeyConflict, and nothing of the call is stored. Times are finite and ordinals of a history grow: the caller sees to it.
 
         `group` and `variant` are given here: a job with a failure joins the group of its fingerprint.
-        A job that has just died counts as a death (`transitions.is_new_death`); imported ones do not.
+        A job that has just died counts as a death (`reports.is_new_death`); imported ones do not.
         `lease` is raised to at least the last ordinal of the history.
         """
 

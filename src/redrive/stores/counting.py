@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, cast, get_args
 
 from redrive.jobs.groups import GroupRecord, LaneCount, Span
 from redrive.jobs.job import Job, Settlement, State
-from redrive.jobs.transitions import Changed, is_new_death
+from redrive.jobs.reports import is_new_death
+from redrive.jobs.transitions import Changed
 from redrive.stores._codec import encode
 
 SPANS: tuple[Span, ...] = get_args(Span)

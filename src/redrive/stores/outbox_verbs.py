@@ -1,6 +1,6 @@
 """The part of the store contract about events, sent alerts, plans, and what an action took.
 
-**Events.** A change that `transitions.events_of` reports is stored once for each subscription to its kind,
+**Events.** A change that `jobs.reports.events_of` reports is stored once for each subscription to its kind,
 in the transaction that changes the job; nothing is stored for kinds without a subscription. Writers may
 keep the list of subscriptions for SUBSCRIBED seconds: for so long after the first `subscribe`, changes
 by other processes may be missed. Events of one job reach one subscription in order, one at a time;
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from redrive.jobs.job import State
-from redrive.jobs.transitions import EventKind
+from redrive.jobs.reports import EventKind
 
 SUBSCRIBED = 5.0
 """Seconds for which a process may rely on the subscriptions that it has read."""

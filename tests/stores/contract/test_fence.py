@@ -51,6 +51,31 @@ def test_number_and_holder_must_both_match(store: Store, wrong: dict[str, object
     assert settle(store, taken) is not None
 
 
+@pytest.mark.needs("complete")
+def test_the_time_of_the_claim_must_match_too(store: Store, clock: ManualClock) -> None:
+    add_one(store, "a")
+    taken = claim_one(store, holder="w1")
+    clock.advance(1)
+    for wrong in (taken.job.updated - 0.001, taken.job.updated + 1, clock.now()):
+        assert is_fenced_off(store, Claim(replace(taken.job, updated=wrong)))
+    assert store.renew([taken], lease_for=5) == [True]
+    assert settle(store, taken) is not None
+
+
+@pytest.mark.needs("files", "complete")
+def test_a_claim_of_before_a_restore_is_stale_though_its_number_comes_back(place: Place) -> None:
+    """Under the same holder and number: only the time tells the two claims apart."""
+    add_one(place.open(), "a")
+    place.copy()
+    late = claim_one(place.open(), holder="w1")
+    store = place.restore()
+    place.clock.advance(1)
+    taken = claim_one(store, holder="w1")
+    assert (late.job.lease, late.job.holder) == (taken.job.lease, taken.job.holder)
+    assert is_fenced_off(store, late)
+    assert settle(store, taken) is not None
+
+
 def test_a_lease_that_ended_but_was_not_taken_can_still_be_settled(
     store: Store, clock: ManualClock
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kit import make_act, make_failure, make_job, make_settlement
+from kit import make_act, make_attempt, make_failure, make_job, make_settlement
 from redrive.jobs.job import (
     Attempt,
     Claim,
@@ -74,6 +74,25 @@ def fail(store: Store, claimed: Claim, category: str = "transient", delay: float
     job = settle(store, claimed, Retry(delay), make_failure(category))
     assert job is not None
     return job
+
+
+def kill(store: Store, job_id: str, failure: Failure | None = None, **fields: Any) -> Job:
+    """Add a job and let its first attempt kill it; `release` is that of the attempt too."""
+    release = fields.get("release")
+    handler = fields.get("handler", "mail")
+    add_one(store, job_id, **fields)
+    claimed = claim_one(store, handler, only=[job_id])
+    attempt = make_attempt(claimed.job, failure or make_failure(), release=release)
+    (job,) = store.settle([Settlement(claimed, DEAD, attempt)])
+    assert job is not None
+    return job
+
+
+def captured(job_id: str, now: float, **fields: Any) -> Job:
+    """A job that has just died where it was called, to be added."""
+    died = {"reason": Reason.CAPTURED, "updated": now, "finished": now, "died_at": now}
+    defaults = {"state": State.DEAD, "failure": make_failure(), "created": now, **died}
+    return make_job(job_id, **{**defaults, **fields})
 
 
 def move(store: Store, verb: Verb, *ids: str, **options: Any) -> Moved:

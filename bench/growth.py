@@ -18,8 +18,9 @@ from jobs import HANDLER, new_job, settlement
 from measure import Contestant, Goal, Measure, Round, Stage, seconds
 
 from redrive.jobs.job import Attempt, Category, Claim, Failure, Job, Reason, State
-from redrive.stores.contract import PAUSE, Query, Store
+from redrive.stores.contract import Query, Store
 from redrive.stores.jsonl import JsonlStore
+from redrive.stores.note_verbs import PAUSE
 from redrive.stores.sqlite import SqliteStore
 
 Make = Callable[[int], Job]

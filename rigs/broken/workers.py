@@ -11,7 +11,7 @@ from broken import processes
 from redrive.attempts import executions
 from redrive.attempts.executions import Execution
 from redrive.attempts.pauses import Pauses
-from redrive.jobs.job import Done, Outcome
+from redrive.jobs.outcomes import Done, Outcome
 from redrive.worker import children, suspects
 from redrive.worker.child_process import Message, Process, outcome_in
 from redrive.worker.dispatch import Dispatcher

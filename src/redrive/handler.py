@@ -10,7 +10,8 @@ from redrive.attempts.executions import Execution, awaited, finished
 from redrive.errors import Kept, UsageError
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
-from redrive.jobs.job import Failed, Job, Returned, State
+from redrive.jobs.job import Job, State
+from redrive.jobs.outcomes import Failed, Returned
 from redrive.jobs.threads import Threads, hop
 from redrive.registry import Entry, check_key, warn_unlimited
 from redrive.submission import Options, Submitter, check_tags

@@ -16,15 +16,17 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from redrive.attempts import counters
-from redrive.attempts.executions import Execution, conclude, worker_name
+from redrive.attempts.conclusions import conclude
+from redrive.attempts.executions import Execution, worker_name
 from redrive.attempts.leases import Task
 from redrive.attempts.runtime import Runtime, Settings
 from redrive.errors import StoreError, StoreFull, UsageError
 from redrive.events import Bus, Event
 from redrive.jobs import checks, ids, transitions
 from redrive.jobs.clock import LATEST
-from redrive.jobs.job import Claim, Failed, Job, Returned, Settlement, State
+from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.jobs.logger import log
+from redrive.jobs.outcomes import Failed, Returned
 from redrive.jobs.records import BLANK, evolve
 from redrive.jobs.threads import Threads, hop
 from redrive.registry import Entry, Registry, check_name

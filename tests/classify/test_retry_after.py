@@ -9,7 +9,8 @@ import pytest
 
 from kit import START, make_job
 from redrive.classify import classify
-from redrive.jobs.job import Dead, Failed, Reason, Retry
+from redrive.jobs.job import Dead, Reason, Retry
+from redrive.jobs.outcomes import Failed
 from redrive.policies.decide import decide
 from redrive.policies.policy import Policy
 from redrive.policies.presets import BATCH, DEFAULT, EVENTS, LLM, SYNC, WEBHOOKS

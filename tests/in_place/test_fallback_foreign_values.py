@@ -13,8 +13,8 @@ import pytest
 from redrive import fallback
 from redrive.classify import classify
 from redrive.errors import AllProvidersFailed, UsageError
-from redrive.stores.contract import Note
 from redrive.stores.memory import MemoryStore
+from redrive.stores.note_verbs import Note
 
 
 class Remote:

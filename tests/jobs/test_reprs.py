@@ -15,7 +15,6 @@ from redrive.jobs.job import (
     Category,
     Claim,
     Dead,
-    Failed,
     Failure,
     Group,
     Reason,
@@ -23,6 +22,7 @@ from redrive.jobs.job import (
     Settlement,
     State,
 )
+from redrive.jobs.outcomes import Failed
 from redrive.stores.contract import Moved
 
 CANARY = "canary-4711"

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import evilkit
 from kit import make_job
-from redrive.jobs.job import Done, Failed, Job, Outcome, Skipped
+from redrive.jobs.job import Job
+from redrive.jobs.outcomes import Done, Failed, Outcome, Skipped
 from redrive.registry import Entry
 
 PROGRAM = "evilkit:app"

@@ -12,22 +12,17 @@ from hypothesis import strategies as st
 
 from kit import START, make_failure, make_job
 from redrive.jobs.job import (
-    AlreadyDone,
     Category,
     Completed,
     Dead,
-    Done,
-    Failed,
     Failure,
-    Interrupted,
     Job,
-    Outcome,
     Reason,
     Release,
     Retry,
-    Skipped,
     Verdict,
 )
+from redrive.jobs.outcomes import AlreadyDone, Done, Failed, Interrupted, Outcome, Skipped
 from redrive.jobs.transitions import claimed, moved, settled
 from redrive.policies.decide import HANDLER, LONGEST_HINT, decide, max_attempts_after
 from redrive.policies.policy import DEAD, Policy, Rule

@@ -21,7 +21,7 @@ from kit import make_job
 from redrive import Redrive
 from redrive.attempts import executions
 from redrive.errors import ChildFailed
-from redrive.jobs.job import Done, Interrupted, Skipped
+from redrive.jobs.outcomes import Done, Interrupted, Skipped
 from redrive.worker import child_process, children
 from redrive.worker.children import Child, Ran
 

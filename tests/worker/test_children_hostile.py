@@ -15,7 +15,7 @@ from childkit import end_of, evil_job, held, is_right_end, left
 from evilkit import ENDS
 from redrive.attempts.executions import Execution
 from redrive.jobs.clock import SystemClock
-from redrive.jobs.job import Done, Failed
+from redrive.jobs.outcomes import Done, Failed
 from redrive.worker.children import Ran
 
 Run = Callable[..., Ran]

@@ -14,7 +14,7 @@ import pytest
 import pgkit
 from crewkit import Crew, app_of, crew, fill, wait_for
 from redrive import Redrive
-from redrive.attempts.executions import returned
+from redrive.attempts.conclusions import returned
 from redrive.errors import StoreBusy
 from redrive.worker.sweep import sweep
 from workkit import LEASE, QUICK, Log, all_done, number, until, url_of

@@ -15,7 +15,7 @@ import pytest
 from redrive import Policy, Redrive, constant
 from redrive.errors import StoreBusy
 from redrive.policies.policy import Pause
-from redrive.stores.contract import PAUSE
+from redrive.stores.note_verbs import PAUSE
 from redrive.testing import ManualClock
 from redrive.worker import suspects
 from redrive.worker.passes import PassRunner

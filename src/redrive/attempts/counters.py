@@ -24,7 +24,8 @@ from weakref import WeakKeyDictionary
 from redrive.errors import StoreError
 from redrive.jobs.job import Attempt, Completed, Dead, Job, Release, Retry, Settlement
 from redrive.jobs.logger import log
-from redrive.stores.contract import Store, note_named
+from redrive.stores.contract import Store
+from redrive.stores.note_verbs import note_named
 
 EVERY = 10.0
 """Seconds between two additions."""

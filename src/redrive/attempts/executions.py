@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import inspect
 import os
-import random
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self, cast
@@ -22,38 +21,14 @@ from redrive.classify.judge import has_rule
 from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, RetryLater, Skip
 from redrive.jobs.clock import Clock
 from redrive.jobs.interrupts import may_be_ctrl_c
-from redrive.jobs.job import (
-    AlreadyDone,
-    Attempt,
-    Category,
-    Claim,
-    Dead,
-    Done,
-    Failed,
-    Failure,
-    Interrupted,
-    Job,
-    Outcome,
-    Release,
-    Returned,
-    Settlement,
-    Skipped,
-)
+from redrive.jobs.job import Category, Failure, Job
 from redrive.jobs.logger import log
-from redrive.jobs.records import altered, attempt_of, settlement_of
+from redrive.jobs.outcomes import Done, Failed, Interrupted, Outcome, Returned, Skipped
+from redrive.jobs.records import altered
 from redrive.payloads import masking
-from redrive.policies import decide
-from redrive.policies.policy import Policy
 from redrive.registry import Entry
 from redrive.stores.contract import Store
-from redrive.strategies import Rand
 
-_OUTCOMES: Mapping[type[object], str] = {
-    Done: "done",
-    Skipped: "skipped",
-    AlreadyDone: "already_done",
-}
-"""The recorded names of successful ends."""
 _DONE, _INTERRUPTED = Done(), Interrupted()
 _MEMBERS = BaseExceptionGroup.__dict__["exceptions"].__get__
 _CAUSE = BaseException.__dict__["__cause__"].__get__
@@ -325,87 +300,3 @@ def text_failure(category: Category, kind: str, why: str, *, final: bool = False
         fingerprint=cause.fingerprint,
         title=cause.title,
     )
-
-
-def conclude(
-    claim: Claim,
-    outcome: Outcome,
-    entry: Entry | None,
-    *,
-    started: float,
-    duration: float,
-    worker: str,
-    release: str | None,
-    now: float,
-    rand: Rand = random.random,
-) -> Settlement:
-    """Decide, ask `already_done` before a dead letter, and return what the store settles."""
-    job = claim.job
-    policy = Policy(attempts=max(1, job.max_attempts)) if entry is None else entry.policy
-    verdict = decide.decide(job, outcome, policy, now, rand)
-    if isinstance(outcome, Failed) and entry is not None:
-        unseen = outcome.failure.category is Category.CRASH
-        if (unseen or isinstance(verdict, Dead)) and _was_done(entry, job):
-            outcome = AlreadyDone()
-            verdict = decide.decide(job, outcome, policy, now, rand)
-    if isinstance(outcome, Interrupted | Returned):
-        return Settlement(claim, verdict)
-    record = record_of(
-        job, outcome, started=started, duration=duration, worker=worker, release=release
-    )
-    return settlement_of(
-        {
-            "claim": claim,
-            "verdict": verdict,
-            "attempt": record,
-            "max_attempts": decide.max_attempts_after(job, outcome, policy),
-        }
-    )
-
-
-def returned(claim: Claim, delay: float | None = None) -> Settlement:
-    """Return a claim whose attempt did not begin, or did not end: nothing is spent."""
-    return Settlement(claim, Release(delay))
-
-
-def record_of(
-    job: Job,
-    outcome: Outcome,
-    *,
-    started: float,
-    duration: float,
-    worker: str,
-    release: str | None,
-) -> Attempt:
-    """Return the record of one execution that ended."""
-    name, failure = _OUTCOMES.get(type(outcome), "failed"), None
-    if isinstance(outcome, Failed):
-        failure = outcome.failure
-        name = "crashed" if failure.category is Category.CRASH else "failed"
-    return attempt_of(
-        {
-            "ordinal": job.lease,
-            "number": job.attempts,
-            "life": job.redrives,
-            "started": started,
-            "duration": int(duration * 1e6 + 0.5) / 1e6,  # round() takes six times as long
-            "worker": worker,
-            "outcome": name,
-            "failure": failure,
-            "provider": getattr(outcome, "provider", None),
-            "release": release,
-        }
-    )
-
-
-def _was_done(entry: Entry, job: Job) -> bool:
-    """Ask the handler's `already_done`; an error there means no."""
-    if entry.already_done is None:
-        return False
-    try:
-        return bool(finished(entry.already_done(**entry.arguments.load(job.payload))))
-    except BaseException as error:
-        if may_be_ctrl_c(error):
-            raise
-        log.exception("already_done of %s failed for job %s; taken as no", entry.name, job.id)
-        return False

@@ -17,18 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from redrive.errors import StoreError
 from redrive.events import Bus, Event
-from redrive.jobs.job import (
-    Category,
-    Completed,
-    Failed,
-    Interrupted,
-    Job,
-    Outcome,
-    Settlement,
-    State,
-)
+from redrive.jobs.job import Category, Completed, Job, Settlement, State
 from redrive.jobs.logger import log
-from redrive.stores.contract import PAUSE, Note, Store, note_named
+from redrive.jobs.outcomes import Failed, Interrupted, Outcome
+from redrive.stores.contract import Store
+from redrive.stores.note_verbs import PAUSE, Note, note_named
 
 if TYPE_CHECKING:
     from redrive.policies.policy import Pause

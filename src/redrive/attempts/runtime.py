@@ -11,24 +11,17 @@ from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
 from redrive.attempts import counters
-from redrive.attempts.executions import conclude, worker_name
+from redrive.attempts.conclusions import conclude
+from redrive.attempts.executions import worker_name
 from redrive.attempts.leases import Leases, Task
 from redrive.attempts.pauses import Pauses
 from redrive.errors import StoreError
 from redrive.events import Bus, Event, Kind
 from redrive.jobs import durations
 from redrive.jobs.clock import Clock
-from redrive.jobs.job import (
-    Claim,
-    Failed,
-    Job,
-    Outcome,
-    Release,
-    Returned,
-    Settlement,
-    State,
-)
+from redrive.jobs.job import Claim, Job, Release, Settlement, State
 from redrive.jobs.logger import log
+from redrive.jobs.outcomes import Failed, Outcome, Returned
 from redrive.payloads import masking, strict_json
 from redrive.registry import Entry, Registry
 from redrive.stores.contract import Store

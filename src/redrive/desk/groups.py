@@ -12,7 +12,8 @@ from redrive.jobs import checks, durations, group_marks
 from redrive.jobs.group_marks import PREFIX, Mark
 from redrive.jobs.job import Group, State
 from redrive.payloads.masking import mask_text
-from redrive.stores.contract import Query, Scope, note_named
+from redrive.stores.contract import Query, Scope
+from redrive.stores.note_verbs import note_named
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend

@@ -12,7 +12,8 @@ from redrive.jobs import durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import State
 from redrive.stores import worker_notes
-from redrive.stores.contract import PAUSE, Count, Note, note_named
+from redrive.stores.contract import Count
+from redrive.stores.note_verbs import PAUSE, Note, note_named
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend

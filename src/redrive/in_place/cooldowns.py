@@ -26,7 +26,8 @@ from redrive.jobs import durations, logger
 from redrive.jobs.job import Category, Failure
 from redrive.payloads import masking
 from redrive.runs.overrides import PROVIDER
-from redrive.stores.contract import Note, Store
+from redrive.stores.contract import Store
+from redrive.stores.note_verbs import Note
 from redrive.strategies import RetryStrategy, delay_after, exponential
 
 log = logger.log.getChild("fallback")

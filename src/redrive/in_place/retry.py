@@ -19,20 +19,8 @@ from redrive.classify import classify
 from redrive.errors import Skip, UsageError
 from redrive.jobs import durations, logger, transitions
 from redrive.jobs.durations import Duration
-from redrive.jobs.job import (
-    Category,
-    Completed,
-    Dead,
-    Failed,
-    Failure,
-    Interrupted,
-    Job,
-    Outcome,
-    Reason,
-    Retry,
-    Skipped,
-    Verdict,
-)
+from redrive.jobs.job import Category, Completed, Dead, Failure, Job, Reason, Retry, Verdict
+from redrive.jobs.outcomes import Failed, Interrupted, Outcome, Skipped
 from redrive.policies import decide
 from redrive.policies.policy import Policy, _category, check_policy
 from redrive.strategies import Rand

@@ -19,7 +19,8 @@ from redrive.jobs.job import Act, State
 from redrive.jobs.logger import log
 from redrive.runs import overrides, rules, run_records
 from redrive.runs.run_records import Counts, Phase, Run
-from redrive.stores.contract import Note, Query, Store, every, note_named
+from redrive.stores.contract import Query, Store, every
+from redrive.stores.note_verbs import Note, note_named
 
 EVERY = 1.0
 """Seconds between two looks."""

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from redrive.context import Current
 from redrive.jobs.job import Job, State
-from redrive.stores.contract import PAUSE, RELEASABLE, Store, note_named
+from redrive.stores.contract import RELEASABLE, Store
+from redrive.stores.note_verbs import PAUSE, note_named
 
 PROVIDER = PAUSE + "provider:"
 """What the names of providers' pauses begin with; the provider's name follows."""

@@ -19,7 +19,8 @@ from typing import Any, Literal, cast
 
 from redrive.errors import UsageError
 from redrive.jobs.job import Act, State
-from redrive.stores.contract import Members, Store, note_named
+from redrive.stores.contract import Members, Store
+from redrive.stores.note_verbs import note_named
 
 NOTE = "run:"
 """What the names of runs' notes begin with; the number follows."""

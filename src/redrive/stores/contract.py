@@ -17,8 +17,6 @@ jumps neither ends a lease nor makes it immortal.
 they survive a power cut. `claim`, `renew`, `settle`, `seize` and `purge` survive kill -9; after a
 power cut the last of them may be undone, and the job runs again.
 
-Notes expire by the wall clock: they are seconds to minutes long, or removed by a person.
-
 **Text.** Stores keep what they are given; masking and validating happen above them.
 
 **One rule.** `jobs.transitions` alone computes what a claim, an end, a seizure, an action or an edit
@@ -29,24 +27,22 @@ changes. A store writes those changes under the fence, and what follows from the
 is opened for writing; larger ones, and a database that has jobs, raise StoreOutdated until `migrate` was
 called, as `redrive migrate` does. An empty store is always migrated. Opening for reading never migrates.
 
-**Pauses.** A live note named `pause:<lane>` keeps the jobs of that lane from being claimed.
-
 **Hints.** `add`, `move` and the end of a pause tell those who `listen` that something may be due, from
 other processes too. A hint costs nobody anything when it is lost: who listens also looks.
 """
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 from redrive.jobs.job import Act, Category, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
 from redrive.stores.group_verbs import GroupVerbs
 from redrive.stores.listening import HintListener
+from redrive.stores.note_verbs import NoteVerbs
 from redrive.stores.outbox_verbs import OutboxVerbs
 from redrive.stores.report import Report
 
@@ -57,9 +53,6 @@ _PAGE = 1000
 
 _NOW = 0.05
 """Seconds by which two readings of a clock may differ and still mean now."""
-
-PAUSE = "pause:"
-"""Notes whose name starts so keep a lane from being claimed."""
 
 MIGRATED_ON_OPENING = 10_000
 """A file store with at most so many jobs is migrated when it is opened for writing."""
@@ -182,27 +175,7 @@ class PurgeRule:
     """Only these jobs; None is every one."""
 
 
-class Note(NamedTuple):
-    """A small shared value: a pause, a heartbeat, whose turn it is."""
-
-    name: str
-    value: str
-    version: int
-    """Grows with every write; 0 stands for "there is none"."""
-    expires_in: float | None = None
-    """Seconds left, by the store's clock; None is for ever."""
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The members of the JSON object in it; none if it holds anything else."""
-        try:
-            value: object = json.loads(self.value)
-        except (ValueError, RecursionError):
-            return {}
-        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-class Store(GroupVerbs, OutboxVerbs, ABC):
+class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
     """Where jobs are kept. Safe to use from many threads; file stores also from many processes."""
 
     url: str
@@ -354,35 +327,6 @@ class Store(GroupVerbs, OutboxVerbs, ABC):
         """
 
     @abstractmethod
-    def notes(self, prefix: str = "") -> list[Note]:
-        """Give the live notes whose name starts so, by name."""
-
-    @abstractmethod
-    def note(
-        self,
-        name: str,
-        value: str | None,
-        *,
-        expected: int | None = None,
-        expires_in: float | None = None,
-        durable: bool = False,
-    ) -> Note | None:
-        """Write a note (None removes it), only if its version is still `expected` when given.
-
-        Gives the note as written (version 0 when removed), or None if the version had moved on.
-        """
-
-    @abstractmethod
-    def record(self, act: Act) -> Act:
-        """Keep an act that moved no job; gives it with its number and time."""
-
-    @abstractmethod
-    def acts(
-        self, *, limit: int = 100, before: int | None = None, job: str | None = None
-    ) -> list[Act]:
-        """Return acts, newest first, from before that number; with `job` those that took it."""
-
-    @abstractmethod
     def now(self) -> float:
         """Give the store's wall time; on a database, the database's."""
 
@@ -433,8 +377,3 @@ def every(store: Store, query: Query) -> Iterator[Job]:
         if page.cursor is None:
             return
         page = store.find(replace(query, limit=_PAGE, cursor=page.cursor))
-
-
-def note_named(store: Store, name: str) -> Note | None:
-    """Return the note of exactly this name; `notes` returns all that begin with it."""
-    return next((note for note in store.notes(name) if note.name == name), None)

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from redrive.jobs.job import State
+from redrive.jobs.job import Act, State
 from redrive.jobs.reports import EventKind
 
 SUBSCRIBED = 5.0
@@ -160,3 +160,13 @@ class OutboxVerbs(ABC):
         These are the values of `transitions.values_before`: written with the action by `move` and
         `amend`, except for the verb "enlist". Oldest id first.
         """
+
+    @abstractmethod
+    def record(self, act: Act) -> Act:
+        """Keep an act that moved no job; gives it with its number and time."""
+
+    @abstractmethod
+    def acts(
+        self, *, limit: int = 100, before: int | None = None, job: str | None = None
+    ) -> list[Act]:
+        """Return acts, newest first, from before that number; with `job` those that took it."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from redrive.stores.contract import Note, Store
+from redrive.stores.contract import Store
+from redrive.stores.note_verbs import Note
 
 PASS_LASTS = 90_000.0
 """Seconds for which a pass counts: a day and an hour, for those that run once a day."""

@@ -35,7 +35,8 @@ import time
 from typing import Any, cast
 
 from redrive.errors import ChildFailed
-from redrive.jobs.job import Done, Failed, Interrupted, Job, Outcome, Returned, Skipped
+from redrive.jobs.job import Job
+from redrive.jobs.outcomes import Done, Failed, Interrupted, Outcome, Returned, Skipped
 from redrive.stores._codec import failure_from_dict, failure_to_dict, head_to_dict, job_from_dict
 
 Message = dict[str, Any]

@@ -22,8 +22,9 @@ from typing import Literal
 
 from redrive.attempts import executions
 from redrive.errors import ChildFailed
-from redrive.jobs.job import Category, Failed, Interrupted, Job, Outcome
+from redrive.jobs.job import Category, Job
 from redrive.jobs.logger import log
+from redrive.jobs.outcomes import Failed, Interrupted, Outcome
 from redrive.registry import Entry
 from redrive.worker.child_process import Message, Process, outcome_in, run_message
 from redrive.worker.health import Silence

@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from redrive.attempts import executions
-from redrive.attempts.executions import Execution
+from redrive.attempts import conclusions, executions
 from redrive.attempts.leases import Leases, Task
 from redrive.attempts.runtime import Runtime
 from redrive.errors import ChildFailed
-from redrive.jobs.job import Failed, Outcome, Settlement
+from redrive.jobs.job import Settlement
 from redrive.jobs.logger import log
+from redrive.jobs.outcomes import Failed, Outcome
 from redrive.payloads import masking
 from redrive.worker import suspects
 from redrive.worker.threads import ThreadPool
@@ -190,7 +190,7 @@ class Dispatcher:
             log.warning("job %s was cancelled by an unknown caller; returned", task.claim.job.id)
             self._return_once(task)
 
-    def _may_be_anothers(self, task: Task, execution: Execution) -> bool:
+    def _may_be_anothers(self, task: Task, execution: executions.Execution) -> bool:
         if self.loop is None or self._is_ending or task not in self.running or task.alone:
             return False
         return not execution.timed_out and self.loop.is_doubtful(task, execution)
@@ -252,10 +252,10 @@ class Dispatcher:
         withdrawn = self._runtime.registry.withdrawn
         return not self.closing and task.entry.name not in withdrawn and self._leases.is_safe(task)
 
-    def _begin(self, task: Task) -> Execution:
-        execution = Execution(task.entry, task.claim.job, self._runtime.clock, self._store)
+    def _begin(self, task: Task) -> executions.Execution:
+        clock, job = self._runtime.clock, task.claim.job
+        task.execution = execution = executions.Execution(task.entry, job, clock, self._store)
         task.context = execution.context
-        task.execution = execution
         task.began = time.monotonic()
         if not self._is_begun.is_set():  # it is rarely waited for, and setting takes a lock
             self._is_begun.set()
@@ -315,7 +315,7 @@ class Dispatcher:
 
     def return_unspent(self, task: Task, delay: float | None = None) -> None:
         """Return a claim unspent."""
-        self._end_task(task, executions.returned(task.claim, delay))
+        self._end_task(task, conclusions.returned(task.claim, delay))
 
     def _end_task(self, task: Task, settlement: Settlement | None) -> None:
         self._out.discard(task)

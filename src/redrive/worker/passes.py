@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Self
 
-from redrive.attempts.executions import Execution, called, finished, returned
+from redrive.attempts.conclusions import returned
+from redrive.attempts.executions import Execution, called, finished
 from redrive.attempts.leases import Leases, Task
 from redrive.attempts.runtime import Runtime
 from redrive.errors import ChildFailed, UsageError

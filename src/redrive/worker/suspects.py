@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from redrive.attempts.leases import ALONE, Task
 from redrive.errors import StoreError
 from redrive.jobs.job import Claim
-from redrive.stores.contract import Store, note_named
+from redrive.stores.contract import Store
+from redrive.stores.note_verbs import note_named
 
 if TYPE_CHECKING:
     from redrive.registry import Entry

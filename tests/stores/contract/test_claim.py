@@ -9,7 +9,8 @@ import pytest
 
 from kit import START, make_failure, make_job
 from redrive.jobs.job import Release, Retry, State
-from redrive.stores.contract import ALONE, PAUSE, Store
+from redrive.stores.contract import ALONE, Store
+from redrive.stores.note_verbs import PAUSE
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
 from stores.contract.verbs import (

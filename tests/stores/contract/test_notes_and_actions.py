@@ -9,7 +9,8 @@ import pytest
 
 from kit import make_act
 from redrive.jobs.job import State
-from redrive.stores.contract import Note, Store
+from redrive.stores.contract import Store
+from redrive.stores.note_verbs import Note
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
 from stores.contract.verbs import bring_to, move

@@ -8,7 +8,8 @@ import pytest
 
 from kit import make_failure, make_job
 from redrive.jobs.job import Release, State
-from redrive.stores.contract import PAUSE, Store
+from redrive.stores.contract import Store
+from redrive.stores.note_verbs import PAUSE
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
 from stores.contract.verbs import (

@@ -16,21 +16,12 @@ from redrive.jobs.clock import Clock
 from redrive.jobs.job import TERMINAL, Act, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb, amended, claimed, moved, seized, settled, with_attempt
 from redrive.stores._keys import check_same
-from redrive.stores.contract import (
-    ALONE,
-    PAUSE,
-    Count,
-    Members,
-    Moved,
-    Note,
-    Page,
-    PurgeRule,
-    Query,
-)
+from redrive.stores.contract import ALONE, Count, Members, Moved, Page, PurgeRule, Query
 from redrive.stores.index import search
 from redrive.stores.index.draft import Draft
 from redrive.stores.index.entries import Change, Entry, Index, Noted, Purged, Queue
 from redrive.stores.index.search import without_history
+from redrive.stores.note_verbs import PAUSE, Note
 
 R = TypeVar("R")
 Drafted = tuple[R, list[Change]]

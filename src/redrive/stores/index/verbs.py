@@ -11,17 +11,9 @@ from redrive.jobs.clock import Clock
 from redrive.jobs.job import Act, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
 from redrive.stores._pending import Pending, no_new_filters
-from redrive.stores.contract import (
-    PAUSE,
-    Count,
-    Members,
-    Moved,
-    Note,
-    Page,
-    PurgeRule,
-    Query,
-)
+from redrive.stores.contract import Count, Members, Moved, Page, PurgeRule, Query
 from redrive.stores.index.engine import Drafted, Engine
+from redrive.stores.note_verbs import PAUSE, Note
 
 R = TypeVar("R")
 

@@ -17,8 +17,9 @@ from redrive.jobs.job import Claim, Job, Settlement
 from redrive.stores import _files
 from redrive.stores._codec import attempt_to_json
 from redrive.stores._pending import Pending
-from redrive.stores.contract import PAUSE, Durability
+from redrive.stores.contract import Durability
 from redrive.stores.listening import HintListener
+from redrive.stores.note_verbs import PAUSE
 from redrive.stores.report import Report
 from redrive.stores.sql.engine import SqlStore
 from redrive.stores.sql.notes import live_notes

@@ -133,7 +133,7 @@ class Count(NamedTuple):
     """Of the last failure in this life or, for a finished job, ever; None without one."""
     jobs: int
     oldest: float | None
-    """Pending: the earliest due time. Running: none. Others: the earliest finished time."""
+    """Pending: the earliest due time. Running: none. Others: the earliest last change."""
 
 
 RELEASABLE = (State.PENDING, State.DEAD, State.RESOLVED)
@@ -163,7 +163,7 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeRule:
-    """Remove jobs of this state finished more than so many seconds ago."""
+    """Remove jobs of this state that have ended and last changed more than so many seconds ago."""
 
     state: State
     older_than: float

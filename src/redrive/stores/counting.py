@@ -14,7 +14,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from threading import Lock
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, get_args
 
 from redrive.jobs.groups import GroupRecord, LaneCount, Span
 from redrive.jobs.job import Job, Settlement, State
@@ -135,7 +135,11 @@ def counts_to_json(counts: Counts) -> str:
 
 def counts_from_json(text: str) -> Counts:
     """Read them back; ValueError, TypeError or KeyError if it is not what Redrive wrote."""
-    data = cast("dict[str, dict[str, Any]]", json.loads(text))
+    return counts_from_dict(json.loads(text))
+
+
+def counts_from_dict(data: dict[str, dict[str, Any]]) -> Counts:
+    """Read them from what JSON has; raises in the same way."""
     return Counts(
         {lane: LaneCount(*map(int, numbers)) for lane, numbers in data["lanes"].items()},
         {

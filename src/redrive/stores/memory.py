@@ -12,10 +12,11 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, TypeVar
 
 from redrive.jobs.clock import Clock, SystemClock
-from redrive.jobs.job import Job
 from redrive.stores._combine import within_itself
+from redrive.stores.index.changes import Change
 from redrive.stores.index.engine import Drafted, Engine
-from redrive.stores.index.entries import Entry, Index, Put
+from redrive.stores.index.entries import Index
+from redrive.stores.index.ledger import Place
 from redrive.stores.index.verbs import EngineStore
 from redrive.stores.listening import HintListener
 from redrive.stores.report import Report
@@ -39,7 +40,7 @@ class MemoryStore(EngineStore):
 
     def __init__(self, *, clock: Clock = SystemClock()) -> None:  # noqa: B008 - it has no state
         super().__init__(clock)
-        self._engine = Engine(Index(), clock, _job_of)
+        self._engine = Engine(Index(), clock, _itself, self._backlog)
         self._lock = threading.RLock()
         self._working = False
         self._listeners: tuple[PairHintListener, ...] = ()
@@ -47,10 +48,20 @@ class MemoryStore(EngineStore):
     def _write(self, work: Callable[[Engine], Drafted[R]], *, durable: bool) -> R:
         del durable
         with self._lock, self._alone():
-            result, changes = work(self._engine)
-            for change in changes:
-                self._engine.index.apply(change, change.job if isinstance(change, Put) else 0)
+            with self._counted():
+                result, changes = work(self._engine)
+                for change in changes:
+                    self._engine.index.apply(change, change)
             return result
+
+    @contextlib.contextmanager
+    def _counted(self) -> Generator[None]:
+        committed = False
+        try:
+            yield
+            committed = True
+        finally:
+            self._engine.close_shares(committed=committed)
 
     def _read(self, work: Callable[[Engine], R]) -> R:
         with self._lock, self._alone():
@@ -73,6 +84,10 @@ class MemoryStore(EngineStore):
             jobs = len(self._engine.index.entries)
         return Report(jobs, [], {"store": self.url, "durability": self.durability})
 
+    def migrate(self) -> list[str]:
+        """Do nothing: what is in memory is of this version."""
+        return []
+
     def close(self) -> None:
         """Do nothing: the jobs stay until the store is let go of."""
 
@@ -92,7 +107,6 @@ class MemoryStore(EngineStore):
             one.hint()
 
 
-def _job_of(entry: Entry) -> Job:
-    job = entry.place
-    assert isinstance(job, Job)  # noqa: S101 - this store puts nothing else there
-    return job
+def _itself(place: Place) -> Change:
+    assert not isinstance(place, int)  # noqa: S101 - this store puts nothing else there
+    return place

@@ -184,6 +184,7 @@ def test_imported_dead_jobs_are_counted_like_all_others(store: Store) -> None:
             "a",
             state=State.DEAD,
             reason=Reason.CAPTURED,
+            updated=START - 9,
             finished=START - 9,
             failure=failure,
             spent={"quota": 1},

@@ -161,7 +161,7 @@ def test_a_clock_that_is_set_back_counts_in_the_older_hour(
     kill(store, "a")
     store.fold()
     clock.jump(-3600)
-    kill(store, "b")
+    kill(store, "b", created=clock.now())
     assert [one.deaths for one in store.lane_curve(3600, 1)["mail"]] == [1]
     clock.jump(3600)
     for _ in range(2):

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from kit import START, make_failure, make_job
+from kit import START, make_act, make_failure, make_job
 from redrive.jobs.job import Reason, State
 from redrive.stores.contract import PurgeRule, Query, Store
 from redrive.testing import ManualClock
@@ -71,11 +71,23 @@ def test_an_imported_job_has_the_age_it_came_with(store: Store) -> None:
     done = {"state": State.COMPLETED, "reason": Reason.DONE}
     add(
         store,
-        make_job("old", finished=START - 500, **done),
-        make_job("new", finished=START - 50, **done),
+        make_job("old", updated=START - 500, finished=START - 500, **done),
+        make_job("new", updated=START - 50, finished=START - 50, **done),
     )
     assert len(store.purge([PurgeRule(state=State.COMPLETED, older_than=100)])) == 1
     assert found(store) == ["new"]
+
+
+@pytest.mark.needs("complete")
+def test_an_edit_begins_the_time_anew(store: Store, clock: ManualClock) -> None:
+    """The later of the end and the last action counts, for the counts too."""
+    bring_to(store, State.DEAD, "a")
+    clock.advance(50)
+    store.amend("a", '{"n":1}', make_act("edit"), expected=0)
+    clock.advance(60)
+    assert store.purge([PurgeRule(state=State.DEAD, older_than=100)]) == []
+    assert [row.oldest for row in store.counts()] == [START + 50]
+    assert len(store.purge([PurgeRule(state=State.DEAD, older_than=59)])) == 1
 
 
 def test_each_state_has_its_own_rule(store: Store, clock: ManualClock) -> None:

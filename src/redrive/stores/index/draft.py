@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from redrive.errors import JobNotFound
+from redrive.jobs.groups import MOST_VARIANTS, GroupRecord
 from redrive.jobs.job import Act, Failure, Job
-from redrive.stores.index.entries import Change, Entry, Grouped, Index, Put
+from redrive.jobs.reports import events_of
+from redrive.jobs.transitions import Changed, values_before
+from redrive.stores.index.changes import Change, Put, Queued, Took, Varied
+from redrive.stores.index.entries import Entry, Index
+from redrive.stores.record_codec import event_body, fields_to_json
+
+_TOOK = 1000
+"""How many jobs of an action one line has."""
 
 
 class Draft:
     """The changes of one operation, and the view of the store with them."""
 
-    def __init__(self, index: Index, load: Callable[[Entry], Job]) -> None:
+    def __init__(self, index: Index, load: Callable[[Entry], Job], now: float) -> None:
         self._index = index
         self._load = load
         self._jobs: dict[str, Job] = {}
         self._keys: dict[str, str] = {}
         self._groups: dict[str, int] = {}
+        self._variants: dict[tuple[int, str], int] = {}
+        self._events = 0
+        self.now = now
         self.changes: list[Change] = []
 
     def job(self, job_id: str) -> Job | None:
@@ -49,21 +60,69 @@ class Draft:
             self._keys.setdefault(job.key, job.id)
         self.changes.append(Put(job))
 
-    def group(self, failure: Failure | None) -> int | None:
-        """Give the number of a failure's group; it is made the first time."""
-        if failure is None or not failure.fingerprint:
+    def report(self, was: Job | None, job: Job | None) -> None:
+        """Put what happened to a job in the outbox, for those who subscribed to it."""
+        if not self._index.subscriptions:
+            return
+        for kind in events_of(was, job, now=self.now):
+            for name, kinds in self._index.subscriptions.items():
+                one = job or was
+                if kind in kinds and one is not None:
+                    self._events += 1
+                    number = self._index.last_event + self._events
+                    queued = Queued(number, name, one.id, kind, self.now, event_body(one))
+                    self.changes.append(queued)
+
+    def place(self, failure: Failure, release: str | None) -> tuple[int | None, int | None]:
+        """Return the numbers of a failure's group and variant; they are made the first time."""
+        if not failure.fingerprint:
+            return None, None
+        group = self._index.fingerprints.get(failure.fingerprint)
+        group = group or self._groups.get(failure.fingerprint) or self._new_group(failure, release)
+        return group, self._variant(group, failure.variant_text)
+
+    def _new_group(self, failure: Failure, release: str | None) -> int:
+        index = self._index
+        old = index.old_fingerprints.get(failure.fingerprint_v1 or failure.fingerprint)
+        if old is not None and old not in self._groups.values():
+            record = replace(index.groups[old], fingerprint=failure.fingerprint)
+        else:
+            made = sum(number > index.last_group for number in self._groups.values())
+            record = GroupRecord(
+                number=index.last_group + made + 1,
+                fingerprint=failure.fingerprint,
+                fingerprint_v1=failure.fingerprint_v1 or None,
+                title=failure.title,
+                first_seen=self.now,
+                first_release=release,
+            )
+        self._groups[failure.fingerprint] = record.number
+        self.changes.append(record)
+        return record.number
+
+    def _variant(self, group: int, text: str) -> int | None:
+        if not text:
             return None
-        fingerprint = failure.fingerprint
-        number = self._index.fingerprints.get(fingerprint) or self._groups.get(fingerprint)
+        place = (group, text)
+        number = self._index.texts.get(place) or self._variants.get(place)
         if number is None:
-            number = self._index.last_group + len(self._groups) + 1
-            self._groups[fingerprint] = number
-            self.changes.append(Grouped(number, fingerprint, failure.title))
+            known = sum(one > 0 for one in self._index.variants.get(group, ()))
+            new = sum(one == group for one, _ in self._variants)
+            if known + new >= MOST_VARIANTS:
+                return 0
+            number = self._variants[place] = known + new + 1
+            self.changes.append(Varied(group, number, text))
         return number
 
-    def act(self, act: Act, now: float) -> Act:
-        """Keep an act; the store numbers them and says when."""
+    def act(self, act: Act, took: Iterable[Changed] = ()) -> Act:
+        """Keep an act with the jobs that it took; the store numbers acts and says when."""
         last = self._index.acts[-1].number if self._index.acts else 0
-        act = replace(act, number=last + 1, at=now)
+        act = replace(act, number=last + 1, at=self.now)
         self.changes.append(act)
+        jobs = sorted((one.was.id, fields_to_json(values_before(one))) for one in took)
+        self.changes += [Took(act.number, some) for some in _parts(jobs)]
         return act
+
+
+def _parts(jobs: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], ...]]:
+    return [tuple(jobs[at : at + _TOOK]) for at in range(0, len(jobs), _TOOK)]

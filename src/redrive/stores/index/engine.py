@@ -7,21 +7,55 @@ keeps the changes (writes the lines) and applies them. An operation that raises 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from redrive.errors import JobNotFound, Refused
 from redrive.jobs.clock import Clock
+from redrive.jobs.groups import GroupRecord, LaneCount, Span, Variant
 from redrive.jobs.job import TERMINAL, Act, Claim, Group, Job, Settlement, State
-from redrive.jobs.transitions import Verb, amended, claimed, moved, seized, settled, with_attempt
+from redrive.jobs.records import altered, evolve
+from redrive.jobs.transitions import (
+    Changed,
+    Verb,
+    action_changes,
+    amend_changes,
+    changed,
+    claim_all,
+    seized,
+    settle_all,
+    with_attempt,
+)
 from redrive.stores._keys import check_same
-from redrive.stores.contract import ALONE, Count, Members, Moved, Page, PurgeRule, Query
-from redrive.stores.index import search
+from redrive.stores.contract import (
+    ALONE,
+    Count,
+    Members,
+    Moved,
+    Page,
+    PurgeRule,
+    Query,
+)
+from redrive.stores.counting import (
+    FOLD_EVERY,
+    Backlog,
+    Counts,
+    Share,
+    counts_added,
+    counts_of,
+)
+from redrive.stores.group_codec import check_changes
+from redrive.stores.index import outbox, search
+from redrive.stores.index.changes import Change, Noted, Purged, Put, Subscribed, Took
+from redrive.stores.index.counts import View, view
 from redrive.stores.index.draft import Draft
-from redrive.stores.index.entries import Change, Entry, Index, Noted, Purged, Queue
+from redrive.stores.index.entries import Entry, Index, Lease, Queue
+from redrive.stores.index.outbox import ReadChange
 from redrive.stores.index.search import without_history
 from redrive.stores.note_verbs import PAUSE, Note
+from redrive.stores.outbox_verbs import OutboxEvent, SentAlert
+from redrive.stores.record_codec import more_from
 
 R = TypeVar("R")
 Drafted = tuple[R, list[Change]]
@@ -31,17 +65,47 @@ Drafted = tuple[R, list[Change]]
 class Engine:
     """The verbs of a store over an index; `load` gives the whole job of an entry."""
 
-    def __init__(self, index: Index, clock: Clock, load: Callable[[Entry], Job]) -> None:
+    def __init__(self, index: Index, clock: Clock, read: ReadChange, backlog: Backlog) -> None:
         self.index = index
+        self.shares: list[Share] = []
+        """What the operations so far do with their counts: to be closed once they are committed."""
         self._clock = clock
-        self._load = load
+        self._read = read
+        self._backlog = backlog
+
+    def close_shares(self, *, committed: bool, after: int = 0) -> None:
+        """Keep the counts of operations, after the first so many, that were not written."""
+        for share in self.shares[after:]:
+            self._backlog.close(share, committed=committed)
+        del self.shares[after:]
+
+    def _load(self, entry: Entry) -> Job:
+        put = self._read(entry.place)
+        assert isinstance(put, Put)  # noqa: S101 - entries have no other places
+        return put.job
+
+    def _draft(self) -> Draft:
+        return Draft(self.index, self._load, self._clock.now())
+
+    def _count(self, draft: Draft, counts: Counts) -> None:
+        """Write the counts of an operation, or leave them in the process for a while."""
+        if not counts.lanes:
+            return
+        if self.index.ticks and not 0 <= draft.now - self.index.folded_at < FOLD_EVERY:
+            draft.changes += view(self.index, (), draft.now).fold()
+        share = self._backlog.share(counts, draft.now)
+        self.shares.append(share)
+        draft.changes += share.write
 
     def add(self, jobs: Sequence[Job]) -> Drafted[list[Job]]:
         """Keep jobs, or give those that are there already."""
-        draft = Draft(self.index, self._load)
-        return [without_history(self._add(draft, job)) for job in jobs], draft.changes
+        draft = self._draft()
+        new: list[Job] = []
+        stored = [without_history(self._add(draft, job, new)) for job in jobs]
+        self._count(draft, counts_added(new, draft.now))
+        return stored, draft.changes
 
-    def _add(self, draft: Draft, job: Job) -> Job:
+    def _add(self, draft: Draft, job: Job, new: list[Job]) -> Job:
         stored = draft.job(job.id)
         if stored is not None:
             return stored
@@ -50,14 +114,25 @@ class Engine:
             if stored is not None:
                 check_same(stored, job)
                 return replace(stored, is_new=False)
-        group = draft.group(job.failure) if job.failure else None
+        group, variant = self._place_added(draft, job)
         lease = job.lease
         if job.history:
             lease = max(lease, *(attempt.ordinal for attempt in job.history))
-        if group != job.group or lease != job.lease or not job.is_new:
-            job = replace(job, group=group, lease=lease, is_new=True)
+        if (group, variant, lease, True) != (job.group, job.variant, job.lease, job.is_new):
+            job = evolve(job, group=group, variant=variant, lease=lease, is_new=True)
         draft.put(job)
+        draft.report(None, job)
+        new.append(job)
         return job
+
+    def _place_added(self, draft: Draft, job: Job) -> tuple[int | None, int | None]:
+        if job.failure is None:
+            return None, None
+        last = job.history[-1] if job.history else None
+        failure = last.failure if last is not None and last.failure is not None else job.failure
+        text = job.failure.variant_text or failure.variant_text
+        release = last.release if last is not None else None
+        return draft.place(altered(job.failure, variant_text=text), release or job.release)
 
     def claim(
         self,
@@ -73,9 +148,9 @@ class Engine:
         past_pauses: bool,
     ) -> Drafted[list[Claim]]:
         """Lease due jobs, earliest first."""
-        now = self._clock.now()
+        draft = self._draft()
+        now = draft.now
         boot, seconds = self._clock.boot()
-        draft = Draft(self.index, self._load)
         queues = self._claimable(
             handlers, lanes, suspects=suspects, ignore_pauses=ignore_waits or past_pauses
         )
@@ -86,20 +161,20 @@ class Engine:
             due = self._take(queues, latest, limit)
         else:
             due = self._among(only, queues, latest)[: max(limit, 0)]
-        claims: list[Claim] = []
-        for entry in due:
-            job = claimed(
-                self._load(entry), holder=holder, now=now, lease_end=seconds + lease_for, boot=boot
-            )
+        jobs = map(self._load, due)
+        end = seconds + lease_for
+        leased = claim_all(jobs, holder=holder, now=now, lease_end=end, boot=boot)
+        for _, _, job in leased:
             draft.put(job)
-            claims.append(Claim(without_history(job)))
-        return claims, draft.changes
+        return [Claim(without_history(job)) for _, _, job in leased], draft.changes
 
     def _suspect_runs(self, now: float) -> bool:
         """Whether a job that crashed before has just been claimed, and runs."""
-        entries = (self.index.entries[one] for one in self.index.running)
-        jobs = (self._load(entry) for entry in entries if entry.queue.suspect)
-        return any(abs(now - job.updated) < ALONE for job in jobs)
+        entries = self.index.entries
+        running = self.index.running.items()
+        return any(
+            entries[one].queue.suspect and abs(now - lease.since) < ALONE for one, lease in running
+        )
 
     def _claimable(
         self,
@@ -115,16 +190,20 @@ class Engine:
         wanted = frozenset(handlers)
         return [
             queue
-            for (lane, handler, suspect), queue in self.index.queues.items()
-            if suspect is suspects
-            and handler in wanted
-            and lane not in paused
-            and (lanes is None or lane in lanes)
+            for queue in self.index.queues.values()
+            if queue.suspect is suspects
+            and queue.handler in wanted
+            and queue.lane not in paused
+            and (lanes is None or queue.lane in lanes)
         ]
 
     def _take(self, queues: list[Queue], latest: float, limit: int) -> list[Entry]:
         """Give the first waiting jobs over all queues. They stay in their heaps."""
-        heads = [(item, at) for at, queue in enumerate(queues) if (item := self._top(queue))]
+        heads = [
+            (item, at)
+            for at, queue in enumerate(queues)
+            if (item := self.index.first_waiting(queue))
+        ]
         heapq.heapify(heads)
         taken: list[tuple[Queue, tuple[float, str]]] = []
         while heads and len(taken) < limit and heads[0][0][0] <= latest:
@@ -133,7 +212,7 @@ class Engine:
             heapq.heappop(queue.heap)
             if not taken or taken[-1][1] != item:  # the same job may lie there twice
                 taken.append((queue, item))
-            following = self._top(queue)
+            following = self.index.first_waiting(queue)
             if following is None:
                 heapq.heappop(heads)
             else:
@@ -143,15 +222,6 @@ class Engine:
             # claimed its item is a leftover and goes away when it comes to the top again.
             heapq.heappush(queue.heap, item)
         return [self.index.entries[item[1]] for _, item in taken]
-
-    def _top(self, queue: Queue) -> tuple[float, str] | None:
-        """Give the first item that still waits; drops the leftovers above it."""
-        heap = queue.heap
-        while heap:
-            if self.index.is_waiting(queue, heap[0]):
-                return heap[0]
-            heapq.heappop(heap)
-        return None
 
     def _among(self, ids: Iterable[str], queues: list[Queue], latest: float) -> list[Entry]:
         """Give those of some jobs that may be claimed, earliest due first."""
@@ -170,41 +240,51 @@ class Engine:
     def renew(self, claims: Sequence[Claim], *, lease_for: float) -> Drafted[list[bool]]:
         """Lengthen leases that are still held."""
         boot, seconds = self._clock.boot()
-        draft = Draft(self.index, self._load)
+        draft = self._draft()
         taken: list[bool] = []
         for claim in claims:
             job = self._held(draft, claim)
             taken.append(job is not None)
             if job is not None:
-                draft.put(replace(job, lease_end=seconds + lease_for, boot=boot))
+                draft.put(evolve(job, lease_end=seconds + lease_for, boot=boot))
         return taken, draft.changes
 
     def settle(self, results: Sequence[Settlement]) -> Drafted[list[Job | None]]:
         """End claims that are still held."""
-        now = self._clock.now()
-        draft = Draft(self.index, self._load)
-        return [self._settle(draft, result, now) for result in results], draft.changes
-
-    def _settle(self, draft: Draft, result: Settlement, now: float) -> Job | None:
-        job = self._held(draft, result.claim)
-        if job is None:
-            return None
-        attempt, most = result.attempt, result.max_attempts
-        failure = attempt.failure if attempt else None
-        group = draft.group(failure) if failure else None
-        job = settled(job, result.verdict, failure, now=now, group=group, max_attempts=most)
-        if attempt is None:
-            draft.put(job)
-            return without_history(job)
-        whole = with_attempt(job, attempt)
-        draft.put(whole)
-        return without_history(whole) if job.history else job
+        draft = self._draft()
+        held: dict[str, tuple[Job, Settlement]] = {}
+        took: list[bool] = []
+        releases: dict[int, str | None] = {}
+        for result in results:
+            job = self._held(draft, result.claim)
+            took.append(job is not None and job.id not in held)
+            if job is not None and took[-1]:
+                held[job.id] = (job, result)
+                attempt = result.attempt
+                if attempt is not None and attempt.failure is not None:
+                    releases.setdefault(id(attempt.failure), attempt.release or job.release)
+        ends = settle_all(
+            held.values(),
+            now=draft.now,
+            place=lambda failure: draft.place(failure, releases[id(failure)]),
+        )
+        for (_, result), end in zip(held.values(), ends, strict=True):
+            whole = with_attempt(end.job, result.attempt) if result.attempt else end.job
+            draft.put(whole)
+            draft.report(end.was, end.job)
+        self._count(draft, counts_of(zip((one for _, one in held.values()), ends, strict=True)))
+        jobs = (without_history(end.job) for end in ends)
+        return [next(jobs) if taken else None for taken in took], draft.changes
 
     def _held(self, draft: Draft, claim: Claim) -> Job | None:
         """Give the job of a claim if its fence still stands."""
         job = claim.job
         lease = self.index.running.get(job.id)
-        if lease is None or lease.number != job.lease or lease.holder != job.holder:
+        if lease is None or (lease.number, lease.holder, lease.since) != (
+            job.lease,
+            job.holder,
+            job.updated,
+        ):
             return None
         now = draft.job(job.id)
         # Asked again, because an earlier part of this operation may have ended it.
@@ -221,7 +301,7 @@ class Engine:
     ) -> Drafted[list[Claim]]:
         """Take over running jobs whose holder is gone."""
         boot, seconds = self._clock.boot()
-        draft = Draft(self.index, self._load)
+        draft = self._draft()
         claims: list[Claim] = []
         for one, lease in self.index.running.items():
             if len(claims) >= limit:
@@ -246,55 +326,61 @@ class Engine:
         run: int | None,
     ) -> Drafted[Moved]:
         """Apply a person's deed to jobs, each once."""
-        now = self._clock.now()
-        draft = Draft(self.index, self._load)
-        done: list[Job] = []
+        draft = self._draft()
+        done: list[Changed] = []
         skipped: list[tuple[str, str]] = []
         waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
         for one in dict.fromkeys(ids):
             try:
                 job = draft.need(one)
-                job = moved(
+                changes = action_changes(
                     job,
                     verb,
                     actor=act.actor,
                     reason=act.reason,
-                    now=now,
+                    now=draft.now,
                     delay=waits.get(one, 0.0),
                     run=run,
                 )
             except (JobNotFound, Refused) as error:
                 skipped.append((one, str(error)))
                 continue
-            draft.put(job)
-            done.append(without_history(job))
-        kept = draft.act(replace(act, done=len(done), skipped=len(skipped)), now)
-        return Moved(done, skipped, kept), draft.changes
+            done.append(changed(job, changes))
+            draft.put(done[-1].job)
+            draft.report(job, without_history(done[-1].job))
+        act = replace(act, done=len(done), skipped=len(skipped))
+        kept = draft.act(act, () if verb == "enlist" else done)
+        return Moved([without_history(one.job) for one in done], skipped, kept), draft.changes
 
     def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Drafted[Job]:
         """Give a job another payload, if nobody else did meanwhile."""
-        now = self._clock.now()
-        draft = Draft(self.index, self._load)
+        draft = self._draft()
         job = draft.need(job_id)
         if job.edits != expected:
             msg = f"was edited meanwhile ({job.edits} edits, not {expected}); look at it again"
             raise Refused(msg)
-        job = amended(job, payload, now=now)
-        draft.put(job)
-        draft.act(replace(act, done=1), now)
-        return without_history(job), draft.changes
+        change = changed(job, amend_changes(job, payload, now=draft.now))
+        draft.put(change.job)
+        draft.act(replace(act, done=1), [change])
+        return without_history(change.job), draft.changes
 
     def purge(self, rules: Sequence[PurgeRule], *, limit: int) -> Drafted[list[tuple[str, State]]]:
         """Remove finished jobs by rule."""
-        now = self._clock.now()
+        draft = self._draft()
+        now = draft.now
         gone: list[Entry] = []
         for entry in self.index.entries.values():
             if len(gone) >= limit:
                 break
             if entry.state in TERMINAL and any(_is_over(entry, rule, now) for rule in rules):
                 gone.append(entry)
-        changes: list[Change] = [Purged(tuple(entry.id for entry in gone))] if gone else []
-        return [(entry.queue.handler, entry.state) for entry in gone], changes
+        if any("purged" in kinds for kinds in self.index.subscriptions.values()):
+            for entry in gone:
+                draft.report(without_history(self._load(entry)), None)
+        if gone:
+            draft.changes.append(Purged(tuple(entry.id for entry in gone)))
+        draft.changes += outbox.beyond_bounds(self.index, now)
+        return [(entry.queue.handler, entry.state) for entry in gone], draft.changes
 
     def note(
         self,
@@ -319,8 +405,8 @@ class Engine:
 
     def record(self, act: Act) -> Drafted[Act]:
         """Keep an act that moved no job."""
-        draft = Draft(self.index, self._load)
-        return draft.act(act, self._clock.now()), draft.changes
+        draft = self._draft()
+        return draft.act(act), draft.changes
 
     def get(self, job_id: str) -> Job | None:
         """Give one job with its history."""
@@ -337,7 +423,7 @@ class Engine:
 
     def groups(self, query: Query) -> list[Group]:
         """Count jobs by cause."""
-        return search.groups(self.index, self._load, query, self._clock.now())
+        return search.groups(self._view(), self._load, query)
 
     def deaths(
         self, width: float, number: int, groups: Collection[int] | None
@@ -368,18 +454,112 @@ class Engine:
             if name.startswith(prefix) and _is_live(note, now):
                 yield note
 
-    def acts(self, *, limit: int, before: int | None) -> list[Act]:
+    def acts(self, *, limit: int, before: int | None, job: str | None) -> list[Act]:
         """Give acts, newest first."""
-        found = (act for act in reversed(self.index.acts) if before is None or act.number < before)
+        took = None if job is None else frozenset(self.index.actions.get(job, ()))
+        found = (
+            act
+            for act in reversed(self.index.acts)
+            if (before is None or act.number < before) and (took is None or act.number in took)
+        )
         return [act for act, _ in zip(found, range(max(limit, 0)), strict=False)]
+
+    def action_jobs(self, number: int) -> list[tuple[str, dict[str, object]]]:
+        """Return the jobs that an action took, with the changed fields before it."""
+        changes = [self._read(place) for _, place in self.index.took.get(number, ())]
+        jobs = (job for one in changes if isinstance(one, Took) for job in one.jobs)
+        return [(job_id, more_from(fields)) for job_id, fields in jobs]
+
+    def _view(self) -> View:
+        return view(self.index, self._backlog.waiting(), self._clock.now())
+
+    def group_records(self, numbers: Collection[int] | None) -> dict[int, GroupRecord]:
+        """Return the records of groups, with what is not folded."""
+        seen = self._view()
+        found = {
+            one: seen.record(one) for one in (self.index.groups if numbers is None else numbers)
+        }
+        return {number: record for number, record in found.items() if record is not None}
+
+    def variants(self, group: int) -> list[Variant]:
+        """Return the variants of a group, with what is not folded."""
+        return self._view().variants(group)
+
+    def lane_curve(self, span: Span, number: int) -> dict[str, list[LaneCount]]:
+        """Return what happened in each lane."""
+        return self._view().lane_curve(span, number)
+
+    def group_curve(self, span: Span, number: int, groups: Collection[int]) -> dict[int, list[int]]:
+        """Return the deaths of groups."""
+        return self._view().group_curve(span, number, groups)
+
+    def change_group(
+        self, number: int, changes: Mapping[str, object], action: Act, *, expected: int
+    ) -> Drafted[GroupRecord | None]:
+        """Change what people say of a group, if nobody else did meanwhile."""
+        check_changes(changes)
+        record = self.index.groups.get(number)
+        if record is None:
+            msg = f"no group G{number}"
+            raise JobNotFound(msg)
+        if record.version != expected:
+            return None, []
+        draft = self._draft()
+        said: dict[str, Any] = {**changes, "version": expected + 1}
+        draft.changes.append(replace(record, **said))
+        draft.act(action)
+        return replace(self._view().record(number) or record, **said), draft.changes
+
+    def fold(self) -> Drafted[bool]:
+        """Add all that was counted to buckets, groups and variants."""
+        rest = self._backlog.rest()
+        self.shares.append(rest)
+        seen = view(self.index, rest.write, self._clock.now())
+        return True, seen.fold()
+
+    def write_rest(self) -> Drafted[None]:
+        """Write the counts that wait in this process."""
+        rest = self._backlog.rest()
+        self.shares.append(rest)
+        return None, [*rest.write]
+
+    def subscribe(self, name: str, kinds: Collection[str]) -> Drafted[None]:
+        """Change the kinds of a subscription; without any it goes, and its events."""
+        known = name in self.index.subscriptions
+        return None, [Subscribed(name, tuple(sorted(kinds)))] if kinds or known else []
+
+    def take_events(
+        self, *, holder: str, lease_for: float, limit: int
+    ) -> Drafted[list[OutboxEvent]]:
+        """Lease due events."""
+        now, boot = self._clock.now(), self._clock.boot()
+        lease = Lease(0, holder, boot[1] + lease_for, boot[0], now)
+        return outbox.take(self.index, self._read, lease, limit, seconds=boot[1])
+
+    def settle_events(
+        self, done: Sequence[int], later: Sequence[tuple[int, float]], *, holder: str
+    ) -> Drafted[int]:
+        """Remove delivered events, put others off."""
+        return outbox.settle(self.index, done, later, holder=holder, now=self._clock.now())
+
+    def claim_alert(
+        self, group: int, channel: str, kind: str, *, every: float, more: Mapping[str, object]
+    ) -> Drafted[bool]:
+        """Take the turn to send an alert."""
+        wanted = SentAlert(group, channel, kind, self._clock.now(), more)
+        return outbox.claim_alert(self.index, wanted, every)
+
+    def alerts(self, group: int | None) -> list[SentAlert]:
+        """Return sent alerts, newest first."""
+        found = [one for one in self.index.alerts.values() if group in {None, one.group}]
+        return sorted(found, key=lambda one: one.at, reverse=True)
 
 
 def _is_over(entry: Entry, rule: PurgeRule, now: float) -> bool:
     handler = entry.queue.handler
     return (
         entry.state is rule.state
-        and entry.finished is not None
-        and now - entry.finished > rule.older_than
+        and now - entry.updated > rule.older_than
         and (rule.handlers is None or handler in rule.handlers)
         and handler not in rule.but
         and (rule.ids is None or entry.id in rule.ids)

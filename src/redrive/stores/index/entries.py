@@ -12,43 +12,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, assert_never
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from redrive.jobs.job import Act, Category, Failure, Job, State
-
-
-class Put(NamedTuple):
-    """A job as it is from now on, with its history."""
-
-    job: Job
-
-
-class Purged(NamedTuple):
-    """Jobs that are gone."""
-
-    ids: tuple[str, ...]
-
-
-class Grouped(NamedTuple):
-    """A cause that was seen for the first time."""
-
-    number: int
-    fingerprint: str
-    title: str
-
-
-class Noted(NamedTuple):
-    """A note as written; without a value it was removed."""
-
-    name: str
-    value: str | None
-    version: int
-    expires: float | None
-    """Wall time."""
-
-
-Change = Put | Purged | Grouped | Noted | Act
+from redrive.jobs.job import Category, Failure, Job, State
+from redrive.stores.index.changes import Change, Purged, Put
+from redrive.stores.index.ledger import Ledger, Place
 
 
 class Lease(NamedTuple):
@@ -58,27 +27,31 @@ class Lease(NamedTuple):
     holder: str | None
     end: float | None
     boot: str | None
+    since: float
+    """When it was claimed."""
 
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """The waiting jobs of one lane and handler, earliest due first."""
+    """The jobs of one lane, handler and category: those that wait, and how many there are of others."""
 
     lane: str
     handler: str
     suspect: bool
+    category: Category | None
     heap: list[tuple[float, str]]
-    live: int = 0
+    """Those that wait, earliest due first."""
+    numbers: dict[State, int] = field(default_factory=dict[State, int])
+    oldest: dict[State, float] = field(default_factory=dict[State, float])
+    """Of each state that is an end, the earliest change; not there if it has to be looked for."""
 
 
 class Entry:
     """What is kept in memory of a job."""
 
     __slots__ = (
-        "category",
         "due",
         "failed",
-        "finished",
         "first_failed",
         "group",
         "id",
@@ -88,6 +61,7 @@ class Entry:
         "run",
         "state",
         "updated",
+        "variant",
     )
 
     id: str
@@ -95,15 +69,13 @@ class Entry:
     queue: Queue
     due: float
     updated: float
-    finished: float | None
     first_failed: float | None
     failed: bool
-    category: Category | None
     group: int | None
+    variant: int | None
     run: int | None
     key: str | None
-    place: Job | int
-    """The job itself, or where the journal has its line: offset and length in one number."""
+    place: Place
 
 
 _STATES: Mapping[str, State] = {state.value: state for state in State}
@@ -113,47 +85,32 @@ _SLACK = 1000
 """Leftovers a heap may hold before it is worth building anew."""
 
 
-class Index:
-    """Every job's entry, and the groups, acts and notes."""
+class Index(Ledger):
+    """Every job's entry, and all else that is known."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.entries: dict[str, Entry] = {}
         self.running: dict[str, Lease] = {}
-        self.queues: dict[tuple[str, str, bool], Queue] = {}
+        self.queues: dict[tuple[str, str, bool, Category | None], Queue] = {}
         self.keys: dict[str, str] = {}
         self.runs: dict[int, set[str]] = {}
-        self.groups: dict[int, Grouped] = {}
-        self.fingerprints: dict[str, int] = {}
-        self.acts: list[Act] = []
-        self.notes: dict[str, Noted] = {}
-        self.note_version = 0
-        self.last_group = 0
+        self.events: dict[str, str] = {}
+        """The event of each job that was submitted for one."""
+        self.by_event: dict[str, set[str]] = {}
         self._order: list[str] = []
         self._ordered = True
 
-    def apply(self, change: Change, place: Job | int) -> None:
-        """Make a change part of what is known; `place` is where the body of a job lies."""
-        match change:
-            case Put():
-                job = change.job
-                lease = _lease_of(job) if job.state is State.RUNNING else None
-                self._put(self._from_job(job, place), lease)
-            case Purged(ids):
-                self.remove(ids)
-            case Grouped(number, fingerprint, _):
-                self.groups[number] = change
-                self.last_group = max(self.last_group, number)
-                self.fingerprints[fingerprint] = number
-            case Noted():
-                self.note_version = max(self.note_version, change.version)
-                if change.value is None:
-                    self.notes.pop(change.name, None)
-                else:
-                    self.notes[change.name] = change
-            case Act():
-                self.acts.append(change)
-            case _:
-                assert_never(change)
+    def apply(self, change: Change, place: Place) -> None:
+        """Make a change part of what is known; `place` is where its body lies."""
+        if isinstance(change, Put):
+            job = change.job
+            lease = _lease_of(job) if job.state is State.RUNNING else None
+            self._put(self._from_job(job, place), lease, job.event)
+        elif isinstance(change, Purged):
+            self.remove(change.ids)
+        else:
+            super().apply(change, place)
 
     def apply_head(self, head: Mapping[str, Any], place: int) -> None:
         """Take in a job that was read as a dict, without building the job."""
@@ -161,25 +118,26 @@ class Index:
         state = _STATES[get("state", "pending")]
         lease = None
         if state is State.RUNNING:
-            lease = Lease(get("lease", 0), get("holder"), get("lease_end"), get("boot"))
+            number, holder = get("lease", 0), get("holder")
+            lease = Lease(number, holder, get("lease_end"), get("boot"), head["updated"])
         entry = Entry()
         entry.id = head["id"]
         entry.state = state
-        entry.queue = self._queue(head["lane"], head["handler"], get("crashes", 0) > 0)
         entry.due = head["due"]
         entry.updated = head["updated"]
-        entry.finished = get("finished")
         entry.first_failed = get("first_failed")
         entry.failed = bool(get("spent"))
         failure = get("failure")
-        entry.category = None
+        category = None
         if failure is not None and (entry.failed or state not in _OPEN):
-            entry.category = _CATEGORIES.get(failure.get("category"), Category.UNKNOWN)
+            category = _CATEGORIES.get(failure.get("category"), Category.UNKNOWN)
+        entry.queue = self._queue(head["lane"], head["handler"], get("crashes", 0) > 0, category)
         entry.group = get("group")
+        entry.variant = get("variant")
         entry.run = get("run")
         entry.key = get("key")
         entry.place = place
-        self._put(entry, lease)
+        self._put(entry, lease, get("event"))
 
     def remove(self, ids: tuple[str, ...]) -> None:
         """Forget jobs."""
@@ -189,6 +147,9 @@ class Index:
                 continue
             self._leave(entry)
             self._ordered = False
+            event = self.events.pop(one, None)
+            if event is not None:
+                self.by_event[event].discard(one)
             if entry.key is not None and self.keys.get(entry.key) == one:
                 del self.keys[entry.key]
 
@@ -210,24 +171,24 @@ class Index:
             and entry.due == item[0]
         )
 
-    def _from_job(self, job: Job, place: Job | int) -> Entry:
+    def _from_job(self, job: Job, place: Place) -> Entry:
         entry = Entry()
         entry.id = job.id
         entry.state = job.state
-        entry.queue = self._queue(job.lane, job.handler, job.crashes > 0)
         entry.due = job.due
         entry.updated = job.updated
-        entry.finished = job.finished
         entry.first_failed = job.first_failed
         entry.failed = bool(job.spent)
-        entry.category = category_of(job.state, job.failure, failed=entry.failed)
+        category = category_of(job.state, job.failure, failed=entry.failed)
+        entry.queue = self._queue(job.lane, job.handler, job.crashes > 0, category)
         entry.group = job.group
+        entry.variant = job.variant
         entry.run = job.run
         entry.key = job.key
         entry.place = place
         return entry
 
-    def _put(self, entry: Entry, lease: Lease | None) -> None:
+    def _put(self, entry: Entry, lease: Lease | None, event: str | None) -> None:
         one = entry.id
         old = self.entries.get(one)
         if old is not None:
@@ -238,34 +199,67 @@ class Index:
                 self._order.append(one)
             if entry.key is not None:
                 self.keys[entry.key] = one
+            if event is not None:
+                self.events[one] = event
+                self.by_event.setdefault(event, set()).add(one)
         self.entries[one] = entry
         if entry.run is not None:
             self.runs.setdefault(entry.run, set()).add(one)
+        queue, state = entry.queue, entry.state
+        number = queue.numbers[state] = queue.numbers.get(state, 0) + 1
         if lease is not None:
             self.running[one] = lease
-        elif entry.state is State.PENDING:
-            queue = entry.queue
-            queue.live += 1
+        elif state is State.PENDING:
             heapq.heappush(queue.heap, (entry.due, one))
-            if len(queue.heap) > 2 * queue.live + _SLACK:
+            if len(queue.heap) > 2 * number + _SLACK:
                 self._sweep(queue)
+        elif number == 1 or entry.updated < queue.oldest.get(state, entry.updated):
+            queue.oldest[state] = entry.updated
 
     def _leave(self, entry: Entry) -> None:
         if entry.run is not None:
             self.runs[entry.run].discard(entry.id)
-        if entry.state is State.PENDING:
-            entry.queue.live -= 1
-        elif entry.state is State.RUNNING:
+        queue, state = entry.queue, entry.state
+        queue.numbers[state] -= 1
+        if state is State.RUNNING:
             self.running.pop(entry.id, None)
+        elif queue.oldest.get(state) == entry.updated:
+            del queue.oldest[state]
+
+    def look_for_oldest(self) -> None:
+        """Look once for the oldest of all ends whose oldest job has gone."""
+        lost = [
+            (queue, state)
+            for queue in self.queues.values()
+            for state, number in queue.numbers.items()
+            if number and state not in _OPEN and state not in queue.oldest
+        ]
+        if not lost:
+            return
+        wanted = {(id(queue), state): queue for queue, state in lost}
+        for entry in self.entries.values():
+            queue = wanted.get((id(entry.queue), entry.state))
+            if queue is not None:
+                oldest = queue.oldest.get(entry.state, entry.updated)
+                queue.oldest[entry.state] = min(oldest, entry.updated)
+
+    def first_waiting(self, queue: Queue) -> tuple[float, str] | None:
+        """Return the first item that still waits; drops the leftovers above it."""
+        heap = queue.heap
+        while heap:
+            if self.is_waiting(queue, heap[0]):
+                return heap[0]
+            heapq.heappop(heap)
+        return None
 
     def _sweep(self, queue: Queue) -> None:
         queue.heap = sorted({item for item in queue.heap if self.is_waiting(queue, item)})
 
-    def _queue(self, lane: str, handler: str, suspect: bool) -> Queue:
-        name = (lane, handler, suspect)
+    def _queue(self, lane: str, handler: str, suspect: bool, category: Category | None) -> Queue:
+        name = (lane, handler, suspect, category)
         found = self.queues.get(name)
         if found is None:
-            found = self.queues[name] = Queue(lane, handler, suspect, [])
+            found = self.queues[name] = Queue(*name, [])
         return found
 
 
@@ -277,4 +271,4 @@ def category_of(state: State, failure: Failure | None, *, failed: bool) -> Categ
 
 
 def _lease_of(job: Job) -> Lease:
-    return Lease(job.lease, job.holder, job.lease_end, job.boot)
+    return Lease(job.lease, job.holder, job.lease_end, job.boot, job.updated)

@@ -18,6 +18,7 @@ from redrive.jobs.job import Category, Group, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads.wildcards import matches
 from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, cursor_of
+from redrive.stores.index.counts import View
 from redrive.stores.index.entries import Entry, Index
 
 Load = Callable[[Entry], Job]
@@ -41,22 +42,20 @@ def find(index: Index, load: Load, query: Query, now: float) -> Page:
 
 
 def counts(index: Index) -> list[Count]:
-    """Count by state, lane and category."""
-    found: dict[tuple[State, str, Category | None], list[float | None]] = {}
-    for entry in index.entries.values():
-        state = entry.state
-        name = (state, entry.queue.lane, entry.category)
-        times = found.get(name)
-        if times is None:
-            times = found[name] = [0, None]
-        times[0] = (times[0] or 0) + 1
-        at = entry.due if state is State.PENDING else entry.finished
-        if at is not None and (times[1] is None or at < times[1]):
-            times[1] = at
-    return [
-        Count(*name, jobs=int(jobs or 0), oldest=None if name[0] is State.RUNNING else oldest)
-        for name, (jobs, oldest) in found.items()
-    ]
+    """Count by state, lane and category; takes as long as there are kinds of jobs, not jobs."""
+    index.look_for_oldest()
+    found: dict[tuple[State, str, Category | None], tuple[int, float | None]] = {}
+    for queue in index.queues.values():
+        for state, number in queue.numbers.items():
+            if not number:
+                continue
+            first = index.first_waiting(queue) if state is State.PENDING else None
+            at = queue.oldest.get(state) if first is None else first[0]
+            name = (state, queue.lane, queue.category)
+            jobs, oldest = found.get(name, (0, None))
+            times = [one for one in (at, oldest) if one is not None]
+            found[name] = (jobs + number, min(times, default=None))
+    return [Count(*name, jobs=jobs, oldest=oldest) for name, (jobs, oldest) in found.items()]
 
 
 @dataclass(slots=True)
@@ -78,41 +77,43 @@ class _Tally:
             or (updated == self.last and entry.id < self.id)
         ):
             self.last, self.id = updated, entry.id
-            self.category = entry.category
+            self.category = entry.queue.category
         began = entry.updated if entry.first_failed is None else entry.first_failed
         if self.first is None or began < self.first:
             self.first = began
 
 
-def groups(index: Index, load: Load, query: Query, now: float) -> list[Group]:
+def groups(seen: View, load: Load, query: Query) -> list[Group]:
     """Count the jobs of a query by group, most first."""
+    index = seen.index
     states = query.states or frozenset({State.DEAD})
     asked = replace(query, states=states, cursor=None, by_change=False)
     plain = asked == Query(states=states, limit=query.limit)
     found: Iterable[Entry] = (
         [entry for entry in index.entries.values() if entry.state in states]
         if plain  # in no order, for that takes longer than the counting
-        else _matching(index, load, asked, now)
+        else _matching(index, load, asked, seen.now)
     )
     tallies: dict[int, _Tally] = defaultdict(_Tally)
     for entry in found:
         if entry.group is not None:
             tallies[entry.group].take(entry)
     most = sorted(tallies.items(), key=lambda item: (-item[1].jobs, item[0]))
-    return [_group(index, number, tally) for number, tally in most[: max(query.limit, 0)]]
+    return [_group(seen, number, tally) for number, tally in most[: max(query.limit, 0)]]
 
 
-def _group(index: Index, number: int, tally: _Tally) -> Group:
-    known = index.groups.get(number)
+def _group(seen: View, number: int, tally: _Tally) -> Group:
+    known = seen.record(number)
     return Group(
         number=number,
-        fingerprint=known.fingerprint if known else "",
+        fingerprint=(known.fingerprint or known.fingerprint_v1 or "") if known else "",
         title=known.title if known else "",
         jobs=tally.jobs,
         handlers=tuple(sorted(tally.handlers)),
         category=tally.category,
         first_seen=tally.first,
         last_seen=tally.last,
+        record=known,
     )
 
 
@@ -164,6 +165,9 @@ def _candidates(index: Index, query: Query) -> Iterable[Entry]:
     if query.ids or query.key:
         ids = set(query.ids) if query.ids else {index.keys.get(query.key, "")}
         return [index.entries[one] for one in sorted(ids, reverse=True) if one in index.entries]
+    if query.event or query.action is not None:
+        ids = set(index.by_event.get(query.event, ())) if query.event else _taken(index, query)
+        return [index.entries[one] for one in sorted(ids, reverse=True) if one in index.entries]
     if query.run is not None:
         ids = index.runs.get(query.run, set()) | index.runs.get(-query.run, set())
         return [index.entries[one] for one in sorted(ids, reverse=True)]
@@ -179,6 +183,10 @@ def _candidates(index: Index, query: Query) -> Iterable[Entry]:
     return (entries[ids_in_order[at]] for at in range(end - 1, start - 1, -1))
 
 
+def _taken(index: Index, query: Query) -> set[str]:
+    return {one for ids, _ in index.took.get(query.action or 0, ()) for one in ids}
+
+
 def _filter(index: Index, query: Query, now: float) -> Callable[[Entry], bool]:
     """Build the check of one entry; only the questions that were asked cost time."""
     checks: list[Callable[[Entry], bool]] = []
@@ -187,22 +195,32 @@ def _filter(index: Index, query: Query, now: float) -> Callable[[Entry], bool]:
     if query.handler or query.lane:
         checks.append(_queue_check(index, query))
     if query.category is not None:
-        checks.append(lambda entry: entry.category is query.category)
-    if query.group is not None:
-        checks.append(lambda entry: entry.group == query.group)
-    if query.run is not None:
-        runs = (query.run, -query.run)
-        checks.append(lambda entry: entry.run in runs)
+        checks.append(lambda entry: entry.queue.category is query.category)
+    checks.extend(_link_checks(index, query))
     if query.failed:
         checks.append(lambda entry: entry.failed)
-    if query.key:
-        checks.append(lambda entry: entry.key == query.key)
     if query.prefix:
         checks.append(lambda entry: entry.id.startswith(query.prefix))
     checks.extend(_age_checks(query, now))
     if query.cursor is not None:
         checks.append(_cursor_check(query))
     return checks[0] if len(checks) == 1 else lambda entry: all(check(entry) for check in checks)
+
+
+def _link_checks(index: Index, query: Query) -> Iterator[Callable[[Entry], bool]]:
+    if query.group is not None:
+        yield lambda entry: entry.group == query.group
+        if query.variant is not None:
+            yield lambda entry: entry.variant == query.variant
+    if query.run is not None:
+        runs = (query.run, -query.run)
+        yield lambda entry: entry.run in runs
+    if query.event:
+        yield lambda entry: index.events.get(entry.id) == query.event
+    if query.action is not None:
+        yield lambda entry: query.action in index.actions.get(entry.id, ())
+    if query.key:
+        yield lambda entry: entry.key == query.key
 
 
 def _queue_check(index: Index, query: Query) -> Callable[[Entry], bool]:

@@ -11,14 +11,16 @@ import contextlib
 import os
 import secrets
 from collections.abc import Iterator
+from itertools import chain
+from math import isfinite
 from pathlib import Path
 
 from redrive.errors import StoreError, StoreLost
 from redrive.jobs.clock import Clock
 from redrive.stores import _files
 from redrive.stores._files import log
-from redrive.stores.index.entries import Change
-from redrive.stores.jsonl import lines, recovery
+from redrive.stores.index.changes import Change, Folded, Handed, Subscribed, Varied
+from redrive.stores.jsonl import lines, recovery, upgrade
 from redrive.stores.jsonl.journal import Journal
 from redrive.stores.jsonl.lines import Header
 from redrive.stores.jsonl.recovery import Damage
@@ -35,11 +37,11 @@ def if_worthwhile(journal: Journal, clock: Clock) -> None:
     if size < SMALLEST or size < journal.look_at or journal.refusal is not None:
         return
     journal.look_at = journal.size * 5 // 4
-    needed = sum(
-        recovery.unpacked(entry.place)[1]
-        for entry in journal.index.entries.values()
-        if isinstance(entry.place, int)
-    )
+    index = journal.index
+    places = [entry.place for entry in index.entries.values()]
+    places += [one.place for one in index.outbox.values()]
+    places += [place for taken in index.took.values() for _, place in taken]
+    needed = sum(recovery.unpacked(place)[1] for place in places if isinstance(place, int))
     if needed > journal.size * (1 - _GARBAGE):
         return
     try:
@@ -128,16 +130,36 @@ def _new_lines(journal: Journal, now: float) -> Iterator[bytes]:
     """Give every line of the new file, oldest first."""
     index, seq = journal.index, journal.reading.seq
     store = journal.header.store or secrets.token_hex(8)
-    yield lines.header_line(Header(store, seq, index.note_version), now)
-    notes = [note for note in index.notes.values() if note.expires is None or note.expires > now]
-    changes: list[Change] = [*index.groups.values(), *index.acts, *notes]
-    for change in changes:
-        seq += 1
-        yield lines.line(seq, ends=True, body=lines.body_of(change))
-    for body in journal.job_bodies():
+    yield lines.header_line(Header(store, seq, index.note_version, index.last_event), now)
+    changes = (upgrade.changes if journal.is_outdated else _changes)(journal, now)
+    jobs = () if journal.is_outdated else journal.job_bodies()
+    for body in chain(map(lines.body_of, changes), jobs):
         seq += 1
         yield lines.line(seq, ends=True, body=body)
     yield lines.line(seq + 1, ends=True, body=lines.mark_body(seq))
+
+
+def _changes(journal: Journal, now: float) -> Iterator[Change]:
+    """Return all that is needed beside jobs."""
+    index = journal.index
+    yield from index.groups.values()
+    for group, variants in index.variants.items():
+        yield from (Varied(group, *one) for one in variants.values())
+    yield from index.buckets.values()
+    if isfinite(index.folded_at):
+        yield Folded(index.folded_at)
+    yield from index.ticks
+    yield from (
+        Subscribed(name, tuple(sorted(kinds))) for name, kinds in index.subscriptions.items()
+    )
+    for number, one in index.outbox.items():
+        yield journal.change_at(one.place)
+        yield Handed((number,), one.holder, one.end, one.boot, one.due, one.attempts)
+    yield from index.alerts.values()
+    yield from index.acts
+    yield from (journal.change_at(place) for places in index.took.values() for _, place in places)
+    notes = index.notes.values()
+    yield from (note for note in notes if note.expires is None or note.expires > now)
 
 
 def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:

@@ -27,7 +27,9 @@ from redrive.errors import (
 from redrive.jobs.clock import Clock
 from redrive.jobs.job import Job, State
 from redrive.stores import _files
-from redrive.stores.index.entries import Change, Entry, Index, Put
+from redrive.stores.index.changes import Change, Put
+from redrive.stores.index.entries import Index
+from redrive.stores.index.ledger import Place
 from redrive.stores.jsonl import lines, recovery
 from redrive.stores.jsonl.lines import Header
 from redrive.stores.jsonl.recovery import Damage, Reading
@@ -37,7 +39,6 @@ SYNC_EVERY = 1.0
 """Seconds after which bytes that nobody asked to sync are synced with the next write."""
 _WARM_BYTES = 16 << 20
 """Room for the jobs that were claimed here, so that settling reads nothing."""
-_NOTHING: tuple[int, Job | None] = (0, None)
 
 
 class Journal:
@@ -63,7 +64,8 @@ class Journal:
         self._synced_at = time.monotonic()
         self._unwritten: dict[int, bytes] = {}
         self._ahead = 0
-        self._warm: dict[str, tuple[int, Job]] = {}
+        self._warm: dict[int, Job] = {}
+        self._warm_places: dict[str, int] = {}
         self._warmth = 0
         self.look_at = 0
         """How long the file must be before compacting is considered again."""
@@ -78,6 +80,11 @@ class Journal:
         """Whether there is something in the file that is not known to be on the disk."""
         ours = not (self.read_only or self._stale or self.refusal or self.lost)
         return ours and self.reading.synced < self.reading.seq
+
+    @property
+    def is_outdated(self) -> bool:
+        """Return True if an older Redrive wrote the file: rewriting it brings it up to this version."""
+        return self.header.version < lines.VERSION
 
     def create(self) -> None:
         """Make the file with its first line, unless it has one. Under the lock only."""
@@ -159,10 +166,12 @@ class Journal:
             raise self._gone() from None
         self._identity = _files.identity_of(self.descriptor)
         self.index = Index()
-        self._warm, self._warmth, self._unwritten = {}, 0, {}
+        self._unwritten = {}
+        self._forget_warm()
         self._read_first_line()
         self._read_on()
         self.index.note_version = max(self.index.note_version, self.header.notes)
+        self.index.last_event = max(self.index.last_event, self.header.events)
         if store and (store != self.header.store or self.reading.seq < synced):
             raise self._forget("was replaced or cut short while it was open")
         self._stale = False
@@ -248,21 +257,21 @@ class Journal:
             aside,
         )
 
-    def job(self, entry: Entry) -> Job:
-        """Read a whole job, and check that it is what was written."""
-        assert isinstance(entry.place, int)  # noqa: S101 - a journal puts nothing else there
-        place, job = self._warm.get(entry.id, _NOTHING)
-        if place == entry.place and job is not None:
-            return job
-        offset, length = recovery.unpacked(entry.place)
+    def change_at(self, place: Place) -> Change:
+        """Read a whole line, such as a job, and check that it is what was written."""
+        assert isinstance(place, int)  # noqa: S101 - a journal puts nothing else there
+        job = self._warm.get(place)
+        if job is not None:
+            return Put(job)
+        offset, length = recovery.unpacked(place)
         raw = self._unwritten.get(offset)
         if raw is None:
             raw = self._bytes_at(offset, length)
         line = lines.parse(raw)
-        if line is None or line.kind != "job":
+        if line is None:
             raise self._damaged(offset)
         try:
-            return lines.job_of(raw, line)
+            return lines.change_at(raw, line)
         except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise self._damaged(offset) from error
 
@@ -309,17 +318,22 @@ class Journal:
             offset += len(raw)
 
     def _keep_warm(self, job: Job, place: int, length: int) -> None:
-        if job.id in self._warm:
-            old, _ = self._warm.pop(job.id)
+        old = self._warm_places.pop(job.id, None)
+        if old is not None:
+            del self._warm[old]
             self._warmth -= recovery.unpacked(old)[1]
         if job.state is not State.RUNNING:
             return
         if self._warmth + length > _WARM_BYTES:
             # Jobs that another process ended stay here; what still runs is read again when needed.
-            self._warm, self._warmth = {}, 0
+            self._forget_warm()
         if length <= _WARM_BYTES:
-            self._warm[job.id] = (place, job)
+            self._warm[place] = job
+            self._warm_places[job.id] = place
             self._warmth += length
+
+    def _forget_warm(self) -> None:
+        self._warm, self._warm_places, self._warmth = {}, {}, 0
 
     def flush(self, *, durable: bool) -> None:
         """Write what was drafted; synced if asked.

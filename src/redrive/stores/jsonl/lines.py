@@ -1,6 +1,6 @@
 """The lines of a journal: how each is written, checked and read back.
 
-    {"redrive":"jsonl","version":1,"crc":"…","store":"…","seq":0,"notes":0,"created":"…"}
+    {"redrive":"jsonl","version":2,"crc":"…","store":"…","seq":0,"notes":0,"created":"…"}
     {"crc":"1a2b3c4d","seq":1,"end":1,"job":{…},"history":[…],"payload":{…}}
     {"crc":"…","seq":2,"end":1,"mark":{"synced":1}}
 
@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from json.encoder import encode_basestring as _quoted
 from math import inf, isfinite
 from operator import itemgetter
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple
 from zlib import crc32
 
+from redrive.jobs.groups import GroupRecord, LaneCount
 from redrive.jobs.job import Act, Job
 from redrive.jobs.records import BLANK
 from redrive.stores._codec import (
@@ -32,10 +34,26 @@ from redrive.stores._codec import (
     head_to_dict,
     job_from_dict,
 )
-from redrive.stores.index.entries import Change, Grouped, Noted, Purged, Put
+from redrive.stores.counting import Tick, counts_from_dict
+from redrive.stores.group_codec import group_from_dict, group_to_json
+from redrive.stores.index.changes import (
+    Bucket,
+    Change,
+    Delivered,
+    Folded,
+    Forgotten,
+    Handed,
+    Noted,
+    Purged,
+    Put,
+    Queued,
+    Subscribed,
+    Took,
+    Varied,
+)
+from redrive.stores.outbox_verbs import SentAlert
 
-VERSION = 1
-KINDS = frozenset({"job", "purge", "group", "act", "note", "mark"})
+VERSION = 2
 
 _HEADER = re.compile(rb'\{"redrive":"jsonl","version":(\d+),"crc":"([0-9a-f]{8})",')
 _NEWER = re.compile(rb'\{"redrive":"jsonl","version":(\d+)\b')
@@ -85,6 +103,9 @@ class Header(NamedTuple):
     """The number before that of the first line."""
     notes: int
     """The highest version any note has had; those that are gone must not come back."""
+    events: int = 0
+    """The highest number any event has had; the same holds for these."""
+    version: int = VERSION
 
 
 class Line(NamedTuple):
@@ -100,8 +121,9 @@ class Line(NamedTuple):
 def header_line(header: Header, now: float) -> bytes:
     """Write the first line of a journal."""
     created = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
-    rest = encode({**header._asdict(), "created": created})[1:].encode()
-    front = b'{"redrive":"jsonl","version":%d,"crc":"' % VERSION
+    fields = header._asdict()
+    front = b'{"redrive":"jsonl","version":%d,"crc":"' % fields.pop("version")
+    rest = encode({**fields, "created": created})[1:].encode()
     back = b'",%s\n' % rest
     return b"%s%08x%s" % (front, crc32(front + back), back)
 
@@ -117,7 +139,8 @@ def read_header(raw: bytes) -> Header | None:
     try:
         data = json.loads(raw)
         check_types(Header, data)
-        return Header(data["store"], data["seq"], data["notes"])
+        events = data.get("events", 0)
+        return Header(data["store"], data["seq"], data["notes"], events, data["version"])
     except (KeyError, ValueError, TypeError):
         return None
 
@@ -147,19 +170,10 @@ def parse(raw: bytes) -> Line | None:
 
 def body_of(change: Change) -> bytes:
     """Write the part of a line that says what changed."""
-    match change:
-        case Put(job):
-            return _job_body(job)
-        case Purged(ids):
-            return b'"purge":' + _text(ids)
-        case Grouped():
-            return b'"group":' + _text(change._asdict())
-        case Noted():
-            return b'"note":' + _text(change._asdict())
-        case Act():
-            return b'"act":' + _text(act_to_dict(change))
-        case _:
-            assert_never(change)
+    if isinstance(change, Put):
+        return _job_body(change.job)
+    kind = _NAMES[type(change)]
+    return b'"%s":%s' % (kind.encode(), _text(_WRITERS[kind](change)))
 
 
 def mark_body(synced: int) -> bytes:
@@ -202,21 +216,93 @@ def change_of(raw: bytes, found: Line) -> Change | None:
     TypeError if a value is of a type that Redrive never writes there.
     """
     value = _decoder.decode(raw.decode())[found.kind]
-    match found.kind:
-        case "purge":
-            check_types(Purged, {"ids": value})
-            return Purged(tuple(value))
-        case "group":
-            check_types(Grouped, value)
-            return Grouped(value["number"], value["fingerprint"], value["title"])
-        case "note":
-            check_types(Noted, value)
-            return Noted(value["name"], value["value"], value["version"], value["expires"])
-        case "act":
-            check_types(Act, value)
-            return act_from_dict(value)
-        case _:
-            return None
+    kind = _KINDS.get(found.kind)
+    if kind is None:
+        return None
+    if kind is Purged or kind is Delivered:
+        value = {_FIRST[kind]: value}
+    check_types(kind, value)
+    if kind is Act:
+        return act_from_dict(value)
+    if kind is GroupRecord:
+        return group_from_dict(value)
+    read = _READERS.get(found.kind, _plain_change)
+    try:
+        return read(kind, value)
+    except (ValueError, AttributeError) as error:
+        msg = f"a {found.kind} cannot be {value!r:.80}"
+        raise TypeError(msg) from error
+
+
+def change_at(raw: bytes, found: Line) -> Change:
+    """Read any line that changes something."""
+    change = Put(job_of(raw, found)) if found.kind == "job" else change_of(raw, found)
+    if change is None:
+        msg = f"a {found.kind} is no change"
+        raise ValueError(msg)
+    return change
+
+
+def _plain_change(kind: Any, value: dict[str, Any]) -> Change:
+    """Build a change of its fields; KeyError if one is missing that has no default."""
+    fields = {**kind._field_defaults, **value}
+    change: Change = kind(*(_fixed(fields[name]) for name in kind._fields))
+    return change
+
+
+def _fixed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _read_bucket(_: object, value: dict[str, Any]) -> Bucket:
+    lanes = {lane: LaneCount(*map(int, counts)) for lane, counts in value["lanes"].items()}
+    groups = {int(number): int(deaths) for number, deaths in value["groups"].items()}
+    return Bucket(value["span"], value["start"], lanes, groups)
+
+
+def _read_took(_: object, value: dict[str, Any]) -> Took:
+    return Took(value["action"], tuple((str(one), encode(fields)) for one, fields in value["jobs"]))
+
+
+_KINDS: dict[str, type[Any]] = {
+    "purge": Purged,
+    "group": GroupRecord,
+    "variant": Varied,
+    "tick": Tick,
+    "counts": Bucket,
+    "folded": Folded,
+    "sub": Subscribed,
+    "event": Queued,
+    "handed": Handed,
+    "delivered": Delivered,
+    "alert": SentAlert,
+    "act": Act,
+    "took": Took,
+    "forget": Forgotten,
+    "note": Noted,
+}
+"""The kinds of lines beside jobs and marks, and what each says."""
+KINDS = frozenset({"job", "mark", *_KINDS})
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+_FIRST = {Purged: "ids", Delivered: "numbers"}
+"""The kinds that have one value only, which stands in the line by itself."""
+_READERS: dict[str, Callable[[Any, dict[str, Any]], Change]] = {
+    "tick": lambda _, value: Tick(value["at"], counts_from_dict(value["counts"])),
+    "counts": _read_bucket,
+    "took": _read_took,
+}
+_WRITERS: dict[str, Callable[[Any], object]] = {
+    **{name: lambda change: change._asdict() for name in _KINDS},
+    "purge": lambda change: change.ids,
+    "delivered": lambda change: change.numbers,
+    "group": lambda change: json.loads(group_to_json(change)),
+    "tick": lambda change: {"at": change.at, "counts": change.counts._asdict()},
+    "act": act_to_dict,
+    "took": lambda change: {
+        "action": change.action,
+        "jobs": [(one, json.loads(fields)) for one, fields in change.jobs],
+    },
+}
 
 
 def _job_body(job: Job) -> bytes:

@@ -13,15 +13,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from redrive.errors import StoreError, StoreReadOnly
+from redrive.errors import StoreError, StoreOutdated, StoreReadOnly
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.stores import _files
 from redrive.stores._combine import Combiner, Operation
 from redrive.stores._files import FileLock, log
 from redrive.stores._wake import Hints
+from redrive.stores.contract import MIGRATED_ON_OPENING
+from redrive.stores.counting import Backlog
 from redrive.stores.index.engine import Drafted, Engine
 from redrive.stores.index.verbs import EngineStore
-from redrive.stores.jsonl import audit, compact
+from redrive.stores.jsonl import audit, compact, lines
 from redrive.stores.jsonl.journal import Journal
 from redrive.stores.listening import HintListener
 from redrive.stores.report import Report
@@ -93,10 +95,12 @@ class JsonlStore(EngineStore):
         lock_place = self._place.with_name(self._place.name + ".lock")
         self._lock = FileLock(lock_place, self._patience)
         self._combiner: Combiner[Engine] = Combiner(self._commit)
+        self._backlog = Backlog()
 
     def _open(self, *, create: bool) -> None:
         if self._read_only:
             self._journal.refresh(locked=False)
+            self._check_version()
             return
         with self._lock.held():
             compact.remove_leftover(self._place)
@@ -104,6 +108,29 @@ class JsonlStore(EngineStore):
                 self._journal.create()
             self._journal.refresh(locked=True)
             compact.if_doubtful(self._journal, self._clock)
+            if len(self._journal.index.entries) <= MIGRATED_ON_OPENING:
+                self._upgrade()
+
+    def _upgrade(self) -> list[str]:
+        """Write a file of an older version anew; a damaged one is left to `repair`. Under the lock."""
+        journal = self._journal
+        if not journal.is_outdated or journal.refusal is not None:
+            return []
+        compact.compact(journal, self._clock.now())
+        return [f"{len(journal.index.entries)} jobs written anew as version {lines.VERSION}"]
+
+    def _check_version(self) -> None:
+        if self._journal.is_outdated:
+            msg = (
+                f"{self._place} is of version {self._journal.header.version}; this Redrive needs "
+                f"{lines.VERSION}. Stop the old workers and run `redrive migrate --store {self.url}`; "
+                "it can be interrupted and run again"
+            )
+            raise StoreOutdated(msg)
+
+    def migrate(self) -> list[str]:
+        """Bring an older file up to this version; returns the steps taken."""
+        return self._alone(self._upgrade)
 
     def after_fork(self) -> None:
         """In a forked child: let go of what is the parent's, and open it again when asked."""
@@ -113,8 +140,13 @@ class JsonlStore(EngineStore):
 
     def _write(self, work: Callable[[Engine], Drafted[R]], *, durable: bool) -> R:
         def operation(engine: Engine) -> R:
-            result, changes = work(engine)
-            self._journal.draft(changes)
+            before = len(engine.shares)
+            try:
+                result, changes = work(engine)
+                self._journal.draft(changes)
+            except BaseException:
+                engine.close_shares(committed=False, after=before)
+                raise
             return result
 
         self._check_writable()
@@ -160,7 +192,7 @@ class JsonlStore(EngineStore):
     def _look(self, batch: list[Operation[Engine]]) -> None:
         """Do operations that change nothing."""
         self._journal.refresh(locked=False)
-        self._evaluate(batch)
+        self._evaluate(self._engine(), batch)
 
     def _do(self, batch: list[Operation[Engine]]) -> None:
         """Do operations together; one sync serves all."""
@@ -168,24 +200,32 @@ class JsonlStore(EngineStore):
         with self._lock.held():
             journal.refresh(locked=True)
             chores = [one for one in batch if isinstance(one.work, _Chore)]
+            engine = self._engine()
             try:
                 durable = self._evaluate(
-                    [one for one in batch if one not in chores] if chores else batch
+                    engine, [one for one in batch if one not in chores] if chores else batch
                 )
                 journal.flush(durable=durable)
             except BaseException:
                 journal.distrust()
+                engine.close_shares(committed=False)
                 raise
+            engine.close_shares(committed=True)
             compact.if_worthwhile(journal, self._clock)
             if chores:
-                self._evaluate(chores)
+                self._evaluate(engine, chores)
 
-    def _evaluate(self, batch: list[Operation[Engine]]) -> bool:
+    def _engine(self) -> Engine:
+        journal = self._journal
+        return Engine(journal.index, self._clock, journal.change_at, self._backlog)
+
+    def _evaluate(self, engine: Engine, batch: list[Operation[Engine]]) -> bool:
         """Do each on its own; gives whether what was done has to be synced."""
-        engine = Engine(self._journal.index, self._clock, self._journal.job)
         durable = False
         for one in batch:
             try:
+                if not isinstance(one.work, _Chore):
+                    self._check_version()
                 one.result = one.work(engine)
                 durable = durable or one.durable
             except Exception as error:  # noqa: BLE001 - it is that caller's alone
@@ -228,6 +268,8 @@ class JsonlStore(EngineStore):
             return
         self._combiner.caller()
         try:
+            if self._backlog.waiting():
+                self._write(lambda engine: engine.write_rest(), durable=False)
             self._combiner.run(_Closing(), durable=True)
         except StoreError as error:
             log.warning("%s could not be synced when it was closed: %s", self._place, error)

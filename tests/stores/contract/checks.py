@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
+from redrive.jobs.groups import LaneCount
 from redrive.jobs.job import TRANSITIONS, Claim, Job, Settlement, State
 from redrive.stores.contract import Query, Store
 from redrive.stores.memory import MemoryStore
@@ -64,6 +65,35 @@ class WatchedLife(RuleBasedStateMachine):
         running = {(job.id, job.lease, job.holder) for job in jobs.values()}
         leases = Counter(job_id for job_id, *_ in running & set(map(fence, self.claims)))
         assert all(number == 1 for number in leases.values()), "two live leases for one job"
+
+    @invariant()
+    def nothing_is_counted_otherwise(self) -> None:
+        """Groups and curves; times only while the wall clock was not set."""
+        if not self.kind.complete:
+            return
+        model = self.model
+        found = {one.fingerprint: one for one in self.store.group_records().values()}
+        assert found.keys() == model.causes.keys()
+        for name, cause in model.causes.items():
+            assert found[name].deaths == cause.deaths, "a death was lost, or counted twice"
+            if not model.jumped:
+                assert (found[name].first_seen, found[name].last_seen, found[name].status) == (
+                    cause.first_seen,
+                    cause.last_seen,
+                    cause.status,
+                )
+        if model.jumped:
+            return
+        for span, number in ((60, 30), (3600, 20)):
+            expected = model.curve(span, number)
+            curve = self.store.lane_curve(span, number)  # type: ignore[arg-type]
+            if not model.left_open:
+                assert {
+                    lane: [tuple(one) for one in row] for lane, row in curve.items()
+                } == expected
+            for lane, rows in expected.items():
+                deaths = [one.deaths for one in curve.get(lane, [LaneCount()] * number)]
+                assert deaths == [row[3] for row in rows]
 
     def check_state(self, job: Job) -> None:
         before = self.seen.get(job.id, State.PENDING)

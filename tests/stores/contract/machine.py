@@ -7,6 +7,8 @@ state machine of one kind; `tests/stores/contract/test_machine.py` runs it brief
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -15,9 +17,11 @@ from hypothesis.stateful import initialize, precondition, rule
 from kit import make_act, make_attempt, make_failure, make_job
 from redrive.errors import KeyConflict, Refused
 from redrive.jobs.job import (
+    Act,
     Claim,
     Completed,
     Dead,
+    Job,
     Reason,
     Release,
     Retry,
@@ -231,17 +235,32 @@ class StoreMachine(WatchedLife):
     @rule(verb=st.sampled_from([*VERBS, "retry"]), which=picks, delay=DELAYS)
     def move(self, verb: Verb, which: list[int], delay: float) -> None:
         ids = [*dict.fromkeys(self.nth(n) for n in which), "nobody"]
-        before = {job_id: self.seen.get(job_id) for job_id in ids}
+        before = {job_id: self.store.get(job_id) for job_id in ids}
         moved = self.store.move(ids, verb, make_act(verb), delays=[delay] * len(ids))
         allowed = [
             job_id for job_id in ids if self.model.move(verb, self.model.jobs.get(job_id), delay)
         ]
-        assert [job.id for job in moved.done] == allowed, before
+        assert [job.id for job in moved.done] == allowed
         assert [job_id for job_id, _ in moved.skipped] == [i for i in ids if i not in allowed]
         assert all(why for _, why in moved.skipped)
         assert (moved.act.done, moved.act.skipped) == (len(allowed), len(ids) - len(allowed))
         assert self.store.acts(limit=1) == [moved.act]
+        self.check_action(moved.act, before, allowed)
         self.touched |= set(allowed)
+
+    def check_action(
+        self, act: Act, before: Mapping[str, Job | None], allowed: Collection[str]
+    ) -> None:
+        """The fields that an action changed, set back, are the job as it was."""
+        if not self.kind.complete:
+            return
+        took = dict(self.store.action_jobs(act.number))
+        assert set(took) == set(allowed)
+        for job_id, fields in took.items():
+            now, was = self.store.get(job_id), before[job_id]
+            assert now is not None
+            assert replace(now, **fields) == was  # type: ignore[arg-type]
+            assert self.store.acts(limit=1, job=job_id) == [act]
 
     @precondition(lambda self: self.model.jobs)
     @rule(deed=st.sampled_from(["enlist", "release", "leave"]), run=st.integers(1, 2), which=picks)
@@ -273,6 +292,7 @@ class StoreMachine(WatchedLife):
         job = self.model.jobs[self.nth(which)]
         payload = f'{{"edit":{next(self.numbers)}}}'
         fits = not late and job.state not in {"running", "completed"}
+        before = self.store.get(job.id)
         try:
             self.store.amend(job.id, payload, make_act("edit"), expected=job.edits + late)
         except Refused:
@@ -281,7 +301,9 @@ class StoreMachine(WatchedLife):
         assert fits
         job.original = job.original or job.payload
         job.payload, job.edits = payload, job.edits + 1
+        job.changed = self.clock.now()
         self.model.leave_run(job)
+        self.check_action(self.store.acts(limit=1)[0], {job.id: before}, [job.id])
 
     @rule(
         state=st.sampled_from(State),
@@ -293,7 +315,7 @@ class StoreMachine(WatchedLife):
         old = [
             job
             for job in self.model.jobs.values()
-            if job.state == state.value and job.finished is not None and job.finished < before
+            if job.state == state.value and job.finished is not None and self.age_of(job) < before
         ]
         gone = self.store.purge([PurgeRule(state=state, older_than=older_than)], limit=limit)
         assert len(gone) == min(limit, len(old))
@@ -303,6 +325,29 @@ class StoreMachine(WatchedLife):
         for job in removed:
             assert self.store.get(job.id) is None
             del self.model.jobs[job.id], self.seen[job.id]
+
+    def age_of(self, job: Belief) -> float:
+        """The last change of an ended job; stores without the new verbs go by its end."""
+        return job.changed if self.kind.complete else job.finished or 0.0
+
+    @precondition(lambda self: self.kind.complete)
+    @rule()
+    def fold(self) -> None:
+        assert self.store.fold() is True
+
+    @precondition(lambda self: self.kind.complete and self.model.causes)
+    @rule(which=st.integers(0, 3), late=st.sampled_from([0, 0, 1]))
+    def resolve_group(self, which: int, late: int) -> None:
+        records = list(self.store.group_records().values())
+        record = records[which % len(records)]
+        now = self.clock.now()
+        changed = self.store.change_group(
+            record.number, {"resolved": now}, make_act("resolve"), expected=record.version + late
+        )
+        assert (changed is None) == bool(late)
+        if changed is not None:
+            cause = self.model.causes[record.fingerprint or ""]
+            cause.resolved, cause.regressed = now, False
 
     @rule(
         name=st.sampled_from(["pause:a", "pause:slow", "turn"]), ends=st.sampled_from([None, 30.5])
@@ -339,6 +384,7 @@ class StoreMachine(WatchedLife):
     def jump(self, seconds: float) -> None:
         self.forget_ended()
         self.clock.jump(seconds)
+        self.model.jumped = True
 
     @rule()
     def reboot(self) -> None:
@@ -348,7 +394,9 @@ class StoreMachine(WatchedLife):
     @rule(closed=st.booleans())
     def reopen(self, closed: bool) -> None:
         """Open again, half of the time without having closed, as after a kill."""
-        self.store = self.place.reopen() if closed or not self.kind.shared else self.place.open()
+        closed = closed or not self.kind.shared
+        self.model.left_open = self.model.left_open or not closed
+        self.store = self.place.reopen() if closed else self.place.open()
 
     @precondition(lambda self: self.kind.files and self.backup is None)
     @rule()
@@ -356,7 +404,9 @@ class StoreMachine(WatchedLife):
         self.forget_ended()
         self.place.copy()
         self.store = self.place.open()
-        self.backup = copy.deepcopy((self.model.jobs, self.model.notes, self.seen))
+        model = self.model
+        kept = (model.jobs, model.notes, self.seen, model.causes, model.ends)
+        self.backup = copy.deepcopy(kept)
 
     @precondition(lambda self: self.backup is not None)
     @rule()
@@ -364,7 +414,8 @@ class StoreMachine(WatchedLife):
         """Go back to the copy; every worker starts anew, and the claims since are zombies."""
         assert self.backup is not None
         self.store = self.place.restore()
-        self.model.jobs, self.model.notes, self.seen = self.backup
+        self.model.jobs, self.model.notes, self.seen, causes, ends = self.backup
+        self.model.causes, self.model.ends = causes, ends
         self.backup = None
         self.crash(0)
         self.crash(1)

@@ -36,6 +36,9 @@ class Belief:
     holder: str | None = None
     ends: tuple[str, float] = ("", 0.0)
     finished: float | None = None
+    changed: float = 0.0
+    """When it last changed, for the ends that are purged by it."""
+    died_at: float | None = None
     category: str | None = None
     was: str | None = None
     edits: int = 0
@@ -51,8 +54,23 @@ class Belief:
             *(self.state, self.reason, self.attempts, dict(self.spent), self.crashes),
             *(self.redrives, self.lease, self.holder, self.due, self.finished, self.category),
             *(self.payload, self.original, self.edits, self.key, self.handler, self.lane),
-            self.run,
+            *(self.run, self.died_at),
         )
+
+
+@dataclass
+class Cause:
+    """What must be true of one group."""
+
+    first_seen: float
+    deaths: int = 0
+    last_seen: float | None = None
+    resolved: float | None = None
+    regressed: bool = False
+
+    @property
+    def status(self) -> str:
+        return "open" if self.resolved is None else "regressed" if self.regressed else "resolved"
 
 
 def shown(job: Job) -> tuple[object, ...]:
@@ -62,7 +80,7 @@ def shown(job: Job) -> tuple[object, ...]:
         *(job.state.value, job.reason and job.reason.value, job.attempts, dict(job.spent)),
         *(job.crashes, job.redrives, job.lease, job.holder, job.due, job.finished, category),
         *(job.payload, job.original, job.edits, job.key, job.handler, job.lane),
-        job.run,
+        *(job.run, job.died_at),
     )
 
 
@@ -74,6 +92,13 @@ class Model:
         self.boot = boot
         self.jobs: dict[str, Belief] = {}
         self.notes: dict[str, tuple[str, float | None]] = {}
+        self.causes: dict[str, Cause] = {}
+        self.ends: list[tuple[float, str, tuple[int, int, int, int]]] = []
+        """When which lane had an attempt, and whether it was a success, first failure and death."""
+        self.jumped = False
+        """Whether the wall clock was set: then times of counts are not compared."""
+        self.left_open = False
+        """Whether a store was left without closing it: counts but deaths may wait there."""
 
     def live_notes(self) -> dict[str, str]:
         now = self.clock.now()
@@ -145,13 +170,39 @@ class Model:
                 job.state, job.due = "pending", now + delay
             case Dead(reason):
                 job.state, job.reason, job.finished = "dead", reason.value, now
+                job.changed = job.died_at = now
             case Completed(reason):
                 job.state, job.reason, job.finished = "completed", reason.value, now
+                job.changed = now
         job.ended += 1
+        success, death = job.state == "completed", job.state == "dead"
+        first = bool(category) and not job.spent
+        self.ends.append((now, job.lane, (1, int(success), int(first), int(death))))
         if category:
+            self.count_failure(category, now, death=death)
             job.spent[category] += 1
             job.crashes += category == "crash"
             job.category = category
+
+    def count_failure(self, category: str, now: float, *, death: bool) -> None:
+        cause = self.causes.setdefault(f"print-{category}", Cause(now))
+        if death:
+            cause.deaths += 1
+            cause.last_seen = now
+            cause.regressed = cause.regressed or (
+                cause.resolved is not None and now > cause.resolved
+            )
+
+    def curve(self, span: int, number: int) -> dict[str, list[tuple[int, ...]]]:
+        """What happened in each lane in the last buckets."""
+        last = self.clock.now() // span
+        found: dict[str, list[list[int]]] = {}
+        for at, lane, counts in self.ends:
+            place = number - 1 - int(last - at // span)
+            if place >= 0:
+                rows = found.setdefault(lane, [[0] * 4 for _ in range(number)])
+                rows[place] = [one + more for one, more in zip(rows[place], counts, strict=True)]
+        return {lane: [tuple(row) for row in rows] for lane, rows in found.items()}
 
     def move(self, verb: str, job: Belief | None, delay: float) -> bool:
         """Apply a deed; whether the state allowed it."""
@@ -167,9 +218,10 @@ class Model:
         elif verb in {"resolve", "discard"} and job.state != "resolved":
             job.was = job.reason if job.state == "dead" else None
             job.state, job.reason = "resolved", f"{verb}ed".replace("ee", "e")
-            job.finished, job.holder = now, None
+            job.finished, job.holder, job.changed = now, None, now
         elif verb == "reopen" and job.state == "resolved":
             job.state, job.reason, job.finished = "dead", job.was or "manual", now
+            job.changed, job.died_at = now, job.died_at or now
         else:
             return False
         self.leave_run(job)

@@ -138,10 +138,10 @@ def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path: Path, dat
 
 def test_a_newer_version_is_refused_and_left_alone(tmp_path: Path, shot: Film) -> None:
     """T6, F33."""
-    data = shot.data.replace(b'"version":1', b'"version":2', 1)
+    data = shot.data.replace(b'"version":2', b'"version":3', 1)
     path = put(tmp_path / "jobs.jsonl", data)
     for read_only in (True, False):
-        with pytest.raises(StoreForeign, match="version 2, newer than this Redrive; upgrade"):
+        with pytest.raises(StoreForeign, match="version 3, newer than this Redrive; upgrade"):
             JsonlStore(path, clock=CLOCK, read_only=read_only)
     assert path.read_bytes() == data
 

@@ -20,7 +20,8 @@ from redrive.jobs import transitions
 from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.stores import _files
 from redrive.stores.index.draft import Draft
-from redrive.stores.index.engine import Drafted, Engine
+from redrive.stores.index.engine import Engine
+from redrive.stores.index.keeper import Drafted
 from redrive.stores.jsonl import JsonlStore
 from redrive.stores.postgres import PostgresStore, database
 from redrive.stores.postgres.connecting import BoundedConnection

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.stores._combine import within_itself
 from redrive.stores.index.changes import Change
-from redrive.stores.index.engine import Drafted, Engine
+from redrive.stores.index.engine import Engine
 from redrive.stores.index.entries import Index
+from redrive.stores.index.keeper import Drafted
 from redrive.stores.index.ledger import Place
 from redrive.stores.index.verbs import EngineStore
 from redrive.stores.listening import HintListener

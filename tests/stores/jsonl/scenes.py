@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,12 @@ def scenario() -> list[Operation]:
 
     payloads = ['{"price":10.10,"name":"Zoë\u2028\x85"}', '{ "spaced" :\n [1, 2.50] }', "{}"]
     jobs = [make_job(f"job{at}", payload=text, key=f"k{at}") for at, text in enumerate(payloads)]
-    failure = make_failure(message="Grüße\ud800", traceback="Traceback:\n  line 1")
+    failure = make_failure(
+        message="Grüße\ud800", traceback="Traceback:\n  line 1", variant_text="Grüße\ud800"
+    )
     return [
         lambda store: store.add(jobs),
+        lambda store: store.subscribe("hook", ["died", "retried", "purged"]),
         lease("job0", "job1"),
         settle("job0", Dead(Reason.EXHAUSTED, "10 attempts"), failure),
         settle("job1", Retry(5.0), make_failure("quota")),
@@ -55,6 +58,15 @@ def scenario() -> list[Operation]:
         lease("job0"),
         lambda store: store.settle([make_settlement(held["job0"], Release())]),
         lambda store: store.record(make_act("pause")),
+        lambda store: store.take_events(holder="w1", lease_for=30, limit=1),
+        lambda store: store.settle_events([], [(1, 5.5)], holder="w1"),
+        lambda store: store.take_events(holder="w1", lease_for=30, limit=9),
+        lambda store: store.settle_events([3], [], holder="w1"),
+        lambda store: store.change_group(1, {"owner": "bö"}, make_act("own"), expected=0),
+        lambda store: store.claim_alert(1, "ops", "new", every=60, more={"thread": "t"}),
+        lambda store: store.fold(),
+        lambda store: store.subscribe("other", ["died"]),
+        lambda store: store.unsubscribe("other"),
     ]
 
 
@@ -67,7 +79,21 @@ def picture(store: JsonlStore) -> dict[str, Any]:
         "groups": store.groups(Query(states=EVERY_STATE)),
         "acts": store.acts(),
         "notes": store.notes(),
+        "records": store.group_records(),
+        "variants": [store.variants(number) for number in store.group_records()],
+        "deaths": store.group_curve(60, 3, [0, 1, 2]),
+        "subscriptions": store.subscriptions(),
+        "outbox": outbox(store),
+        "alerts": store.alerts(),
+        "taken": [list(store.action_jobs(act.number)) for act in store.acts()],
     }
+
+
+def outbox(store: JsonlStore) -> list[object]:
+    """The events that wait, with their leases and bodies."""
+    journal = store._journal
+    waiting = journal.index.outbox.items()
+    return [(n, replace(one, place=0), journal.change_at(one.place)) for n, one in waiting]
 
 
 @dataclass(frozen=True)

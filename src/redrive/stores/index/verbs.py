@@ -14,7 +14,8 @@ from redrive.jobs.reports import EventKind
 from redrive.jobs.transitions import Verb
 from redrive.stores.contract import Count, Members, Moved, Page, PurgeRule, Query, Store
 from redrive.stores.counting import Backlog
-from redrive.stores.index.engine import Drafted, Engine
+from redrive.stores.index.engine import Engine
+from redrive.stores.index.keeper import Drafted
 from redrive.stores.index.outbox import Plans
 from redrive.stores.note_verbs import PAUSE, Note
 from redrive.stores.outbox_verbs import OutboxEvent, PlannedJob, SentAlert, StoredPlan

@@ -25,7 +25,6 @@ from redrive.errors import (
     StoreReadOnly,
 )
 from redrive.jobs.clock import Clock
-from redrive.jobs.job import Job, State
 from redrive.stores import _files
 from redrive.stores.index.changes import Change, Put
 from redrive.stores.index.entries import Index
@@ -33,12 +32,11 @@ from redrive.stores.index.ledger import Place
 from redrive.stores.jsonl import lines, recovery
 from redrive.stores.jsonl.lines import Header
 from redrive.stores.jsonl.recovery import Damage, Reading
+from redrive.stores.jsonl.warm import WarmJobs
 
 _BOM = b"\xef\xbb\xbf"
 SYNC_EVERY = 1.0
 """Seconds after which bytes that nobody asked to sync are synced with the next write."""
-_WARM_BYTES = 16 << 20
-"""Room for the jobs that were claimed here, so that settling reads nothing."""
 
 
 class Journal:
@@ -64,9 +62,7 @@ class Journal:
         self._synced_at = time.monotonic()
         self._unwritten: dict[int, bytes] = {}
         self._ahead = 0
-        self._warm: dict[int, Job] = {}
-        self._warm_places: dict[str, int] = {}
-        self._warmth = 0
+        self._warm = WarmJobs()
         self.look_at = 0
         """How long the file must be before compacting is considered again."""
 
@@ -166,8 +162,7 @@ class Journal:
             raise self._gone() from None
         self._identity = _files.identity_of(self.descriptor)
         self.index = Index()
-        self._unwritten = {}
-        self._forget_warm()
+        self._unwritten, self._warm = {}, WarmJobs()
         self._read_first_line()
         self._read_on()
         self.index.note_version = max(self.index.note_version, self.header.notes)
@@ -314,26 +309,8 @@ class Journal:
             place = recovery.packed(offset, len(raw))
             self.index.apply(change, place)
             if isinstance(change, Put):
-                self._keep_warm(change.job, place, len(raw))
+                self._warm.keep(change.job, place, len(raw))
             offset += len(raw)
-
-    def _keep_warm(self, job: Job, place: int, length: int) -> None:
-        old = self._warm_places.pop(job.id, None)
-        if old is not None:
-            del self._warm[old]
-            self._warmth -= recovery.unpacked(old)[1]
-        if job.state is not State.RUNNING:
-            return
-        if self._warmth + length > _WARM_BYTES:
-            # Jobs that another process ended stay here; what still runs is read again when needed.
-            self._forget_warm()
-        if length <= _WARM_BYTES:
-            self._warm[place] = job
-            self._warm_places[job.id] = place
-            self._warmth += length
-
-    def _forget_warm(self) -> None:
-        self._warm, self._warm_places, self._warmth = {}, {}, 0
 
     def flush(self, *, durable: bool) -> None:
         """Write what was drafted; synced if asked.

@@ -21,7 +21,8 @@ from redrive.stores._files import FileLock, log
 from redrive.stores._wake import Hints
 from redrive.stores.contract import MIGRATED_ON_OPENING
 from redrive.stores.counting import Backlog
-from redrive.stores.index.engine import Drafted, Engine
+from redrive.stores.index.engine import Engine
+from redrive.stores.index.keeper import Drafted
 from redrive.stores.index.verbs import EngineStore
 from redrive.stores.jsonl import audit, compact, lines
 from redrive.stores.jsonl.journal import Journal

@@ -1,0 +1,115 @@
+"""A journal of version 1: migrated when it is opened for writing if it is small, never for reading."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kit import make_failure, make_job
+from redrive.errors import StoreOutdated
+from redrive.jobs.job import Release, Settlement, State
+from redrive.stores.contract import UPGRADED, Query
+from redrive.stores.jsonl import JsonlStore, lines
+from redrive.stores.jsonl import store as store_module
+from redrive.testing import ManualClock
+
+OLD = Path(__file__).parents[1] / "upgrade" / "stores"
+CLOCK = ManualClock(json.loads((OLD / "expected.json").read_text("utf-8"))["now"])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    copy = tmp_path / "store.jsonl"
+    shutil.copy(OLD / "store.jsonl", copy)
+    copy.chmod(0o600)
+    return copy
+
+
+def is_old(path: Path) -> bool:
+    return path.read_bytes().startswith(b'{"redrive":"jsonl","version":1,')
+
+
+def test_reading_leaves_it_as_it_is(path: Path) -> None:
+    data = path.read_bytes()
+    with pytest.raises(StoreOutdated, match="run `redrive migrate"):
+        JsonlStore(path, clock=CLOCK, read_only=True)
+    assert path.read_bytes() == data
+
+
+def test_a_small_one_is_migrated_when_it_is_opened(path: Path) -> None:
+    store = JsonlStore(path, clock=CLOCK)
+    assert not is_old(path)
+    assert store.migrate() == []
+    assert store.verify().problems == []
+    store.close()
+    assert JsonlStore(path, clock=CLOCK, read_only=True).find(Query()).jobs
+
+
+def test_a_large_one_refuses_every_verb_until_it_is_migrated(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "MIGRATED_ON_OPENING", 3)
+    store = JsonlStore(path, clock=CLOCK)
+    for verb in (store.counts, lambda: store.add([make_job("new")])):
+        with pytest.raises(StoreOutdated, match="this Redrive needs 2"):
+            verb()
+    assert is_old(path)
+    (step,) = store.migrate()
+    assert "version 2" in step
+    assert not is_old(path)
+    assert store.add([make_job("new")])[0].is_new
+    assert store.migrate() == []
+
+
+def test_when_it_is_interrupted_the_old_one_is_whole(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = path.read_bytes()
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", fail)
+        with pytest.raises(KeyboardInterrupt):
+            JsonlStore(path, clock=CLOCK)
+    assert path.read_bytes() == data
+    assert len(JsonlStore(path, clock=CLOCK).find(Query(limit=100)).jobs) == 25
+    assert not is_old(path)
+
+
+def test_the_workers_of_old_are_fenced_off_and_their_jobs_returned(path: Path) -> None:
+    store = JsonlStore(path, clock=CLOCK)
+    running = store.find(Query(states=frozenset({State.RUNNING}))).jobs
+    assert running
+    for job in running:
+        assert job.holder is not None
+        assert job.holder.startswith(UPGRADED)
+        lost = store.seize(by="new", lease_for=60, holder=job.holder)
+        store.settle([Settlement(one, Release()) for one in lost])
+    assert store.find(Query(states=frozenset({State.RUNNING}))).jobs == []
+
+
+def test_a_group_of_old_takes_the_fingerprint_of_the_present_rules(path: Path) -> None:
+    store = JsonlStore(path, clock=CLOCK)
+    old = next(iter(store.group_records().values()))
+    assert (old.fingerprint, bool(old.fingerprint_v1)) == (None, True)
+    failure = make_failure("auth", fingerprint="v2", fingerprint_v1=old.fingerprint_v1)
+    for name in ("a", "b"):
+        job = make_job(name, state=State.DEAD, failure=failure, finished=CLOCK.now())
+        assert store.add([job])[0].group == old.number
+    record = store.group_records([old.number])[old.number]
+    assert (record.fingerprint, record.fingerprint_v1) == ("v2", old.fingerprint_v1)
+    other = make_failure("auth", fingerprint="v2b", fingerprint_v1=old.fingerprint_v1)
+    job = make_job("c", state=State.DEAD, failure=other, finished=CLOCK.now())
+    assert store.add([job])[0].group not in {None, old.number}
+
+
+def test_the_version_is_this_one(tmp_path: Path) -> None:
+    JsonlStore(tmp_path / "new.jsonl", clock=CLOCK).close()
+    assert lines.VERSION == 2
+    assert not is_old(tmp_path / "new.jsonl")

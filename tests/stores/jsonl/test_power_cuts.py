@@ -13,8 +13,9 @@ from redrive.stores.jsonl import JsonlStore, journal
 from redrive.testing import ManualClock
 from stores.jsonl.scenes import Film, Operation, picture, scenario
 
-DURABLE = {0, 4, 9, 10, 11, 12, 17}
-"""The operations of the scenario that are synced before they return: add, note, moves, amend, act."""
+DURABLE = {0, 1, 5, 10, 11, 12, 13, 18, 19, 21, 22, 27}
+"""The operations of the scenario that are synced before they return: add, note, moves, amend, act,
+subscriptions, what people say of groups, alerts."""
 
 
 class Disk:
@@ -76,8 +77,13 @@ def test_a_power_cut_after_any_operation_leaves_every_synced_promise(
         lambda store: store.amend("a", "{}", make_act("edit"), expected=0),
         lambda store: store.record(make_act()),
         lambda store: store.add([make_job("a")]),
+        lambda store: store.subscribe("hook", ["died"]),
+        lambda store: store.claim_alert(1, "ops", "new", every=60),
     ],
-    ids=["add", "note", "note removed", "move", "amend", "record", "add again"],
+    ids=[
+        *("add", "note", "note removed", "move", "amend", "record", "add again"),
+        *("subscribe", "alert"),
+    ],
 )
 def test_what_is_promised_to_survive_is_synced_before_the_call_returns(
     disk: Disk, verb: Operation

@@ -28,6 +28,25 @@ ATTEMPT |= {"worker": "w", "outcome": "failed"}
 ACT: dict[str, Any] = {"number": 1, "at": 1.0, "actor": "ada", "verb": "retry"}
 NOTE: dict[str, Any] = {"name": "n", "value": "v", "version": 1, "expires": None}
 GROUP: dict[str, Any] = {"number": 1, "fingerprint": "f", "title": "t"}
+EVENT: dict[str, Any] = {"number": 1, "subscription": "s", "job": "a", "kind": "died", "at": 1.0}
+OTHERS: dict[str, dict[str, Any]] = {
+    "act": ACT,
+    "note": NOTE,
+    "group": GROUP | {"first_seen": 1.0, "deaths": 1, "owner": "bo", "resolved": 1.0},
+    "purge": {},
+    "delivered": {},
+    "variant": {"group": 1, "number": 1, "text": "t", "deaths": 1, "last_seen": 1.0},
+    "tick": {"at": 1.0, "counts": {"lanes": {"x": [1, 0, 0, 1]}, "groups": {"1": [1, "r", {}]}}},
+    "counts": {"span": 60, "start": 0, "lanes": {"x": [1, 0, 0, 0]}, "groups": {"1": 1}},
+    "folded": {"at": 1.0},
+    "sub": {"name": "s", "kinds": ["died"]},
+    "event": EVENT | {"body": "{}"},
+    "handed": {"numbers": [1], "holder": "w", "end": 1.0, "boot": "b", "due": 1.0, "attempts": 1},
+    "alert": {"group": 1, "channel": "ops", "kind": "new", "at": 1.0, "more": {}},
+    "took": {"action": 1, "jobs": [["a", {"due": 1.0}]]},
+    "forget": {"alerts": 1.0, "actions": 1},
+}
+"""A line of each kind beside jobs."""
 WRONG: list[Any] = [None, "x", 5, 1.5, True, [], [[]], [5], {}, {"x": "y"}, {"x": []}, float("nan")]
 
 
@@ -58,6 +77,15 @@ def exercise(store: JsonlStore) -> None:
     app = Redrive(store)
     app.handler("mail")(lambda **_: None)
     store.find(Query())
+    for number in store.group_records():
+        store.variants(number)
+    store.lane_curve(60, 2)
+    store.group_curve(3600, 2, [1])
+    store.subscriptions()
+    store.take_events(holder="w", lease_for=1, limit=9)
+    store.alerts()
+    list(store.action_jobs(1))
+    store.fold()
     for job in app.desk.jobs.find().jobs:
         store.get(job.id)
     app.desk.jobs.counts()
@@ -89,7 +117,7 @@ def test_a_value_of_a_wrong_type_is_read_or_is_damage_with_its_offset(
     opened(path, body("job", wrong, payload={}))
     opened(path, body("job", HEAD, history=wrong, payload={}))
     opened(path, body("job", HEAD, payload=wrong))
-    for kind, record in (("act", ACT), ("note", NOTE), ("group", GROUP), ("purge", {})):
+    for kind, record in OTHERS.items():
         opened(path, body(kind, wrong))
         for name in record:
             opened(path, body(kind, record | {name: wrong}))
@@ -134,7 +162,7 @@ def test_a_header_of_wrong_types_is_damage(tmp_path: Path, fields: dict[str, obj
     first, rest = path.read_bytes().split(b"\n", 1)
     header = {**json.loads(first), **fields}
     del header["crc"], header["redrive"], header["version"]
-    front = b'{"redrive":"jsonl","version":1,"crc":"'
+    front = b'{"redrive":"jsonl","version":2,"crc":"'
     back = b'",%s\n' % json.dumps(header, separators=(",", ":"))[1:].encode()
     path.write_bytes(b"%s%08x%s" % (front, crc32(front + back), back) + rest)
     store = JsonlStore(path, clock=CLOCK)

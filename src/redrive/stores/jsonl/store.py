@@ -225,7 +225,7 @@ class JsonlStore(EngineStore):
         durable = False
         for one in batch:
             try:
-                if not isinstance(one.work, _Chore):
+                if type(one.work) is not _Chore:
                     self._check_version()
                 one.result = one.work(engine)
                 durable = durable or one.durable

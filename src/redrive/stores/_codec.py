@@ -260,6 +260,8 @@ _INSIDE: dict[str, type[object]] = {
     "history": Attempt,
     "tags": str,
     "ids": str,
+    "kinds": str,
+    "numbers": int,
     "spent": int,
 }
 """What some fields of records hold."""

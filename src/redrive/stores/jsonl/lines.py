@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from json.encoder import encode_basestring as _quoted
 from math import inf, isfinite
 from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from redrive.jobs.groups import GroupRecord, LaneCount
@@ -34,7 +34,7 @@ from redrive.stores._codec import (
     head_to_dict,
     job_from_dict,
 )
-from redrive.stores.counting import Tick, counts_from_dict
+from redrive.stores.counting import SPANS, Tick, counts_from_dict
 from redrive.stores.group_codec import group_from_dict, group_to_json
 from redrive.stores.index.changes import (
     Bucket,
@@ -52,6 +52,7 @@ from redrive.stores.index.changes import (
     Varied,
 )
 from redrive.stores.outbox_verbs import SentAlert
+from redrive.stores.record_codec import more_from
 
 VERSION = 2
 
@@ -251,17 +252,25 @@ def _plain_change(kind: Any, value: dict[str, Any]) -> Change:
 
 
 def _fixed(value: Any) -> Any:
-    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    items: list[Any] = value
+    return tuple(items)
 
 
 def _read_bucket(_: object, value: dict[str, Any]) -> Bucket:
+    if value["span"] not in SPANS:
+        raise ValueError(value["span"])
     lanes = {lane: LaneCount(*map(int, counts)) for lane, counts in value["lanes"].items()}
     groups = {int(number): int(deaths) for number, deaths in value["groups"].items()}
     return Bucket(value["span"], value["start"], lanes, groups)
 
 
 def _read_took(_: object, value: dict[str, Any]) -> Took:
-    return Took(value["action"], tuple((str(one), encode(fields)) for one, fields in value["jobs"]))
+    jobs = tuple((str(one), encode(fields)) for one, fields in value["jobs"])
+    for _, fields in jobs:
+        more_from(fields)
+    return Took(value["action"], jobs)
 
 
 _KINDS: dict[str, type[Any]] = {

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from json.encoder import encode_basestring as _quoted
 from math import inf, isfinite
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from zlib import crc32
 
 from redrive.jobs.groups import GroupRecord, LaneCount
@@ -251,11 +251,8 @@ def _plain_change(kind: Any, value: dict[str, Any]) -> Change:
     return change
 
 
-def _fixed(value: Any) -> Any:
-    if not isinstance(value, list):
-        return value
-    items: list[Any] = value
-    return tuple(items)
+def _fixed(value: object) -> object:
+    return tuple(cast("list[object]", value)) if isinstance(value, list) else value
 
 
 def _read_bucket(_: object, value: dict[str, Any]) -> Bucket:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from redrive.jobs.job import Claim, Job
-from redrive.jobs.transitions import claimed
+from redrive.jobs.transitions import claim_all
 from redrive.stores.contract import ALONE
-from redrive.stores.sql.rows import UNREADABLE, readable
 from redrive.stores.sql.tx import Row
-from redrive.stores.sqlite import first_attempts
+from redrive.stores.sqlite.changing import mark, write_changes
+from redrive.stores.sqlite.rows import readable
 from redrive.stores.sqlite.tx import SqliteTx
 
 
@@ -43,27 +42,25 @@ class Wanted:
         )
 
 
-def claim(tx: SqliteTx, wanted: Wanted, holder: str, lease_for: float, name: str) -> list[Claim]:
-    """Lease what is wanted, by the short way if nothing of it ever ran; `name` is the file's."""
+def claim(tx: SqliteTx, wanted: Wanted, holder: str, lease_for: float, file: str) -> list[Claim]:
+    """Lease what is wanted; `file` names the store whose numbers the jobs carry."""
     if wanted.one_by_one and tx.one("suspect_runs", (tx.now(), ALONE)):
         return []
-    due = _as_submitted(tx, wanted) if wanted.only is None else None
-    with contextlib.suppress(*UNREADABLE):
-        if due is not None:
-            return first_attempts.lease(tx, due, holder, lease_for, name)
-    return _leased(tx, _sound(tx, wanted), holder, lease_for)
-
-
-def _leased(
-    tx: SqliteTx, jobs: list[tuple[int, Job]], holder: str, lease_for: float
-) -> list[Claim]:
-    now = tx.now()
+    jobs = _sound(tx, wanted)
     boot, seconds = tx.lease_clock()
-    end = seconds + lease_for
-    if jobs:
-        tx.run("claim", (holder, end, boot, now, tx.array(number for number, _ in jobs)))
+    claims = claim_all(
+        (job for _, job in jobs),
+        holder=holder,
+        now=tx.now(),
+        lease_end=seconds + lease_for,
+        boot=boot,
+    )
+    numbered = [(number, one) for (number, _), one in zip(jobs, claims, strict=True)]
+    taken = write_changes(tx, numbered)
     return [
-        Claim(claimed(job, holder=holder, now=now, lease_end=end, boot=boot)) for _, job in jobs
+        Claim(mark(one.job, number, file))
+        for (number, one), took in zip(numbered, taken, strict=True)
+        if took
     ]
 
 
@@ -85,20 +82,6 @@ def _due(tx: SqliteTx, wanted: Wanted) -> list[Row]:
     else:
         best = _first(tx, wanted, _kinds(tx, wanted))
     return tx.all("by_numbers", (tx.array(number for _, number in best),))
-
-
-def _as_submitted(tx: SqliteTx, wanted: Wanted) -> first_attempts.Due | None:
-    """Give the jobs that are due first as if none had ever run; None if some have for certain."""
-    kinds = _kinds(tx, wanted)
-    if wanted.suspects or any(category for _, _, _, category in kinds):
-        return None
-    if len(kinds) == 1:
-        ((_, lane, handler, category),) = kinds
-        args = ("pending", 0, lane, handler, category, wanted.latest, wanted.limit)
-        return first_attempts.Due(tx.all("submitted_of_kind", args), lane, handler)
-    best = _first(tx, wanted, kinds)
-    numbers = tx.array(number for _, number in best)
-    return first_attempts.Due(tx.all("submitted_by_numbers", (numbers,)))
 
 
 _Kind = tuple[float, str, str, str]

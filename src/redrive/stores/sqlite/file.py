@@ -26,6 +26,7 @@ from redrive.jobs import logger
 from redrive.jobs.clock import Clock
 from redrive.stores._combine import Combiner, Operation, within_itself
 from redrive.stores._files import FileLock
+from redrive.stores.contract import MIGRATED_ON_OPENING
 from redrive.stores.sqlite import opening, unanswered
 from redrive.stores.sqlite.errors import KNOWN, translate, translated
 from redrive.stores.sqlite.tx import SqliteTx
@@ -133,7 +134,9 @@ class SqliteFile:
 
     def migrate(self) -> list[str]:
         """Take the steps to this version that are missing."""
-        return self._exclusively(opening.migrate, self.place, self.settings.clock.now())
+        return self._exclusively(
+            opening.migrate, self.place, self.settings.clock.now(), at_most=None
+        )
 
     def synchronous(self) -> int:
         """Say how commits are synced that were promised to be."""
@@ -234,7 +237,9 @@ class SqliteFile:
         unanswered.clear(self.place)
         writer = opening.open_writer(self.place, self.settings.patience)
         try:
-            opening.migrate(writer, self.place, self.settings.clock.now())
+            opening.migrate(
+                writer, self.place, self.settings.clock.now(), at_most=MIGRATED_ON_OPENING
+            )
         except BaseException:
             writer.close()
             raise

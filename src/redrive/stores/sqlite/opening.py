@@ -12,9 +12,9 @@ import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
-from redrive.errors import StoreDamaged, StoreError, StoreForeign, StoreMissing
+from redrive.errors import StoreDamaged, StoreError, StoreForeign, StoreMissing, StoreOutdated
 from redrive.stores._files import open_private
-from redrive.stores.sql.tx import Migration, load_migrations
+from redrive.stores.sqlite import upgrade
 from redrive.stores.sqlite.errors import foreign
 
 APPLICATION_ID = 0x52647276
@@ -23,7 +23,9 @@ APPLICATION_ID = 0x52647276
 FULL, NORMAL = 2, 1
 """`PRAGMA synchronous`: synced at every commit, or only when the log is taken over."""
 
-MIGRATIONS = load_migrations("sqlite")
+VERSION = 2
+"""The version of the schema that this program reads and writes."""
+SCHEMA = Path(__file__).parent.parent.joinpath("sql", "sqlite", "schema.sql").read_text("utf-8")
 
 _STRICT_SINCE = (3, 37)
 _CHECKPOINT_PAGES = 4000
@@ -199,10 +201,9 @@ def version_of(connection: sqlite3.Connection, place: Path) -> int:
 
 def check_version(version: int, place: Path) -> None:
     """Refuse what a newer Redrive wrote."""
-    known = MIGRATIONS[-1].version
-    if version > known:
+    if version > VERSION:
         msg = (
-            f"{place} was written by a newer Redrive (schema {version}, this one knows {known}); "
+            f"{place} was written by a newer Redrive (schema {version}, this one knows {VERSION}); "
             "update this program"
         )
         raise StoreForeign(msg)
@@ -210,49 +211,71 @@ def check_version(version: int, place: Path) -> None:
 
 def check_readable(connection: sqlite3.Connection, place: Path) -> None:
     """Make sure that a file opened for reading has the schema our queries are for."""
-    version, known = version_of(connection, place), MIGRATIONS[-1].version
+    version = version_of(connection, place)
     if version == 0:
         raise _empty(place)
-    if version < known:
-        msg = (
-            f"{place} was written by an older Redrive (schema {version}, this one needs {known}); "
-            "run `redrive migrate` once"
-        )
-        raise StoreForeign(msg)
+    if version < VERSION:
+        raise outdated(place, version)
+
+
+def outdated(place: Path, version: int) -> StoreOutdated:
+    """Return the error for a store of an older version."""
+    return StoreOutdated(
+        f"{place} has schema {version}; this Redrive needs {VERSION}. Stop the old workers and run "
+        f"`redrive migrate --store {place}` (about a minute for 1,000,000 jobs); it can be "
+        "interrupted and run again"
+    )
 
 
 def _empty(place: Path) -> StoreMissing:
     return StoreMissing(f"no store at {place}: it is empty; `redrive init` makes one")
 
 
-def migrate(connection: sqlite3.Connection, place: Path, now: float) -> list[str]:
-    """Take the steps that are missing, each in a transaction with its record."""
-    version = version_of(connection, place)
-    steps = [step for step in MIGRATIONS if step.version > version]
-    for step in steps:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            _take(connection, step, now)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-    return [step.name for step in steps]
+def migrate(
+    connection: sqlite3.Connection, place: Path, now: float, *, at_most: int | None
+) -> list[str]:
+    """Make the schema, or bring that of an older version up to this one; returns the steps taken.
+
+    StoreOutdated, and nothing is changed, if the store has more than `at_most` jobs.
+    """
+    if version_of(connection, place) == VERSION:
+        return []
+    connection.execute("PRAGMA legacy_alter_table = 1")  # what refers to a renamed table stays so
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = version_of(connection, place)  # another may have been faster
+        if version == 1:
+            _check_number(connection, place, at_most)
+            upgrade.upgrade(connection, statements(SCHEMA), now)
+        elif version == 0:
+            for statement in statements(SCHEMA):
+                connection.execute(statement)
+        step = _STEPS[version]
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
+        connection.execute(f"PRAGMA user_version = {VERSION:d}")
+        if step:
+            connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", (VERSION, step, now))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    finally:
+        connection.execute("PRAGMA legacy_alter_table = 0")
+    return [step] if step else []
 
 
-def _take(connection: sqlite3.Connection, step: Migration, now: float) -> None:
-    for statement in _statements(step.script):
-        connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
-    connection.execute(f"PRAGMA user_version = {step.version:d}")
-    connection.execute(
-        "INSERT INTO migrations (version, name, at) VALUES (?, ?, ?)",
-        (step.version, step.name, now),
-    )
+_STEPS = {0: "0002_new", 1: "0002_from_1", VERSION: ""}
+"""What is done for a store of each version, as the table `migrations` has it."""
 
 
-def _statements(script: str) -> list[str]:
+def _check_number(connection: sqlite3.Connection, place: Path, at_most: int | None) -> None:
+    (jobs,) = connection.execute("SELECT count(*) FROM jobs").fetchone()
+    if at_most is not None and jobs > at_most:
+        raise outdated(place, 1)
+
+
+def statements(script: str) -> list[str]:
     """Cut a script into statements: Python's own way to run one would commit in between."""
     if sqlite3.sqlite_version_info < _STRICT_SINCE:
         script = script.replace(") STRICT, ", ") ").replace(") STRICT;", ");")

@@ -6,29 +6,31 @@ the call returns; claims and settlements survive kill -9 and are synced with the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar
 
+from redrive.errors import StoreError, UsageError
 from redrive.jobs.clock import Clock, SystemClock
-from redrive.jobs.job import Claim, Job, Settlement
+from redrive.jobs.job import Act, Claim, Job, Settlement, State
+from redrive.jobs.transitions import Verb
 from redrive.stores import _files
-from redrive.stores._codec import attempt_to_json
-from redrive.stores._pending import Pending
-from redrive.stores.contract import Durability
+from redrive.stores.contract import Durability, Moved, PurgeRule
+from redrive.stores.counting import Backlog, Counts, Share, counts_added
 from redrive.stores.listening import HintListener
 from redrive.stores.note_verbs import PAUSE
 from redrive.stores.report import Report
-from redrive.stores.sql.engine import SqlStore
-from redrive.stores.sql.notes import live_notes
-from redrive.stores.sql.rows import job_to_row
-from redrive.stores.sql.simple import is_simple, simple_row
+from redrive.stores.sql.notes import SqlNotes, live_notes
 from redrive.stores.sql.tx import Tx
-from redrive.stores.sqlite import audit, claiming, first_attempts, opening
+from redrive.stores.sqlite import acting, adding, audit, claiming, ending, opening, outbox
 from redrive.stores.sqlite.claiming import Wanted
 from redrive.stores.sqlite.file import Settings, SqliteFile
+from redrive.stores.sqlite.grouping import Places, Placing, write_ticks
+from redrive.stores.sqlite.outbox_store import SqliteOutbox
+from redrive.stores.sqlite.reads import SqliteReads
 from redrive.stores.sqlite.tx import SqliteTx
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class SqliteStore(SqlStore, Pending):
+class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
     """A store in one file, made if it is missing.
 
     `patience` is how many seconds to wait for other processes. `durability="relaxed"` gives up the
@@ -61,6 +63,8 @@ class SqliteStore(SqlStore, Pending):
         self.url = f"sqlite:{place}"
         self._clock = clock
         self._name = os.urandom(8).hex()
+        self._places = Places()
+        self._backlog = Backlog()
         self._hints = None if read_only else _hints_of(place)
         self._file = SqliteFile(
             Settings(
@@ -87,37 +91,60 @@ class SqliteStore(SqlStore, Pending):
 
     def _write(
         self,
-        work: Callable[[Tx], R],
+        work: Callable[[SqliteTx], R],
         *,
         durable: bool,
         landed: Callable[[Tx, R], bool] | None = None,  # noqa: ARG002 - a commit here always answers
     ) -> R:
         return self._file.write(work, durable=durable)
 
-    def _read(self, work: Callable[[Tx], R]) -> R:
+    def _read(self, work: Callable[[SqliteTx], R]) -> R:
         return self._file.read(work)
 
-    def _add(self, tx: Tx, jobs: Sequence[Job]) -> list[Job]:
-        if is_simple(jobs):
-            quickly = _add_one if len(jobs) == 1 else _add_many
-            if quickly(cast("SqliteTx", tx), jobs):
-                return list(jobs)
-        return super()._add(tx, jobs)
+    def _count(
+        self, work: Callable[[SqliteTx, Placing], tuple[R, Counts]], *, durable: bool
+    ) -> R:
+        """Run work that places failures and counts; what it counts is written with it, or waits."""
+        tries: list[tuple[Placing, Share]] = []
 
-    def _insert(self, tx: Tx, jobs: Sequence[Job]) -> bool:
-        (last,) = tx.one("last_number") or (0,)
-        numbered = list(enumerate(jobs, last + 1))
-        tx.many("insert_job", [(n, *job_to_row(job)) for n, job in numbered])
-        tx.many("insert_payload", [(n, job.payload, job.original) for n, job in numbered])
-        tx.many(
-            "insert_attempt",
-            [
-                (n, attempt.ordinal, attempt_to_json(attempt))
-                for n, job in numbered
-                for attempt in job.history
-            ],
-        )
-        return True
+        def counted(tx: SqliteTx) -> R:
+            placing = self._places.begin(tx)
+            answer, counts = work(tx, placing)
+            share = self._backlog.share(counts, tx.now())
+            tries.append((placing, share))
+            write_ticks(tx, share.write)
+            return answer
+
+        committed = False
+        try:
+            answer = self._file.write(counted, durable=durable)
+            committed = True
+        finally:
+            for place, (placing, share) in enumerate(tries, 1):
+                is_done = committed and place == len(tries)
+                self._backlog.close(share, committed=is_done)
+                if is_done:
+                    self._places.keep(placing)
+        return answer
+
+    def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
+        """Keep jobs, whole; see the contract."""
+        if within is not None:
+            msg = f"`within` needs PostgreSQL; {self.url} has no transactions of yours to join"
+            raise UsageError(msg)
+        if not jobs:
+            return []
+
+        def work(tx: SqliteTx, placing: Placing) -> tuple[list[Job], Counts]:
+            answers, fresh = adding.add(tx, jobs, placing)
+            counts = counts_added(fresh, tx.now())
+            if counts.lanes:
+                outbox.write_events(tx, ((None, job) for job in fresh))
+            return answers, counts
+
+        stored = self._count(work, durable=True)
+        self._hint_of(stored)
+        return stored
 
     def claim(
         self,
@@ -151,14 +178,61 @@ class SqliteStore(SqlStore, Pending):
 
         return self._file.write(work, durable=False)
 
+    def renew(self, claims: Sequence[Claim], *, lease_for: float) -> list[bool]:
+        """Lengthen leases from now; see the contract."""
+        return self._file.write(
+            lambda tx: ending.renew(tx, claims, lease_for, self._name), durable=False
+        )
+
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
         """End claims; see the contract."""
-        try:
-            return self._file.write(
-                lambda tx: first_attempts.end(tx, results, self._name), durable=False
-            )
-        except first_attempts.Fallen:
-            return super().settle(results)
+        return self._count(
+            lambda tx, placing: ending.settle(tx, results, placing, self._name), durable=False
+        )
+
+    def seize(
+        self,
+        *,
+        by: str,
+        lease_for: float,
+        holder: str | None = None,
+        handlers: Collection[str] | None = None,
+        limit: int = 100,
+    ) -> list[Claim]:
+        """Take over running jobs whose lease has ended; see the contract."""
+
+        def work(tx: SqliteTx) -> list[Claim]:
+            rows = ending.lost(tx, holder, handlers, max(limit, 0))
+            return ending.seize(tx, rows, by=by, lease_for=lease_for, file=self._name)
+
+        return self._file.write(work, durable=False)
+
+    def move(
+        self,
+        ids: Sequence[str],
+        verb: Verb,
+        act: Act,
+        *,
+        delays: Sequence[float] | None = None,
+        run: int | None = None,
+    ) -> Moved:
+        """Apply an action to exactly these jobs; see the contract."""
+        waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
+        moved = self._file.write(
+            lambda tx: acting.move(tx, ids, verb, act, waits=waits, run=run), durable=True
+        )
+        self._hint_of(moved.done)
+        return moved
+
+    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
+        """Give a job another payload; see the contract."""
+        return self._file.write(
+            lambda tx: acting.amend(tx, job_id, payload, act, expected), durable=True
+        )
+
+    def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
+        """Remove ended jobs by rule; see the contract."""
+        return self._file.write(lambda tx: acting.purge(tx, rules, limit), durable=False)
 
     def now(self) -> float:
         """Give the wall time of this host."""
@@ -174,7 +248,10 @@ class SqliteStore(SqlStore, Pending):
         return self._file.migrate()
 
     def close(self) -> None:
-        """Let go of the file; twice is fine."""
+        """Write the counts that wait here, and let go of the file; twice is fine."""
+        if self._backlog.waiting():
+            with contextlib.suppress(StoreError):  # counts are not worth a failure to close
+                self._write_rest(write_ticks)
         self._file.close()
 
     def listen(self) -> HintListener | None:
@@ -184,26 +261,6 @@ class SqliteStore(SqlStore, Pending):
     def _hint(self) -> None:
         if self._hints:
             self._hints.send()
-
-
-def _add_one(tx: SqliteTx, jobs: Sequence[Job]) -> bool:
-    """Write a job that was just submitted; False if its id or key is taken."""
-    *row, payload = simple_row(jobs[0])
-    made = tx.made("add_one", [None, *row])
-    if made:
-        tx.run("add_payload", (payload,))
-    return made
-
-
-def _add_many(tx: SqliteTx, jobs: Sequence[Job]) -> bool:
-    """Do the same for many; False, and nothing is written, if an id is taken."""
-    (last,) = tx.one("last_number") or (0,)
-    rows = [(n, *simple_row(job)) for n, job in enumerate(jobs, last + 1)]
-    if not tx.made_all("add_one", [row[:-1] for row in rows]):
-        tx.run("take_back", (last,))
-        return False
-    tx.many("insert_payload", [(row[0], row[-1], None) for row in rows])
-    return True
 
 
 def _hints_of(place: Path) -> Hints:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from redrive.jobs.clock import Clock
 from redrive.stores.sql.tx import Args, Row, Tx, load_queries
+from redrive.stores.sqlite.rows import READ
 
-QUERIES = load_queries("sqlite")
+QUERIES = load_queries("sqlite", read=READ)
 
 
 class SqliteTx(Tx):
@@ -39,17 +40,13 @@ class SqliteTx(Tx):
         """Run a statement once for every row."""
         self._connection.executemany(QUERIES[name], rows)
 
-    def made(self, name: str, args: Args) -> bool:
-        """Insert one row; False if there is one like it already."""
-        return self._connection.execute(QUERIES[name], args).rowcount == 1
+    def execute(self, text: str, args: Args = ()) -> list[Row]:
+        """Run a statement that was composed of constants; returns its rows."""
+        return self._connection.execute(text, args).fetchall()
 
-    def changed(self, name: str, args: Args, number: int) -> bool:
-        """Change rows; False if it was not as many as that."""
-        return self._connection.execute(QUERIES[name], args).rowcount == number
-
-    def made_all(self, name: str, rows: Sequence[Args]) -> bool:
-        """Insert many; False if there is one like one of them already."""
-        return self._connection.executemany(QUERIES[name], rows).rowcount == len(rows)
+    def insert_all(self, text: str, rows: Sequence[Args]) -> bool:
+        """Insert many rows; False if there is one like one of them already."""
+        return self._connection.executemany(text, rows).rowcount == len(rows)
 
     def insert(self, name: str, args: Args) -> int:
         """Insert one row; gives the number it got."""

@@ -39,3 +39,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 -- Deeds, newest first, from before a number.
 SELECT number, at, actor, verb, target, reason, done, skipped, detail FROM acts
 WHERE number < ? ORDER BY number DESC LIMIT ?
+
+-- name: acts_of
+-- Deeds that took one job, newest first, from before a number.
+SELECT number, at, actor, verb, target, reason, done, skipped, detail FROM acts
+WHERE number IN (SELECT act FROM act_jobs WHERE id = ?) AND number < ?
+ORDER BY number DESC LIMIT ?

@@ -18,24 +18,13 @@ SELECT count(*) FROM jobs
 -- Jobs whose state and lease contradict each other.
 SELECT id FROM jobs WHERE (state = 'running') <> (holder IS NOT NULL) LIMIT 20
 
--- name: odd_end
--- Jobs whose state and finished time contradict each other.
-SELECT id FROM jobs WHERE (state IN ('pending', 'running')) <> (finished IS NULL) LIMIT 20
-
--- name: odd_sort
--- Jobs whose sorting columns do not follow from the others.
-SELECT id FROM jobs
-WHERE at <> CASE WHEN state IN ('pending', 'running') THEN due ELSE coalesce(finished, updated) END
-    OR suspect <> (state = 'pending' AND crashes > 0)
-LIMIT 20
-
 -- name: no_payload
 -- Jobs whose payload is missing.
 SELECT id FROM jobs LEFT JOIN payloads USING (n) WHERE payload IS NULL LIMIT 20
 
 -- name: no_cause
 -- Jobs whose group is missing.
-SELECT id FROM jobs WHERE cause IS NOT NULL AND cause NOT IN (SELECT number FROM causes) LIMIT 20
+SELECT id FROM jobs WHERE cause IS NOT NULL AND cause NOT IN (SELECT number FROM groups) LIMIT 20
 
 -- name: stray_payload
 -- Payloads without a job.
@@ -46,9 +35,13 @@ SELECT p.n FROM payloads p LEFT JOIN jobs USING (n) WHERE id IS NULL LIMIT 20
 SELECT DISTINCT a.n FROM attempts a LEFT JOIN jobs USING (n) WHERE id IS NULL LIMIT 20
 
 -- name: checked
--- The columns of some jobs that can hold nonsense, in the order of CHECKED.
-SELECT n, id, state, reason, spent, failure, tags, resolution, origin FROM jobs
+-- Some jobs, whole, with the columns that follow from the others.
+SELECT suspect, category, at, {read} FROM jobs JOIN payloads USING (n)
 WHERE n > ? ORDER BY n LIMIT ?
+
+-- name: act_strays
+-- Jobs of actions that are gone.
+SELECT DISTINCT act FROM act_jobs WHERE act NOT IN (SELECT number FROM acts) LIMIT 20
 
 -- name: records
 -- The attempts of some jobs.

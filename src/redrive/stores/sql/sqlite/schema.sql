@@ -1,0 +1,103 @@
+-- Version 2. Columns are what SQL searches, sorts or fences by; `given` (never changed) and `more`
+-- (changed by transitions) are sparse JSON (`record_codec`), null when there is nothing to say.
+CREATE TABLE jobs (
+    n INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    -- Not IN (…): SQLite would build a table of the five for every row it writes.
+    state TEXT NOT NULL CHECK (
+        state = 'pending' OR state = 'running' OR state = 'completed' OR state = 'dead'
+        OR state = 'resolved'
+    ),
+    suspect INTEGER NOT NULL,      -- 1: crashed before; stays 1 while it runs
+    lane TEXT NOT NULL,
+    handler TEXT NOT NULL,
+    category TEXT NOT NULL,        -- of the failure that counts in this state; '' without one
+    at REAL NOT NULL,              -- pending, running: due. Ended: the last change
+    due REAL NOT NULL,             -- so that ends that are alike write nothing of their own
+    updated REAL NOT NULL,         -- running: the time of the claim (part of the fence)
+    created REAL NOT NULL,
+    attempts INTEGER NOT NULL,
+    lease INTEGER NOT NULL,
+    ceiling INTEGER NOT NULL,
+    key TEXT,
+    event TEXT,
+    first_failed REAL,
+    cause INTEGER,
+    variant INTEGER,
+    run INTEGER,
+    holder TEXT,
+    lease_end REAL,
+    boot TEXT,
+    given TEXT,
+    more TEXT
+) STRICT;
+CREATE UNIQUE INDEX jobs_by_id ON jobs (id);
+CREATE UNIQUE INDEX jobs_by_key ON jobs (key) WHERE key IS NOT NULL;
+CREATE INDEX jobs_by_event ON jobs (event) WHERE event IS NOT NULL;
+-- Claims, counts and purges go by this one. Jobs that run are not in it: few do at one time, and so a
+-- claim only takes an entry out and an end only puts one in. Queries must say so too, word for word.
+CREATE INDEX jobs_by_kind ON jobs (state, suspect, lane, handler, category, at) WHERE state <> 'running';
+CREATE INDEX running_jobs ON jobs (state) WHERE state = 'running';
+CREATE INDEX jobs_by_run ON jobs (run, state, id) WHERE run IS NOT NULL;
+-- These hold `state` as well: without it SQLite reads each row to check what the index promises.
+CREATE INDEX dead_by_id ON jobs (id, state) WHERE state = 'dead';
+CREATE INDEX dead_by_change ON jobs (at, id, state) WHERE state = 'dead';
+CREATE INDEX jobs_by_cause ON jobs (cause, state, variant, handler, category, at, lane, first_failed) WHERE cause IS NOT NULL;
+
+CREATE TABLE payloads (n INTEGER PRIMARY KEY, payload TEXT NOT NULL, original TEXT) STRICT;
+CREATE TABLE attempts (n INTEGER NOT NULL, ordinal INTEGER NOT NULL, record TEXT NOT NULL,
+    PRIMARY KEY (n, ordinal)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE groups (              -- never removed: G7 stays G7
+    number INTEGER PRIMARY KEY,
+    v1 TEXT,                       -- the older fingerprint
+    v2 TEXT UNIQUE,                -- null until the first failure of it takes this group over
+    title TEXT NOT NULL,
+    first_seen REAL,
+    last_seen REAL,                -- last_seen, deaths, seen: written by `fold` alone
+    deaths INTEGER NOT NULL,
+    seen TEXT,                     -- first_release, last_release, since (start of the incident), regressed
+    version INTEGER NOT NULL,      -- grows when people change `more`
+    more TEXT                      -- resolved, owner, status, note, who and when: what people said
+) STRICT;
+CREATE INDEX groups_by_v1 ON groups (v1) WHERE v1 IS NOT NULL;
+CREATE TABLE variants (
+    cause INTEGER NOT NULL, number INTEGER NOT NULL, text TEXT NOT NULL, deaths INTEGER NOT NULL, last_seen REAL,
+    PRIMARY KEY (cause, number)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE ticks (n INTEGER PRIMARY KEY, at REAL NOT NULL, counts TEXT NOT NULL) STRICT;
+CREATE TABLE lane_counts (
+    span INTEGER NOT NULL, start INTEGER NOT NULL, lane TEXT NOT NULL,
+    attempts INTEGER NOT NULL, successes INTEGER NOT NULL, first_failures INTEGER NOT NULL, deaths INTEGER NOT NULL,
+    PRIMARY KEY (span, start, lane)) STRICT, WITHOUT ROWID;
+CREATE TABLE group_counts (
+    span INTEGER NOT NULL, cause INTEGER NOT NULL, start INTEGER NOT NULL, deaths INTEGER NOT NULL,
+    PRIMARY KEY (span, cause, start)) STRICT, WITHOUT ROWID;
+-- Which groups a bucket has, and which buckets are too old.
+CREATE INDEX group_counts_by_start ON group_counts (span, start);
+
+CREATE TABLE subscriptions (name TEXT PRIMARY KEY, kinds TEXT NOT NULL, created REAL NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE outbox (
+    n INTEGER PRIMARY KEY AUTOINCREMENT,
+    subscription TEXT NOT NULL, job TEXT NOT NULL, kind TEXT NOT NULL, at REAL NOT NULL, due REAL NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0, holder TEXT, lease_end REAL, boot TEXT, body TEXT NOT NULL) STRICT;
+CREATE INDEX outbox_in_order ON outbox (subscription, job, n);
+CREATE INDEX outbox_by_due ON outbox (due) WHERE holder IS NULL;
+
+CREATE TABLE alerts (
+    cause INTEGER NOT NULL, channel TEXT NOT NULL, kind TEXT NOT NULL, at REAL NOT NULL, more TEXT,
+    PRIMARY KEY (cause, channel, kind)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE acts (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, actor TEXT NOT NULL, verb TEXT NOT NULL, target TEXT NOT NULL,
+    reason TEXT NOT NULL, done INTEGER NOT NULL, skipped INTEGER NOT NULL, detail TEXT) STRICT;
+CREATE TABLE act_jobs (act INTEGER NOT NULL, id TEXT NOT NULL, was TEXT NOT NULL, PRIMARY KEY (act, id)) STRICT, WITHOUT ROWID;
+CREATE INDEX act_jobs_by_id ON act_jobs (id, act);
+
+CREATE TABLE plans (id TEXT PRIMARY KEY, created REAL NOT NULL, expires REAL NOT NULL, header TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE plan_chunks (plan TEXT NOT NULL, chunk INTEGER NOT NULL, jobs TEXT NOT NULL, PRIMARY KEY (plan, chunk)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL, version INTEGER NOT NULL, expires REAL) STRICT, WITHOUT ROWID;
+CREATE TABLE note_versions (last INTEGER NOT NULL) STRICT;
+INSERT INTO note_versions (last) VALUES (0);
+CREATE TABLE migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, at REAL NOT NULL) STRICT;

@@ -1,0 +1,153 @@
+"""Rows of the table `jobs` as jobs, and back. The order of columns is that of COLUMNS everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from redrive.errors import StoreDamaged
+from redrive.jobs.job import TERMINAL, Job
+from redrive.jobs.transitions import Changed, is_suspect
+from redrive.stores._files import log
+from redrive.stores.record_codec import (
+    at_of,
+    category_of,
+    given_from,
+    given_of,
+    job_from,
+    more_from,
+    more_of,
+)
+from redrive.stores.sql.tx import Row
+
+FIELDS = {
+    "id": "id",
+    "state": "state",
+    "lane": "lane",
+    "handler": "handler",
+    "created": "created",
+    "due": "due",
+    "updated": "updated",
+    "attempts": "attempts",
+    "lease": "lease",
+    "max_attempts": "ceiling",
+    "key": "key",
+    "event": "event",
+    "first_failed": "first_failed",
+    "group": "cause",
+    "variant": "variant",
+    "run": "run",
+    "holder": "holder",
+    "lease_end": "lease_end",
+    "boot": "boot",
+}
+"""The fields of a job that are columns of `jobs`, and the names of these columns."""
+_NAMES = (*FIELDS, "payload", "original")
+READ = ", ".join(("n", *FIELDS.values(), "payload", "original", "given", "more"))
+"""What every query that reads whole jobs selects."""
+COLUMNS = ("n", *FIELDS.values(), "suspect", "category", "at", "given", "more")
+INSERT = (
+    f"INSERT INTO jobs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
+    "ON CONFLICT DO NOTHING"
+)
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading a row raises that holds what Redrive never writes."""
+_LEASES = frozenset({"state", "attempts", "lease", "holder", "lease_end", "boot", "updated", "run"})
+"""Changes from which, as long as the job is open, no other column follows."""
+_told: set[str] = set()
+
+
+def row_of(job: Job, number: int) -> Row:
+    """Return the columns of a new job."""
+    return (
+        number,
+        job.id,
+        job.state._value_,
+        job.lane,
+        job.handler,
+        job.created,
+        job.due,
+        job.updated,
+        job.attempts,
+        job.lease,
+        job.max_attempts,
+        job.key,
+        job.event,
+        job.first_failed,
+        job.group,
+        job.variant,
+        job.run,
+        job.holder,
+        job.lease_end,
+        job.boot,
+        is_suspect(job),
+        category_of(job),
+        at_of(job),
+        given_of(job),
+        more_of(job),
+    )
+
+
+def columns_changed(change: Changed, more: str | None) -> dict[str, Any]:
+    """Return the columns that a change writes, also those that follow from it; `more` is the job's."""
+    _, changes, job = change
+    columns: dict[str, Any] = {
+        FIELDS[name]: value for name, value in changes.items() if name in FIELDS
+    }
+    if "state" in columns:
+        columns["state"] = job.state._value_
+    if leaves_rest(change):
+        return columns
+    columns["suspect"], columns["category"] = is_suspect(job), category_of(job)
+    columns["at"], columns["more"] = at_of(job), more
+    return columns
+
+
+def leaves_rest(change: Changed) -> bool:
+    """Return True if no column follows from a change: of a lease that is taken, or of a tag."""
+    was, changes, job = change
+    if not changes.keys() <= _LEASES:
+        return False
+    return (was.state not in TERMINAL and job.state not in TERMINAL) or changes.keys() == {"run"}
+
+
+def job_from_row(row: Row) -> tuple[int, Job]:
+    """Return the number and the job of a row of READ; StoreDamaged if it cannot be read."""
+    try:
+        columns = dict(zip(_NAMES, row[1:-2], strict=True))
+        return row[0], job_from(columns, row[-2], row[-1])
+    except UNREADABLE as error:
+        names = unreadable(row[-2], row[-1]) or ["state"]
+        msg = (
+            f"job {row[1]} cannot be read: its {' and its '.join(names)} is not what Redrive wrote; "
+            "`redrive verify` lists all such rows"
+        )
+        raise StoreDamaged(msg) from error
+
+
+def readable(rows: Iterable[Row]) -> list[tuple[int, Job]]:
+    """Return number and job of those rows that can be read; the log names the others, once each."""
+    found: list[tuple[int, Job]] = []
+    for row in rows:
+        try:
+            found.append(job_from_row(row))
+        except StoreDamaged as error:
+            if row[1] not in _told:
+                _told.add(row[1])
+                log.error("%s; it is left alone", error)
+    return found
+
+
+_READERS: dict[str, Callable[[str], object]] = {"given": given_from, "more": more_from}
+
+
+def unreadable(given: str | None, more: str | None) -> list[str]:
+    """Name those of a job's two texts that hold what Redrive never writes."""
+    names: list[str] = []
+    for (name, read), text in zip(_READERS.items(), (given, more), strict=True):
+        try:
+            if text is not None:
+                read(text)
+        except UNREADABLE:
+            names.append(name)
+    return names

@@ -1,0 +1,302 @@
+"""Finding jobs: one branch a state, each along the index that serves it, then the rows of one page.
+
+The text of every condition is a constant; what people wrote is bound, never put in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from redrive.errors import UsageError
+from redrive.jobs.job import Job, State
+from redrive.stores._codec import encode
+from redrive.stores.contract import Page, Query, Scope, cursor_of
+from redrive.stores.sql.filters import LAST
+from redrive.stores.sqlite.rows import job_from_row
+from redrive.stores.sqlite.tx import SqliteTx
+
+FEW = 20_000
+"""Up to so many jobs of a state are sorted rather than looked for in the order of ids."""
+CHUNK = 2000
+"""How many jobs are looked at before the clock is, where no index answers."""
+OF_KIND = (
+    "state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ? "
+    "AND category = ?"
+)
+_TEXT = """(
+    instr(fold(json_extract(more, '$.failure.type')), ?)
+    OR instr(fold(json_extract(more, '$.failure.message')), ?)
+    OR instr(fold(json_extract(more, '$.failure.title')), ?)
+    OR (SELECT instr(fold(payload), ?) FROM payloads p WHERE p.n = j.n)
+)"""
+_TAG = "instr(given, ?) AND EXISTS (SELECT 1 FROM json_each(given, '$.tags') WHERE value = ?)"
+
+Found = tuple[float, str, int]
+"""The last change, id and number of a job."""
+Kind = tuple[int, str, str, str]
+"""Suspect or not, lane, handler and category."""
+
+
+@dataclass(slots=True)
+class Where:
+    """Conditions that must all hold, and what is bound to them, in order."""
+
+    parts: list[str] = field(default_factory=list[str])
+    args: list[object] = field(default_factory=list[object])
+
+    def add(self, part: str, *args: object) -> None:
+        """Ask for one more."""
+        self.parts.append(part)
+        self.args.extend(args)
+
+    def plus(self, part: str, *args: object) -> Where:
+        """Return a copy that asks for one more, first."""
+        return Where([part, *self.parts], [*args, *self.args])
+
+    def __str__(self) -> str:
+        return " AND ".join(self.parts) or "1"
+
+
+def find(tx: SqliteTx, query: Query) -> Page:
+    """Return a page of jobs, newest first."""
+    after = _read_cursor(query)
+    if query.limit < 1:
+        return Page([])
+    if query.budget is not None and (query.tag or query.text):
+        return _find_in_time(tx, query, query.budget)
+    found = _candidates(tx, query, after, query.limit + 1)
+    page = found[: query.limit]
+    return Page(_jobs(tx, page), _cursor(query, page[-1]) if len(found) > query.limit else None)
+
+
+def _find_in_time(tx: SqliteTx, query: Query, budget: float) -> Page:
+    """Look at jobs some at a time until the page is full or the time is over."""
+    ends = time.monotonic() + budget
+    plain, words = replace(query, tag="", text=""), Where()
+    _add_words(words, query)
+    hits: list[Found] = []
+    looked, cursor, is_last = 0, query.cursor, False
+    while not is_last and len(hits) < query.limit and (not looked or time.monotonic() < ends):
+        after = _read_cursor(replace(query, cursor=cursor))
+        found = _candidates(tx, plain, after, CHUNK + 1)
+        chunk, is_last = found[:CHUNK], len(found) <= CHUNK
+        where = words.plus("n IN (SELECT value FROM json_each(?))", tx.array(n for *_, n in chunk))
+        rows = tx.execute(f"SELECT n FROM jobs j WHERE {where}", where.args)  # noqa: S608
+        matching = {number for (number,) in rows}
+        for one in chunk:
+            looked, cursor = looked + 1, _cursor(query, one)
+            if one[2] in matching:
+                hits.append(one)
+                if len(hits) == query.limit:
+                    is_last = is_last and one is chunk[-1]
+                    break
+    of = looked if is_last and query.cursor is None else max(looked, _size(tx, query))
+    return Page(_jobs(tx, hits), None if is_last else cursor, Scope(looked, of))
+
+
+def _jobs(tx: SqliteTx, found: Iterable[Found]) -> list[Job]:
+    rows = tx.all("by_numbers", (tx.array(number for _, _, number in found),))
+    return [job_from_row(row)[1] for row in rows]
+
+
+def _cursor(query: Query, one: Found) -> str:
+    return cursor_of(one[0], one[1], by_change=query.by_change)
+
+
+def _read_cursor(query: Query) -> tuple[float, str] | None:
+    """Return where the page before this one ended; UsageError if it is of another order."""
+    if query.cursor is None:
+        return None
+    kind, rest = query.cursor[:1], query.cursor[1:]
+    updated, _, job_id = rest.partition(":")
+    try:
+        if kind == ("c" if query.by_change else "i"):
+            return (float(updated), job_id) if query.by_change else (0.0, rest)
+    except ValueError:
+        pass
+    msg = f"{query.cursor!r} is no cursor of this order; pass on what the last page gave"
+    raise UsageError(msg)
+
+
+def _candidates(
+    tx: SqliteTx, query: Query, after: tuple[float, str] | None, most: int
+) -> list[Found]:
+    """Return the first jobs of a query after a place, newest first."""
+    states = query.states or frozenset(State)
+    named = _named(tx, query)
+    if named:
+        where = _conditions(tx, query, after, "updated").plus(*named[1:])
+        where.add("+state IN (SELECT value FROM json_each(?))", tx.array(sorted(states)))
+        return _select(tx, named[0], where, query, most)
+    if not query.by_change and len(states) == len(State) and not _is_narrow(query):
+        return _select(tx, "jobs_by_id", _conditions(tx, query, after, "updated"), query, most)
+    found: list[Found] = []
+    for state in states:
+        found += _of_state(tx, state, query, after, most)
+    found.sort(key=None if query.by_change else _id, reverse=True)
+    return found[:most]
+
+
+def _id(one: Found) -> str:
+    return one[1]
+
+
+def _is_narrow(query: Query) -> bool:
+    return bool(query.handler or query.lane or query.category)
+
+
+def _named(tx: SqliteTx, query: Query) -> tuple[str, ...] | None:
+    """Return the index and the condition of a query that says by name which jobs it is about."""
+    options: list[tuple[bool, tuple[object, ...]]] = [
+        (bool(query.ids), ("", "id IN (SELECT value FROM json_each(?))", tx.array(query.ids))),
+        (bool(query.key), ("", "key = ?", query.key)),
+        (bool(query.event), ("jobs_by_event", "event = ?", query.event)),
+        (
+            query.action is not None,
+            ("", "id IN (SELECT id FROM act_jobs WHERE act = ?)", query.action),
+        ),
+        (query.run is not None, ("jobs_by_run", "run IN (?, ?)", query.run, -(query.run or 0))),
+        (query.group is not None, ("jobs_by_cause", "cause = ?", query.group)),
+        (bool(query.prefix), ("", "id >= ? AND id < ?", query.prefix, query.prefix + LAST)),
+    ]
+    return next((option for asked, option in options if asked), None)  # type: ignore[return-value]
+
+
+def _select(
+    tx: SqliteTx, index: str, where: Where, query: Query, most: int, time: str = "updated"
+) -> list[Found]:
+    """Return the first jobs along an index, or along the one that SQLite thinks is best."""
+    along = f"INDEXED BY {index}" if index else ""
+    order = f"{time} DESC, id DESC" if query.by_change else "id DESC"
+    text = f"SELECT updated, id, n FROM jobs j {along} WHERE {where} ORDER BY {order} LIMIT ?"  # noqa: S608
+    return tx.execute(text, (*where.args, most))  # type: ignore[return-value]
+
+
+def _of_state(
+    tx: SqliteTx, state: State, query: Query, after: tuple[float, str] | None, most: int
+) -> list[Found]:
+    """Return the first jobs of one state."""
+    is_open = state in {State.PENDING, State.RUNNING}
+    time = "updated" if is_open else "at"
+    where = _conditions(tx, query, after, time)
+    if state is State.DEAD:
+        index = "dead_by_change" if query.by_change else "dead_by_id"
+        return _select(tx, index, where.plus("state = 'dead'"), query, most, time)
+    if state is State.RUNNING:
+        return _select(tx, "running_jobs", where.plus("state = 'running'"), query, most)
+    kinds = list(_kinds(tx, state, query))
+    if not query.by_change and _are_many(tx, state, kinds):
+        return _select(tx, "jobs_by_id", where.plus("+state = ?", state._value_), query, most)
+    found: list[Found] = []
+    for kind in kinds:
+        own = where.plus(OF_KIND, state._value_, *kind)
+        found += _select(tx, "jobs_by_kind", own, query, most, time)
+    return found
+
+
+def _kinds(tx: SqliteTx, state: State, query: Query) -> Iterator[Kind]:
+    """Return the kinds of a state that may have jobs of a query."""
+    handlers = tx.pattern(query.handler) if query.handler else "*"
+    for suspect in (0, 1) if state is State.PENDING else (0,):
+        for lane, handler, category, _ in tx.all("kinds", (state._value_, suspect)):
+            if (
+                query.lane in {"", lane}
+                and fnmatchcase(handler, handlers)
+                and (query.category is None or category == query.category._value_)
+            ):
+                yield suspect, lane, handler, category
+
+
+def _are_many(tx: SqliteTx, state: State, kinds: Iterable[Kind]) -> bool:
+    jobs = 0
+    for kind in kinds:
+        (some,) = tx.one("count_few", (state._value_, *kind, FEW)) or (0,)
+        jobs += some
+        if jobs >= FEW:
+            return True
+    return False
+
+
+def _size(tx: SqliteTx, query: Query) -> int:
+    """Return how many jobs of the states, lane, handler and category of a query there are."""
+    jobs = 0
+    for state in query.states or frozenset(State):
+        for kind in _kinds(tx, state, query):
+            (some,) = tx.one("count_kind", (state._value_, *kind)) or (0,)
+            jobs += some
+    return jobs
+
+
+def _conditions(
+    tx: SqliteTx, query: Query, after: tuple[float, str] | None, time: str
+) -> Where:
+    """Return the conditions of a query, all but its states; `time` is the column of the last change."""
+    where = Where()
+    if query.ids:
+        where.add("id IN (SELECT value FROM json_each(?))", tx.array(query.ids))
+    if query.prefix:
+        where.add("id >= ? AND id < ?", query.prefix, query.prefix + LAST)
+    if query.key:
+        where.add("key = ?", query.key)
+    if query.event:
+        where.add("event = ?", query.event)
+    if query.action is not None:
+        where.add("id IN (SELECT id FROM act_jobs WHERE act = ?)", query.action)
+    if query.run is not None:
+        where.add("run IN (?, ?)", query.run, -query.run)
+    _add_kind(tx, where, query)
+    if query.older_than is not None:
+        where.add(f"{time} <= ?", tx.now() - query.older_than)
+    if query.newer_than is not None:
+        where.add(f"{time} >= ?", tx.now() - query.newer_than)
+    if after is not None and query.by_change:
+        where.add(f"({time}, id) < (?, ?)", *after)
+    elif after is not None:
+        where.add("id < ?", after[1])
+    _add_words(where, query)
+    return where
+
+
+def _add_kind(tx: SqliteTx, where: Where, query: Query) -> None:
+    if "*" in query.handler:
+        where.add("handler GLOB ?", tx.pattern(query.handler))
+    elif query.handler:
+        where.add("handler = ?", query.handler)
+    if query.lane:
+        where.add("lane = ?", query.lane)
+    if query.category is not None:
+        where.add("category = ?", query.category._value_)
+    if query.group is not None:
+        where.add("cause = ?", query.group)
+        if query.variant is not None:
+            where.add("variant = ?", query.variant)
+    if query.failed:
+        where.add("json_extract(more, '$.spent') IS NOT NULL")
+
+
+def _add_words(where: Where, query: Query) -> None:
+    if query.tag:
+        where.add(_TAG, encode(query.tag), query.tag)
+    if query.text:
+        where.add(_TEXT, *[query.text.casefold()] * 4)
+
+
+def tally(tx: SqliteTx, query: Query) -> list[tuple[int, str, str, int, float, float]]:
+    """Count jobs by group, handler and category, with their first failure and last change."""
+    states = query.states or frozenset({State.DEAD})
+    dead = states == {State.DEAD}
+    time = "at" if dead else "updated"
+    where = _conditions(tx, query, None, time).plus("cause IS NOT NULL")
+    if dead:
+        where.add("state = 'dead'")
+    else:
+        where.add("+state IN (SELECT value FROM json_each(?))", tx.array(sorted(states)))
+    index = "INDEXED BY jobs_by_cause" if query.run is None else ""
+    text = (
+        f"SELECT cause, handler, category, count(*), min(coalesce(first_failed, {time})), "  # noqa: S608
+        f"max({time}) FROM jobs j {index} WHERE {where} GROUP BY cause, handler, category"
+    )
+    return tx.execute(text, where.args)  # type: ignore[return-value]

@@ -47,6 +47,7 @@ def settle(
     places = _each_once(results, numbers)
     if not all(_is_placed(placing, results[place]) for place in places):
         places = _standing(tx, results, places, numbers)
+        _place(placing, [results[place] for place in places])
     tried = [results[place] for place in places]
     changes = settle_all(
         ((result.claim.job, result) for result in tried), now=tx.now(), place=placing.place
@@ -77,6 +78,15 @@ def _each_once(results: Sequence[Settlement], numbers: dict[str, int]) -> list[i
 def _is_placed(placing: Placing, result: Settlement) -> bool:
     failure = result.attempt.failure if result.attempt else None
     return failure is None or placing.knows(failure)
+
+
+def _place(placing: Placing, results: Sequence[Settlement]) -> None:
+    """Make the groups of failures; a new one begins with the release that the attempt ran."""
+    for result in results:
+        attempt = result.attempt
+        if attempt is not None and attempt.failure is not None:
+            release = attempt.release or result.claim.job.release
+            placing.place(attempt.failure, release=release)
 
 
 def _standing(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from redrive.jobs.job import Act
 from redrive.jobs.reports import EventKind
 from redrive.stores.contract import Store
 from redrive.stores.outbox_verbs import OutboxEvent, PlannedJob, SentAlert, StoredPlan
+from redrive.stores.sql.rows import act_from_row
 from redrive.stores.sqlite import outbox
 from redrive.stores.sqlite.file import SqliteFile
 
@@ -77,6 +79,18 @@ class SqliteOutbox(Store):
     def drop_plan(self, plan_id: str) -> None:
         """Remove a plan."""
         self._file.write(lambda tx: outbox.drop_plan(tx, plan_id), durable=False)
+
+    def acts(
+        self, *, limit: int = 100, before: int | None = None, job: str | None = None
+    ) -> list[Act]:
+        """Return acts, newest first, from before that number; with `job` those that took it."""
+        args = (2**62 if before is None else before, max(limit, 0))
+        return self._file.read(
+            lambda tx: [
+                act_from_row(row)
+                for row in (tx.all("acts_of", (job, *args)) if job else tx.all("acts", args))
+            ]
+        )
 
     def action_jobs(self, number: int) -> Iterator[tuple[str, dict[str, object]]]:
         """Return the jobs that an action took; see the contract."""

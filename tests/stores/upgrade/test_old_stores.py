@@ -24,7 +24,7 @@ STORES = Path(__file__).parent / "stores"
 EXPECTED: dict[str, Any] = json.loads((STORES / "expected.json").read_text("utf-8"))
 RENAMED = {"limit": "max_attempts", "max_attempts": "own_max_attempts"}
 """Fields of a job that had another name at 1ad7865."""
-MIGRATED = (JsonlStore,)
+MIGRATED = (JsonlStore, SqliteStore)
 """The stores that have version 2 of their schema. Whoever implements one adds it."""
 EVERYTHING = Query(states=frozenset(State), limit=1000)
 

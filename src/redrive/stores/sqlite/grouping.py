@@ -85,9 +85,11 @@ class Placing:
         return group, variant
 
     def _group(self, failure: Failure, release: str | None) -> int:
-        found = self._tx.one("group_of", (failure.fingerprint,)) or self._tx.one(
-            "take_group", (failure.fingerprint, failure.fingerprint_v1 or None)
-        )
+        found = self._tx.one("group_of", (failure.fingerprint,))
+        if not found and failure.fingerprint_v1:
+            found = self._tx.one("take_group", (failure.fingerprint, failure.fingerprint_v1))
+        elif not found:  # a failure without one has its fingerprint by the older rules
+            found = self._tx.one("group_of_v1", (failure.fingerprint,))
         if found:
             return int(found[0])
         record = GroupRecord(

@@ -2,6 +2,10 @@
 -- The number of the group of a fingerprint.
 SELECT number FROM groups WHERE v2 = ?
 
+-- name: group_of_v1
+-- The number of the group of a fingerprint of the older rules.
+SELECT min(number) FROM groups WHERE v1 = ? AND v2 IS NULL GROUP BY v1
+
 -- name: take_group
 -- Let a group of the older rules have the fingerprint of the present ones, from now on.
 UPDATE groups SET v2 = ?1

@@ -26,6 +26,7 @@ from redrive.errors import (
     StoreDamaged,
     StoreForeign,
     StoreMissing,
+    StoreOutdated,
     UsageError,
 )
 from redrive.jobs.clock import SystemClock
@@ -106,7 +107,9 @@ def _remedy(error: Exception) -> str:
         case StoreMissing():
             return "redrive init, or name another with --store"
         case StoreForeign():
-            return "redrive migrate if it is older, else update this program"
+            return "update this program, if a newer Redrive wrote it"
+        case StoreOutdated():
+            return "stop the old workers, then redrive migrate"
         case StoreDamaged():
             return "redrive verify"
         case _:

@@ -14,7 +14,7 @@ from redrive.cli._face import Face, same_line
 from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
 from redrive.desk.desk import Desk
-from redrive.errors import StoreForeign, StoreMissing
+from redrive.errors import StoreForeign, StoreMissing, StoreOutdated
 from redrive.jobs.durations import seconds
 from redrive.policies.policy import Keep
 from redrive.registry import check_name
@@ -133,11 +133,11 @@ def migrate(face: Face) -> None:
     try:
         with face.reading():
             pass
-    except StoreForeign:
+    except (StoreForeign, StoreOutdated):
         old = True  # if a newer Redrive wrote it, the next line says so
-    with face.acting() as desk:
-        steps = desk.store.migrate()
-        url = desk.store.url
+    with face.migrating() as store:
+        steps = store.migrate()
+        url = store.url
     said = f"{url} is now of this version" if old or steps else f"{url} is up to date"
     data = {"store": url, "migrated": old or bool(steps)}
     face.show(View(data, [Line(said, "good")]), then="redrive doctor")

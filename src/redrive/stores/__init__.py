@@ -33,8 +33,12 @@ def open_store(
     read_only: bool = False,
     clock: Clock | None = None,
     allow_network: bool = False,
+    migrating: bool = False,
 ) -> Store:
-    """Open the store a URL names; a bare path is SQLite. Stores are imported only when used."""
+    """Open the store a URL names; a bare path is SQLite. Stores are imported only when used.
+
+    `migrating` is for `redrive migrate`: it opens an older store of any size, to bring it up to date.
+    """
     if isinstance(url, Store):
         return url
     clock = clock or SystemClock()
@@ -55,6 +59,7 @@ def open_store(
             create=create,
             read_only=read_only,
             allow_network=allow_network,
+            **({"migrating": True} if migrating and scheme == "sqlite" else {}),
         )
     log.info("store %s opened, durability %s", inert(store.url), store.durability)
     return store

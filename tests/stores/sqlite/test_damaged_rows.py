@@ -16,14 +16,15 @@ from redrive.stores.sqlite import SqliteStore
 from stores.contract.verbs import add, bring_to, claim, claim_one, found, ids, move
 
 NONSENSE = [
-    ("failure", "x"),
-    ("failure", "[]"),
-    ("failure", "[" * 50_000),
-    ("reason", "weird"),
-    ("tags", "5"),
-    ("resolution", "{}"),
-    ("spent", "[1]"),
-    ("origin", '"x"'),
+    ("more", "x"),
+    ("more", "[]"),
+    ("more", "[" * 50_000),
+    ("more", '{"failure":[]}'),
+    ("more", '{"reason":"weird"}'),
+    ("given", '{"tags":5}'),
+    ("more", '{"resolution":{}}'),
+    ("more", '{"spent":[1]}'),
+    ("given", '{"origin":"x"}'),
 ]
 
 
@@ -34,7 +35,7 @@ def spoil(path: Path, statement: str, *args: object) -> None:
     shell.close()
 
 
-@pytest.fixture(params=NONSENSE, ids=lambda one: f"{one[0]}={one[1][:5]}")
+@pytest.fixture(params=NONSENSE, ids=lambda one: f"{one[0]}={one[1][:15]}")
 def column(request: pytest.FixtureRequest, store: SqliteStore, path: Path) -> str:
     """The column that is spoilt, of the job that is due first."""
     add(store, make_job("a"), make_job("b"), make_job("c"))
@@ -78,11 +79,11 @@ def test_the_log_tells_of_a_job_that_cannot_be_read_once(
     store: SqliteStore, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     add(store, make_job("told-once"), make_job("other"))
-    spoil(path, "UPDATE jobs SET failure = 'x' WHERE id = 'told-once'")
+    spoil(path, "UPDATE jobs SET more = 'x' WHERE id = 'told-once'")
     for _ in range(3):
         claim(store)
     (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
-    assert "job told-once cannot be read: its failure" in record.getMessage()
+    assert "job told-once cannot be read: its more" in record.getMessage()
 
 
 def test_a_running_job_that_cannot_be_read_does_not_keep_others_from_being_taken_over(
@@ -91,7 +92,7 @@ def test_a_running_job_that_cannot_be_read_does_not_keep_others_from_being_taken
     add(store, make_job("a"), make_job("b"))
     for one in ("a", "b"):
         claim_one(store, only=[one], lease_for=0)
-    spoil(path, "UPDATE jobs SET spent = 'x' WHERE id = 'a'")
+    spoil(path, "UPDATE jobs SET more = 'x' WHERE id = 'a'")
     assert ids(store.seize(by="s", lease_for=30)) == ["b"]
 
 
@@ -99,7 +100,7 @@ def test_words_are_not_looked_for_in_nonsense_with_a_traceback(
     store: SqliteStore, path: Path
 ) -> None:
     bring_to(store, State.DEAD, "a")
-    spoil(path, "UPDATE jobs SET failure = 'x', tags = 'y'")
+    spoil(path, "UPDATE jobs SET more = 'x', given = ?", '"t"y')
     for query in (Query(text="word"), Query(tag="t")):
         with pytest.raises(StoreDamaged, match="redrive verify"):
             store.find(query)
@@ -122,11 +123,11 @@ def test_an_attempt_and_an_act_that_cannot_be_read_are_named(
     assert ["attempt 1" in problems[0].what, "detail" in problems[1].what] == [True, True]
 
 
-def test_a_cause_that_is_gone_does_not_hide_the_other_groups(
+def test_a_record_that_is_gone_does_not_hide_the_other_groups(
     store: SqliteStore, path: Path
 ) -> None:
     bring_to(store, State.DEAD, "a")
-    spoil(path, "DELETE FROM causes")
+    spoil(path, "DELETE FROM groups")
     (group,) = store.groups(Query())
     assert (group.jobs, "redrive verify" in group.title) == (1, True)
     assert "group that does not exist" in store.verify().problems[0].what

@@ -1,86 +1,165 @@
-"""Schema versions: each step is taken once, whole, and recorded."""
+"""Schema versions: a new store is made whole, an older one is brought up to date whole or not at all."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from redrive.errors import StoreError, StoreForeign
-from redrive.stores.sql.tx import Migration
-from redrive.stores.sqlite import SqliteStore, opening
+from redrive.errors import StoreError, StoreOutdated
+from redrive.stores.sqlite import SqliteStore, file, opening, upgrade
 from stores.contract.verbs import add_one, found
 
 Opener = Callable[..., SqliteStore]
-
-GOOD = Migration(2, "0002_more", "-- One more column.\nALTER TABLE jobs ADD COLUMN x TEXT;")
-BAD = Migration(3, "0003_bad", "CREATE TABLE more (a);\nCREATE TABLE more (a);\n")
+OLD = Path(__file__).parent.parent / "upgrade" / "stores" / "store.db"
+JOBS = 25
+"""How many jobs it has."""
 
 
 @pytest.fixture
-def old(opener: Opener) -> SqliteStore:
-    """A store of the first version, with one job, closed."""
-    store = opener()
-    add_one(store, "a")
-    store.close()
-    return store
+def old(path: Path) -> Path:
+    """A store of version 1."""
+    shutil.copy(OLD, path)
+    path.chmod(0o600)
+    return path
+
+
+def version_of(path: Path) -> int:
+    connection = sqlite3.connect(path)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    connection.close()
+    return int(version)
 
 
 def steps_of(path: Path) -> list[str]:
     connection = sqlite3.connect(path)
     names = [name for (name,) in connection.execute("SELECT name FROM migrations ORDER BY version")]
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
     connection.close()
-    assert version == len(names)
     return names
 
 
-def test_a_new_store_has_taken_every_step(store: SqliteStore, path: Path) -> None:
-    assert steps_of(path) == [step.name for step in opening.MIGRATIONS]
+def schema_of(path: Path) -> list[tuple[str, str]]:
+    """Everything in the schema but the tables that stay as version 1 made them."""
+    connection = sqlite3.connect(path)
+    rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    kept = {"payloads", "attempts", "acts", "notes", "note_versions", "migrations"}
+    found = sorted((name, sql) for name, sql in rows if name not in kept)
+    connection.close()
+    return found
+
+
+def test_a_new_store_is_of_this_version(store: SqliteStore, path: Path) -> None:
+    assert (version_of(path), steps_of(path)) == (opening.VERSION, ["0002_new"])
     assert store.migrate() == []
 
 
-def test_opening_an_older_store_for_writing_takes_the_steps_that_are_missing(
-    old: SqliteStore, opener: Opener, path: Path, monkeypatch: pytest.MonkeyPatch
+def test_opening_an_older_store_for_writing_brings_it_up_to_date(
+    old: Path, opener: Opener, tmp_path: Path
 ) -> None:
-    """T7: and the columns that came later do not disturb."""
-    monkeypatch.setattr(opening, "MIGRATIONS", [*opening.MIGRATIONS, GOOD])
+    """T7: and its schema is that of a new one."""
     store = opener()
-    assert steps_of(path) == ["0001_jobs", "0002_more"]
+    assert (version_of(old), steps_of(old)) == (2, ["0001_jobs", "0002_from_1"])
+    assert len(found(store, limit=100)) == JOBS
     add_one(store, "b")
-    assert found(store) == ["b", "a"]
+    assert len(found(store, limit=100)) == JOBS + 1
+    SqliteStore(tmp_path / "new.db").close()
+    assert schema_of(old) == schema_of(tmp_path / "new.db")
 
 
-def test_an_older_store_for_reading_says_what_to_do(
-    old: SqliteStore, opener: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_store_for_reading_says_what_to_do(old: Path, opener: Opener) -> None:
     """T7."""
-    monkeypatch.setattr(opening, "MIGRATIONS", [*opening.MIGRATIONS, GOOD])
-    with pytest.raises(StoreForeign, match=r"older Redrive.*migrate"):
+    with pytest.raises(StoreOutdated, match=r"has schema 1; this Redrive needs 2.*redrive migrate"):
         opener(read_only=True)
+    assert version_of(old) == 1
 
 
-def test_a_step_that_fails_leaves_the_store_as_the_step_before_made_it(
-    old: SqliteStore, opener: Opener, path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_large_older_store_is_migrated_only_when_asked(
+    old: Path, opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file, "MIGRATED_ON_OPENING", JOBS - 1)
+    with pytest.raises(StoreOutdated, match="redrive migrate"):
+        opener()
+    assert version_of(old) == 1
+    store = opener(migrating=True)
+    assert (version_of(old), store.migrate()) == (2, [])
+    store.close()
+    assert len(found(opener(), limit=100)) == JOBS
+
+
+def test_a_migration_that_fails_leaves_the_store_as_it_was(
+    old: Path, opener: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """T7: and the older program can still use it."""
+
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("no more")
+
     with monkeypatch.context() as patched:
-        patched.setattr(opening, "MIGRATIONS", [*opening.MIGRATIONS, GOOD, BAD])
-        with pytest.raises(StoreError, match="already exists"):
+        patched.setattr(upgrade, "_copy_groups", fail)
+        with pytest.raises(StoreError, match="no more"):
             opener()
-        assert steps_of(path) == ["0001_jobs", "0002_more"]
-        patched.setattr(opening, "MIGRATIONS", opening.MIGRATIONS[:2])
-        assert found(opener()) == ["a"]
+    assert (version_of(old), steps_of(old)) == (1, ["0001_jobs"])
+    assert len(found(opener(), limit=100)) == JOBS
 
 
-def test_an_open_store_can_be_asked_to_migrate(
-    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opening, "MIGRATIONS", [*opening.MIGRATIONS, GOOD])
-    assert store.migrate() == ["0002_more"]
-    assert store.migrate() == []
+def _migrate_and_die(path: Path, at: int) -> None:
+    """Open a store in this process, which ends at its statement of that number."""
+    seen = 0
+    connect = sqlite3.connect
+
+    def heard(_: str) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == at:
+            os._exit(9)
+
+    def connected(*args: object, **kwargs: object) -> sqlite3.Connection:
+        connection = connect(*args, **kwargs)  # type: ignore[call-overload]
+        connection.set_trace_callback(heard)
+        return connection
+
+    sqlite3.connect = connected  # type: ignore[assignment]
+    SqliteStore(path)
+    os._exit(0)
+
+
+def test_killed_at_any_statement_it_can_be_run_again(old: Path, opener: Opener) -> None:
+    at, outcomes = 1, set[int]()
+    while True:
+        shutil.copy(OLD, old)
+        for left in ("-wal", "-shm", "-journal", ".lock"):
+            old.with_name(old.name + left).unlink(missing_ok=True)
+        child = os.fork()
+        if child == 0:
+            _migrate_and_die(old, at)
+        _, status = os.waitpid(child, 0)
+        outcomes.add(os.waitstatus_to_exitcode(status))
+        store = opener()
+        assert len(found(store, limit=100)) == JOBS
+        assert steps_of(old) == ["0001_jobs", "0002_from_1"]
+        store.close()
+        if os.waitstatus_to_exitcode(status) == 0:
+            break
+        at += 1
+    assert outcomes == {0, 9}
+    assert at > JOBS
+
+
+def test_a_row_that_cannot_be_read_is_carried_over(old: Path, opener: Opener) -> None:
+    connection = sqlite3.connect(old)
+    (one,) = connection.execute("SELECT id FROM jobs WHERE state = 'dead' LIMIT 1").fetchone()
+    connection.execute("UPDATE jobs SET failure = 'x' WHERE id = ?", (one,))
+    connection.commit()
+    connection.close()
+    store = opener()
+    (problem,) = store.verify().problems
+    assert one in problem.where
+    assert "more" in problem.what
+    assert sum(count.jobs for count in store.counts()) == JOBS
 
 
 def test_sqlite_before_strict_tables_gets_the_same_schema_without(

@@ -29,7 +29,7 @@ def test_a_sound_store_has_no_problems_and_tells_what_it_is(full: SqliteStore, p
     assert report.facts["path"] == str(path)
     assert report.facts["durability"] == "full"
     assert report.facts["journal mode"] == "wal"
-    assert report.facts["schema version"] == "1"
+    assert report.facts["schema version"] == "2"
     assert int(report.facts["size"].split()[0]) == path.stat().st_size
 
 
@@ -47,7 +47,7 @@ def test_a_sqlite_with_the_checkpoint_race_is_named(
     [
         ("UPDATE jobs SET holder = 'w' WHERE id = 'pending'", "pending", "holder"),
         ("UPDATE jobs SET holder = NULL WHERE id = 'running'", "running", "holder"),
-        ("UPDATE jobs SET finished = NULL WHERE id = 'dead'", "dead", "finished"),
+        ("UPDATE jobs SET category = 'auth' WHERE id = 'completed'", "completed", "wrong"),
         ("UPDATE jobs SET at = 5 WHERE id = 'completed'", "completed", "wrong time"),
         ("UPDATE jobs SET suspect = 1 WHERE id = 'pending'", "pending", "wrong"),
         ("UPDATE jobs SET cause = 77 WHERE id = 'dead'", "dead", "group"),

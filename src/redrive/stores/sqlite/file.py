@@ -51,6 +51,7 @@ class Settings:
     patience: float
     read_only: bool
     relaxed: bool
+    migrating: bool
 
 
 class SqliteFile:
@@ -237,9 +238,8 @@ class SqliteFile:
         unanswered.clear(self.place)
         writer = opening.open_writer(self.place, self.settings.patience)
         try:
-            opening.migrate(
-                writer, self.place, self.settings.clock.now(), at_most=MIGRATED_ON_OPENING
-            )
+            at_most = None if self.settings.migrating else MIGRATED_ON_OPENING
+            opening.migrate(writer, self.place, self.settings.clock.now(), at_most=at_most)
         except BaseException:
             writer.close()
             raise

@@ -43,7 +43,8 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
     """A store in one file, made if it is missing.
 
     `patience` is how many seconds to wait for other processes. `durability="relaxed"` gives up the
-    sync at every submit: a power cut may then lose the last ones.
+    sync at every submit: a power cut may then lose the last ones. `migrating` brings an older store
+    up to this version however many jobs it has; without it a large one is StoreOutdated.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
         patience: float = _files.PATIENCE,
         read_only: bool = False,
         durability: Literal["full", "relaxed"] = "full",
+        migrating: bool = False,
     ) -> None:
         place = _files.prepare(
             Path(path), create=create and not read_only, allow_network=allow_network
@@ -74,6 +76,7 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
                 patience=patience,
                 read_only=read_only,
                 relaxed=durability == "relaxed",
+                migrating=migrating,
             )
         )
         self._file.open()

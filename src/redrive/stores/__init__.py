@@ -7,6 +7,8 @@ Here: the contract and the four stores that obey it. Not here: what a job's next
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,13 +55,15 @@ def open_store(
 
         store = PostgresStore(os.fspath(url), clock=clock, create=create, read_only=read_only)
     else:
-        store = _file_store(scheme)(
+        opener: Callable[..., Store] = _file_store(scheme)
+        if migrating and scheme == "sqlite":
+            opener = partial(opener, migrating=True)
+        store = opener(
             _path(rest, os.fspath(url)),
             clock=clock,
             create=create,
             read_only=read_only,
             allow_network=allow_network,
-            **({"migrating": True} if migrating and scheme == "sqlite" else {}),
         )
     log.info("store %s opened, durability %s", inert(store.url), store.durability)
     return store

@@ -149,7 +149,9 @@ def test_a_number_that_is_given_anew_is_not_the_old_job(
 
 
 @pytest.mark.parametrize("change", ["holder = 'w2'", "lease = lease + 1", "updated = updated + 1"])
-def test_lease_number_holder_and_time_of_the_claim_each_count_alone(store: SqliteStore, change: str) -> None:
+def test_lease_number_holder_and_time_of_the_claim_each_count_alone(
+    store: SqliteStore, change: str
+) -> None:
     add(store, make_job("a"), make_job("b"))
     late = claim(store)
     writer = store._file._writer

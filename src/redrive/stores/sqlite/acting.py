@@ -94,9 +94,7 @@ def purge(tx: SqliteTx, rules: Sequence[PurgeRule], limit: int) -> list[tuple[st
     return list(chosen.values())
 
 
-def _over(
-    tx: SqliteTx, rule: PurgeRule, limit: int
-) -> Iterator[tuple[int, tuple[str, State]]]:
+def _over(tx: SqliteTx, rule: PurgeRule, limit: int) -> Iterator[tuple[int, tuple[str, State]]]:
     """Return the numbers of jobs that a rule removes."""
     before = tx.now() - rule.older_than
     if rule.ids is not None:
@@ -107,8 +105,8 @@ def _over(
         return
     for lane, handler, category, _ in tx.all("kinds", (rule.state._value_, 0)):
         if _is_allowed(rule, handler):
-            args = (rule.state._value_, lane, handler, category, before, limit)
-            for (number,) in tx.all("over", args):
+            kind = (rule.state._value_, lane, handler, category)
+            for (number,) in tx.all("over", (*kind, before, limit)):
                 yield number, (handler, rule.state)
 
 

@@ -41,9 +41,7 @@ def _insert(tx: SqliteTx, jobs: Sequence[Job]) -> bool:
     return True
 
 
-def _sorted_out(
-    tx: SqliteTx, jobs: Sequence[Job], placing: Placing
-) -> tuple[list[Job], list[Job]]:
+def _sorted_out(tx: SqliteTx, jobs: Sequence[Job], placing: Placing) -> tuple[list[Job], list[Job]]:
     """Return the answer for each job, and those that are to be written."""
     by_id = {job.id: job for job in _stored(tx, "by_ids", (job.id for job in jobs))}
     keys = (job.key for job in jobs if job.key is not None)

@@ -11,6 +11,7 @@ from redrive.jobs.transitions import (
     KEEP_FIRST,
     KEEP_LAST,
     Changed,
+    Changes,
     changed,
     seizure_changes,
     settle_all,
@@ -28,7 +29,6 @@ from redrive.stores.sqlite.tx import SqliteTx
 _KEPT = KEEP_FIRST + KEEP_LAST
 _AT_ONCE = 75
 """How many values `insert_attempts` takes: three a row."""
-
 
 
 class _Ended(NamedTuple):
@@ -136,7 +136,7 @@ def renew(tx: SqliteTx, claims: Sequence[Claim], lease_for: float, file: str) ->
     """Lengthen leases from now, where the fence stands."""
     numbers = numbers_of(tx, (claim.job for claim in claims), file)
     boot, seconds = tx.lease_clock()
-    changes = {"lease_end": seconds + lease_for, "boot": boot}
+    changes: Changes = {"lease_end": seconds + lease_for, "boot": boot}
     numbered = [
         (numbers[claim.job.id], changed(claim.job, changes))
         for claim in claims

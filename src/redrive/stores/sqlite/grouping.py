@@ -174,7 +174,7 @@ def _stored_records(tx: SqliteTx, numbers: Collection[int] | None) -> dict[int, 
 
 
 def _record(row: Row) -> GroupRecord:
-    columns = dict(zip(COLUMNS, row, strict=False))
+    columns: dict[str, Any] = dict(zip(COLUMNS, row, strict=False))
     try:
         return group_from(columns, row[_LAST], row[_LAST + 1])
     except UNREADABLE:
@@ -188,7 +188,7 @@ def records(
     """Return records of groups with all deaths so far, folded or not."""
     found = _stored_records(tx, numbers)
     unfolded = folded(found, [*_ticks(tx).ticks, *waiting], tx.now())
-    return found | unfolded.records
+    return {**found, **unfolded.records}
 
 
 def variants(tx: SqliteTx, waiting: Iterable[Tick], group: int) -> list[Variant]:

@@ -60,9 +60,7 @@ def write_events(tx: SqliteTx, changes: Iterable[tuple[Job | None, Job | None]])
     tx.many("insert_event", rows)
 
 
-def take_events(
-    tx: SqliteTx, *, holder: str, lease_for: float, limit: int
-) -> list[OutboxEvent]:
+def take_events(tx: SqliteTx, *, holder: str, lease_for: float, limit: int) -> list[OutboxEvent]:
     """Lease due events, of one subscription and job only the oldest."""
     boot, seconds = tx.lease_clock()
     now = tx.now()
@@ -99,9 +97,7 @@ def alerts(tx: SqliteTx, group: int | None) -> list[SentAlert]:
     ]
 
 
-def put_plan(
-    tx: SqliteTx, plan: StoredPlan, chunks: Sequence[Sequence[PlannedJob]]
-) -> StoredPlan:
+def put_plan(tx: SqliteTx, plan: StoredPlan, chunks: Sequence[Sequence[PlannedJob]]) -> StoredPlan:
     """Store a plan, and remove those that have expired or are too many."""
     now = tx.now()
     drop_plan(tx, plan.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from redrive.jobs.job import Act
 from redrive.jobs.reports import EventKind
@@ -95,6 +96,6 @@ class SqliteOutbox(Store):
     def action_jobs(self, number: int) -> Iterator[tuple[str, dict[str, object]]]:
         """Return the jobs that an action took; see the contract."""
         last = ""
-        while rows := self._file.read(lambda tx, after=last: outbox.action_jobs(tx, number, after)):
+        while rows := self._file.read(partial(outbox.action_jobs, act=number, after=last)):
             yield from rows
             last = rows[-1][0]

@@ -64,9 +64,7 @@ class SqliteReads(Store):
 
     def lane_curve(self, span: Span, number: int) -> dict[str, list[LaneCount]]:
         """Return what happened in each lane; see the contract."""
-        return self._read_counts(
-            lambda tx, waiting: grouping.lane_curve(tx, waiting, span, number)
-        )
+        return self._read_counts(lambda tx, waiting: grouping.lane_curve(tx, waiting, span, number))
 
     def group_curve(self, span: Span, number: int, groups: Collection[int]) -> dict[int, list[int]]:
         """Return the deaths of some groups; see the contract."""

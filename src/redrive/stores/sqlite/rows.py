@@ -46,8 +46,8 @@ _NAMES = (*FIELDS, "payload", "original")
 READ = ", ".join(("n", *FIELDS.values(), "payload", "original", "given", "more"))
 """What every query that reads whole jobs selects."""
 COLUMNS = ("n", *FIELDS.values(), "suspect", "category", "at", "given", "more")
-INSERT = (
-    f"INSERT INTO jobs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
+INSERT = (  # of constants only
+    f"INSERT INTO jobs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "  # noqa: S608
     "ON CONFLICT DO NOTHING"
 )
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)

@@ -5,10 +5,10 @@ The text of every condition is a constant; what people wrote is bound, never put
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from time import monotonic
 
 from redrive.errors import UsageError
 from redrive.jobs.job import Job, State
@@ -74,12 +74,12 @@ def find(tx: SqliteTx, query: Query) -> Page:
 
 def _find_in_time(tx: SqliteTx, query: Query, budget: float) -> Page:
     """Look at jobs some at a time until the page is full or the time is over."""
-    ends = time.monotonic() + budget
+    ends = monotonic() + budget
     plain, words = replace(query, tag="", text=""), Where()
     _add_words(words, query)
     hits: list[Found] = []
     looked, cursor, is_last = 0, query.cursor, False
-    while not is_last and len(hits) < query.limit and (not looked or time.monotonic() < ends):
+    while not is_last and len(hits) < query.limit and (not looked or monotonic() < ends):
         after = _read_cursor(replace(query, cursor=cursor))
         found = _candidates(tx, plain, after, CHUNK + 1)
         chunk, is_last = found[:CHUNK], len(found) <= CHUNK
@@ -126,11 +126,11 @@ def _candidates(
 ) -> list[Found]:
     """Return the first jobs of a query after a place, newest first."""
     states = query.states or frozenset(State)
-    named = _named(tx, query)
+    named = _names(tx, query)
     if named:
-        where = _conditions(tx, query, after, "updated").plus(*named[1:])
+        where = _conditions(tx, query, after, "updated")
         where.add("+state IN (SELECT value FROM json_each(?))", tx.array(sorted(states)))
-        return _select(tx, named[0], where, query, most)
+        return _select(tx, named[0][0], where, query, most)
     if not query.by_change and len(states) == len(State) and not _is_narrow(query):
         return _select(tx, "jobs_by_id", _conditions(tx, query, after, "updated"), query, most)
     found: list[Found] = []
@@ -148,31 +148,37 @@ def _is_narrow(query: Query) -> bool:
     return bool(query.handler or query.lane or query.category)
 
 
-def _named(tx: SqliteTx, query: Query) -> tuple[str, ...] | None:
-    """Return the index and the condition of a query that says by name which jobs it is about."""
-    options: list[tuple[bool, tuple[object, ...]]] = [
-        (bool(query.ids), ("", "id IN (SELECT value FROM json_each(?))", tx.array(query.ids))),
-        (bool(query.key), ("", "key = ?", query.key)),
-        (bool(query.event), ("jobs_by_event", "event = ?", query.event)),
+def _names(tx: SqliteTx, query: Query) -> list[tuple[str, str, tuple[object, ...]]]:
+    """Return the conditions that say by name which jobs are meant, and the index for each.
+
+    The first is the one to begin with; SQLite finds its index by itself where none is named.
+    """
+    any_id, run = "id IN (SELECT value FROM json_each(?))", query.run or 0
+    options: list[tuple[bool, str, str, tuple[object, ...]]] = [
+        (bool(query.ids), "", any_id, (tx.array(query.ids),)),
+        (bool(query.key), "", "key = ?", (query.key,)),
+        (bool(query.event), "jobs_by_event", "event = ?", (query.event,)),
         (
             query.action is not None,
-            ("", "id IN (SELECT id FROM act_jobs WHERE act = ?)", query.action),
+            "",
+            "id IN (SELECT id FROM act_jobs WHERE act = ?)",
+            (query.action,),
         ),
-        (query.run is not None, ("jobs_by_run", "run IN (?, ?)", query.run, -(query.run or 0))),
-        (query.group is not None, ("jobs_by_cause", "cause = ?", query.group)),
-        (bool(query.prefix), ("", "id >= ? AND id < ?", query.prefix, query.prefix + LAST)),
+        (query.run is not None, "jobs_by_run", "run IN (?, ?)", (run, -run)),
+        (query.group is not None, "jobs_by_cause", "cause = ?", (query.group,)),
+        (bool(query.prefix), "", "id >= ? AND id < ?", (query.prefix, query.prefix + LAST)),
     ]
-    return next((option for asked, option in options if asked), None)  # type: ignore[return-value]
+    return [(index, part, args) for asked, index, part, args in options if asked]
 
 
 def _select(
-    tx: SqliteTx, index: str, where: Where, query: Query, most: int, time: str = "updated"
+    tx: SqliteTx, index: str, where: Where, query: Query, most: int, *, time: str = "updated"
 ) -> list[Found]:
     """Return the first jobs along an index, or along the one that SQLite thinks is best."""
     along = f"INDEXED BY {index}" if index else ""
     order = f"{time} DESC, id DESC" if query.by_change else "id DESC"
     text = f"SELECT updated, id, n FROM jobs j {along} WHERE {where} ORDER BY {order} LIMIT ?"  # noqa: S608
-    return tx.execute(text, (*where.args, most))  # type: ignore[return-value]
+    return tx.execute(text, (*where.args, most))
 
 
 def _of_state(
@@ -184,7 +190,7 @@ def _of_state(
     where = _conditions(tx, query, after, time)
     if state is State.DEAD:
         index = "dead_by_change" if query.by_change else "dead_by_id"
-        return _select(tx, index, where.plus("state = 'dead'"), query, most, time)
+        return _select(tx, index, where.plus("state = 'dead'"), query, most, time=time)
     if state is State.RUNNING:
         return _select(tx, "running_jobs", where.plus("state = 'running'"), query, most)
     kinds = list(_kinds(tx, state, query))
@@ -193,7 +199,7 @@ def _of_state(
     found: list[Found] = []
     for kind in kinds:
         own = where.plus(OF_KIND, state._value_, *kind)
-        found += _select(tx, "jobs_by_kind", own, query, most, time)
+        found += _select(tx, "jobs_by_kind", own, query, most, time=time)
     return found
 
 
@@ -230,23 +236,11 @@ def _size(tx: SqliteTx, query: Query) -> int:
     return jobs
 
 
-def _conditions(
-    tx: SqliteTx, query: Query, after: tuple[float, str] | None, time: str
-) -> Where:
+def _conditions(tx: SqliteTx, query: Query, after: tuple[float, str] | None, time: str) -> Where:
     """Return the conditions of a query, all but its states; `time` is the column of the last change."""
     where = Where()
-    if query.ids:
-        where.add("id IN (SELECT value FROM json_each(?))", tx.array(query.ids))
-    if query.prefix:
-        where.add("id >= ? AND id < ?", query.prefix, query.prefix + LAST)
-    if query.key:
-        where.add("key = ?", query.key)
-    if query.event:
-        where.add("event = ?", query.event)
-    if query.action is not None:
-        where.add("id IN (SELECT id FROM act_jobs WHERE act = ?)", query.action)
-    if query.run is not None:
-        where.add("run IN (?, ?)", query.run, -query.run)
+    for _, part, args in _names(tx, query):
+        where.add(part, *args)
     _add_kind(tx, where, query)
     if query.older_than is not None:
         where.add(f"{time} <= ?", tx.now() - query.older_than)
@@ -269,10 +263,8 @@ def _add_kind(tx: SqliteTx, where: Where, query: Query) -> None:
         where.add("lane = ?", query.lane)
     if query.category is not None:
         where.add("category = ?", query.category._value_)
-    if query.group is not None:
-        where.add("cause = ?", query.group)
-        if query.variant is not None:
-            where.add("variant = ?", query.variant)
+    if query.group is not None and query.variant is not None:
+        where.add("variant = ?", query.variant)
     if query.failed:
         where.add("json_extract(more, '$.spent') IS NOT NULL")
 
@@ -287,7 +279,7 @@ def _add_words(where: Where, query: Query) -> None:
 def tally(tx: SqliteTx, query: Query) -> list[tuple[int, str, str, int, float, float]]:
     """Count jobs by group, handler and category, with their first failure and last change."""
     states = query.states or frozenset({State.DEAD})
-    dead = states == {State.DEAD}
+    dead = states == frozenset({State.DEAD})
     time = "at" if dead else "updated"
     where = _conditions(tx, query, None, time).plus("cause IS NOT NULL")
     if dead:
@@ -299,4 +291,4 @@ def tally(tx: SqliteTx, query: Query) -> list[tuple[int, str, str, int, float, f
         f"SELECT cause, handler, category, count(*), min(coalesce(first_failed, {time})), "  # noqa: S608
         f"max({time}) FROM jobs j {index} WHERE {where} GROUP BY cause, handler, category"
     )
-    return tx.execute(text, where.args)  # type: ignore[return-value]
+    return tx.execute(text, where.args)

@@ -104,9 +104,7 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
     def _read(self, work: Callable[[SqliteTx], R]) -> R:
         return self._file.read(work)
 
-    def _count(
-        self, work: Callable[[SqliteTx, Placing], tuple[R, Counts]], *, durable: bool
-    ) -> R:
+    def _count(self, work: Callable[[SqliteTx, Placing], tuple[R, Counts]], *, durable: bool) -> R:
         """Run work that places failures and counts; what it counts is written with it, or waits."""
         tries: list[tuple[Placing, Share]] = []
 

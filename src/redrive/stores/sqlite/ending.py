@@ -40,7 +40,7 @@ class _Ended(NamedTuple):
 
 
 def settle(
-    tx: SqliteTx, results: Sequence[Settlement], placing: Placing, file: str
+    tx: SqliteTx, results: Sequence[Settlement], placing: Placing, file: str, *, careful: bool
 ) -> tuple[list[Job | None], Counts]:
     """End those claims whose fence stands; returns the jobs, and what there is to count."""
     numbers = numbers_of(tx, (result.claim.job for result in results), file)
@@ -56,7 +56,7 @@ def settle(
         _Ended(place, numbers[change.was.id], result, change)
         for place, result, change in zip(places, tried, changes, strict=True)
     ]
-    taken = write_changes(tx, [(end.number, end.change) for end in ends])
+    taken = write_changes(tx, [(end.number, end.change) for end in ends], careful=careful)
     ends = [end for end, took in zip(ends, taken, strict=True) if took]
     answers: list[Job | None] = [None] * len(results)
     for place, job in _keep_attempts(tx, ends):
@@ -142,7 +142,7 @@ def renew(tx: SqliteTx, claims: Sequence[Claim], lease_for: float, file: str) ->
         for claim in claims
         if claim.job.id in numbers
     ]
-    taken = iter(write_changes(tx, numbered))
+    taken = iter(write_changes(tx, numbered, careful=True))
     return [claim.job.id in numbers and next(taken) for claim in claims]
 
 

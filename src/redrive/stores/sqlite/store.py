@@ -26,6 +26,7 @@ from redrive.stores.report import Report
 from redrive.stores.sql.notes import SqlNotes, live_notes
 from redrive.stores.sql.tx import Tx
 from redrive.stores.sqlite import acting, adding, audit, claiming, ending, opening, outbox
+from redrive.stores.sqlite.changing import Fallen
 from redrive.stores.sqlite.claiming import Wanted
 from redrive.stores.sqlite.file import Settings, SqliteFile
 from redrive.stores.sqlite.grouping import Places, Placing, write_ticks
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from redrive.stores._wake import Hints
 
 R = TypeVar("R")
+_NO_SHARE = Share([], [], [])
 
 
 class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
@@ -111,7 +113,7 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
         def counted(tx: SqliteTx) -> R:
             placing = self._places.begin(tx)
             answer, counts = work(tx, placing)
-            share = self._backlog.share(counts, tx.now())
+            share = self._backlog.share(counts, tx.now()) if counts.lanes else _NO_SHARE
             tries.append((placing, share))
             write_ticks(tx, share.write)
             return answer
@@ -123,7 +125,8 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
         finally:
             for place, (placing, share) in enumerate(tries, 1):
                 is_done = committed and place == len(tries)
-                self._backlog.close(share, committed=is_done)
+                if share is not _NO_SHARE:
+                    self._backlog.close(share, committed=is_done)
                 if is_done:
                     self._places.keep(placing)
         return answer
@@ -187,9 +190,16 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
 
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
         """End claims; see the contract."""
-        return self._count(
-            lambda tx, placing: ending.settle(tx, results, placing, self._name), durable=False
-        )
+
+        def work(tx: SqliteTx, placing: Placing) -> tuple[list[Job | None], Counts]:
+            return ending.settle(tx, results, placing, self._name, careful=careful)
+
+        careful = False
+        try:
+            return self._count(work, durable=False)
+        except Fallen:
+            careful = True
+            return self._count(work, durable=False)
 
     def seize(
         self,

@@ -44,6 +44,10 @@ class SqliteTx(Tx):
         """Run a statement that was composed of constants; returns its rows."""
         return self._connection.execute(text, args).fetchall()
 
+    def changed(self, text: str, args: Args) -> int:
+        """Run a statement that was composed of constants; returns how many rows it changed."""
+        return self._connection.execute(text, args).rowcount
+
     def insert_all(self, text: str, rows: Sequence[Args]) -> bool:
         """Insert many rows; False if there is one like one of them already."""
         return self._connection.executemany(text, rows).rowcount == len(rows)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # what runs jobs is loaded only by commands that act
     from redrive.desk.jobs import Scope
     from redrive.jobs.clock import Clock
     from redrive.policies.policy import Keep
-    from redrive.stores.contract import Store
 
 SPEAK_EVERY = 10.0
 """Seconds between two lines about a long work, where no bar can be shown."""
@@ -73,15 +72,12 @@ class Face:
         with self.opened(read_only=read_only) as app:
             yield app.desk
 
-    @contextmanager
-    def migrating(self) -> Generator[Store]:
-        """Open an older store of any size, which brings it up to this version; see `opened`."""
-        from redrive.stores import open_store  # noqa: PLC0415
+    def migrate(self) -> tuple[str, list[str]]:
+        """Bring the store up to this version, of whatever size it is; returns its URL and the steps."""
+        from redrive.desk.backend import migrate  # noqa: PLC0415
 
         warn_on_stderr(logging.INFO if self.verbose else logging.WARNING)
-        opened = open_store(self._url(), create=False, clock=self.clock, migrating=True)
-        with closing(opened) as store:
-            yield store
+        return migrate(self._url(), self.clock)
 
     @contextmanager
     def opened(

@@ -135,9 +135,7 @@ def migrate(face: Face) -> None:
             pass
     except (StoreForeign, StoreOutdated):
         old = True  # if a newer Redrive wrote it, the next line says so
-    with face.migrating() as store:
-        steps = store.migrate()
-        url = store.url
+    url, steps = face.migrate()
     said = f"{url} is now of this version" if old or steps else f"{url} is up to date"
     data = {"store": url, "migrated": old or bool(steps)}
     face.show(View(data, [Line(said, "good")]), then="redrive doctor")

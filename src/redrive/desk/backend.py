@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from redrive.errors import Refused
@@ -78,3 +79,9 @@ class ReadOnly:
 def _refuse() -> NoReturn:
     msg = "this desk is read-only: use the desk of a Redrive to change jobs"
     raise Refused(msg)
+
+
+def migrate(url: str, clock: Clock | None) -> tuple[str, list[str]]:
+    """Bring a store up to this version, of whatever size it is; returns its URL and the steps taken."""
+    with closing(open_store(url, create=False, clock=clock, migrating=True)) as store:
+        return store.url, store.migrate()

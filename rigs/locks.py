@@ -42,7 +42,7 @@ WAIT = 1.0
 BOUND = 60.0
 """Seconds in which every verb must end, on a machine that is busy."""
 NAME = "rig-of-locks"
-TABLES = ("jobs", "ready", "leases", "payloads", "attempts", "notes", "causes", "acts")
+TABLES = ("jobs", "open", "ended", "attempts", "notes", "groups", "acts", "ticks")
 MODES = ("SHARE", "EXCLUSIVE", "ACCESS EXCLUSIVE")
 _LOCKING = """
 import fcntl, sys

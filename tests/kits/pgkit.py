@@ -19,8 +19,12 @@ import psycopg
 
 from redrive.stores.postgres import PostgresStore
 
-_TABLES = ("jobs", "ready", "leases", "payloads", "attempts", "causes", "acts", "notes")
-_COUNTED = {"jobs": "n", "causes": "number", "acts": "number"}
+_TABLES = (
+    *("jobs", "open", "ended", "attempts", "groups", "variants", "ticks", "lane_counts"),
+    *("group_counts", "subscriptions", "outbox", "alerts", "acts", "act_jobs", "plans"),
+    *("plan_chunks", "notes"),
+)
+_COUNTED = {"jobs": "n", "groups": "number", "acts": "number"}
 
 _numbers = itertools.count(1)
 _free: list[str] = []

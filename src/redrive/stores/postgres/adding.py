@@ -1,51 +1,130 @@
-"""Writing new jobs: most in one statement, the unusual ones whole."""
+"""Storing new jobs: one statement for all of them, and a look at what is there if an id or key is taken."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
 
 from psycopg.errors import UniqueViolation
 
-from redrive.jobs.job import Job
+from redrive.jobs.job import Job, State
+from redrive.jobs.transitions import Place, is_suspect
 from redrive.stores._codec import attempt_to_json
+from redrive.stores._keys import check_same
+from redrive.stores.counting import Tick, counts_to_json
+from redrive.stores.postgres.rows import job_from_row
 from redrive.stores.postgres.tx import PostgresTx
-from redrive.stores.sql.rows import job_to_row
-from redrive.stores.sql.simple import simple_row
+from redrive.stores.record_codec import category_of, given_of, more_of
+from redrive.stores.sql.tx import Row
+
+EventRow = tuple[str, str, str, float, str]
+"""Subscription, job, kind, time and body."""
 
 
-def add_simple(tx: PostgresTx, jobs: Sequence[Job], version: int) -> bool:
-    """Write jobs that were just submitted, all or, if not all are new, none: then gives False.
-
-    `version` is the schema's last that we know; a newer one takes nothing from us.
-    """
-    try:
-        if len(jobs) == 1:
-            return tx.is_true("add_one", (version, *simple_row(jobs[0])))
-        tx = tx.apart()
-        columns = zip(*map(simple_row, jobs), strict=True)
-        _, made = tx.one("add_many", (version, *tx.packed("add_many", columns))) or (None, False)
-        return bool(made)
-    except UniqueViolation:
-        return False
+class Taken(Exception):  # noqa: N818 - never seen by callers
+    """Somebody else has stored an id or key meanwhile: look again."""
 
 
-def add_whole(tx: PostgresTx, jobs: Sequence[Job]) -> bool:
-    """Write jobs with all they have; False if others took an id or key meanwhile.
+def are_distinct(jobs: Sequence[Job]) -> bool:
+    """Return True if no two of them have the same id or key."""
+    keys = [job.key for job in jobs if job.key is not None]
+    return len({job.id for job in jobs}) == len(jobs) and len(set(keys)) == len(keys)
+
+
+def insert(
+    tx: PostgresTx, jobs: Sequence[Job], ticks: Sequence[Tick], events: Sequence[EventRow]
+) -> None:
+    """Store jobs with their history, counts and events, all or none; Taken if an id or key is.
 
     Keys are taken in one order, so that two who want the same do not wait for each other.
     """
+    if not jobs:
+        return
     jobs = sorted(jobs, key=lambda job: job.key or "")
-    cursor = tx.batch("add_whole", [(*job_to_row(job), job.payload, job.original) for job in jobs])
-    if cursor is None:
-        return True
-    made = {job_id for (job_id,) in cursor.fetchall()}
-    tx.many(
-        "add_attempts",
-        [
-            (job.id, attempt.ordinal, attempt_to_json(attempt))
-            for job in jobs
-            if job.id in made
-            for attempt in job.history
-        ],
+    columns = list(zip(*map(_row, jobs), strict=True))
+    history = _columns(
+        ((job.id, one.ordinal, attempt_to_json(one)) for job in jobs for one in job.history), 3
     )
-    return len(made) == len(jobs)
+    counts = _columns(((at, counts_to_json(one)) for at, one in ticks), 2)
+    lists = chain(columns, history, counts, _columns(events, 5))
+    try:
+        tx.is_true("store_jobs", (tx.version, *tx.packed("store_jobs", lists)))
+    except UniqueViolation as error:
+        raise Taken from error
+
+
+def _columns(rows: Iterable[Row], number: int) -> list[Sequence[object]]:
+    return list(zip(*rows, strict=True)) or [()] * number
+
+
+def _row(job: Job) -> Row:
+    held = job.state is State.RUNNING
+    return (
+        job.id,
+        job.created,
+        job.key,
+        job.event,
+        given_of(job),
+        job.payload,
+        job.original,
+        job.state._value_,
+        job.lease,
+        job.due,
+        job.updated,
+        job.first_failed,
+        job.group,
+        job.variant,
+        job.run,
+        job.max_attempts,
+        job.attempts - 1 if held else job.attempts,
+        int(is_suspect(job)),
+        job.lane,
+        job.handler,
+        category_of(job),
+        more_of(job),
+        job.updated if held else None,
+        job.lease_end,
+        job.holder,
+    )
+
+
+def sorted_out(tx: PostgresTx, jobs: Sequence[Job]) -> tuple[list[Job], list[Job]]:
+    """Return the answer for each job, and those that are to be stored."""
+    by_id = {job.id: job for job in _stored(tx, "by_ids", [job.id for job in jobs])}
+    keys = [job.key for job in jobs if job.key is not None]
+    by_key = {job.key: job for job in _stored(tx, "by_keys", keys)} if keys else {}
+    fresh: list[Job] = []
+    answers: list[Job] = []
+    for job in jobs:
+        stored = by_id.get(job.id) or (by_key.get(job.key) if job.key is not None else None)
+        if stored is None:
+            fresh.append(job)
+            stored = by_id[job.id] = without_history(job)
+            if job.key is not None:
+                by_key[job.key] = stored
+        elif stored.id != job.id:
+            check_same(stored, job)
+            stored = replace(stored, is_new=False)
+        answers.append(stored)
+    return answers, fresh
+
+
+def _stored(tx: PostgresTx, query: str, values: Sequence[str]) -> list[Job]:
+    return [job_from_row(row) for row in tx.all(query, (list(values),))]
+
+
+def as_new(job: Job, place: Place) -> Job:
+    """Return the job as it is stored: with the numbers of its group, and a lease number that is free."""
+    group, variant = place(job.failure) if job.failure else (None, None)
+    lease = max([job.lease, *(attempt.ordinal for attempt in job.history)])
+    if (group, variant, lease) == (job.group, job.variant, job.lease) and job.is_new:
+        return job
+    return replace(job, group=group, variant=variant, lease=lease, is_new=True)
+
+
+def without_history(job: Job) -> Job:
+    """Return the job as `add` answers it."""
+    return replace(job, history=()) if job.history else job
+
+

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar, cast
 import psycopg
 from psycopg.errors import LockNotAvailable, ObjectNotInPrerequisiteState
 
-from redrive.errors import StoreError, StoreForeign, StoreLost
+from redrive.errors import StoreError, StoreForeign, StoreLost, StoreOutdated
 from redrive.jobs.clock import Clock
 from redrive.stores.postgres.address import Address
 from redrive.stores.postgres.connecting import LONG, MIGRATING, BoundedConnection, connect
@@ -62,6 +62,11 @@ class _Effort:
         """Wait a little; not at all the first time, for an old connection only had to be dropped."""
         time.sleep(self._pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads, hides nothing
         self._pause = min(_LONGEST_PAUSE, self._pause * 2 or 0.02)
+
+
+def _elapsed() -> float:
+    """Count seconds, also those in which the host sleeps, where that can be known."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Database:
@@ -127,10 +132,14 @@ class Database:
         """Give the server's time, for a few seconds after a reading by our own counting."""
         if self._clock is not None:
             return self._clock.now()
-        if self._seen is None or time.monotonic() - self._seen[1] > _TIME_IS_FRESH:
-            self.read(lambda _: None)
+        if self._seen is None or _elapsed() - self._seen[1] > _TIME_IS_FRESH:
+            self.saw_time(self.direct(lambda tx: tx.now()))
         server, ours = self._seen or (0.0, 0.0)
-        return server + time.monotonic() - ours
+        return server + _elapsed() - ours
+
+    def saw_time(self, now: float) -> None:
+        """Carry the server's time on from this reading of it."""
+        self._seen = now, _elapsed()
 
     def _persist(
         self,
@@ -236,7 +245,7 @@ class Database:
         while line.nextset():
             pass
         now, version, *_ = line.fetchone() or (0.0, None)
-        self._seen = now, time.monotonic()
+        self.saw_time(now)
         if begin not in _UNCHECKED:
             self.check_version(version)
         return PostgresTx(line, self.queries, now=now, clock=self._clock)
@@ -253,11 +262,15 @@ class Database:
                 f"{known}); update this program"
             )
             raise StoreForeign(msg)
-        msg = (
-            f"{place} was written by an older Redrive (schema {version or 0}, this one needs "
-            f"{known}); run `redrive migrate` once"
+        raise self.outdated(version or 0)
+
+    def outdated(self, version: int) -> StoreOutdated:
+        """Return the error for a store of an older version."""
+        return StoreOutdated(
+            f"{self.address.url} was written by an older Redrive (schema {version}, this one needs "
+            f"{self.queries.version}); stop the old workers and run `redrive migrate --store …` "
+            "(about a minute for a million jobs); it can be interrupted and run again"
         )
-        raise StoreForeign(msg)
 
 
 @contextlib.contextmanager

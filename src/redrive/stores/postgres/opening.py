@@ -11,26 +11,35 @@ from functools import partial
 from redrive.errors import StoreForeign, StoreMissing
 from redrive.stores.contract import Durability
 from redrive.stores.postgres.database import Database
-from redrive.stores.postgres.tx import PostgresTx
-from redrive.stores.sql.tx import Migration
+from redrive.stores.postgres.tx import PostgresTx, script_named
+from redrive.stores.postgres.upgrade import upgrade
 
 
 def open_schema(database: Database, *, create: bool, read_only: bool) -> None:
     """Make sure that the schema is a store of this version; bring it there if that is allowed.
 
-    A server that cannot be reached is an error at once: most likely its name is wrong.
+    A server that cannot be reached is an error at once: most likely its name is wrong. A store of an
+    older version that has jobs is left as it is: StoreOutdated says how to migrate it.
     """
-    version = database.opening(lambda tx: _version(tx, database))
+    version, has_jobs = database.opening(lambda tx: _found(tx, database))
     if version == 0 and (read_only or not create):
         msg = (
             f"no store at {database.address.url}; `redrive init` makes one, or name another "
             "with --store"
         )
         raise StoreMissing(msg)
-    if version < database.queries.version and not read_only:
+    if 0 < version < database.queries.version and (has_jobs or read_only):
+        raise database.outdated(version)
+    if version < database.queries.version:
         migrate(database)
     else:
         database.check_version(version)
+
+
+def _found(tx: PostgresTx, database: Database) -> tuple[int, bool]:
+    """Return the version, and whether there are jobs."""
+    version = _version(tx, database)
+    return version, version > 0 and tx.one("any_job") is not None
 
 
 def _version(tx: PostgresTx, database: Database) -> int:
@@ -49,23 +58,33 @@ def _version(tx: PostgresTx, database: Database) -> int:
 
 
 def migrate(database: Database) -> list[str]:
-    """Take the steps that are missing, each in a transaction with its record.
+    """Make the schema, or bring an older one to this version, in one transaction.
 
     Two programs may start at once: they take turns, and the second finds the work done.
     """
-    steps = database.queries.migrations
-    return [step.name for step in steps if database.alone(partial(_take, database, step))]
+    step = database.alone(partial(_migrate, database))
+    if step == "0002_states":
+        database.direct(lambda tx: tx.run("analyze"))
+    return [step] if step else []
 
 
-def _take(database: Database, step: Migration, tx: PostgresTx) -> bool:
-    if _version(tx, database) >= step.version:
-        return False
+def _migrate(database: Database, tx: PostgresTx) -> str | None:
+    version, schema = _version(tx, database), database.queries.schema
+    if version >= database.queries.version:
+        database.check_version(version)
+        return None
     exists, *_ = tx.one("found") or (False,)
     if not exists:
         tx.run("make_schema")
-    tx.script(step.script)
-    tx.run("record_migration", (step.version, step.name, tx.now()))
-    return True
+    if version == 1:
+        upgrade(database, tx)
+        name = "0002_states"
+    else:
+        tx.script(script_named("tables", schema))
+        tx.script(script_named("functions", schema))
+        name = "0002_jobs"
+    tx.run("record_migration", (database.queries.version, name, tx.now()))
+    return name
 
 
 def durability_of(database: Database) -> Durability:

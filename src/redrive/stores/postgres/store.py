@@ -18,29 +18,40 @@ from typing import TypeVar, cast
 
 import psycopg
 
-from redrive.errors import RedriveError, StoreReadOnly
+from redrive.errors import RedriveError, StoreError, StoreReadOnly
 from redrive.jobs.clock import Clock, SystemClock
-from redrive.jobs.job import Claim, Job, Settlement, State
-from redrive.stores._pending import Pending
-from redrive.stores.contract import Count
+from redrive.jobs.job import Act, Attempt, Claim, Group, Job, Settlement, State
+from redrive.jobs.transitions import Verb, settle_all
+from redrive.stores.contract import Count, Members, Moved, Page, PurgeRule, Query
+from redrive.stores.counting import FOLD_EVERY, Backlog, Share, Tick, counts_added, counts_of
 from redrive.stores.listening import HintListener
-from redrive.stores.postgres import adding, audit, claiming, ending, opening, view
+from redrive.stores.postgres import (
+    actions,
+    adding,
+    audit,
+    claiming,
+    groups,
+    lists,
+    opening,
+    search,
+    settling,
+    view,
+)
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
+from redrive.stores.postgres.groups import PostgresGroups
 from redrive.stores.postgres.listener import HINT_HOLDS, PostgresListener
+from redrive.stores.postgres.outbox import PostgresOutbox
+from redrive.stores.postgres.settling import End
 from redrive.stores.postgres.transactions import connection_of
 from redrive.stores.postgres.tx import PostgresTx, line_on
-from redrive.stores.record_codec import category_from
 from redrive.stores.report import Report
-from redrive.stores.sql.engine import SqlStore
-from redrive.stores.sql.settle import settle, settlements_landed
-from redrive.stores.sql.simple import is_simple
 from redrive.stores.sql.tx import Tx
 
 R = TypeVar("R")
 
 
-class PostgresStore(SqlStore, Pending):
+class PostgresStore(PostgresOutbox, PostgresGroups):
     """A store in the schema of a database, made if it is missing.
 
     `patience` is how many seconds to wait for locks that others hold, or for a server that is away; by
@@ -50,7 +61,6 @@ class PostgresStore(SqlStore, Pending):
     """
 
     is_server = True
-    _claims_are_synced = True
 
     def __init__(
         self,
@@ -66,6 +76,10 @@ class PostgresStore(SqlStore, Pending):
         self.channel = address.channel
         self._read_only = read_only
         self._hinted = 0.0
+        self._backlog = Backlog()
+        self._places = groups.Places()
+        self._damaged = claiming.Damaged()
+        self._folded: float | None = None
         stands_in = None if isinstance(clock, SystemClock) else clock
         self._patience = address.max_wait if patience is None else patience
         self._database = Database(address, clock=stands_in, patience=self._patience)
@@ -100,15 +114,50 @@ class PostgresStore(SqlStore, Pending):
         if not jobs:
             return []
         self._check_writable()
+        jobs = self._as_new(jobs)
         if within is not None:
             return self._add_within(within, jobs)
-        if not (is_simple(jobs) and self._database.direct(lambda tx: self._fast(tx, jobs))):
-            jobs = self._write(lambda tx: self._add(tx, jobs), durable=True)
-        self._hint_of(jobs)
-        return list(jobs)
+        stored = self._add_at_once(jobs) if adding.are_distinct(jobs) else None
+        while stored is None:
+            with contextlib.suppress(adding.Taken):
+                work = lambda tx: self._add(cast("PostgresTx", tx), jobs)  # noqa: E731
+                stored = self._write(work, durable=True)
+        self._hint_of(stored)
+        return stored
 
-    def _fast(self, tx: PostgresTx, jobs: Sequence[Job]) -> bool:
-        return adding.add_simple(tx, jobs, self._database.queries.version)
+    def _as_new(self, jobs: Sequence[Job]) -> list[Job]:
+        failed = [(job.failure, job.release) for job in jobs if job.failure is not None]
+        self._places.learn(self._database, failed)
+        return [adding.as_new(job, self._places.place) for job in jobs]
+
+    def _add_at_once(self, jobs: Sequence[Job]) -> list[Job] | None:
+        """Store jobs in one statement; None if one of them is there already."""
+        try:
+            self._database.direct(lambda tx: self._insert(tx, jobs))
+        except adding.Taken:
+            return None
+        return [adding.without_history(job) for job in jobs]
+
+    def _add(self, tx: PostgresTx, jobs: Sequence[Job]) -> list[Job]:
+        answers, fresh = adding.sorted_out(tx, jobs)
+        self._insert(tx, fresh)
+        return answers
+
+    def _insert(self, tx: PostgresTx, jobs: Sequence[Job]) -> None:
+        """Store jobs; those that have just died are counted and told with them."""
+        if not any(job.state is State.DEAD for job in jobs):
+            adding.insert(tx, jobs, (), ())
+            return
+        now = self.now()
+        events = self._reports().added(jobs, now)
+        counts = counts_added(jobs, now)
+        share = self._backlog.share(counts, now) if counts.lanes else Share([], [], [])
+        stored = False
+        try:
+            adding.insert(tx, jobs, share.write, events)
+            stored = True
+        finally:
+            self._backlog.close(share, committed=stored)
 
     def _add_within(self, within: object, jobs: Sequence[Job]) -> list[Job]:
         """Add in the caller's transaction, under a savepoint: what fails here leaves it as it was."""
@@ -127,7 +176,7 @@ class PostgresStore(SqlStore, Pending):
                 with connection.transaction():
                     _, version = tx.one("glance") or (0.0, None)
                     self._database.check_version(version)
-                    stored = self._add(tx, jobs)
+                    stored = self._add_savely(tx, jobs)
                     tx.run("hint", (theirs,))
             except BaseException:
                 with contextlib.suppress(psycopg.Error):
@@ -137,12 +186,10 @@ class PostgresStore(SqlStore, Pending):
             raise self._database.explained(error) from error
         return stored
 
-    def get(self, job_id: str) -> Job | None:
-        """Give one job with its history; none has an id that PostgreSQL cannot even compare."""
-        return None if "\0" in job_id else super().get(job_id)
-
-    def _insert(self, tx: Tx, jobs: Sequence[Job]) -> bool:
-        return adding.add_whole(cast("PostgresTx", tx), jobs)
+    def _add_savely(self, tx: PostgresTx, jobs: Sequence[Job]) -> list[Job]:
+        while True:
+            with contextlib.suppress(adding.Taken), tx.savepoint():
+                return self._add(tx, jobs)
 
     def claim(
         self,
@@ -169,49 +216,220 @@ class PostgresStore(SqlStore, Pending):
             ignore_waits=ignore_waits,
             past_pauses=past_pauses,
         )
-        return claiming.claim(self._database, limit, which, (holder, lease_for))
+        return claiming.claim(self._database, self._damaged, limit, which, (holder, lease_for))
+
+    def renew(self, claims: Sequence[Claim], *, lease_for: float) -> list[bool]:
+        """Lengthen leases from now; see the contract."""
+        self._check_writable()
+        if not claims:
+            return []
+        numbers = settling.numbers_of(self._database, claims)
+        jobs = [claim.job for claim in claims]
+        fences = (
+            (number, job.lease, job.holder, job.updated)
+            for number, job in zip(numbers, jobs, strict=True)
+        )
+        columns = list(zip(*fences, strict=True))
+        end = self.now() + lease_for
+        took = {
+            place - 1
+            for (place,) in self._database.direct(
+                lambda tx: tx.all("renew", (tx.version, *tx.packed("renew", columns), end))
+            )
+        }
+        return [place in took for place in range(len(claims))]
 
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
         """End claims; see the contract."""
         self._check_writable()
-        ends, others = ending.sorted_out(results, self._database.address.url)
-        ids = {result.claim.job.id for result in results}
-        if not ends or len(ids) < len(results):
-            return super().settle(results)
-        if not others and ending.are_few(ends):
-            took = ending.end(self._database, ends)
-            return [took.get(result.claim.job.id) for result in results]
-        return self._write(
-            lambda tx: self._settle_mixed(cast("PostgresTx", tx), results, ends, others),
-            durable=False,
-            landed=lambda tx, answers: settlements_landed(tx, results, answers),
+        ends, places = self._ends(results)
+        took = self._settled(ends) if ends else set[int]()
+        answers: list[Job | None] = [None] * len(results)
+        for place in took:
+            answers[places[place]] = ends[place].job
+        return answers
+
+    def _ends(self, results: Sequence[Settlement]) -> tuple[list[End], list[int]]:
+        """Compute what claims come to, each fence once; with their places in the batch, by number."""
+        numbers = settling.numbers_of(self._database, [result.claim for result in results])
+        attempts = [result.attempt for result in results]
+        self._places.learn(self._database, _failures(attempts, results))
+        now, reports = self.now(), self._reports()
+        jobs = ((result.claim.job, result) for result in results)
+        changes = settle_all(jobs, now=now, place=self._places.place)
+        found: dict[tuple[object, ...], tuple[int, End]] = {}
+        for place, (number, result, change) in enumerate(
+            zip(numbers, results, changes, strict=True)
+        ):
+            was = change.was
+            told = reports.of(was, change.job, now)
+            end = End(number, result, change, change.job, told)
+            found.setdefault((number, was.lease, was.holder, was.updated), (place, end))
+        ordered = sorted(found.values(), key=lambda one: one[1].number)
+        return [end for _, end in ordered], [place for place, _ in ordered]
+
+    def _settled(self, ends: list[End]) -> set[int]:
+        """End claims in one statement; where that is not enough, in a transaction around it."""
+        now = ends[0].job.updated
+        if settling.are_long(ends):
+            return self._settle_within(ends, now)
+        share, committed = self._share(ends, now), False
+
+        def again(tx: PostgresTx) -> set[int]:
+            """Do it once more, then look: what is refused, but is as we left it, was done before."""
+            return settling.settle_again(tx, ends, lambda done: self._rest(share, done, now))
+
+        try:
+            took = self._database.once(
+                lambda tx: settling.settle_at_once(tx, ends, share.write), again
+            )
+            committed = True
+        except settling.SomeLost:
+            took = None
+        finally:
+            self._backlog.close(share, committed=committed)
+        if took is None:
+            return self._settle_within(ends, now)
+        self._fold_now_and_then(share, now)
+        return took
+
+    def _settle_within(self, ends: Sequence[End], now: float) -> set[int]:
+        """End claims in a transaction; only those that took are counted."""
+        share, committed = self._share((), now), False
+
+        def work(tx: PostgresTx) -> set[int]:
+            short = settling.shortened(tx, ends)
+            return settling.settle_again(tx, short, lambda done: self._rest(share, done, now))
+
+        try:
+            took = self._database.write(
+                work, synced=False, landed=lambda tx, took: took <= settling.landed(tx, ends)
+            )
+            committed = True
+        finally:
+            self._backlog.close(share, committed=committed)
+        self._fold_now_and_then(share, now)
+        return took
+
+    def _rest(self, share: Share, done: Sequence[End], now: float) -> list[Tick]:
+        """Return what to write with those ends that took, beside what waited before."""
+        counts = counts_of((end.result, end.change) for end in done)
+        return [*share.back, Tick(now, counts)] if counts.lanes else share.back
+
+    def _share(self, ends: Iterable[End], now: float) -> Share:
+        counts = counts_of((end.result, end.change) for end in ends)
+        return self._backlog.share(counts, now)
+
+    def _fold_now_and_then(self, share: Share, now: float) -> None:
+        """Fold if counts were written, and this process has not folded for a while."""
+        if not share.write:
+            return
+        if self._folded is None:
+            self._folded = now
+        elif now - self._folded >= FOLD_EVERY:
+            self._folded = now
+            with contextlib.suppress(StoreError):
+                self.fold()
+
+    def seize(
+        self,
+        *,
+        by: str,
+        lease_for: float,
+        holder: str | None = None,
+        handlers: Collection[str] | None = None,
+        limit: int = 100,
+    ) -> list[Claim]:
+        """Take over running jobs whose lease has ended; see the contract."""
+        self._check_writable()
+        return self._database.write(
+            lambda tx: actions.seize(
+                tx,
+                by=by,
+                lease_for=lease_for,
+                holder=holder,
+                handlers=handlers,
+                damaged=self._damaged.numbers(),
+                limit=limit,
+                place=self.url,
+            ),
+            synced=True,
+            landed=actions.claims_landed,
         )
 
-    def _settle_mixed(
-        self,
-        tx: PostgresTx,
-        results: Sequence[Settlement],
-        ends: ending.Ends,
-        others: Sequence[Settlement],
-    ) -> list[Job | None]:
-        """End claims in one transaction, the usual ones by the shorter way."""
-        rest = zip(others, settle(tx, others), strict=True) if others else ()
-        took: dict[str, Job | None] = {result.claim.job.id: answer for result, answer in rest}
-        took |= ending.end_within(tx, self._database, ends)
-        return [took.get(result.claim.job.id) for result in results]
+    def get(self, job_id: str) -> Job | None:
+        """Return one job with its history; none has an id that PostgreSQL cannot even compare."""
+        if "\0" in job_id:
+            return None
+        return self._database.read(lambda tx: lists.get(tx, job_id))
+
+    def find(self, query: Query) -> Page:
+        """Return a page of jobs, newest first; see the contract."""
+        return self._database.read(lambda tx: search.find(tx, query))
 
     def counts(self) -> list[Count]:
         """Count all jobs by state, lane and category."""
-        return [
-            Count(
-                State(state),
-                lane,
-                category_from(category),
-                jobs,
-                at if state != "running" else None,
-            )
-            for state, lane, category, jobs, at in self._read(lambda tx: tx.all("counts"))
-        ]
+        return self._database.read(lists.counts)
+
+    def groups(self, query: Query) -> list[Group]:
+        """Count the query's jobs by group; see the contract."""
+        waiting = self._backlog.waiting()
+
+        def work(tx: PostgresTx) -> list[Group]:
+            most = lists.tallies(tx, query)
+            found = groups.records(tx, [number for number, _ in most], waiting)
+            return [lists.group_of(number, tally, found.get(number)) for number, tally in most]
+
+        return self._database.read(work)
+
+    def deaths(
+        self, width: float, number: int, *, groups: Collection[int] | None = None
+    ) -> dict[int, list[int]]:
+        """Count when jobs died; see the contract."""
+        return self._database.read(lambda tx: lists.deaths(tx, width, number, groups))
+
+    def members(self, run: int, *, limit: int = 0) -> Members:
+        """Count the jobs that are tagged so; see the contract."""
+        return self._database.read(lambda tx: lists.members(tx, run, max(limit, 0)))
+
+    def move(
+        self,
+        ids: Sequence[str],
+        verb: Verb,
+        act: Act,
+        *,
+        delays: Sequence[float] | None = None,
+        run: int | None = None,
+    ) -> Moved:
+        """Apply a person's deed to exactly these jobs; see the contract."""
+        waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
+        self._check_writable()
+        reports = self._reports()
+        moved = self._database.write(
+            lambda tx: actions.move(tx, ids, verb, act, reports, waits=waits, run=run),
+            synced=True,
+            landed=lambda tx, moved: actions.move_landed(tx, ids, moved),
+        )
+        self._hint_of(moved.done)
+        return moved
+
+    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
+        """Give a job another payload; see the contract."""
+        self._check_writable()
+        reports = self._reports()
+        return self._database.write(
+            lambda tx: actions.amend(tx, job_id, payload, act, reports, expected=expected),
+            synced=True,
+            landed=actions.amendment_landed,
+        )
+
+    def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
+        """Remove finished jobs by rule; see the contract."""
+        self._check_writable()
+        reports = self._reports()
+        return self._database.write(
+            lambda tx: actions.purge(tx, rules, limit, reports), synced=False
+        )
 
     def listen(self) -> HintListener | None:
         """Return a listener for this store; see the contract."""
@@ -249,5 +467,18 @@ class PostgresStore(SqlStore, Pending):
         return view.make(self._database, name, handler)
 
     def close(self) -> None:
-        """Let go of the connections; twice is fine."""
+        """Write the counts that wait here; let go of the connections. Twice is fine."""
+        if not self._read_only:
+            with contextlib.suppress(RedriveError):
+                self._write_waiting()
         self._database.pool.close()
+
+
+def _failures(
+    attempts: Iterable[Attempt | None], results: Sequence[Settlement]
+) -> list[groups.Seen]:
+    return [
+        (attempt.failure, attempt.release or result.claim.job.release)
+        for attempt, result in zip(attempts, results, strict=True)
+        if attempt is not None and attempt.failure is not None
+    ]

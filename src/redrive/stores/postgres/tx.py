@@ -10,8 +10,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import psycopg
@@ -21,11 +23,13 @@ from psycopg.rows import tuple_row
 
 from redrive.jobs.clock import Clock
 from redrive.stores.postgres.arrays import Array, know_arrays, packed
-from redrive.stores.sql.tx import Args, Migration, Row, Tx, load_migrations, load_queries
+from redrive.stores.sql.tx import Args, Row, Tx, load_queries
 
 Connection = psycopg.Connection[Any]
 
-_ASKED = ("add_one",)
+VERSION = 2
+"""The version of the schema that we write."""
+_ASKED = ("store_jobs",)
 _LIST = re.compile(rb"%b::(\w+)\[\]")
 
 
@@ -38,12 +42,9 @@ class Queries:
     """The types of the lists that each takes, in order."""
     asked: dict[str, bytes]
     """Those for `is_true`, as the server wants them."""
-    migrations: list[Migration]
-
-    @property
-    def version(self) -> int:
-        """The schema version that they are for."""
-        return self.migrations[-1].version
+    schema: str
+    """The schema's name, quoted."""
+    version: int = VERSION
 
 
 @cache
@@ -52,19 +53,21 @@ def queries_for(schema: str) -> Queries:
     name = f'"{schema}"'
     loaded = load_queries("postgres", schema=name, channel=f"redrive_{schema}")
     texts = {key: text.encode() for key, text in loaded.items()}
-    steps = [
-        Migration(step.version, step.name, step.script.replace("{schema}", name))
-        for step in load_migrations("postgres")
-    ]
     lists = {key: _LIST.findall(text) for key, text in texts.items()}
-    return Queries(texts, lists, {key: _numbered(texts[key]) for key in _ASKED}, steps)
+    return Queries(texts, lists, {key: _numbered(texts[key]) for key in _ASKED}, name)
+
+
+def script_named(name: str, schema: str) -> str:
+    """Read a script of the schema, for a schema of this name."""
+    file = files("redrive.stores").joinpath("sql", "postgres", "schema", f"{name}.sql")
+    return file.read_text("utf-8").replace("{schema}", schema)
 
 
 def _bytes_of(arg: object, spelling: str) -> bytes | None:
     """Give the value itself of a text or number, whatever class of them it is."""
     match arg:
-        case None:
-            return None
+        case None | bytes():
+            return arg
         case str():
             return arg.encode(spelling)
         case int():
@@ -79,7 +82,7 @@ def _bytes_of(arg: object, spelling: str) -> bytes | None:
 def _numbered(text: bytes) -> bytes:
     """Give a statement with its parameters numbered."""
     numbers = itertools.count(1)
-    return re.sub(rb"%s", lambda _: b"$%d" % next(numbers), text)
+    return re.sub(rb"%[sb]", lambda _: b"$%d" % next(numbers), text)
 
 
 Line = psycopg.Cursor[Row]
@@ -112,11 +115,6 @@ class PostgresTx(Tx):
         self._now = now
         self._clock = clock
 
-    def apart(self) -> PostgresTx:
-        """Give the same with a cursor of its own, for what is too large to be kept."""
-        line = line_on(self._cursor.connection)
-        return PostgresTx(line, self._queries, now=self._now, clock=self._clock)
-
     def all(self, name: str, args: Args = ()) -> list[Row]:
         """Give the rows of a query."""
         return self._execute(self._queries.texts[name], args).fetchall()
@@ -125,10 +123,18 @@ class PostgresTx(Tx):
         """Give the first row of a query, if there is one."""
         return self._execute(self._queries.texts[name], args).fetchone()
 
-    def each(self, calls: Sequence[tuple[str, Args]]) -> list[Row]:
-        """Give the rows of several queries, asked for in one statement."""
-        text = b" UNION ALL ".join(self._queries.texts[name] for name, _ in calls)
-        return self._execute(text, [arg for _, args in calls for arg in args]).fetchall()
+    @property
+    def version(self) -> int:
+        """The schema version that our statements are for."""
+        return self._queries.version
+
+    def text(self, name: str) -> bytes:
+        """Return the text of a statement, or of a part of one."""
+        return self._queries.texts[name]
+
+    def rows(self, text: bytes, args: Args) -> list[Row]:
+        """Return the rows of a query that was put together from such texts."""
+        return self._execute(text, args).fetchall()
 
     def run(self, name: str, args: Args = ()) -> None:
         """Run a statement that changes something."""
@@ -142,7 +148,7 @@ class PostgresTx(Tx):
         """
         connection, spelling = self._cursor.connection, self._spelling
         values = [_bytes_of(arg, spelling) for arg in args]
-        forms = [int(isinstance(arg, str)) for arg in args]
+        forms = [int(isinstance(arg, str | bytes)) for arg in args]
         connection.pgconn.send_query_params(self._queries.asked[name], values, param_formats=forms)
         results = connection.wait(generators.execute(connection.pgconn))
         for result in results:  # more than one where the server ends the session
@@ -175,6 +181,10 @@ class PostgresTx(Tx):
     def script(self, text: str) -> None:
         """Run the statements of a migration."""
         self._cursor.execute(text.encode(), prepare=False)
+
+    def savepoint(self) -> AbstractContextManager[object]:
+        """Undo what is done in this if it raises, in a transaction of the caller's."""
+        return self._cursor.connection.transaction()
 
     def insert(self, name: str, args: Args) -> int:
         """Insert one row; gives the number it got."""

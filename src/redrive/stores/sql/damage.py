@@ -15,7 +15,7 @@ _AT_ONCE = _MOST = 1000
 
 def problems(tx: Tx, place: str, mend: str) -> Iterator[Problem]:
     """Read everything that is more than a plain value, some rows at a time; `mend` says what to do."""
-    found = (_columns(tx), _records(tx), _acts(tx))
+    found = (_columns(tx), records(tx), acts(tx))
     for where, what in (one for each in found for one in islice(each, _MOST)):
         yield Problem(f"{place}: {where}", what, mend)
 
@@ -29,7 +29,8 @@ def _columns(tx: Tx) -> Iterator[tuple[str, str]]:
             last = number
 
 
-def _records(tx: Tx) -> Iterator[tuple[str, str]]:
+def records(tx: Tx) -> Iterator[tuple[str, str]]:
+    """Return the attempts that cannot be read."""
     last = (0, 0)
     while rows := tx.all("records", (*last, _AT_ONCE)):
         for job, number, ordinal, record in rows:
@@ -40,10 +41,11 @@ def _records(tx: Tx) -> Iterator[tuple[str, str]]:
                 yield f"job {job}", f"has an attempt {ordinal} that cannot be read"
 
 
-def _acts(tx: Tx) -> Iterator[tuple[str, str]]:
+def acts(tx: Tx) -> Iterator[tuple[str, str]]:
+    """Return the acts that cannot be read."""
     before = 2**62
-    while acts := tx.all("acts", (before, _AT_ONCE)):
-        for row in acts:
+    while found := tx.all("acts", (before, _AT_ONCE)):
+        for row in found:
             before = row[0]
             try:
                 act_from_row(row)

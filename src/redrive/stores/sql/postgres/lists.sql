@@ -1,251 +1,305 @@
 -- name: counts
--- How many jobs of each state, lane and category there are, and the earliest time of each. What has
--- ended is counted kind by kind, along the index: each step jumps over the rest of its kind.
-WITH RECURSIVE kind AS (
+-- How many jobs of each state, lane and category there are, and the earliest time of each; kind by kind,
+-- along the indexes: each step jumps over the rest of its kind.
+WITH RECURSIVE waiting AS (
     (
-        SELECT state, lane, handler, category FROM {schema}.jobs WHERE state <> 'pending'
+        SELECT suspect, lane, handler, category FROM {schema}.open WHERE holder IS NULL
+        ORDER BY suspect, lane, handler, category LIMIT 1
+    )
+    UNION ALL
+    SELECT following.*
+    FROM waiting CROSS JOIN LATERAL (
+        SELECT o.suspect, o.lane, o.handler, o.category FROM {schema}.open AS o
+        WHERE holder IS NULL AND (o.suspect, o.lane, o.handler, o.category)
+            > (waiting.suspect, waiting.lane, waiting.handler, waiting.category)
+        ORDER BY o.suspect, o.lane, o.handler, o.category LIMIT 1
+    ) AS following
+), kind AS (
+    (
+        SELECT state, lane, handler, category FROM {schema}.ended
         ORDER BY state, lane, handler, category LIMIT 1
     )
     UNION ALL
     SELECT following.*
     FROM kind CROSS JOIN LATERAL (
-        SELECT j.state, j.lane, j.handler, j.category FROM {schema}.jobs AS j
-        WHERE j.state <> 'pending' AND (j.state, j.lane, j.handler, j.category)
+        SELECT e.state, e.lane, e.handler, e.category FROM {schema}.ended AS e
+        WHERE (e.state, e.lane, e.handler, e.category)
             > (kind.state, kind.lane, kind.handler, kind.category)
-        ORDER BY j.state, j.lane, j.handler, j.category LIMIT 1
+        ORDER BY e.state, e.lane, e.handler, e.category LIMIT 1
     ) AS following
 ), tally AS (
+    SELECT 'pending' COLLATE "C" AS state, waiting.lane, waiting.category, counted.*
+    FROM waiting CROSS JOIN LATERAL (
+        SELECT count(*) AS jobs, min(at) AS at FROM {schema}.open AS o
+        WHERE holder IS NULL AND o.suspect = waiting.suspect AND o.lane = waiting.lane
+            AND o.handler = waiting.handler AND o.category = waiting.category
+    ) AS counted
+    UNION ALL
     SELECT kind.state, kind.lane, kind.category, counted.*
     FROM kind CROSS JOIN LATERAL (
-        SELECT count(*) AS jobs, min(at) AS at FROM {schema}.jobs AS j
-        WHERE j.state <> 'pending' AND j.state = kind.state AND j.lane = kind.lane
-            AND j.handler = kind.handler AND j.category = kind.category
+        SELECT count(*) AS jobs, min(at) AS at FROM {schema}.ended AS e
+        WHERE e.state = kind.state AND e.lane = kind.lane AND e.handler = kind.handler
+            AND e.category = kind.category
     ) AS counted
+    UNION ALL
+    SELECT 'running', lane, category, count(*), min(at) FROM {schema}.open
+    WHERE holder IS NOT NULL GROUP BY lane, category
 )
-SELECT 'pending', lane, category, count(*), min(at) FROM {schema}.ready GROUP BY lane, category
-UNION ALL
-SELECT 'running', lane, category, count(*), min(at)
-FROM {schema}.leases AS l CROSS JOIN LATERAL (
-    SELECT lane, category, at FROM {schema}.jobs AS j WHERE j.n = l.n LIMIT 1
-) AS job
-GROUP BY lane, category
-UNION ALL
 SELECT state, lane, category, sum(jobs)::int8, min(at) FROM tally GROUP BY state, lane, category
 
--- name: few
--- How many jobs are in these states, counted no further than a limit in each.
-SELECT count(*)
-FROM (SELECT %b::text[] AS states, %s::int AS most) AS asked CROSS JOIN LATERAL (
-    (SELECT FROM {schema}.ready WHERE 'pending' = ANY(states) LIMIT most)
-    UNION ALL
-    (SELECT FROM {schema}.leases WHERE 'running' = ANY(states) LIMIT most)
-    UNION ALL
-    (SELECT FROM {schema}.jobs WHERE state = ANY(states) AND state <> 'pending' LIMIT most)
-) AS several
+-- name: from_pending
+-- A state's part of a list: when each job changed last, and its id.
+SELECT s.n, s.updated, s.id FROM {schema}.open AS s WHERE s.holder IS NULL
 
--- name: list
--- The beginning of a list; the planner sees by itself which index is best.
-{whole}
+-- name: from_running
+-- The same for another state.
+SELECT s.n, s.since AS updated, s.id FROM {schema}.open AS s WHERE s.holder IS NOT NULL
 
--- name: list_by_id
--- The same in the order of ids, where most jobs will do.
-{list}
+-- name: from_dead
+-- The same for another; the second condition lets the planner see which indexes will do.
+SELECT s.n, s.at AS updated, s.id FROM {schema}.ended AS s
+WHERE s.state = 'dead' AND s.state <> 'completed'
 
--- name: list_by_kind
--- The same for few jobs of some states: fetched and sorted. The planner would rather go along the ids
--- until it has a page, which is long if all of them are old; it cannot, where the id is an expression.
-SELECT n, id || '' AS id, {columns_after_id}, payload, original FROM {schema}.whole
+-- name: from_resolved
+-- The same for another.
+SELECT s.n, s.at AS updated, s.id FROM {schema}.ended AS s
+WHERE s.state = 'resolved' AND s.state <> 'completed'
 
--- name: list_dead_by_change
--- The same for dead jobs as they changed; they have no lease, so their own row says all.
-SELECT n, id, state, 0::smallint, lane, handler, category, at, key, reason, detail, created, due, since,
-    updated, finished, first_failed, attempts, spent, crashes, redrives, max_attempts, ceiling, failure,
-    lease, NULL::text, NULL::float8, NULL::text, tags, release, cause, run, resolution, edits, folded,
-    origin, payload, original
-FROM {schema}.jobs JOIN {schema}.payloads USING (n)
+-- name: from_completed
+-- The same for another.
+SELECT s.n, s.at AS updated, s.id FROM {schema}.ended AS s WHERE s.state = 'completed'
 
--- name: list_dead_by_cause
--- The same for dead jobs of one cause.
-{list_dead_by_change}
+-- name: along_pending
+-- The same along the ids, where the jobs of the state are many.
+SELECT s.n, s.updated, s.id FROM {schema}.jobs AS j JOIN {schema}.open AS s USING (n)
+WHERE s.holder IS NULL
 
--- name: tally
--- The beginning of a count by cause.
-SELECT cause, handler, category, count(*), min(coalesce(first_failed, updated)), max(updated)
-FROM {schema}.whole
+-- name: along_completed
+-- The same for another state.
+SELECT s.n, s.at AS updated, s.id FROM {schema}.jobs AS j JOIN {schema}.ended AS s USING (n)
+WHERE s.state = 'completed'
 
--- name: tally_dead
--- The same for dead jobs, along one index.
-SELECT cause, handler, category, count(*), min(coalesce(first_failed, updated)), max(updated)
-FROM {schema}.jobs
+-- name: by_id_along
+-- Newest submit first, along the ids.
+ORDER BY j.id DESC LIMIT %s
+
+-- name: by_id_indexed
+-- Newest submit first, along an index that begins with the state.
+ORDER BY s.id DESC LIMIT %s
+
+-- name: by_id_sorted
+-- The same for few jobs: fetched and sorted. The planner would rather go along the ids until it has a
+-- page, which is long if all of them are old; it cannot, where the id is an expression.
+ORDER BY s.id || '' DESC LIMIT %s
+
+-- name: by_change_ended
+-- Newest change first, of jobs that have ended.
+ORDER BY s.at DESC, s.id DESC LIMIT %s
+
+-- name: by_change_sorted
+-- The same for few jobs: fetched and sorted.
+ORDER BY s.at + 0 DESC, s.id DESC LIMIT %s
+
+-- name: by_change_open
+-- The same for jobs that have not ended.
+ORDER BY coalesce(s.since, s.updated) DESC, s.id DESC LIMIT %s
+
+-- name: few_pending
+-- How many jobs of a state there are, counted no further than a limit.
+SELECT count(*) FROM (SELECT FROM {schema}.open AS s WHERE s.holder IS NULL
+
+-- name: few_completed
+-- The same for another state.
+SELECT count(*) FROM (SELECT FROM {schema}.ended AS s WHERE s.state = 'completed'
+
+-- name: few_end
+-- The end of both.
+LIMIT %s) AS counted
+
+-- name: completed_by_change
+-- The latest of each kind of completed jobs; then the conditions, and so many of each.
+SELECT latest.* FROM (
+    WITH RECURSIVE {ended_kinds} SELECT lane, handler, category FROM kind
+) AS kind CROSS JOIN LATERAL (
+    SELECT s.n, s.at AS updated, s.id FROM {schema}.ended AS s
+    WHERE s.state = 'completed' AND s.lane = kind.lane AND s.handler = kind.handler
+        AND s.category = kind.category
+
+-- name: completed_by_change_end
+-- The end of it.
+) AS latest ORDER BY updated DESC, id DESC LIMIT %s
+
+-- name: page_by_submit
+-- The whole jobs of a page, in its order.
+ORDER BY page.id DESC
+
+-- name: page_by_change
+-- The same in the other order.
+ORDER BY page.updated DESC, page.id DESC
+
+-- name: page_rows
+-- The jobs of a page, each found by its number.
+SELECT r.*, page.updated
+FROM page CROSS JOIN LATERAL (SELECT * FROM {schema}.job_rows AS r WHERE r.n = page.n LIMIT 1) AS r
+
+-- name: tally_open
+-- A count by cause, of the jobs that the conditions after it leave; then GROUP BY.
+SELECT s.cause, s.handler, s.category, count(*),
+    min(coalesce(s.first_failed, s.since, s.updated)), max(coalesce(s.since, s.updated))
+FROM {schema}.open AS s WHERE s.cause IS NOT NULL
+
+-- name: tally_ended
+-- The same for jobs that have ended.
+SELECT s.cause, s.handler, s.category, count(*), min(coalesce(s.first_failed, s.at)), max(s.at)
+FROM {schema}.ended AS s WHERE s.cause IS NOT NULL
 
 -- name: by_cause
 -- The end of every count by cause.
-GROUP BY cause, handler, category
-
--- name: causes
--- These causes.
-SELECT number, fingerprint, title FROM {schema}.causes WHERE number = ANY(%b::int8[])
+GROUP BY s.cause, s.handler, s.category
 
 -- name: run_states
 -- How many jobs are tagged so, by state.
-SELECT CASE WHEN l.lease IS NULL THEN state ELSE 'running' END, count(*)
-FROM {schema}.jobs LEFT JOIN {schema}.leases AS l USING (n)
+SELECT CASE WHEN holder IS NULL THEN 'pending' ELSE 'running' END, count(*) FROM {schema}.open
 WHERE run = %s GROUP BY 1
+UNION ALL
+SELECT state, count(*) FROM {schema}.ended WHERE run = %s GROUP BY state
 
 -- name: run_oldest
--- The oldest of them in one state.
-SELECT id FROM {schema}.jobs AS j WHERE run = %s AND state = %s
-    AND NOT EXISTS (SELECT FROM {schema}.leases AS l WHERE l.n = j.n)
+-- The oldest of them that could be let go.
+SELECT id FROM (
+    (SELECT id FROM {schema}.open WHERE run = %s AND holder IS NULL ORDER BY id LIMIT %s)
+    UNION ALL
+    (
+        SELECT oldest.id FROM unnest(ARRAY['dead', 'resolved'] COLLATE "C") AS wanted (state)
+        CROSS JOIN LATERAL (
+            SELECT id FROM {schema}.ended AS e WHERE e.run = %s AND e.state = wanted.state
+            ORDER BY id LIMIT %s
+        ) AS oldest
+    )
+) AS one
 ORDER BY id LIMIT %s
 
 -- name: run_failing
 -- How many of them failed in this life and wait for their next try.
-SELECT count(*) FROM {schema}.jobs AS j WHERE run = %s AND state = 'pending' AND spent IS NOT NULL
-    AND NOT EXISTS (SELECT FROM {schema}.leases AS l WHERE l.n = j.n)
+SELECT count(*) FROM {schema}.open WHERE run = %s AND holder IS NULL AND category <> ''
 
 -- name: run_causes
 -- What the dead ones died of.
-SELECT cause, count(*) FROM {schema}.jobs
+SELECT cause, count(*) FROM {schema}.ended
 WHERE run = %s AND state = 'dead' AND cause IS NOT NULL
 GROUP BY cause
 
 -- name: deaths
 -- How many jobs that are dead now died in each of some spans of one width.
 SELECT span.key - 1, (
-    SELECT count(*) FROM {schema}.jobs
-    WHERE state = 'dead' AND updated > span.value AND updated <= span.value + asked.width
+    SELECT count(*) FROM {schema}.ended
+    WHERE state = 'dead' AND state <> 'completed' AND at > span.value AND at <= span.value + asked.width
 )
 FROM (SELECT %s::float8 AS width) AS asked
 CROSS JOIN unnest(%b::float8[]) WITH ORDINALITY AS span (value, key)
 
 -- name: deaths_of
--- The same for each handler and category of some causes: so each count is one stretch of the index.
-WITH RECURSIVE kind AS (
-    SELECT first.*
-    FROM unnest(%b::int8[]) AS wanted (number) CROSS JOIN LATERAL (
-        SELECT cause, handler, category FROM {schema}.jobs
-        WHERE state = 'dead' AND cause = wanted.number
-        ORDER BY handler, category LIMIT 1
-    ) AS first
-    UNION ALL
-    SELECT following.*
-    FROM kind CROSS JOIN LATERAL (
-        SELECT cause, handler, category FROM {schema}.jobs AS j
-        WHERE j.state = 'dead' AND j.cause = kind.cause
-            AND (j.handler, j.category) > (kind.handler, kind.category)
-        ORDER BY j.handler, j.category LIMIT 1
-    ) AS following
+-- The same for some causes.
+SELECT wanted.number, span.key - 1, (
+    SELECT count(*) FROM {schema}.ended
+    WHERE cause = wanted.number AND state = 'dead' AND at > span.value
+        AND at <= span.value + asked.width
 )
-SELECT kind.cause, span.key - 1, (
-    SELECT count(*) FROM {schema}.jobs AS j
-    WHERE j.state = 'dead' AND j.cause = kind.cause
-        AND j.handler = kind.handler AND j.category = kind.category
-        AND j.updated > span.value AND j.updated <= span.value + asked.width
-)
-FROM kind CROSS JOIN (SELECT %s::float8 AS width) AS asked
+FROM unnest(%b::int8[]) AS wanted (number) CROSS JOIN (SELECT %s::float8 AS width) AS asked
 CROSS JOIN unnest(%b::float8[]) WITH ORDINALITY AS span (value, key)
-
--- name: by_submit
--- Newest submit first.
-ORDER BY id DESC LIMIT %s
-
--- name: by_change
--- Newest change first.
-ORDER BY updated DESC, id DESC LIMIT %s
-
--- name: all
--- No condition.
-true
-
--- name: dead
--- The state, spelled out: only so does the planner know the indexes of dead jobs will do.
-state = 'dead'
-
--- name: states
--- In one of these states, where the jobs of each are few.
-n IN (
-    SELECT few.n FROM (SELECT %b::text[] AS states) AS asked CROSS JOIN LATERAL (
-        SELECT n FROM {schema}.ready WHERE 'pending' = ANY(asked.states)
-        UNION ALL
-        SELECT n FROM {schema}.leases WHERE 'running' = ANY(asked.states)
-        UNION ALL
-        SELECT n FROM {schema}.jobs WHERE state = ANY(asked.states) AND state <> 'pending'
-    ) AS few
-)
-
--- name: among_states
--- The same, where something else says more.
-state = ANY(%b::text[])
 
 -- name: ids
 -- One of these jobs.
-id = ANY(%b::text[])
+s.n IN (SELECT n FROM {schema}.jobs WHERE id = ANY(%b::text[]))
 
 -- name: prefix
 -- The id begins so.
-id >= %s AND id < %s
-
--- name: handler
--- Of this handler.
-handler = %s
-
--- name: handler_like
--- Of handlers named like this.
-handler LIKE %s
-
--- name: lane
--- In this lane.
-lane = %s
-
--- name: category
--- Failed in this way.
-category = %s
-
--- name: group
--- Of this cause.
-cause = %s
-
--- name: grouped
--- Of any cause.
-cause IS NOT NULL
-
--- name: tag
--- Tagged so.
-tags::jsonb ? %s
+s.n IN (SELECT n FROM {schema}.jobs WHERE id >= %s AND id < %s)
 
 -- name: key
 -- Of this idempotency key.
-key = %s
+s.n = (SELECT n FROM {schema}.jobs WHERE key = %s)
+
+-- name: event
+-- Submitted for this event.
+s.n IN (SELECT n FROM {schema}.jobs WHERE event = %s)
+
+-- name: action
+-- Taken by this action.
+s.n IN (SELECT j.n FROM {schema}.act_jobs AS a JOIN {schema}.jobs AS j USING (id) WHERE a.act = %s)
+
+-- name: handler
+-- Of this handler.
+s.handler = %s
+
+-- name: handler_like
+-- Of handlers named like this.
+s.handler LIKE %s
+
+-- name: lane
+-- In this lane.
+s.lane = %s
+
+-- name: category
+-- Failed in this way.
+s.category = %s
+
+-- name: group
+-- Of this cause.
+s.cause = %s
+
+-- name: variant
+-- Of this variant of its cause.
+s.variant = %s
 
 -- name: run
 -- Part of this run, waiting for it or let go.
-run IN (%s, %s)
-
--- name: older_than
--- Last changed at this time or before.
-updated <= %s
-
--- name: newer_than
--- Last changed at this time or after.
-updated >= %s
+s.run IN (%s, %s)
 
 -- name: failed
 -- Failed in this life.
-spent IS NOT NULL
+s.more::json -> 'spent' IS NOT NULL
+
+-- name: older_open
+-- Last changed at this time or before.
+coalesce(s.since, s.updated) <= %s
+
+-- name: newer_open
+-- Last changed at this time or after.
+coalesce(s.since, s.updated) >= %s
+
+-- name: older_ended
+-- The same for jobs that have ended.
+s.at <= %s
+
+-- name: newer_ended
+-- The same for jobs that have ended.
+s.at >= %s
+
+-- name: tag
+-- Tagged so. Asked of the body alone, job by job: a join would make the planner fetch all first.
+(
+    SELECT strpos(j.given, %s) > 0 AND j.given::jsonb -> 'tags' ? %s
+    FROM {schema}.jobs AS j WHERE j.n = s.n
+)
 
 -- name: text
 -- The words are in the failure or the payload; `fold` puts letter case aside.
 (
-    strpos({schema}.fold(failure::json ->> 'type'), %s) > 0
-    OR strpos({schema}.fold(failure::json ->> 'message'), %s) > 0
-    OR strpos({schema}.fold(failure::json ->> 'title'), %s) > 0
-    OR strpos({schema}.fold(payload), %s) > 0
+    strpos({schema}.fold(s.more::json #>> ARRAY['failure', 'type']), %s) > 0
+    OR strpos({schema}.fold(s.more::json #>> ARRAY['failure', 'message']), %s) > 0
+    OR strpos({schema}.fold(s.more::json #>> ARRAY['failure', 'title']), %s) > 0
+    OR strpos({schema}.fold((SELECT payload FROM {schema}.jobs AS j WHERE j.n = s.n)), %s) > 0
 )
 
 -- name: after_submit
 -- The next page by submit.
-id < %s
+s.id < %s
 
--- name: after_change
+-- name: after_change_open
 -- The next page by change.
-(updated, id) < (%s::float8, %s::text)
+(coalesce(s.since, s.updated), s.id) < (%s::float8, %s::text)
+
+-- name: after_change_ended
+-- The same for jobs that have ended.
+(s.at, s.id) < (%s::float8, %s::text)

@@ -121,3 +121,11 @@ FROM (
 ) AS l JOIN pg_stat_activity AS a USING (pid)
 ORDER BY waits, weight < 3, weight < 5, a.xact_start, pid
 LIMIT 3
+
+-- name: any_job
+-- Something if there is a job.
+SELECT 1 FROM {schema}.jobs LIMIT 1
+
+-- name: analyze
+-- Let the planner know what a migration has made of the tables.
+ANALYZE {schema}.jobs, {schema}.open, {schema}.ended, {schema}.attempts

@@ -6,7 +6,7 @@ SELECT count(*) FROM {schema}.jobs
 -- The server, how much room the tables take, and how many old versions of rows wait to be removed.
 SELECT current_setting('server_version'), current_database(),
     sum(pg_total_relation_size(c.oid))::int8,
-    sum(pg_stat_get_dead_tuples(c.oid)) FILTER (WHERE c.relname = 'jobs')
+    sum(pg_stat_get_dead_tuples(c.oid)) FILTER (WHERE c.relname IN ('jobs', 'open', 'ended'))
 FROM pg_class AS c
 WHERE c.relnamespace = to_regnamespace('{schema}') AND c.relkind = 'r'
 
@@ -16,58 +16,42 @@ SELECT extract(epoch FROM clock_timestamp() - min(xact_start))::float8 FROM pg_s
 WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
 
 -- name: odd_place
--- Jobs that are pending and neither wait nor run, or do both, or do either and are not pending.
+-- Jobs that have not exactly one state.
 SELECT id FROM {schema}.jobs AS j
-WHERE (state = 'pending')::int <> (
-        SELECT count(*) FROM {schema}.ready AS r
-        WHERE r.suspect = (j.crashes > 0)::int AND r.lane = j.lane AND r.handler = j.handler
-            AND r.category = j.category AND r.at = j.at AND r.n = j.n
-    ) + (SELECT count(*) FROM {schema}.leases AS l WHERE l.n = j.n)
+WHERE (SELECT count(*) FROM {schema}.open AS o WHERE o.n = j.n AND o.id = j.id)
+    + (SELECT count(*) FROM {schema}.ended AS e WHERE e.n = j.n AND e.id = j.id) <> 1
 LIMIT 20
 
 -- name: stray_place
--- What waits or runs without a job, or is not where its job would have it.
-SELECT r.n FROM {schema}.ready AS r LEFT JOIN {schema}.jobs AS j USING (n)
-WHERE j.id IS NULL OR j.state <> 'pending'
-    OR (r.suspect, r.lane, r.handler, r.category, r.at)
-        <> ((j.crashes > 0)::int, j.lane, j.handler, j.category, j.at)
-UNION ALL
-SELECT l.n FROM {schema}.leases AS l LEFT JOIN {schema}.jobs AS j USING (n)
-WHERE j.id IS NULL OR j.state <> 'pending'
-LIMIT 20
+-- States without a job.
+SELECT s.id FROM {schema}.states AS s LEFT JOIN {schema}.jobs AS j USING (n)
+WHERE j.id IS NULL LIMIT 20
 
--- name: odd_end
--- Jobs whose state and finished time contradict each other.
-SELECT id FROM {schema}.jobs WHERE (state = 'pending') <> (finished IS NULL) LIMIT 20
+-- name: odd_lease
+-- Jobs with half a lease.
+SELECT id FROM {schema}.open
+WHERE (holder IS NULL) <> (since IS NULL) OR (holder IS NULL AND lease_end IS NOT NULL) LIMIT 20
 
--- name: odd_sort
--- Jobs whose sorting columns do not follow from the others.
-SELECT id FROM {schema}.jobs
-WHERE at <> CASE WHEN state = 'pending' THEN due ELSE coalesce(finished, updated) END
-LIMIT 20
-
--- name: no_payload
--- Jobs whose payload is missing.
-SELECT id FROM {schema}.jobs LEFT JOIN {schema}.payloads USING (n) WHERE payload IS NULL LIMIT 20
+-- name: odd_state
+-- Jobs that have ended, but not so that we know it.
+SELECT id FROM {schema}.ended WHERE state NOT IN ('completed', 'dead', 'resolved') LIMIT 20
 
 -- name: no_cause
 -- Jobs whose group is missing.
-SELECT id FROM {schema}.jobs LEFT JOIN {schema}.causes ON number = cause
+SELECT id FROM {schema}.states LEFT JOIN {schema}.groups ON number = cause
 WHERE cause IS NOT NULL AND number IS NULL LIMIT 20
-
--- name: stray_payload
--- Payloads without a job.
-SELECT p.n FROM {schema}.payloads AS p LEFT JOIN {schema}.jobs USING (n) WHERE id IS NULL LIMIT 20
 
 -- name: stray_attempt
 -- Attempts without a job.
-SELECT DISTINCT a.n FROM {schema}.attempts AS a LEFT JOIN {schema}.jobs USING (n)
-WHERE id IS NULL LIMIT 20
+SELECT DISTINCT a.n FROM {schema}.attempts AS a LEFT JOIN {schema}.jobs AS j USING (n)
+WHERE j.id IS NULL LIMIT 20
 
 -- name: checked
--- The columns of some jobs that can hold nonsense, in the order of CHECKED.
-SELECT n, id, state, reason, spent, failure, tags, resolution, origin FROM {schema}.jobs
-WHERE n > %s ORDER BY n LIMIT %s
+-- Some jobs, with what is filed about them.
+SELECT r.*, s.category, s.suspect FROM {schema}.jobs AS j
+CROSS JOIN LATERAL (SELECT * FROM {schema}.job_rows AS r WHERE r.n = j.n LIMIT 1) AS r
+CROSS JOIN LATERAL (SELECT category, suspect FROM {schema}.states AS s WHERE s.n = j.n LIMIT 1) AS s
+WHERE j.n > %s ORDER BY j.n LIMIT %s
 
 -- name: records
 -- The attempts of some jobs.

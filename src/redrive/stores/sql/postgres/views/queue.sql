@@ -29,19 +29,30 @@ BEGIN
             ' `discard` or `reopen`', OLD.job_id, OLD.job_id, OLD.job_id
             USING ERRCODE = 'feature_not_supported';
     END IF;
-    UPDATE {schema}.jobs
-    SET state = 'pending', category = '', at = moment, reason = NULL, detail = '', due = moment,
-        since = moment, updated = moment, finished = NULL, attempts = 0, spent = NULL, crashes = 0,
-        redrives = redrives + 1, resolution = NULL,
-        run = CASE WHEN run < 0 THEN NULL ELSE run END  -- by hand it leaves the run it waits for
-    WHERE id = OLD.job_id AND state = 'dead';
+    WITH gone AS (
+        DELETE FROM {schema}.ended WHERE id = OLD.job_id AND state = 'dead' RETURNING *
+    )
+    INSERT INTO {schema}.open (
+        n, lease, at, updated, first_failed, cause, run, ceiling, attempts, variant, suspect, id, lane,
+        handler, category, more
+    )
+    SELECT n, lease, moment, moment, first_failed, cause,
+        CASE WHEN run < 0 THEN NULL ELSE run END,  -- by hand it leaves the run it waits for
+        ceiling, 0, variant, 0, id, lane, handler, '', (
+            SELECT '{{' || string_agg(to_json(kept.key)::text || ':' || kept.value::text, ',') || '}}'
+            FROM (
+                SELECT key, value FROM json_each(more::json)
+                WHERE key IN ('failure', 'edits', 'folded', 'died_at')
+                UNION ALL
+                SELECT 'redrives', to_json(coalesce((more::json ->> 'redrives')::int, 0) + 1)
+            ) AS kept
+        )
+    FROM gone;
     IF NOT FOUND THEN
         RAISE NOTICE 'job % is % and stays as it is; only a dead letter is driven again', OLD.job_id,
-            coalesce((SELECT state FROM {schema}.whole WHERE id = OLD.job_id), 'gone');
+            coalesce((SELECT state FROM {schema}.states WHERE id = OLD.job_id), 'gone');
         RETURN NULL;
     END IF;
-    INSERT INTO {schema}.ready (n, at, suspect, lane, handler, category)
-    SELECT n, at, 0, lane, handler, category FROM {schema}.jobs WHERE id = OLD.job_id;
     INSERT INTO {schema}.acts (at, actor, verb, target, reason, done, skipped)
     VALUES (moment, current_user, 'retry', OLD.job_id, 'UPDATE ' || TG_TABLE_NAME, 1, 0);
     PERFORM pg_notify({channel}, '');
@@ -54,28 +65,35 @@ $$;
 CREATE OR REPLACE VIEW {schema}.{view} AS
 SELECT j.id AS job_id,
     j.payload::json ->> 'article_id' AS article_id,
-    CASE j.state
+    CASE s.state
         WHEN 'dead' THEN 'dead_letter'
         WHEN 'resolved' THEN 'completed'
-        ELSE j.state
+        ELSE s.state
     END AS status,
-    coalesce((SELECT sum(value::bigint) FROM json_each_text(j.spent::json)), 0)::bigint AS retry_count,
-    j.ceiling AS max_retries,
+    coalesce(
+        (SELECT sum(value::bigint) FROM json_each_text(s.more::json -> 'spent')), 0
+    )::bigint AS retry_count,
+    s.ceiling AS max_retries,
     (
         SELECT coalesce(nullif(concat_ws(': ', f.type, f.message), ''), f.why)
-        FROM json_to_record(j.failure::json) AS f (type text, message text, why text)
+        FROM json_to_record(s.more::json -> 'failure') AS f (type text, message text, why text)
     ) AS error_message,
     to_timestamp(j.created) AS created_at,
     CASE
-        WHEN j.state = 'running' THEN to_timestamp(j.updated)
+        WHEN s.state = 'running' THEN to_timestamp(s.updated)
         ELSE (
             SELECT to_timestamp((a.record::json ->> 'started')::double precision)
             FROM {schema}.attempts AS a WHERE a.n = j.n ORDER BY a.ordinal DESC LIMIT 1
         )
     END AS started_at,
-    to_timestamp(j.finished) AS completed_at
-FROM {schema}.whole AS j
-WHERE j.handler = {handler};
+    to_timestamp(
+        CASE
+            WHEN s.state NOT IN ('pending', 'running')
+            THEN coalesce((s.more::json ->> 'finished')::double precision, s.updated)
+        END
+    ) AS completed_at
+FROM {schema}.jobs AS j JOIN {schema}.states AS s USING (n)
+WHERE s.handler = {handler};
 
 DROP TRIGGER IF EXISTS change_queue ON {schema}.{view};
 

@@ -1,0 +1,114 @@
+"""A job as a row of PostgreSQL: reading `job_rows`, and the columns of a state row.
+
+A claim writes only the lease. So the row of a job that runs is read as it was before the claim, and then
+through `claimed`: how a claim changes a job stands there alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from redrive.errors import StoreDamaged
+from redrive.jobs.job import Job
+from redrive.jobs.transitions import claimed, is_suspect
+from redrive.stores._files import log
+from redrive.stores.record_codec import category_of, given_from, job_from, more_from, more_of
+from redrive.stores.sql.tx import Row
+
+ROW, PLACE = "_row", "_file"
+"""What a job carries beside its fields: the number of its row, and in whose tables."""
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading a row raises that holds what Redrive never writes."""
+_NAMES = (
+    ROW,
+    "id",
+    "created",
+    "key",
+    "event",
+    "given",
+    "payload",
+    "original",
+    "state",
+    "lease",
+    "due",
+    "updated",
+    "first_failed",
+    "group",
+    "variant",
+    "run",
+    "max_attempts",
+    "attempts",
+    "lane",
+    "handler",
+)
+"""The columns of `job_rows` before `more`, since, lease_end and holder, by the names of fields."""
+_GIVEN, _STATE, _LEASE, _MORE = 5, 8, 9, len(_NAMES)
+_told: set[str] = set()
+
+
+def job_from_row(row: Row, place: str = "") -> Job:
+    """Build a job from a row of `job_rows`; StoreDamaged if it is not what Redrive wrote."""
+    columns = dict(zip(_NAMES, row, strict=False))
+    given, more = columns.pop("given"), row[_MORE]
+    since, lease_end, holder = row[_MORE + 1 :]
+    columns[PLACE] = place
+    try:
+        if holder is None:
+            return job_from(columns, given, more)
+        columns["state"] = "pending"
+        columns["lease"] = row[_LEASE] - 1
+        return claimed(
+            job_from(columns, given, more), holder=holder, now=since, lease_end=lease_end, boot=None
+        )
+    except UNREADABLE as error:
+        raise _damaged(row) from error
+
+
+def readable(rows: Iterable[Row], place: str = "") -> list[Job]:
+    """Return the jobs of those rows that can be read; the log tells of the others, once each."""
+    found: list[Job] = []
+    for row in rows:
+        try:
+            found.append(job_from_row(row, place))
+        except StoreDamaged as error:
+            if row[1] not in _told:
+                _told.add(row[1])
+                log.error("%s; it is left alone", error)
+    return found
+
+
+def unreadable(given: str | None, more: str | None) -> list[str]:
+    """Name those of a job's JSON columns that hold what Redrive never writes."""
+    names: list[str] = []
+    for name, text, read in (("given", given, given_from), ("more", more, more_from)):
+        try:
+            if text is not None:
+                read(text)
+        except UNREADABLE:
+            names.append(name)
+    return names
+
+
+def _damaged(row: Row) -> StoreDamaged:
+    names = unreadable(row[_GIVEN], row[_MORE]) or ["state"]
+    return StoreDamaged(
+        f"job {row[1]} cannot be read: its {' and its '.join(names)} is not what Redrive wrote; "
+        "`redrive verify` lists all such rows"
+    )
+
+
+def state_row(job: Job) -> Row:
+    """Return what a settlement writes of a job's state."""
+    return (
+        job.state._value_,
+        job.due,
+        job.updated,
+        job.first_failed,
+        job.group,
+        job.max_attempts,
+        job.attempts,
+        job.variant,
+        int(is_suspect(job)),
+        category_of(job),
+        more_of(job),
+    )

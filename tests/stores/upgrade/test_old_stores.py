@@ -35,7 +35,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     name, clock = request.param, ManualClock(EXPECTED["now"])
     opened: Store
     if name == "store.sql":
-        opened = PostgresStore(_loaded(STORES / name), clock=clock)
+        opened = PostgresStore(_loaded(STORES / name), clock=clock, migrating=True)
     else:
         kind = SqliteStore if name == "store.db" else JsonlStore
         opened = kind(shutil.copy(STORES / name, tmp_path), clock=clock)

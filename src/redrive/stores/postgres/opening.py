@@ -76,7 +76,7 @@ def _migrate(database: Database, tx: PostgresTx) -> str | None:
     exists, *_ = tx.one("found") or (False,)
     if not exists:
         tx.run("make_schema")
-    if version == 1:
+    if version:
         upgrade(database, tx)
         name = "0002_states"
     else:

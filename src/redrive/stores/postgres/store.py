@@ -14,6 +14,7 @@ import contextlib
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import itemgetter
 from typing import TypeVar, cast
 
 import psycopg
@@ -56,6 +57,7 @@ class PostgresStore(PostgresOutbox, PostgresGroups):
 
     `patience` is how many seconds to wait for locks that others hold, or for a server that is away; by
     default what the URL says (`?max_wait=`), else 15. The last try may take 4 seconds more.
+    `migrating` brings an older store up to this version; without it one that has jobs is StoreOutdated.
     `clock` is for tests: one that stands still counts in place of the database's. The machine's own
     never does.
     """
@@ -70,6 +72,7 @@ class PostgresStore(PostgresOutbox, PostgresGroups):
         clock: Clock | None = None,
         patience: float | None = None,
         read_only: bool = False,
+        migrating: bool = False,
     ) -> None:
         address = read_url(url)
         self.url = address.url
@@ -85,6 +88,8 @@ class PostgresStore(PostgresOutbox, PostgresGroups):
         self._database = Database(address, clock=stands_in, patience=self._patience)
         weakref.finalize(self, self._database.pool.close)
         try:
+            if migrating and not read_only:
+                opening.migrate(self._database)
             opening.open_schema(self._database, create=create, read_only=read_only)
             self.durability = opening.durability_of(self._database)
         except BaseException:
@@ -224,20 +229,18 @@ class PostgresStore(PostgresOutbox, PostgresGroups):
         if not claims:
             return []
         numbers = settling.numbers_of(self._database, claims)
-        jobs = [claim.job for claim in claims]
-        fences = (
-            (number, job.lease, job.holder, job.updated)
-            for number, job in zip(numbers, jobs, strict=True)
-        )
-        columns = list(zip(*fences, strict=True))
+        fences = [
+            (number, claim.job.lease, claim.job.holder, claim.job.updated)
+            for number, claim in zip(numbers, claims, strict=True)
+        ]
+        each = sorted(set(fences), key=itemgetter(0))
+        columns = list(zip(*each, strict=True))
         end = self.now() + lease_for
-        took = {
-            place - 1
-            for (place,) in self._database.direct(
-                lambda tx: tx.all("renew", (tx.version, *tx.packed("renew", columns), end))
-            )
-        }
-        return [place in took for place in range(len(claims))]
+        rows = self._database.direct(
+            lambda tx: tx.all("renew", (tx.version, *tx.packed("renew", columns), end))
+        )
+        ours = {each[place - 1] for (place,) in rows}
+        return [fence in ours for fence in fences]
 
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
         """End claims; see the contract."""
@@ -457,7 +460,7 @@ class PostgresStore(PostgresOutbox, PostgresGroups):
         return self._database.read(lambda tx: audit.verify(tx, self.url, facts))
 
     def migrate(self) -> list[str]:
-        """Bring an older store up to this version; opening it for writing does so too."""
+        """Bring an older store up to this version; opening it for `migrating` does so too."""
         self._check_writable()
         return opening.migrate(self._database)
 

@@ -49,6 +49,21 @@ def _make(database: Database, name: str, handler: str, tx: PostgresTx) -> str:
     for where, kind, comment in tx.all("named_so", (name, schema)):
         ours = comment if where == schema else None
         _check_ours(f"{where}.{name}", kind, ours or "", handler)
+    make_anew(database, name, handler, version, tx)
+    return f"{schema}.{name}"
+
+
+def ours(tx: PostgresTx, database: Database) -> list[tuple[str, str]]:
+    """Return the views that were made so, with their handlers."""
+    rows = tx.all("our_views", (database.address.schema, _MARK + "%"))
+    return [(name, comment.removeprefix(_MARK)) for name, comment in rows]
+
+
+def make_anew(
+    database: Database, name: str, handler: str, version: int | None, tx: PostgresTx
+) -> None:
+    """Make a view, or replace it; its grants stay."""
+    schema = database.address.schema
     script = files("redrive.stores").joinpath("sql", "postgres", "views", "queue.sql")
     made = SQL(script.read_text("utf-8")).format(  # pyright: ignore[reportArgumentType]
         schema=Identifier(schema),
@@ -59,7 +74,6 @@ def _make(database: Database, name: str, handler: str, tx: PostgresTx) -> str:
         version=Literal(version),
     )
     tx.script(made.as_string(None))
-    return f"{schema}.{name}"
 
 
 def _check_ours(place: str, kind: str, comment: str, handler: str) -> None:

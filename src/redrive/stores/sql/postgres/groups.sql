@@ -122,3 +122,7 @@ DELETE FROM {schema}.lane_counts WHERE span = %s AND start < %s
 -- name: drop_group_counts
 -- Forget old deaths by group.
 DELETE FROM {schema}.group_counts WHERE span = %s AND start < %s
+
+-- name: marks
+-- What version 1 kept of what people noted about groups.
+SELECT name, value FROM {schema}.notes WHERE name LIKE 'group:%%'

@@ -156,7 +156,7 @@ BEGIN
     ELSIF to_regcollation('pg_catalog."C.utf8"') IS NOT NULL THEN
         folding := 'lower($1 COLLATE pg_catalog."C.utf8")';
     END IF;
-    EXECUTE 'CREATE FUNCTION {schema}.fold(text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE'
+    EXECUTE 'CREATE OR REPLACE FUNCTION {schema}.fold(text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE'
         || ' AS ' || quote_literal('SELECT ' || folding);
 END
 $$;

@@ -92,17 +92,20 @@ def settle_at_once(tx: PostgresTx, ends: Sequence[End], ticks: Sequence[Tick]) -
         raise
 
 
-def settle_again(tx: PostgresTx, ends: Sequence[End], ticks: Ticks) -> set[int]:
+def settle_within(
+    tx: PostgresTx, ends: Sequence[End], ticks: Ticks, *, again: bool
+) -> set[int]:
     """End claims as a part of a transaction, and count those that took.
 
-    Those that an earlier try without an answer ended are found by what they wrote; they were counted.
+    If it is done again after a try without an answer, those that it ended are found by what they
+    wrote; they were counted then.
     """
     took = _settle(tx, ends, (), together=False)
     done = [ends[place] for place in took]
     tx.many("add_tick", [(at, counts_to_json(counts)) for at, counts in ticks(done)])
     gone = [(end.number, ordinal) for end in done for ordinal in end.folded]
     tx.many("forget_attempts", gone)
-    return took if len(took) == len(ends) else took | landed(tx, ends)
+    return took | landed(tx, ends) if again else took
 
 
 def landed(tx: PostgresTx, ends: Sequence[End]) -> set[int]:

@@ -280,7 +280,8 @@ class PostgresStore(PostgresOutbox, PostgresGroups):
 
         def again(tx: PostgresTx) -> set[int]:
             """Do it once more, then look: what is refused, but is as we left it, was done before."""
-            return settling.settle_again(tx, ends, lambda done: self._rest(share, done, now))
+            rest = lambda done: self._rest(share, done, now)  # noqa: E731
+            return settling.settle_within(tx, ends, rest, again=True)
 
         try:
             took = self._database.once(
@@ -298,11 +299,14 @@ class PostgresStore(PostgresOutbox, PostgresGroups):
 
     def _settle_within(self, ends: Sequence[End], now: float) -> set[int]:
         """End claims in a transaction; only those that took are counted."""
-        share, committed = self._share((), now), False
+        share, committed, tries = self._share((), now), False, 0
 
         def work(tx: PostgresTx) -> set[int]:
+            nonlocal tries
+            tries += 1
+            rest = lambda done: self._rest(share, done, now)  # noqa: E731
             short = settling.shortened(tx, ends)
-            return settling.settle_again(tx, short, lambda done: self._rest(share, done, now))
+            return settling.settle_within(tx, short, rest, again=tries > 1)
 
         try:
             took = self._database.write(

@@ -24,7 +24,7 @@ from redrive.jobs.job import (
     Verdict,
 )
 from redrive.stores.contract import Query
-from redrive.stores.postgres import PostgresStore, ending
+from redrive.stores.postgres import PostgresStore
 from stores.contract.verbs import DEAD, DONE, add, add_one, claim, claim_one, get, history, settle
 
 Opener = Callable[..., PostgresStore]

@@ -24,7 +24,7 @@ from redrive.jobs.job import (
     Verdict,
 )
 from redrive.stores.contract import Query
-from redrive.stores.postgres import PostgresStore
+from redrive.stores.postgres import PostgresStore, settling
 from stores.contract.verbs import DEAD, DONE, add, add_one, claim, claim_one, get, history, settle
 
 Opener = Callable[..., PostgresStore]
@@ -55,14 +55,14 @@ def test_ends_of_all_kinds_are_one_statement(
     store: PostgresStore, mixed: list[Settlement], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bytes] = []
-    execute = ending.PostgresTx._execute
+    execute = settling.PostgresTx._execute
 
-    def count(tx: ending.PostgresTx, text: bytes, args: Any) -> Any:
+    def count(tx: settling.PostgresTx, text: bytes, args: Any) -> Any:
         asked.append(text)
         return execute(tx, text, args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ending.PostgresTx, "_execute", count)
+        patch.setattr(settling.PostgresTx, "_execute", count)
         answers = store.settle(mixed)
     assert len(asked) == 1
     assert [answer and answer.state for answer in answers] == ENDS
@@ -201,7 +201,7 @@ def test_a_failure_without_a_fingerprint_has_no_group(
 
 
 def test_more_kinds_than_one_statement_takes(store: PostgresStore) -> None:
-    count = 2 * ending._AT_ONCE + 3
+    count = 2 * 50 + 3
     add(store, *(make_job(f"j{n:03}") for n in range(count)))
     held = claim(store, limit=count)
     answers = store.settle(

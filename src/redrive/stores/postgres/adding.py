@@ -22,7 +22,7 @@ EventRow = tuple[str, str, str, float, str]
 """Subscription, job, kind, time and body."""
 
 
-class Taken(Exception):  # noqa: N818 - never seen by callers
+class Taken(Exception):
     """Somebody else has stored an id or key meanwhile: look again."""
 
 
@@ -126,5 +126,3 @@ def as_new(job: Job, place: Place) -> Job:
 def without_history(job: Job) -> Job:
     """Return the job as `add` answers it."""
     return replace(job, history=()) if job.history else job
-
-

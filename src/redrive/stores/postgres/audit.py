@@ -7,7 +7,6 @@ from itertools import islice
 
 from redrive.errors import StoreDamaged
 from redrive.jobs.transitions import is_suspect
-
 from redrive.stores.counting import counts_from_json
 from redrive.stores.postgres.rows import UNREADABLE, job_from_row, unreadable
 from redrive.stores.postgres.tx import PostgresTx

@@ -42,9 +42,7 @@ class Damaged:
         return list(self._found)
 
 
-def claim(
-    database: Database, damaged: Damaged, limit: int, which: Row, lease: Row
-) -> list[Claim]:
+def claim(database: Database, damaged: Damaged, limit: int, which: Row, lease: Row) -> list[Claim]:
     """Lease up to so many jobs; what cannot be read waits on, and stops no other."""
     sound: list[Job] = []
     while room := limit - len(sound):

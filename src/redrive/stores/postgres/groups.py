@@ -93,7 +93,9 @@ def _group(tx: PostgresTx, failure: Failure, release: str | None) -> int:
 
 
 def _variant(tx: PostgresTx, group: int, text: str) -> int:
-    known: dict[str, int] = {one: number for number, one, *_ in tx.all("variants", (group,)) if number}
+    known: dict[str, int] = {
+        one: number for number, one, *_ in tx.all("variants", (group,)) if number
+    }
     number = known.get(text, max(known.values(), default=0) + 1)
     if number > MOST_VARIANTS:
         return 0
@@ -285,9 +287,7 @@ def _fold(tx: PostgresTx, waiting: Iterable[Tick]) -> bool:
     return True
 
 
-def _folded_now(
-    tx: PostgresTx, ticks: list[Tick], found: Mapping[int, GroupRecord]
-) -> Folded:
+def _folded_now(tx: PostgresTx, ticks: list[Tick], found: Mapping[int, GroupRecord]) -> Folded:
     """Add up ticks, knowing what their buckets tell apart already."""
     now = tx.now()
     places = sorted({(span, start_of(min(at, now), span)) for at, _ in ticks for span in KEPT})

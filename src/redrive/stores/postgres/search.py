@@ -5,12 +5,12 @@ The text of every condition is a constant of `lists.sql`; what people wrote is b
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, field, replace
 
 from redrive.errors import UsageError
 from redrive.jobs.job import Job, State
+from redrive.stores._codec import encode
 from redrive.stores.contract import Page, Query, Scope, cursor_of
 from redrive.stores.postgres.rows import job_from_row
 from redrive.stores.postgres.tx import PostgresTx
@@ -54,7 +54,7 @@ def conditions(tx: PostgresTx, query: Query, *, ended: bool) -> Where:
     if query.newer_than is not None:
         where.add(f"newer_{table}", tx.now() - query.newer_than)
     if query.tag:
-        where.add("tag", json.dumps(query.tag, ensure_ascii=False), query.tag)
+        where.add("tag", *[encode(query.tag)] * 2)
     if query.text:
         where.add("text", *[query.text.casefold()] * 4)
     return where
@@ -158,9 +158,7 @@ def _page(tx: PostgresTx, query: Query, limit: int) -> list[Row]:
     return [row[:-1] for row in tx.rows(text, args)]
 
 
-def _branch(
-    tx: PostgresTx, query: Query, state: State, limit: int
-) -> tuple[bytes, list[object]]:
+def _branch(tx: PostgresTx, query: Query, state: State, limit: int) -> tuple[bytes, list[object]]:
     """Return one state's part of a page."""
     ended = state not in OPEN
     where = conditions(tx, query, ended=ended)
@@ -173,7 +171,12 @@ def _branch(
     if state is State.COMPLETED and query.by_change and not named:
         parts = ("completed_by_change", "by_change_ended", "completed_by_change_end")
         begin, order, end = map(tx.text, parts)
-        return b"%s%s %s %s" % (begin, where.text(tx), order, end), [state.value, *where.args, limit, limit]
+        return b"%s%s %s %s" % (begin, where.text(tx), order, end), [
+            state.value,
+            *where.args,
+            limit,
+            limit,
+        ]
     head, tail = _head_and_tail(tx, query, state, named=named)
     return tx.text(head) + where.text(tx) + b" " + tx.text(tail), [*where.args, limit]
 
@@ -185,9 +188,7 @@ def _is_named(query: Query) -> bool:
     return any(asked) or any(number is not None for number in numbers)
 
 
-def _head_and_tail(
-    tx: PostgresTx, query: Query, state: State, *, named: bool
-) -> tuple[str, str]:
+def _head_and_tail(tx: PostgresTx, query: Query, state: State, *, named: bool) -> tuple[str, str]:
     head = f"from_{state.value}"
     if query.by_change:
         if state in OPEN:
@@ -197,7 +198,11 @@ def _head_and_tail(
         return head, "by_id_sorted"
     if state in {State.DEAD, State.RESOLVED}:
         return head, "by_id_indexed"
-    return (head, "by_id_sorted") if _are_few(tx, query, state) else (f"along_{state.value}", "by_id_along")
+    return (
+        (head, "by_id_sorted")
+        if _are_few(tx, query, state)
+        else (f"along_{state.value}", "by_id_along")
+    )
 
 
 def _are_few(tx: PostgresTx, query: Query, state: State) -> bool:

@@ -26,7 +26,7 @@ _KEPT = KEEP_FIRST + KEEP_LAST
 _SOME_LOST = "RD001"
 
 
-class SomeLost(Exception):  # noqa: N818 - never seen by callers
+class SomeLost(Exception):
     """Not all claims of a batch took, so nothing was written: its counts were for all of them."""
 
 
@@ -92,9 +92,7 @@ def settle_at_once(tx: PostgresTx, ends: Sequence[End], ticks: Sequence[Tick]) -
         raise
 
 
-def settle_within(
-    tx: PostgresTx, ends: Sequence[End], ticks: Ticks, *, again: bool
-) -> set[int]:
+def settle_within(tx: PostgresTx, ends: Sequence[End], ticks: Ticks, *, again: bool) -> set[int]:
     """End claims as a part of a transaction, and count those that took.
 
     If it is done again after a try without an answer, those that it ended are found by what they

@@ -279,7 +279,9 @@ s.at >= %s
 -- name: tag
 -- Tagged so. Asked of the body alone, job by job: a join would make the planner fetch all first.
 (
-    SELECT strpos(j.given, %s) > 0 AND j.given::jsonb -> 'tags' ? %s
+    SELECT strpos(j.given, %s) > 0 AND EXISTS (
+        SELECT FROM json_array_elements(j.given::json -> 'tags') AS one WHERE one::text = %s
+    )
     FROM {schema}.jobs AS j WHERE j.n = s.n
 )
 

@@ -99,7 +99,7 @@ def test_what_is_given_back_is_in_the_same_transaction(
         raise ValueError("after the first part")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ending, "end_within", fails)
+        patch.setattr(settling, "settle_within", fails)
         with pytest.raises(ValueError, match="after"):
             store.settle(results)
     assert all(get(store, each.job.id).state is State.RUNNING for each in taken)

@@ -69,8 +69,6 @@ class WatchedLife(RuleBasedStateMachine):
     @invariant()
     def nothing_is_counted_otherwise(self) -> None:
         """Groups and curves; times only while the wall clock was not set."""
-        if not self.kind.complete:
-            return
         model = self.model
         found = {one.fingerprint: one for one in self.store.group_records().values()}
         assert found.keys() == model.causes.keys()

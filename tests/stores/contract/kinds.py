@@ -16,9 +16,6 @@ import pgkit
 from redrive.stores.contract import Store
 from redrive.testing import ManualClock
 
-WITHOUT_NEW_VERBS: set[str] = set()
-"""Stores that still have `Pending` in their bases. Whoever implements one takes its name out."""
-
 
 @dataclass(frozen=True)
 class Kind:
@@ -38,11 +35,6 @@ class Kind:
     """It measures leases with the boot clock of its host."""
     forget: Callable[[Path], None] = lambda _directory: None
     """Remove what opening it in this directory made elsewhere."""
-
-    @property
-    def complete(self) -> bool:
-        """Return True if the store has every verb of the contract."""
-        return self.name not in WITHOUT_NEW_VERBS
 
 
 def _opener(module: str, name: str, file: str = "") -> Callable[[Path, ManualClock], Store]:

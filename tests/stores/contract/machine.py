@@ -252,8 +252,6 @@ class StoreMachine(WatchedLife):
         self, act: Act, before: Mapping[str, Job | None], allowed: Collection[str]
     ) -> None:
         """The fields that an action changed, set back, are the job as it was."""
-        if not self.kind.complete:
-            return
         took = dict(self.store.action_jobs(act.number))
         assert set(took) == set(allowed)
         for job_id, fields in took.items():
@@ -327,15 +325,14 @@ class StoreMachine(WatchedLife):
             del self.model.jobs[job.id], self.seen[job.id]
 
     def age_of(self, job: Belief) -> float:
-        """The last change of an ended job; stores without the new verbs go by its end."""
-        return job.changed if self.kind.complete else job.finished or 0.0
+        """The last change of an ended job."""
+        return job.changed
 
-    @precondition(lambda self: self.kind.complete)
     @rule()
     def fold(self) -> None:
         assert self.store.fold() is True
 
-    @precondition(lambda self: self.kind.complete and self.model.causes)
+    @precondition(lambda self: self.model.causes)
     @rule(which=st.integers(0, 3), late=st.sampled_from([0, 0, 1]))
     def resolve_group(self, which: int, late: int) -> None:
         records = list(self.store.group_records().values())

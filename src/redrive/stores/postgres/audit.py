@@ -8,11 +8,12 @@ from itertools import islice
 from redrive.errors import StoreDamaged
 from redrive.jobs.transitions import is_suspect
 from redrive.stores.counting import counts_from_json
-from redrive.stores.postgres.rows import UNREADABLE, job_from_row, unreadable
+from redrive.stores.postgres.rows import job_from_row, unreadable
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.record_codec import category_of
 from redrive.stores.report import Problem, Report
 from redrive.stores.sql import damage
+from redrive.stores.sql.rows import UNREADABLE
 
 _LONG_AGO = 3600.0
 _MOST = 1000

@@ -21,9 +21,9 @@ from redrive.stores.counting import (
 )
 from redrive.stores.group_codec import COLUMNS, check_changes, group_from, said_of, seen_of
 from redrive.stores.postgres.database import Database
-from redrive.stores.postgres.rows import UNREADABLE
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.sql.notes import act_landed, record_act
+from redrive.stores.sql.rows import UNREADABLE
 from redrive.stores.sql.tx import Row, SqlBase
 
 Spot = tuple[int | None, int | None]

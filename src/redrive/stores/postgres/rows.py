@@ -13,12 +13,11 @@ from redrive.jobs.job import Job
 from redrive.jobs.transitions import claimed, is_suspect
 from redrive.stores._files import log
 from redrive.stores.record_codec import category_of, given_from, job_from, more_from, more_of
+from redrive.stores.sql.rows import UNREADABLE
 from redrive.stores.sql.tx import Row
 
 ROW, PLACE = "_row", "_file"
 """What a job carries beside its fields: the number of its row, and in whose tables."""
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What reading a row raises that holds what Redrive never writes."""
 _NAMES = (
     ROW,
     "id",

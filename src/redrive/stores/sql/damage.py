@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 from redrive.errors import StoreDamaged
-from redrive.stores.report import Problem
-from redrive.stores.sql.rows import act_from_row, attempt_from_json, unreadable
+from redrive.stores.sql.rows import act_from_row, attempt_from_json
 from redrive.stores.sql.tx import Tx
 
-_AT_ONCE = _MOST = 1000
-
-
-def problems(tx: Tx, place: str, mend: str) -> Iterator[Problem]:
-    """Read everything that is more than a plain value, some rows at a time; `mend` says what to do."""
-    found = (_columns(tx), records(tx), acts(tx))
-    for where, what in (one for each in found for one in islice(each, _MOST)):
-        yield Problem(f"{place}: {where}", what, mend)
-
-
-def _columns(tx: Tx) -> Iterator[tuple[str, str]]:
-    last = 0
-    while rows := tx.all("checked", (last, _AT_ONCE)):
-        for number, job, *values in rows:
-            for column in unreadable(values):
-                yield f"job {job}", f"has a {column} that cannot be read"
-            last = number
+_AT_ONCE = 1000
 
 
 def records(tx: Tx) -> Iterator[tuple[str, str]]:

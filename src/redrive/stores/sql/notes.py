@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from redrive.jobs.job import Act
 from redrive.stores.note_verbs import PAUSE, Note
-from redrive.stores.sql.filters import LAST
 from redrive.stores.sql.rows import act_from_row, act_to_row
-from redrive.stores.sql.tx import SqlBase, Tx
+from redrive.stores.sql.tx import LAST, SqlBase, Tx
 
 _EVERY = 2**62
 

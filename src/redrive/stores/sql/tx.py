@@ -19,6 +19,8 @@ from redrive.stores.contract import Store
 R = TypeVar("R")
 Row = tuple[Any, ...]
 Args = Sequence[object]
+LAST = "\U0010ffff"
+"""Sorts after everything a name can continue with."""
 
 _HERE = Path(__file__).parent  # not by importlib.resources, which takes as long as all of us
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
@@ -51,17 +53,6 @@ def load_queries(dialect: str, **given: str) -> dict[str, str]:
         for name in open_ones:
             found[name] = _INCLUDE.sub(lambda match: found[match[1]], found[name])
     return found
-
-
-def load_migrations(dialect: str) -> list[Migration]:
-    """Read the numbered steps of a dialect, in order."""
-    directory = _HERE.joinpath(dialect, "migrations")
-    steps = [
-        Migration(int(file.name[:4]), file.name.removesuffix(".sql"), file.read_text("utf-8"))
-        for file in directory.iterdir()
-        if file.suffix == ".sql"
-    ]
-    return sorted(steps, key=lambda step: step.version)
 
 
 class Tx(ABC):

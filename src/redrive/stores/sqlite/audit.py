@@ -13,8 +13,9 @@ from redrive.stores.counting import counts_from_json
 from redrive.stores.group_codec import group_from
 from redrive.stores.record_codec import at_of, category_of
 from redrive.stores.report import Problem, Report
-from redrive.stores.sql.rows import act_from_row, attempt_from_json
-from redrive.stores.sqlite.rows import UNREADABLE, job_from_row, unreadable
+from redrive.stores.sql import damage
+from redrive.stores.sql.rows import UNREADABLE
+from redrive.stores.sqlite.rows import job_from_row, unreadable
 from redrive.stores.sqlite.tx import SqliteTx
 
 _MOST = 1000
@@ -60,7 +61,7 @@ def _broken_rules(tx: SqliteTx, place: Path) -> Iterator[Problem]:
 
 def _damage(tx: SqliteTx) -> Iterator[tuple[str, str]]:
     """Read everything that is more than a plain value, some rows at a time."""
-    for each in (_jobs, _records, _actions, _counts, _strays):
+    for each in (_jobs, damage.records, damage.acts, _counts, _strays):
         yield from islice(each(tx), _MOST)
 
 
@@ -77,28 +78,6 @@ def _jobs(tx: SqliteTx) -> Iterator[tuple[str, str]]:
                 continue
             if (suspect, category, at) != (is_suspect(job), category_of(job), at_of(job)):
                 yield f"job {row[1]}", "is filed under a wrong time or among the wrong jobs"
-
-
-def _records(tx: SqliteTx) -> Iterator[tuple[str, str]]:
-    last = (0, 0)
-    while rows := tx.all("records", (*last, _MOST)):
-        for job, number, ordinal, record in rows:
-            last = (number, ordinal)
-            try:
-                attempt_from_json(record)
-            except StoreDamaged:
-                yield f"job {job}", f"has an attempt {ordinal} that cannot be read"
-
-
-def _actions(tx: SqliteTx) -> Iterator[tuple[str, str]]:
-    before = 2**62
-    while acts := tx.all("acts", (before, _MOST)):
-        for row in acts:
-            before = row[0]
-            try:
-                act_from_row(row)
-            except StoreDamaged:
-                yield f"act {before}", "has a detail that cannot be read"
 
 
 def _counts(tx: SqliteTx) -> Iterator[tuple[str, str]]:

@@ -22,8 +22,8 @@ from redrive.stores.counting import (
 )
 from redrive.stores.group_codec import COLUMNS, check_changes, group_from, said_of, seen_of
 from redrive.stores.sql.notes import record_act
+from redrive.stores.sql.rows import UNREADABLE
 from redrive.stores.sql.tx import Row
-from redrive.stores.sqlite.rows import UNREADABLE
 from redrive.stores.sqlite.tx import SqliteTx
 
 _LAST = len(COLUMNS)

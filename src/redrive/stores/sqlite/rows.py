@@ -18,6 +18,7 @@ from redrive.stores.record_codec import (
     more_from,
     more_of,
 )
+from redrive.stores.sql.rows import UNREADABLE
 from redrive.stores.sql.tx import Row
 
 FIELDS = {
@@ -50,8 +51,6 @@ INSERT = (  # of constants only
     f"INSERT INTO jobs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "  # noqa: S608
     "ON CONFLICT DO NOTHING"
 )
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What reading a row raises that holds what Redrive never writes."""
 _LEASES = frozenset({"state", "attempts", "lease", "holder", "lease_end", "boot", "updated", "run"})
 """Changes from which, as long as the job is open, no other column follows."""
 _told: set[str] = set()

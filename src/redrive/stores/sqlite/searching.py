@@ -14,7 +14,7 @@ from redrive.errors import UsageError
 from redrive.jobs.job import Job, State
 from redrive.stores._codec import encode
 from redrive.stores.contract import Page, Query, Scope, cursor_of
-from redrive.stores.sql.filters import LAST
+from redrive.stores.sql.tx import LAST
 from redrive.stores.sqlite.rows import job_from_row
 from redrive.stores.sqlite.tx import SqliteTx
 

@@ -20,7 +20,8 @@ from redrive.stores._codec import failure_from_dict, resolution_from_dict
 from redrive.stores.contract import UPGRADED
 from redrive.stores.counting import KEPT, SPANS, GroupCount, after_deaths, start_of
 from redrive.stores.group_codec import check_changes, said_of, seen_of
-from redrive.stores.sqlite.rows import INSERT, UNREADABLE, row_of
+from redrive.stores.sql.rows import UNREADABLE
+from redrive.stores.sqlite.rows import INSERT, row_of
 
 _KEPT_TABLES = {"payloads", "attempts", "acts", "notes", "note_versions", "migrations"}
 _MADE = re.compile(r"CREATE (?:UNIQUE )?(TABLE|INDEX) (\w+)")

@@ -21,15 +21,12 @@ from redrive.jobs.transitions import (
     amend_changes,
     changed,
     seized,
-    values_before,
 )
 from redrive.stores.contract import Moved, PurgeRule
-from redrive.stores.outbox_verbs import ACTION_JOBS_KEPT, ACTIONS_KEPT, ALERTS_KEPT
-from redrive.stores.postgres.outbox import Reports
 from redrive.stores.postgres.rows import ROW, job_from_row, readable, state_row
 from redrive.stores.postgres.tx import PostgresTx
-from redrive.stores.record_codec import fields_to_json
 from redrive.stores.sql.notes import act_landed, record_act
+from redrive.stores.sql.outbox import Reports, keep_action_jobs, remove_old, write_events
 from redrive.stores.sql.tx import Row
 
 
@@ -73,11 +70,10 @@ def _write(
     if took != len(done):
         msg = "a job was changed meanwhile"
         raise SerializationFailure(msg)
-    tx.many("add_events", reports.rows(done, tx.now()))
+    write_events(tx, reports, ((one.was, one.job) for one in done))
     act = record_act(tx, act)
     if verb != "enlist":
-        before = [(one.was.id, fields_to_json(values_before(one))) for one in done]
-        tx.many("add_action_jobs", [(act.number, *each) for each in before])
+        keep_action_jobs(tx, act.number, done)
     return act
 
 
@@ -178,11 +174,9 @@ def purge(
     chosen = dict(list(gone.items())[: max(limit, 0)])
     if chosen and reports.wants("purged"):
         jobs = readable(tx.all("by_numbers", (list(chosen),)))
-        tx.many("add_events", reports.purged(jobs, tx.now()))
+        write_events(tx, reports, ((job, None) for job in jobs))
     tx.run("remove_jobs", (list(chosen),))
-    tx.run("remove_expired", (tx.now(),))
-    tx.run("remove_alerts", (tx.now() - ALERTS_KEPT,))
-    tx.run("remove_action_jobs", (tx.now() - ACTIONS_KEPT, ACTION_JOBS_KEPT - 1))
+    remove_old(tx)
     return list(chosen.values())
 
 

@@ -16,10 +16,8 @@ from redrive.stores.counting import Tick, counts_to_json
 from redrive.stores.postgres.rows import job_from_row
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.record_codec import category_of, given_of, more_of
+from redrive.stores.sql.outbox import EventRow
 from redrive.stores.sql.tx import Row
-
-EventRow = tuple[str, str, str, float, str]
-"""Subscription, job, kind, time and body."""
 
 
 class Taken(Exception):

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from redrive.errors import StoreDamaged
 from redrive.jobs.job import Job
 from redrive.jobs.transitions import claimed, is_suspect
-from redrive.stores._files import log
-from redrive.stores.record_codec import category_of, given_from, job_from, more_from, more_of
-from redrive.stores.sql.rows import UNREADABLE
+from redrive.stores.record_codec import category_of, job_from, more_of
+from redrive.stores.sql.rows import UNREADABLE, damaged_job, readable_rows
 from redrive.stores.sql.tx import Row
 
 ROW, PLACE = "_row", "_file"
@@ -42,7 +40,6 @@ _NAMES = (
 )
 """The columns of `job_rows` before `more`, since, lease_end and holder, by the names of fields."""
 _GIVEN, _STATE, _LEASE, _MORE = 5, 8, 9, len(_NAMES)
-_told: set[str] = set()
 
 
 def job_from_row(row: Row, place: str = "") -> Job:
@@ -60,40 +57,12 @@ def job_from_row(row: Row, place: str = "") -> Job:
             job_from(columns, given, more), holder=holder, now=since, lease_end=lease_end, boot=None
         )
     except UNREADABLE as error:
-        raise _damaged(row) from error
+        raise damaged_job(row[1], row[_GIVEN], row[_MORE]) from error
 
 
 def readable(rows: Iterable[Row], place: str = "") -> list[Job]:
-    """Return the jobs of those rows that can be read; the log tells of the others, once each."""
-    found: list[Job] = []
-    for row in rows:
-        try:
-            found.append(job_from_row(row, place))
-        except StoreDamaged as error:
-            if row[1] not in _told:
-                _told.add(row[1])
-                log.error("%s; it is left alone", error)
-    return found
-
-
-def unreadable(given: str | None, more: str | None) -> list[str]:
-    """Name those of a job's JSON columns that hold what Redrive never writes."""
-    names: list[str] = []
-    for name, text, read in (("given", given, given_from), ("more", more, more_from)):
-        try:
-            if text is not None:
-                read(text)
-        except UNREADABLE:
-            names.append(name)
-    return names
-
-
-def _damaged(row: Row) -> StoreDamaged:
-    names = unreadable(row[_GIVEN], row[_MORE]) or ["state"]
-    return StoreDamaged(
-        f"job {row[1]} cannot be read: its {' and its '.join(names)} is not what Redrive wrote; "
-        "`redrive verify` lists all such rows"
-    )
+    """Return the jobs of those rows that can be read; the log names the others, once each."""
+    return readable_rows(rows, lambda row: job_from_row(row, place))
 
 
 def state_row(job: Job) -> Row:

@@ -31,7 +31,6 @@ from redrive.stores.postgres import (
     adding,
     audit,
     claiming,
-    groups,
     lists,
     opening,
     search,
@@ -40,19 +39,20 @@ from redrive.stores.postgres import (
 )
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
-from redrive.stores.postgres.groups import PostgresGroups
 from redrive.stores.postgres.listener import HINT_HOLDS, PostgresListener
-from redrive.stores.postgres.outbox import PostgresOutbox
 from redrive.stores.postgres.settling import End
 from redrive.stores.postgres.transactions import connection_of
 from redrive.stores.postgres.tx import PostgresTx, line_on
 from redrive.stores.report import Report
+from redrive.stores.sql.groups import Places, Placing, Seen, SqlGroups
+from redrive.stores.sql.notes import SqlNotes
+from redrive.stores.sql.outbox import SqlOutbox
 from redrive.stores.sql.tx import Tx
 
 R = TypeVar("R")
 
 
-class PostgresStore(PostgresOutbox, PostgresGroups):
+class PostgresStore(SqlGroups, SqlOutbox, SqlNotes):
     """A store in the schema of a database, made if it is missing.
 
     `patience` is how many seconds to wait for locks that others hold, or for a server that is away; by
@@ -80,7 +80,7 @@ class PostgresStore(PostgresOutbox, PostgresGroups):
         self._read_only = read_only
         self._hinted = 0.0
         self._backlog = Backlog()
-        self._places = groups.Places()
+        self._places = Places()
         self._damaged = claiming.Damaged()
         self._folded: float | None = None
         stands_in = None if isinstance(clock, SystemClock) else clock
@@ -132,8 +132,11 @@ class PostgresStore(PostgresOutbox, PostgresGroups):
 
     def _as_new(self, jobs: Sequence[Job]) -> list[Job]:
         failed = [(job.failure, job.release) for job in jobs if job.failure is not None]
-        self._places.learn(self._database, failed)
+        self._places.learn(self._place, failed)
         return [adding.as_new(job, self._places.place) for job in jobs]
+
+    def _place(self, work: Callable[[Tx], Placing]) -> Placing:
+        return self._database.write(work, synced=False)
 
     def _add_at_once(self, jobs: Sequence[Job]) -> list[Job] | None:
         """Store jobs in one statement; None if one of them is there already."""
@@ -154,7 +157,7 @@ class PostgresStore(PostgresOutbox, PostgresGroups):
             adding.insert(tx, jobs, (), ())
             return
         now = self.now()
-        events = self._reports().added(jobs, now)
+        events = self._reports().rows(((None, job) for job in jobs), now)
         counts = counts_added(jobs, now)
         share = self._backlog.share(counts, now) if counts.lanes else Share([], [], [])
         stored = False
@@ -256,7 +259,7 @@ class PostgresStore(PostgresOutbox, PostgresGroups):
         """Compute what claims come to, each fence once; with their places in the batch, by number."""
         numbers = settling.numbers_of(self._database, [result.claim for result in results])
         attempts = [result.attempt for result in results]
-        self._places.learn(self._database, _failures(attempts, results))
+        self._places.learn(self._place, _failures(attempts, results))
         now, reports = self.now(), self._reports()
         jobs = ((result.claim.job, result) for result in results)
         changes = settle_all(jobs, now=now, place=self._places.place)
@@ -380,11 +383,10 @@ class PostgresStore(PostgresOutbox, PostgresGroups):
 
     def groups(self, query: Query) -> list[Group]:
         """Count the query's jobs by group; see the contract."""
-        waiting = self._backlog.waiting()
 
         def work(tx: PostgresTx) -> list[Group]:
             most = lists.tallies(tx, query)
-            found = groups.records(tx, [number for number, _ in most], waiting)
+            found = self._records(tx, [number for number, _ in most])
             return [lists.group_of(number, tally, found.get(number)) for number, tally in most]
 
         return self._database.read(work)
@@ -481,9 +483,7 @@ class PostgresStore(PostgresOutbox, PostgresGroups):
         self._database.pool.close()
 
 
-def _failures(
-    attempts: Iterable[Attempt | None], results: Sequence[Settlement]
-) -> list[groups.Seen]:
+def _failures(attempts: Iterable[Attempt | None], results: Sequence[Settlement]) -> list[Seen]:
     return [
         (attempt.failure, attempt.release or result.claim.job.release)
         for attempt, result in zip(attempts, results, strict=True)

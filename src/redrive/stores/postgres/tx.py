@@ -51,7 +51,14 @@ class Queries:
 def queries_for(schema: str) -> Queries:
     """Read the statements; the schema's name is the only thing that is put into them."""
     name = f'"{schema}"'
-    loaded = load_queries("postgres", schema=name, channel=f"redrive_{schema}")
+    loaded = load_queries(
+        "postgres",
+        schema=name,
+        channel=f"redrive_{schema}",
+        set_boot="",
+        other_boot="",
+        skip_locked="FOR UPDATE SKIP LOCKED",
+    )
     texts = {key: text.encode() for key, text in loaded.items()}
     lists = {key: _LIST.findall(text) for key, text in texts.items()}
     return Queries(texts, lists, {key: _numbered(texts[key]) for key in _ASKED}, name)
@@ -116,11 +123,11 @@ class PostgresTx(Tx):
         self._clock = clock
 
     def all(self, name: str, args: Args = ()) -> list[Row]:
-        """Give the rows of a query."""
+        """Return the rows of a query."""
         return self._execute(self._queries.texts[name], args).fetchall()
 
     def one(self, name: str, args: Args = ()) -> Row | None:
-        """Give the first row of a query, if there is one."""
+        """Return the first row of a query, if there is one."""
         return self._execute(self._queries.texts[name], args).fetchone()
 
     @property
@@ -156,9 +163,10 @@ class PostgresTx(Tx):
                 raise psycopg.errors.error_from_result(result, spelling)
         return bool(results[0].get_value(0, results[0].nfields - 1) == b"t")
 
-    def many(self, name: str, rows: Iterable[Args]) -> None:
-        """Run a statement for every row, at once."""
-        self.batch(name, rows)
+    def many(self, name: str, rows: Iterable[Args], *more: object) -> int:
+        """Run a statement for every row, at once; returns how many rows it changed."""
+        cursor = self.batch(name, rows, *more)
+        return cursor.rowcount if cursor else 0
 
     def batch(self, name: str, rows: Iterable[Args], *more: object) -> psycopg.Cursor[Row] | None:
         """Run a statement over `unnest`; gives its cursor, or none where there are no rows."""
@@ -186,25 +194,13 @@ class PostgresTx(Tx):
         """Undo what is done in this if it raises, in a transaction of the caller's."""
         return self._cursor.connection.transaction()
 
-    def insert(self, name: str, args: Args) -> int:
-        """Insert one row; gives the number it got."""
-        row = self.one(name, args)
-        return 0 if row is None else int(row[0])
-
-    def select(self, head: str, where: Sequence[str], tail: str, args: Args) -> list[Row]:
-        """Run the query made of these named parts; every condition must hold."""
-        texts = self._queries.texts
-        conditions = b" AND ".join(texts[name] for name in where or ["all"])
-        text = b"%s WHERE %s %s" % (texts[head], conditions, texts[tail])
-        return self._execute(text, args).fetchall()
-
     def alone(self, what: str) -> None:
         """Wait for the others' lock; read what they wrote by the next statement."""
         self.run(f"alone_{what}")
 
-    def in_order(self, names: Iterable[str]) -> list[str]:
-        """Sort them, so that two who make the same rows do not wait for each other."""
-        return sorted(names)
+    def try_alone(self, what: str) -> bool:
+        """Take the lock unless another transaction has it."""
+        return self.one(f"try_alone_{what}") == (True,)
 
     def array(self, values: Iterable[object]) -> list[object]:
         """Make one parameter of many values."""
@@ -217,7 +213,7 @@ class PostgresTx(Tx):
         return text.replace("*", "%")
 
     def now(self) -> float:
-        """Give the time by the database's clock, or the one that stands in for it in tests."""
+        """Return the time by the database's clock, or the one that stands in for it in tests."""
         if self._clock is not None:
             self._now = self._clock.now()
             self._clock = None
@@ -226,7 +222,7 @@ class PostgresTx(Tx):
         return self._now
 
     def lease_clock(self) -> tuple[str | None, float]:
-        """Give the same clock: it is one for all hosts, and no boot's."""
+        """Return the same clock: it is one for all hosts, and no boot's."""
         return None, self.now()
 
     def _execute(self, text: bytes, args: Args) -> psycopg.Cursor[Row]:

@@ -1,4 +1,4 @@
-"""Notes and acts: small shared values, and the deeds of people."""
+"""Notes and actions: small shared values, and what people did."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _EVERY = 2**62
 
 
 class SqlNotes(SqlBase):
-    """The verbs about notes and acts."""
+    """The verbs about notes and actions."""
 
     def notes(self, prefix: str = "") -> list[Note]:
-        """Give the live notes whose name starts so, by name."""
+        """Return the live notes whose name starts so, by name."""
         return self._read(lambda tx: live_notes(tx, prefix))
 
     def note(
@@ -39,25 +39,26 @@ class SqlNotes(SqlBase):
         return written
 
     def record(self, act: Act) -> Act:
-        """Keep an act that moved no job; gives it with its number and time."""
+        """Record an action that moved no job; returns it with its number and time."""
         return self._write(
-            lambda tx: record_act(_alone(tx), act),
+            lambda tx: record_act(alone_with_acts(tx), act),
             durable=True,
-            landed=lambda tx, kept: act_landed(_alone(tx), kept),
+            landed=lambda tx, kept: act_landed(alone_with_acts(tx), kept),
         )
 
     def acts(
         self, *, limit: int = 100, before: int | None = None, job: str | None = None
     ) -> list[Act]:
-        """Return acts, newest first, from before that number."""
-        if job is not None:
-            raise NotImplementedError
+        """Return actions, newest first, from before that number; with `job` those that took it."""
         args = (_EVERY if before is None else before, max(limit, 0))
-        return self._read(lambda tx: [act_from_row(row) for row in tx.all("acts", args)])
+        rows = self._read(
+            lambda tx: tx.all("acts", args) if job is None else tx.all("acts_of", (job, *args))
+        )
+        return [act_from_row(row) for row in rows]
 
 
 def live_notes(tx: Tx, prefix: str) -> list[Note]:
-    """Give the notes of a prefix that have not expired."""
+    """Return the notes of a prefix that have not expired."""
     now = tx.now()
     return [
         Note(name, value, version, None if expires is None else expires - now)
@@ -66,19 +67,20 @@ def live_notes(tx: Tx, prefix: str) -> list[Note]:
 
 
 def record_act(tx: Tx, act: Act) -> Act:
-    """Keep an act with the store's time; gives it with its number."""
+    """Record an action with the store's time; returns it with its number."""
     act = replace(act, at=tx.now())
-    return replace(act, number=tx.insert("insert_act", act_to_row(act)))
+    (number,) = tx.one("insert_act", act_to_row(act)) or (0,)
+    return replace(act, number=number)
 
 
-def _alone(tx: Tx) -> Tx:
-    """Wait for an act that is just being recorded: no row of a job is locked for it."""
+def alone_with_acts(tx: Tx) -> Tx:
+    """Wait for an action that is just being recorded: no row of a job is locked for it."""
     tx.alone("acts")
     return tx
 
 
 def act_landed(tx: Tx, act: Act) -> bool:
-    """Whether exactly this act is kept; its number alone may have been given to another since."""
+    """Return True if exactly this action is stored; another may have got its number since."""
     return [act] == [act_from_row(row) for row in tx.all("acts", (act.number + 1, 1))]
 
 
@@ -100,8 +102,7 @@ def _note(
     if value is None:
         tx.run("remove_note", (name,))
         return Note(name, "", 0)
-    tx.run("next_version")
-    (version,) = tx.one("version") or (0,)
+    (version,) = tx.one("next_version") or (0,)
     expires = None if expires_in is None else now + expires_in
     tx.run("write_note", (name, value, version, expires))
     return Note(name, value, version, expires_in)

@@ -10,9 +10,9 @@ from redrive.jobs.job import TERMINAL, Act, Job, State
 from redrive.jobs.transitions import Changed, Verb, action_changes, amend_changes, changed
 from redrive.stores.contract import Moved, PurgeRule
 from redrive.stores.sql.notes import record_act
+from redrive.stores.sql.outbox import Reports, keep_action_jobs, remove_old, write_events
 from redrive.stores.sql.tx import Row
 from redrive.stores.sqlite.changing import write_changes
-from redrive.stores.sqlite.outbox import keep_action_jobs, remove_old, subscriptions, write_events
 from redrive.stores.sqlite.rows import job_from_row, readable
 from redrive.stores.sqlite.tx import SqliteTx
 
@@ -22,6 +22,7 @@ def move(
     ids: Sequence[str],
     verb: Verb,
     act: Act,
+    reports: Reports,
     *,
     waits: dict[str, float],
     run: int | None,
@@ -52,7 +53,7 @@ def move(
     act = record_act(tx, replace(act, done=len(done), skipped=len(skipped)))
     if verb != "enlist":
         keep_action_jobs(tx, act.number, done)
-        write_events(tx, ((one.was, one.job) for one in done))
+        write_events(tx, reports, ((one.was, one.job) for one in done))
     return Moved([one.job for one in done], skipped, act)
 
 
@@ -77,7 +78,9 @@ def amend(tx: SqliteTx, job_id: str, payload: str, act: Act, expected: int) -> J
     return change.job
 
 
-def purge(tx: SqliteTx, rules: Sequence[PurgeRule], limit: int) -> list[tuple[str, State]]:
+def purge(
+    tx: SqliteTx, rules: Sequence[PurgeRule], limit: int, reports: Reports
+) -> list[tuple[str, State]]:
     """Remove ended jobs by rule, and all else that is beyond its bounds."""
     gone: dict[int, tuple[str, State]] = {}
     for rule in rules:
@@ -85,11 +88,11 @@ def purge(tx: SqliteTx, rules: Sequence[PurgeRule], limit: int) -> list[tuple[st
             gone.update(_over(tx, rule, max(limit, 0)))
     chosen = dict(list(gone.items())[: max(limit, 0)])
     numbers = tx.array(chosen)
-    if any("purged" in kinds for kinds in subscriptions(tx).values()):
-        write_events(tx, ((job, None) for _, job in readable(tx.all("by_numbers", (numbers,)))))
+    if reports.wants("purged"):
+        jobs = readable(tx.all("by_numbers", (numbers,)))
+        write_events(tx, reports, ((job, None) for _, job in jobs))
     for query in ("remove_attempts", "remove_payloads", "remove_jobs"):
         tx.run(query, (numbers,))
-    tx.run("remove_expired", (tx.now(),))
     remove_old(tx)
     return list(chosen.values())
 

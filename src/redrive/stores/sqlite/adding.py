@@ -8,7 +8,7 @@ from redrive.jobs.job import Job
 from redrive.jobs.records import evolve
 from redrive.stores._codec import attempt_to_json
 from redrive.stores._keys import check_same
-from redrive.stores.sqlite.grouping import Placing
+from redrive.stores.sql.groups import Placing
 from redrive.stores.sqlite.rows import INSERT, job_from_row, row_of
 from redrive.stores.sqlite.tx import SqliteTx
 

@@ -1,28 +1,19 @@
-"""What `verify` looks at in a SQLite file, and what it tells about it."""
+"""What `verify` looks at in a SQLite file, and what it reports."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
-from redrive.errors import StoreDamaged
-from redrive.jobs.transitions import is_suspect
-from redrive.stores.counting import counts_from_json
-from redrive.stores.group_codec import group_from
-from redrive.stores.record_codec import at_of, category_of
 from redrive.stores.report import Problem, Report
-from redrive.stores.sql import damage
-from redrive.stores.sql.rows import UNREADABLE
-from redrive.stores.sqlite.rows import job_from_row, unreadable
+from redrive.stores.sql.audit import problems
+from redrive.stores.sqlite.rows import job_from_row
 from redrive.stores.sqlite.tx import SqliteTx
 
-_MOST = 1000
 _RACE_FIXED = (3, 51, 3)
 _RESTORE = "keep a copy, then restore a backup or use the .recover command of the sqlite3 shell"
-_TELL = "export the jobs and import them into a new store; please report it"
-_MEND = "keep a copy; set the column to NULL with the sqlite3 shell, or restore a backup"
+_REMEDY = "keep a copy; set the column to NULL with the sqlite3 shell, or restore a backup"
 
 _RULES = {
     "odd_lease": "is running without a holder, or has one without running",
@@ -36,12 +27,11 @@ _RULES = {
 
 def verify(tx: SqliteTx, place: Path, facts: dict[str, str]) -> Report:
     """Check the file's structure, then that the rows make sense together."""
-    problems = list(_broken_pages(tx, place)) or [
-        *_broken_rules(tx, place),
-        *(Problem(f"{place}: {where}", what, _MEND) for where, what in _damage(tx)),
-    ]
-    jobs = 0 if problems else int((tx.one("count_jobs") or (0,))[0])
-    return Report(jobs, problems, facts | _facts(tx, place))
+    found = list(_broken_pages(tx, place)) or list(
+        problems(tx, str(place), _RULES, lambda row: job_from_row(row)[1], _REMEDY)
+    )
+    jobs = 0 if found else int((tx.one("count_jobs") or (0,))[0])
+    return Report(jobs, found, facts | _facts(tx, place))
 
 
 def _broken_pages(tx: SqliteTx, place: Path) -> Iterator[Problem]:
@@ -51,51 +41,6 @@ def _broken_pages(tx: SqliteTx, place: Path) -> Iterator[Problem]:
                 yield Problem(str(place), said, _RESTORE)
     except sqlite3.DatabaseError as error:
         yield Problem(str(place), str(error), _RESTORE)
-
-
-def _broken_rules(tx: SqliteTx, place: Path) -> Iterator[Problem]:
-    for query, what in _RULES.items():
-        for (job,) in tx.all(query):
-            yield Problem(f"{place}: job {job}", what, _TELL)
-
-
-def _damage(tx: SqliteTx) -> Iterator[tuple[str, str]]:
-    """Read everything that is more than a plain value, some rows at a time."""
-    for each in (_jobs, damage.records, damage.acts, _counts, _strays):
-        yield from islice(each(tx), _MOST)
-
-
-def _jobs(tx: SqliteTx) -> Iterator[tuple[str, str]]:
-    last = 0
-    while rows := tx.all("checked", (last, _MOST)):
-        for suspect, category, at, *row in rows:
-            last = row[0]
-            try:
-                _, job = job_from_row(tuple(row))
-            except StoreDamaged:
-                for column in unreadable(*row[-2:]) or ["state"]:
-                    yield f"job {row[1]}", f"has a {column} that cannot be read"
-                continue
-            if (suspect, category, at) != (is_suspect(job), category_of(job), at_of(job)):
-                yield f"job {row[1]}", "is filed under a wrong time or among the wrong jobs"
-
-
-def _counts(tx: SqliteTx) -> Iterator[tuple[str, str]]:
-    for number, _, counts in tx.all("ticks"):
-        try:
-            counts_from_json(counts)
-        except UNREADABLE:
-            yield f"tick {number}", "has counts that cannot be read"
-    for number, *_, seen, said in tx.all("every_group"):
-        try:
-            group_from({"number": number, "fingerprint": None}, seen, said)
-        except UNREADABLE:
-            yield f"group G{number}", "has a record that cannot be read"
-
-
-def _strays(tx: SqliteTx) -> Iterator[tuple[str, str]]:
-    for (act,) in tx.all("act_strays"):
-        yield f"act {act}", "is gone, but the jobs it took are not"
 
 
 def _facts(tx: SqliteTx, place: Path) -> dict[str, str]:

@@ -19,10 +19,10 @@ from redrive.jobs.transitions import (
 from redrive.stores._codec import attempt_to_json
 from redrive.stores.counting import Counts, counts_of
 from redrive.stores.record_codec import more_of
+from redrive.stores.sql.groups import Placing
+from redrive.stores.sql.outbox import Reports, write_events
 from redrive.stores.sql.tx import Row
 from redrive.stores.sqlite.changing import mark, numbers_of, write_changes
-from redrive.stores.sqlite.grouping import Placing
-from redrive.stores.sqlite.outbox import write_events
 from redrive.stores.sqlite.rows import readable
 from redrive.stores.sqlite.tx import SqliteTx
 
@@ -40,7 +40,13 @@ class _Ended(NamedTuple):
 
 
 def settle(
-    tx: SqliteTx, results: Sequence[Settlement], placing: Placing, file: str, *, careful: bool
+    tx: SqliteTx,
+    results: Sequence[Settlement],
+    placing: Placing,
+    reports: Reports,
+    *,
+    file: str,
+    careful: bool,
 ) -> tuple[list[Job | None], Counts]:
     """End those claims whose fence stands; returns the jobs, and what there is to count."""
     numbers = numbers_of(tx, (result.claim.job for result in results), file)
@@ -61,7 +67,7 @@ def settle(
     answers: list[Job | None] = [None] * len(results)
     for place, job in _keep_attempts(tx, ends):
         answers[place] = job
-    write_events(tx, ((end.change.was, end.change.job) for end in ends))
+    write_events(tx, reports, ((end.change.was, end.change.job) for end in ends))
     return answers, counts_of((end.result, end.change) for end in ends)
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from redrive.errors import StoreDamaged
 from redrive.jobs.job import TERMINAL, Job
 from redrive.jobs.transitions import Changed, is_suspect
-from redrive.stores._files import log
 from redrive.stores.record_codec import (
     at_of,
     category_of,
-    given_from,
     given_of,
     job_from,
-    more_from,
     more_of,
 )
-from redrive.stores.sql.rows import UNREADABLE
+from redrive.stores.sql.rows import UNREADABLE, damaged_job, readable_rows
 from redrive.stores.sql.tx import Row
 
 FIELDS = {
@@ -53,7 +49,6 @@ INSERT = (  # of constants only
 )
 _LEASES = frozenset({"state", "attempts", "lease", "holder", "lease_end", "boot", "updated", "run"})
 """Changes from which, as long as the job is open, no other column follows."""
-_told: set[str] = set()
 
 
 def row_of(job: Job, number: int) -> Row:
@@ -116,37 +111,9 @@ def job_from_row(row: Row) -> tuple[int, Job]:
         columns = dict(zip(_NAMES, row[1:-2], strict=True))
         return row[0], job_from(columns, row[-2], row[-1])
     except UNREADABLE as error:
-        names = unreadable(row[-2], row[-1]) or ["state"]
-        msg = (
-            f"job {row[1]} cannot be read: its {' and its '.join(names)} is not what Redrive wrote; "
-            "`redrive verify` lists all such rows"
-        )
-        raise StoreDamaged(msg) from error
+        raise damaged_job(row[1], row[-2], row[-1]) from error
 
 
 def readable(rows: Iterable[Row]) -> list[tuple[int, Job]]:
     """Return number and job of those rows that can be read; the log names the others, once each."""
-    found: list[tuple[int, Job]] = []
-    for row in rows:
-        try:
-            found.append(job_from_row(row))
-        except StoreDamaged as error:
-            if row[1] not in _told:
-                _told.add(row[1])
-                log.error("%s; it is left alone", error)
-    return found
-
-
-_READERS: dict[str, Callable[[str], object]] = {"given": given_from, "more": more_from}
-
-
-def unreadable(given: str | None, more: str | None) -> list[str]:
-    """Name those of a job's two texts that hold what Redrive never writes."""
-    names: list[str] = []
-    for (name, read), text in zip(_READERS.items(), (given, more), strict=True):
-        try:
-            if text is not None:
-                read(text)
-        except UNREADABLE:
-            names.append(name)
-    return names
+    return readable_rows(rows, job_from_row)

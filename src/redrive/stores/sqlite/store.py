@@ -19,18 +19,18 @@ from redrive.jobs.job import Act, Claim, Job, Settlement, State
 from redrive.jobs.transitions import Verb
 from redrive.stores import _files
 from redrive.stores.contract import Durability, Moved, PurgeRule
-from redrive.stores.counting import Backlog, Counts, Share, counts_added
+from redrive.stores.counting import FOLD_EVERY, Backlog, Counts, Share, Tick, counts_added
 from redrive.stores.listening import HintListener
 from redrive.stores.note_verbs import PAUSE
 from redrive.stores.report import Report
+from redrive.stores.sql.groups import Places, Placing, add_ticks, fold
 from redrive.stores.sql.notes import SqlNotes, live_notes
+from redrive.stores.sql.outbox import SqlOutbox, write_events
 from redrive.stores.sql.tx import Tx
-from redrive.stores.sqlite import acting, adding, audit, claiming, ending, opening, outbox
+from redrive.stores.sqlite import acting, adding, audit, claiming, ending, opening
 from redrive.stores.sqlite.changing import Fallen
 from redrive.stores.sqlite.claiming import Wanted
 from redrive.stores.sqlite.file import Settings, SqliteFile
-from redrive.stores.sqlite.grouping import Places, Placing, write_ticks
-from redrive.stores.sqlite.outbox_store import SqliteOutbox
 from redrive.stores.sqlite.reads import SqliteReads
 from redrive.stores.sqlite.tx import SqliteTx
 
@@ -41,7 +41,7 @@ R = TypeVar("R")
 _NO_SHARE = Share([], [], [])
 
 
-class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
+class SqliteStore(SqliteReads, SqlOutbox, SqlNotes):
     """A store in one file, made if it is missing.
 
     `patience` is how many seconds to wait for other processes. `durability="relaxed"` gives up the
@@ -115,7 +115,7 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
             answer, counts = work(tx, placing)
             share = self._backlog.share(counts, tx.now()) if counts.lanes else _NO_SHARE
             tries.append((placing, share))
-            write_ticks(tx, share.write)
+            _write_ticks(tx, share.write)
             return answer
 
         committed = False
@@ -143,9 +143,10 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
             answers, fresh = adding.add(tx, jobs, placing)
             counts = counts_added(fresh, tx.now())
             if counts.lanes:
-                outbox.write_events(tx, ((None, job) for job in fresh))
+                write_events(tx, reports, ((None, job) for job in fresh))
             return answers, counts
 
+        reports = self._reports()
         stored = self._count(work, durable=True)
         self._hint_of(stored)
         return stored
@@ -192,9 +193,9 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
         """End claims; see the contract."""
 
         def work(tx: SqliteTx, placing: Placing) -> tuple[list[Job | None], Counts]:
-            return ending.settle(tx, results, placing, self._name, careful=careful)
+            return ending.settle(tx, results, placing, reports, file=self._name, careful=careful)
 
-        careful = False
+        careful, reports = False, self._reports()
         try:
             return self._count(work, durable=False)
         except Fallen:
@@ -229,8 +230,9 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
     ) -> Moved:
         """Apply an action to exactly these jobs; see the contract."""
         waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
+        reports = self._reports()
         moved = self._file.write(
-            lambda tx: acting.move(tx, ids, verb, act, waits=waits, run=run), durable=True
+            lambda tx: acting.move(tx, ids, verb, act, reports, waits=waits, run=run), durable=True
         )
         self._hint_of(moved.done)
         return moved
@@ -243,7 +245,8 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
 
     def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
         """Remove ended jobs by rule; see the contract."""
-        return self._file.write(lambda tx: acting.purge(tx, rules, limit), durable=False)
+        reports = self._reports()
+        return self._file.write(lambda tx: acting.purge(tx, rules, limit, reports), durable=False)
 
     def now(self) -> float:
         """Give the wall time of this host."""
@@ -260,9 +263,8 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
 
     def close(self) -> None:
         """Write the counts that wait here, and let go of the file; twice is fine."""
-        if self._backlog.waiting():
-            with contextlib.suppress(StoreError):  # counts are not worth a failure to close
-                self._write_rest(write_ticks)
+        with contextlib.suppress(StoreError):  # counts are not worth a failure to close
+            self._write_waiting()
         self._file.close()
 
     def listen(self) -> HintListener | None:
@@ -272,6 +274,16 @@ class SqliteStore(SqliteReads, SqliteOutbox, SqlNotes):
     def _hint(self) -> None:
         if self._hints:
             self._hints.send()
+
+
+def _write_ticks(tx: SqliteTx, ticks: Sequence[Tick]) -> None:
+    """Append counts, and fold all there are if the oldest has waited for long enough."""
+    if not ticks:
+        return
+    add_ticks(tx, ticks)
+    (oldest,) = tx.one("oldest_tick") or (tx.now(),)
+    if abs(tx.now() - oldest) >= FOLD_EVERY:
+        fold(tx)
 
 
 def _hints_of(place: Path) -> Hints:

@@ -10,7 +10,14 @@ from redrive.jobs.clock import Clock
 from redrive.stores.sql.tx import Args, Row, Tx, load_queries
 from redrive.stores.sqlite.rows import READ
 
-QUERIES = load_queries("sqlite", read=READ)
+QUERIES = load_queries(
+    "sqlite",
+    schema="main",
+    read=READ,
+    set_boot=", boot = ?",
+    other_boot="o.boot IS NOT ? OR",
+    skip_locked="",
+)
 
 
 class SqliteTx(Tx):
@@ -24,11 +31,11 @@ class SqliteTx(Tx):
         self._now: float | None = None
 
     def all(self, name: str, args: Args = ()) -> list[Row]:
-        """Give the rows of a query."""
+        """Return the rows of a query."""
         return self._connection.execute(QUERIES[name], args).fetchall()
 
     def one(self, name: str, args: Args = ()) -> Row | None:
-        """Give the first row of a query, if there is one."""
+        """Return the first row of a query, if there is one."""
         row: Row | None = self._connection.execute(QUERIES[name], args).fetchone()
         return row
 
@@ -36,9 +43,10 @@ class SqliteTx(Tx):
         """Run a statement that changes something."""
         self._connection.execute(QUERIES[name], args)
 
-    def many(self, name: str, rows: Iterable[Args]) -> None:
-        """Run a statement once for every row."""
-        self._connection.executemany(QUERIES[name], rows)
+    def many(self, name: str, rows: Iterable[Args], *more: object) -> int:
+        """Run a statement once for every row; returns how many rows it changed."""
+        each = ((*row, *more) for row in rows) if more else rows
+        return self._connection.executemany(QUERIES[name], each).rowcount
 
     def execute(self, text: str, args: Args = ()) -> list[Row]:
         """Run a statement that was composed of constants; returns its rows."""
@@ -52,19 +60,12 @@ class SqliteTx(Tx):
         """Insert many rows; False if there is one like one of them already."""
         return self._connection.executemany(text, rows).rowcount == len(rows)
 
-    def insert(self, name: str, args: Args) -> int:
-        """Insert one row; gives the number it got."""
-        number = self._connection.execute(QUERIES[name], args).lastrowid
-        return number or 0
-
-    def select(self, head: str, where: Sequence[str], tail: str, args: Args) -> list[Row]:
-        """Run the query made of these named parts; every condition must hold."""
-        conditions = " AND ".join(QUERIES[name] for name in where or ["all"])
-        text = f"{QUERIES[head]} WHERE {conditions} {QUERIES[tail]}"
-        return self._connection.execute(text, args).fetchall()
-
     def alone(self, what: str) -> None:
         """Do nothing: there is one writer at a time."""
+
+    def try_alone(self, what: str) -> bool:  # noqa: ARG002
+        """Return True: there is one writer at a time."""
+        return True
 
     def array(self, values: Iterable[object]) -> str:
         """Make one parameter of many values, for json_each."""
@@ -75,11 +76,11 @@ class SqliteTx(Tx):
         return text.replace("[", "[[]").replace("?", "[?]")
 
     def now(self) -> float:
-        """Give the wall time."""
+        """Return the wall time."""
         if self._now is None:
             self._now = self._clock.now()
         return self._now
 
     def lease_clock(self) -> tuple[str | None, float]:
-        """Give the boot and the seconds since it began."""
+        """Return the boot and the seconds since it began."""
         return self._clock.boot()

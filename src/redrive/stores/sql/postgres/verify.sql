@@ -1,7 +1,3 @@
--- name: count_jobs
--- How many jobs there are.
-SELECT count(*) FROM {schema}.jobs
-
 -- name: server
 -- The server, how much room the tables take, and how many old versions of rows wait to be removed.
 SELECT current_setting('server_version'), current_database(),
@@ -41,19 +37,9 @@ SELECT id FROM {schema}.ended WHERE state NOT IN ('completed', 'dead', 'resolved
 SELECT id FROM {schema}.states LEFT JOIN {schema}.groups ON number = cause
 WHERE cause IS NOT NULL AND number IS NULL LIMIT 20
 
--- name: stray_attempt
--- Attempts without a job.
-SELECT DISTINCT a.n FROM {schema}.attempts AS a LEFT JOIN {schema}.jobs AS j USING (n)
-WHERE j.id IS NULL LIMIT 20
-
 -- name: checked
 -- Some jobs, with what is filed about them.
-SELECT r.*, s.category, s.suspect FROM {schema}.jobs AS j
+SELECT s.suspect, s.category, s.at, r.* FROM {schema}.jobs AS j
 CROSS JOIN LATERAL (SELECT * FROM {schema}.job_rows AS r WHERE r.n = j.n LIMIT 1) AS r
-CROSS JOIN LATERAL (SELECT category, suspect FROM {schema}.states AS s WHERE s.n = j.n LIMIT 1) AS s
+CROSS JOIN LATERAL (SELECT suspect, category, at FROM {schema}.states AS s WHERE s.n = j.n LIMIT 1) AS s
 WHERE j.n > %s ORDER BY j.n LIMIT %s
-
--- name: records
--- The attempts of some jobs.
-SELECT id, n, ordinal, record FROM {schema}.attempts JOIN {schema}.jobs USING (n)
-WHERE (n, ordinal) > (%s, %s) ORDER BY n, ordinal LIMIT %s

@@ -10,10 +10,6 @@ PRAGMA user_version
 -- How commits are written.
 PRAGMA journal_mode
 
--- name: count_jobs
--- How many jobs there are.
-SELECT count(*) FROM jobs
-
 -- name: odd_lease
 -- Jobs whose state and lease contradict each other.
 SELECT id FROM jobs WHERE (state = 'running') <> (holder IS NOT NULL) LIMIT 20
@@ -30,20 +26,7 @@ SELECT id FROM jobs WHERE cause IS NOT NULL AND cause NOT IN (SELECT number FROM
 -- Payloads without a job.
 SELECT p.n FROM payloads p LEFT JOIN jobs USING (n) WHERE id IS NULL LIMIT 20
 
--- name: stray_attempt
--- Attempts without a job.
-SELECT DISTINCT a.n FROM attempts a LEFT JOIN jobs USING (n) WHERE id IS NULL LIMIT 20
-
 -- name: checked
 -- Some jobs, whole, with the columns that follow from the others.
 SELECT suspect, category, at, {read} FROM jobs JOIN payloads USING (n)
 WHERE n > ? ORDER BY n LIMIT ?
-
--- name: act_strays
--- Jobs of actions that are gone.
-SELECT DISTINCT act FROM act_jobs WHERE act NOT IN (SELECT number FROM acts) LIMIT 20
-
--- name: records
--- The attempts of some jobs.
-SELECT id, n, ordinal, record FROM attempts JOIN jobs USING (n)
-WHERE (n, ordinal) > (?, ?) ORDER BY n, ordinal LIMIT ?

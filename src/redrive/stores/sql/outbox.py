@@ -1,0 +1,249 @@
+"""Events for subscriptions, alerts that were sent, plans, and the jobs that actions took."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from redrive.errors import UsageError
+from redrive.jobs.job import Job, State
+from redrive.jobs.reports import EventKind, events_of
+from redrive.jobs.transitions import Changed, values_before
+from redrive.stores._codec import encode
+from redrive.stores.outbox_verbs import (
+    ACTION_JOBS_KEPT,
+    ACTIONS_KEPT,
+    ALERTS_KEPT,
+    MOST_PLANNED,
+    MOST_PLANS,
+    PLAN_CHUNK,
+    PLAN_LASTS,
+    SUBSCRIBED,
+    OutboxEvent,
+    PlannedJob,
+    SentAlert,
+    StoredPlan,
+)
+from redrive.stores.record_codec import event_body, fields_to_json, more_from
+from redrive.stores.sql.tx import Row, SqlBase, Tx
+
+_AT_ONCE = 1000
+
+Subscriptions = dict[str, frozenset[EventKind]]
+EventRow = tuple[str, str, str, float, str]
+"""Subscription, job, kind, time and body."""
+Pair = tuple[Job | None, Job | None]
+"""A job before and after a change."""
+
+
+class Reports:
+    """The subscriptions that this process knows of, and the events they want."""
+
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        self._names: dict[str, list[str]] = {}
+        for name, kinds in sorted(subscriptions.items()):
+            for kind in kinds:
+                self._names.setdefault(kind, []).append(name)
+
+    def wants(self, kind: EventKind) -> bool:
+        """Return True if there is a subscription to this kind."""
+        return kind in self._names
+
+    def of(self, was: Job | None, job: Job | None, now: float) -> list[tuple[str, str, str]]:
+        """Return subscription, kind and body of each event of one change."""
+        if not self._names:
+            return []
+        kinds = [kind for kind in events_of(was, job, now=now) if kind in self._names]
+        told = job or was
+        if not kinds or told is None:
+            return []
+        body = event_body(told)
+        return [(name, kind, body) for kind in kinds for name in self._names[kind]]
+
+    def rows(self, pairs: Iterable[Pair], now: float) -> list[EventRow]:
+        """Return the rows of the events of some changes."""
+        if not self._names:
+            return []
+        return [
+            (name, told.id, kind, now, body)
+            for was, job in pairs
+            for told in (job or was,)
+            if told is not None
+            for name, kind, body in self.of(was, job, now)
+        ]
+
+
+class SqlOutbox(SqlBase):
+    """The verbs about events, alerts, plans and the jobs of an action."""
+
+    _changes = 0
+    """How often subscriptions were changed here."""
+    _known: tuple[int, float, Reports] = (-1, 0.0, Reports({}))
+    """The subscriptions, how many changes that was after, and when they were read."""
+
+    def _reports(self) -> Reports:
+        """Return the subscriptions as they were SUBSCRIBED seconds ago at most, with all changes here."""
+        changes, (known, read, reports) = self._changes, self._known
+        if known != changes or time.monotonic() - read > SUBSCRIBED:
+            read = time.monotonic()
+            reports = Reports(self.subscriptions())
+            self._known = changes, read, reports
+        return reports
+
+    def subscribe(self, name: str, kinds: Collection[EventKind]) -> None:
+        """Store events of these kinds for this subscription from now on; see the contract."""
+        text = encode(sorted(kinds))
+        self._write(lambda tx: tx.run("subscribe", (name, text, tx.now())), durable=True)
+        self._changes += 1
+
+    def unsubscribe(self, name: str) -> None:
+        """Remove a subscription and its events."""
+
+        def work(tx: Tx) -> None:
+            tx.run("unsubscribe", (name,))
+            tx.run("remove_events_of", (name,))
+
+        self._write(work, durable=True)
+        self._changes += 1
+
+    def subscriptions(self) -> Subscriptions:
+        """Return the kinds of each subscription by name."""
+        rows = self._read(lambda tx: tx.all("subscriptions"))
+        return {name: frozenset(json.loads(kinds)) for name, kinds in rows}
+
+    def take_events(self, *, holder: str, lease_for: float, limit: int) -> list[OutboxEvent]:
+        """Lease due events, longest due first; see the contract."""
+
+        def work(tx: Tx) -> list[Row]:
+            boot, seconds = tx.lease_clock()
+            boots = () if boot is None else (boot,)
+            until = (seconds + lease_for, *boots)
+            return tx.all("take_events", (holder, *until, tx.now(), *boots, seconds, max(limit, 0)))
+
+        # If the answer is lost, they are given again when their lease has ended.
+        rows = sorted(self._write(work, durable=False), key=lambda row: (row[-1], row[0]))
+        return [OutboxEvent(*row[:-1]) for row in rows]
+
+    def settle_events(
+        self, done: Sequence[int], later: Sequence[tuple[int, float]], *, holder: str
+    ) -> int:
+        """Remove delivered events, put others off; see the contract."""
+
+        def work(tx: Tx) -> int:
+            gone = tx.all("remove_events", (tx.array(done), holder))
+            put_off = [(number, tx.now() + delay) for number, delay in later]
+            return len(gone) + tx.many("delay_events", put_off, holder)
+
+        return self._write(work, durable=False)
+
+    def claim_alert(
+        self,
+        group: int,
+        channel: str,
+        kind: str,
+        *,
+        every: float,
+        more: Mapping[str, object] | None = None,
+    ) -> bool:
+        """Return True to exactly one caller in `every` seconds; see the contract."""
+        text = encode(dict(more)) if more else None
+
+        def work(tx: Tx) -> bool:
+            now = tx.now()
+            return tx.one("claim_alert", (group, channel, kind, now, text, now - every)) is not None
+
+        return self._write(work, durable=True)
+
+    def alerts(self, group: int | None = None) -> list[SentAlert]:
+        """Return the alerts sent for a group, or for all, newest first."""
+        return [
+            SentAlert(of, channel, kind, at, json.loads(more) if more else {})
+            for of, channel, kind, at, more in self._read(lambda tx: tx.all("alerts", (group,)))
+        ]
+
+    def put_plan(self, plan: StoredPlan, chunks: Iterable[Sequence[PlannedJob]]) -> StoredPlan:
+        """Store a plan with its jobs; see the contract."""
+        texts = list(enumerate(_chunks(chunks)))
+
+        def work(tx: Tx) -> StoredPlan:
+            now = tx.now()
+            _drop_plan(tx, plan.id)
+            tx.run("drop_old_plans", (now, MOST_PLANS - 1))
+            tx.run("drop_stray_chunks")
+            expires = now + PLAN_LASTS
+            tx.run("add_plan", (plan.id, now, expires, encode(dict(plan.header))))
+            tx.many("add_chunks", [(plan.id, *each) for each in texts])
+            return StoredPlan(id=plan.id, header=plan.header, created=now, expires=expires)
+
+        return self._write(work, durable=False)
+
+    def plan(self, plan_id: str) -> StoredPlan | None:
+        """Return a plan; None if there is none, or it has expired."""
+        row = self._read(lambda tx: tx.one("plan", (plan_id, tx.now())))
+        if row is None:
+            return None
+        created, expires, header = row
+        return StoredPlan(id=plan_id, header=json.loads(header), created=created, expires=expires)
+
+    def plan_chunk(self, plan_id: str, chunk: int) -> list[PlannedJob]:
+        """Return the jobs of one chunk; see the contract."""
+        row = self._read(lambda tx: tx.one("plan_chunk", (plan_id, chunk, tx.now())))
+        jobs: list[Any] = json.loads(row[0]) if row else []
+        return [PlannedJob(job_id, edits, State(state)) for job_id, edits, state in jobs]
+
+    def drop_plan(self, plan_id: str) -> None:
+        """Remove a plan; nothing happens if there is none."""
+        self._write(lambda tx: _drop_plan(tx, plan_id), durable=False)
+
+    def action_jobs(self, number: int) -> Iterator[tuple[str, dict[str, object]]]:
+        """Return the jobs that an action took, each with its changed fields before it."""
+        last = ""
+        while rows := self._some_action_jobs(number, last):
+            for last, was in rows:
+                yield last, more_from(was)
+
+    def _some_action_jobs(self, number: int, last: str) -> list[Row]:
+        return self._read(lambda tx: tx.all("action_jobs", (number, last, _AT_ONCE)))
+
+
+def write_events(tx: Tx, reports: Reports, pairs: Iterable[Pair]) -> None:
+    """Store what is reported of these changes, for those who subscribed to it."""
+    rows = reports.rows(pairs, tx.now())
+    if rows:
+        tx.many("add_events", [(*row, row[3]) for row in rows])
+
+
+def keep_action_jobs(tx: Tx, number: int, changes: Iterable[Changed]) -> None:
+    """Store the changed fields of the jobs that an action took as they were before."""
+    tx.many(
+        "add_action_jobs",
+        [(number, one.was.id, fields_to_json(values_before(one))) for one in changes],
+    )
+
+
+def remove_old(tx: Tx) -> None:
+    """Remove notes, alerts and jobs of actions that are beyond their bounds."""
+    now = tx.now()
+    tx.run("remove_expired", (now,))
+    tx.run("remove_alerts", (now - ALERTS_KEPT,))
+    tx.run("remove_action_jobs", (now - ACTIONS_KEPT, ACTION_JOBS_KEPT))
+
+
+def _drop_plan(tx: Tx, plan_id: str) -> None:
+    tx.run("drop_plan", (plan_id,))
+    tx.run("drop_stray_chunks")
+
+
+def _chunks(chunks: Iterable[Sequence[PlannedJob]]) -> Iterator[str]:
+    planned = 0
+    for chunk in chunks:
+        planned += len(chunk)
+        if len(chunk) > PLAN_CHUNK or planned > MOST_PLANNED:
+            msg = (
+                f"a plan has at most {MOST_PLANNED:,} jobs, {PLAN_CHUNK:,} in a chunk; "
+                "found more: use the command line for so many"
+            )
+            raise UsageError(msg)
+        yield encode(chunk)

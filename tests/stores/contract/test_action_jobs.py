@@ -25,8 +25,6 @@ from stores.contract.verbs import (
     settle,
 )
 
-pytestmark = pytest.mark.needs("complete")
-
 
 def before(store: Store, number: int, *now: str) -> list[Job]:
     """The jobs of an action with the fields that it changed set back."""

@@ -23,8 +23,6 @@ from redrive.stores.outbox_verbs import (
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
 
-pytestmark = pytest.mark.needs("complete")
-
 
 def test_one_alert_in_so_many_seconds(store: Store, clock: ManualClock) -> None:
     assert store.alerts() == []

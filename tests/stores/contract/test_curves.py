@@ -28,7 +28,6 @@ from stores.contract.verbs import (
     settle,
 )
 
-pytestmark = pytest.mark.needs("complete")
 NONE = LaneCount()
 DAY = 86400.0
 

@@ -23,8 +23,6 @@ from stores.contract.verbs import (
     settle,
 )
 
-pytestmark = pytest.mark.needs("complete")
-
 
 def test_only_a_death_sets_it(store: Store, clock: ManualClock) -> None:
     add_one(store, "a")

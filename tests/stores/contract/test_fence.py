@@ -51,7 +51,6 @@ def test_number_and_holder_must_both_match(store: Store, wrong: dict[str, object
     assert settle(store, taken) is not None
 
 
-@pytest.mark.needs("complete")
 def test_the_time_of_the_claim_must_match_too(store: Store, clock: ManualClock) -> None:
     add_one(store, "a")
     taken = claim_one(store, holder="w1")
@@ -62,7 +61,7 @@ def test_the_time_of_the_claim_must_match_too(store: Store, clock: ManualClock) 
     assert settle(store, taken) is not None
 
 
-@pytest.mark.needs("files", "complete")
+@pytest.mark.needs("files")
 def test_a_claim_of_before_a_restore_is_stale_though_its_number_comes_back(place: Place) -> None:
     """Under the same holder and number: only the time tells the two claims apart."""
     add_one(place.open(), "a")

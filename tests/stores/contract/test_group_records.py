@@ -15,7 +15,6 @@ from redrive.testing import ManualClock
 from stores.contract.kinds import Place
 from stores.contract.verbs import add_one, captured, claim_one, fail, get, kill, move, settle
 
-pytestmark = pytest.mark.needs("complete")
 DAY = 86400.0
 
 

@@ -26,8 +26,6 @@ from stores.contract.verbs import (
     settle,
 )
 
-pytestmark = pytest.mark.needs("complete")
-
 
 def take(
     store: Store, holder: str = "w1", limit: int = 100, lease_for: float = 60.0

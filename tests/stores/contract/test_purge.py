@@ -78,7 +78,6 @@ def test_an_imported_job_has_the_age_it_came_with(store: Store) -> None:
     assert found(store) == ["new"]
 
 
-@pytest.mark.needs("complete")
 def test_an_edit_begins_the_time_anew(store: Store, clock: ManualClock) -> None:
     """The later of the end and the last action counts, for the counts too."""
     bring_to(store, State.DEAD, "a")

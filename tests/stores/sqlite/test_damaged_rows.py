@@ -115,11 +115,11 @@ def test_an_attempt_and_an_act_that_cannot_be_read_are_named(
     spoil(path, "UPDATE acts SET detail = 'x'")
     with pytest.raises(StoreDamaged, match="job a: an attempt cannot be read"):
         store.get("a")
-    with pytest.raises(StoreDamaged, match="act 1 cannot be read"):
+    with pytest.raises(StoreDamaged, match="action A1 cannot be read"):
         store.acts()
     assert found(store) == ["a"]
     problems = store.verify().problems
-    assert [one.where.rpartition(": ")[2] for one in problems] == ["job a", "act 1"]
+    assert [one.where.rpartition(": ")[2] for one in problems] == ["job a", "action A1"]
     assert ["attempt 1" in problems[0].what, "detail" in problems[1].what] == [True, True]
 
 

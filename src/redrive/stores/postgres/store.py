@@ -21,9 +21,9 @@ import psycopg
 
 from redrive.errors import RedriveError, StoreError, StoreReadOnly
 from redrive.jobs.clock import Clock, SystemClock
-from redrive.jobs.job import Act, Attempt, Claim, Group, Job, Settlement, State
-from redrive.jobs.transitions import Verb, settle_all
-from redrive.stores.contract import Count, Members, Moved, Page, PurgeRule, Query
+from redrive.jobs.job import Attempt, Claim, Group, Job, Settlement, State
+from redrive.jobs.transitions import Changed, Verb, settle_all
+from redrive.stores.contract import Count, Members, Page, Query
 from redrive.stores.counting import FOLD_EVERY, Backlog, Share, Tick, counts_added, counts_of
 from redrive.stores.listening import HintListener
 from redrive.stores.postgres import (
@@ -40,19 +40,20 @@ from redrive.stores.postgres import (
 from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.listener import HINT_HOLDS, PostgresListener
+from redrive.stores.postgres.rows import job_from_row
 from redrive.stores.postgres.settling import End
 from redrive.stores.postgres.transactions import connection_of
 from redrive.stores.postgres.tx import PostgresTx, line_on
 from redrive.stores.report import Report
+from redrive.stores.sql.actions import SqlActions
 from redrive.stores.sql.groups import Places, Placing, Seen, SqlGroups
 from redrive.stores.sql.notes import SqlNotes
-from redrive.stores.sql.outbox import SqlOutbox
-from redrive.stores.sql.tx import Tx
+from redrive.stores.sql.tx import Row, Tx
 
 R = TypeVar("R")
 
 
-class PostgresStore(SqlGroups, SqlOutbox, SqlNotes):
+class PostgresStore(SqlGroups, SqlActions, SqlNotes):
     """A store in the schema of a database, made if it is missing.
 
     `patience` is how many seconds to wait for locks that others hold, or for a server that is away; by
@@ -401,44 +402,14 @@ class PostgresStore(SqlGroups, SqlOutbox, SqlNotes):
         """Count the jobs that are tagged so; see the contract."""
         return self._database.read(lambda tx: lists.members(tx, run, max(limit, 0)))
 
-    def move(
-        self,
-        ids: Sequence[str],
-        verb: Verb,
-        act: Act,
-        *,
-        delays: Sequence[float] | None = None,
-        run: int | None = None,
-    ) -> Moved:
-        """Apply a person's deed to exactly these jobs; see the contract."""
-        waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
-        self._check_writable()
-        reports = self._reports()
-        moved = self._database.write(
-            lambda tx: actions.move(tx, ids, verb, act, reports, waits=waits, run=run),
-            synced=True,
-            landed=lambda tx, moved: actions.move_landed(tx, ids, moved),
-        )
-        self._hint_of(moved.done)
-        return moved
+    def _job_of(self, row: Row) -> Job:
+        return job_from_row(row)
 
-    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
-        """Give a job another payload; see the contract."""
-        self._check_writable()
-        reports = self._reports()
-        return self._database.write(
-            lambda tx: actions.amend(tx, job_id, payload, act, reports, expected=expected),
-            synced=True,
-            landed=actions.amendment_landed,
-        )
+    def _write_changes(self, tx: Tx, changes: Sequence[Changed], verb: Verb | None) -> None:
+        actions.write_changes(cast("PostgresTx", tx), changes, verb)
 
-    def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
-        """Remove finished jobs by rule; see the contract."""
-        self._check_writable()
-        reports = self._reports()
-        return self._database.write(
-            lambda tx: actions.purge(tx, rules, limit, reports), synced=False
-        )
+    def _kinds(self, tx: Tx, state: State) -> Iterable[Row]:
+        return tx.all("kinds", (state._value_,))
 
     def listen(self) -> HintListener | None:
         """Return a listener for this store; see the contract."""

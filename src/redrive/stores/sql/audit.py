@@ -67,9 +67,9 @@ def _actions(tx: Tx) -> Found:
         for row in rows:
             before = row[0]
             if not _reads(act_from_row, row):
-                yield f"action {before}", "has a detail that cannot be read"
+                yield f"action A{before}", "has a detail that cannot be read"
     for (number,) in tx.all("act_strays"):
-        yield f"action {number}", "is gone, but the jobs it took are not"
+        yield f"action A{number}", "is gone, but the jobs it took are not"
 
 
 def _ticks(tx: Tx) -> Found:

@@ -83,7 +83,7 @@ def act_from_row(row: Row) -> Act:
         details = _object(detail) if detail else {}
     except UNREADABLE as error:
         msg = (
-            f"act {number} cannot be read: its detail is not what Redrive wrote; "
+            f"action A{number} cannot be read: its detail is not what Redrive wrote; "
             "`redrive verify` lists all such rows"
         )
         raise StoreDamaged(msg) from error

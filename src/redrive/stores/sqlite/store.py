@@ -9,29 +9,31 @@ from __future__ import annotations
 import contextlib
 import os
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from redrive.errors import StoreError, UsageError
 from redrive.jobs.clock import Clock, SystemClock
-from redrive.jobs.job import Act, Claim, Job, Settlement, State
-from redrive.jobs.transitions import Verb
+from redrive.jobs.job import Claim, Job, Settlement, State
+from redrive.jobs.transitions import Changed, Verb
 from redrive.stores import _files
-from redrive.stores.contract import Durability, Moved, PurgeRule
+from redrive.stores.contract import Durability
 from redrive.stores.counting import FOLD_EVERY, Backlog, Counts, Share, Tick, counts_added
 from redrive.stores.listening import HintListener
 from redrive.stores.note_verbs import PAUSE
 from redrive.stores.report import Report
+from redrive.stores.sql.actions import ROW, SqlActions
 from redrive.stores.sql.groups import Places, Placing, add_ticks, fold
 from redrive.stores.sql.notes import SqlNotes, live_notes
-from redrive.stores.sql.outbox import SqlOutbox, write_events
-from redrive.stores.sql.tx import Tx
-from redrive.stores.sqlite import acting, adding, audit, claiming, ending, opening
-from redrive.stores.sqlite.changing import Fallen
+from redrive.stores.sql.outbox import write_events
+from redrive.stores.sql.tx import Row, Tx
+from redrive.stores.sqlite import adding, audit, claiming, ending, opening
+from redrive.stores.sqlite.changing import Fallen, write_changes
 from redrive.stores.sqlite.claiming import Wanted
 from redrive.stores.sqlite.file import Settings, SqliteFile
 from redrive.stores.sqlite.reads import SqliteReads
+from redrive.stores.sqlite.rows import job_from_row
 from redrive.stores.sqlite.tx import SqliteTx
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ R = TypeVar("R")
 _NO_SHARE = Share([], [], [])
 
 
-class SqliteStore(SqliteReads, SqlOutbox, SqlNotes):
+class SqliteStore(SqliteReads, SqlActions, SqlNotes):
     """A store in one file, made if it is missing.
 
     `patience` is how many seconds to wait for other processes. `durability="relaxed"` gives up the
@@ -219,34 +221,17 @@ class SqliteStore(SqliteReads, SqlOutbox, SqlNotes):
 
         return self._file.write(work, durable=False)
 
-    def move(
-        self,
-        ids: Sequence[str],
-        verb: Verb,
-        act: Act,
-        *,
-        delays: Sequence[float] | None = None,
-        run: int | None = None,
-    ) -> Moved:
-        """Apply an action to exactly these jobs; see the contract."""
-        waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
-        reports = self._reports()
-        moved = self._file.write(
-            lambda tx: acting.move(tx, ids, verb, act, reports, waits=waits, run=run), durable=True
-        )
-        self._hint_of(moved.done)
-        return moved
+    def _job_of(self, row: Row) -> Job:
+        number, job = job_from_row(row)
+        job.__dict__[ROW] = number
+        return job
 
-    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
-        """Give a job another payload; see the contract."""
-        return self._file.write(
-            lambda tx: acting.amend(tx, job_id, payload, act, expected), durable=True
-        )
+    def _write_changes(self, tx: Tx, changes: Sequence[Changed], verb: Verb | None) -> None:  # noqa: ARG002
+        numbered = [(one.was.__dict__[ROW], one) for one in changes if one.changes]
+        write_changes(cast("SqliteTx", tx), numbered)
 
-    def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
-        """Remove ended jobs by rule; see the contract."""
-        reports = self._reports()
-        return self._file.write(lambda tx: acting.purge(tx, rules, limit, reports), durable=False)
+    def _kinds(self, tx: Tx, state: State) -> Iterable[Row]:
+        return tx.all("kinds", (state._value_, 0))
 
     def now(self) -> float:
         """Give the wall time of this host."""

@@ -177,9 +177,6 @@ WHERE state = %s AND lane = %s AND handler = %s AND category = %s AND at < %s
 ORDER BY at LIMIT %s
 FOR UPDATE SKIP LOCKED
 
--- name: remove_jobs
--- Purged jobs, with all that is theirs.
-WITH gone AS MATERIALIZED (SELECT unnest(%b::int8[]) AS n),
-    a AS (DELETE FROM {schema}.attempts AS q USING gone WHERE q.n = gone.n),
-    e AS (DELETE FROM {schema}.ended AS q USING gone WHERE q.n = gone.n)
-DELETE FROM {schema}.jobs AS q USING gone WHERE q.n = gone.n
+-- name: remove_rest
+-- The states of purged jobs.
+DELETE FROM {schema}.ended WHERE n = ANY(%b::int8[])

@@ -151,19 +151,10 @@ WHERE state = +? AND state <> 'running' AND suspect = 0 AND lane = ? AND handler
     AND category = ? AND at < ?
 ORDER BY at LIMIT ?
 
--- name: over_of
--- Those of these jobs that are in a state and last changed before a time.
-SELECT n, handler FROM jobs
-WHERE id IN (SELECT value FROM json_each(?)) AND +state = ? AND at < ?
-
--- name: remove_attempts
--- The histories of purged jobs.
-DELETE FROM attempts WHERE n IN (SELECT value FROM json_each(?))
-
--- name: remove_payloads
+-- name: remove_rest
 -- The payloads of purged jobs.
 DELETE FROM payloads WHERE n IN (SELECT value FROM json_each(?))
 
--- name: remove_jobs
--- Purged jobs.
-DELETE FROM jobs WHERE n IN (SELECT value FROM json_each(?))
+-- name: to_change
+-- Jobs that are about to be changed.
+{by_ids}

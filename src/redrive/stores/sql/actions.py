@@ -1,0 +1,164 @@
+"""What people do to jobs, and what retention removes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from redrive.errors import JobNotFound, Refused, StoreDamaged
+from redrive.jobs.job import TERMINAL, Act, Job, State
+from redrive.jobs.transitions import Changed, Verb, action_changes, amend_changes, changed
+from redrive.stores.contract import Moved, PurgeRule
+from redrive.stores.sql.notes import act_landed, record_act
+from redrive.stores.sql.outbox import (
+    Reports,
+    SqlOutbox,
+    keep_action_jobs,
+    remove_old,
+    write_events,
+)
+from redrive.stores.sql.rows import readable_rows
+from redrive.stores.sql.tx import Row, Tx
+
+ROW = "_row"
+"""What a job that was read carries beside its fields: the number of its row."""
+
+
+class SqlActions(SqlOutbox):
+    """The verbs that people and retention use."""
+
+    @abstractmethod
+    def _job_of(self, row: Row) -> Job:
+        """Return the job of a row, which carries its number; StoreDamaged if it cannot be read."""
+
+    @abstractmethod
+    def _write_changes(self, tx: Tx, changes: Sequence[Changed], verb: Verb | None) -> None:
+        """Write jobs that an action changed; those read last in this transaction."""
+
+    @abstractmethod
+    def _kinds(self, tx: Tx, state: State) -> Iterable[Row]:
+        """Return lane, handler and category of the jobs that ended in a state, each once."""
+
+    def move(
+        self,
+        ids: Sequence[str],
+        verb: Verb,
+        act: Act,
+        *,
+        delays: Sequence[float] | None = None,
+        run: int | None = None,
+    ) -> Moved:
+        """Apply an action to exactly these jobs; see the contract."""
+        waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
+        reports = self._reports()
+
+        def work(tx: Tx) -> Moved:
+            found = {row[1]: row for row in tx.all("to_change", (tx.array(ids),))}
+            done: list[Changed] = []
+            skipped: list[tuple[str, str]] = []
+            for one in dict.fromkeys(ids):
+                try:
+                    job = self._present(found.get(one), one)
+                    new = action_changes(
+                        job,
+                        verb,
+                        actor=act.actor,
+                        reason=act.reason,
+                        now=tx.now(),
+                        delay=waits.get(one, 0.0),
+                        run=run,
+                    )
+                except (JobNotFound, Refused, StoreDamaged) as error:
+                    skipped.append((one, str(error)))
+                else:
+                    done.append(changed(job, new))
+            kept = replace(act, done=len(done), skipped=len(skipped))
+            kept = self._record_changes(tx, done, kept, verb, reports)
+            return Moved([change.job for change in done], skipped, kept)
+
+        def landed(tx: Tx, moved: Moved) -> bool:
+            tx.all("to_change", (tx.array(ids),))  # waits for whoever is at it
+            return act_landed(tx, moved.act)
+
+        moved = self._write(work, durable=True, landed=landed)
+        self._hint_of(moved.done)
+        return moved
+
+    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
+        """Replace the payload of a job; see the contract."""
+        reports = self._reports()
+
+        def work(tx: Tx) -> Job:
+            job = self._present(tx.one("to_change", (tx.array([job_id]),)), job_id)
+            if job.edits != expected:
+                msg = f"was edited meanwhile ({job.edits} edits, not {expected}); look at it again"
+                raise Refused(msg)
+            change = changed(job, amend_changes(job, payload, now=tx.now()))
+            self._record_changes(tx, [change], replace(act, done=1), None, reports)
+            tx.run("repay", (change.job.payload, change.job.original, job.__dict__[ROW]))
+            return change.job
+
+        def landed(tx: Tx, job: Job) -> bool:
+            stored = [self._job_of(row) for row in tx.all("to_change", (tx.array([job.id]),))]
+            mine = job.edits, job.payload, job.updated
+            return [(one.edits, one.payload, one.updated) for one in stored] == [mine]
+
+        return self._write(work, durable=True, landed=landed)
+
+    def _record_changes(
+        self, tx: Tx, done: Sequence[Changed], act: Act, verb: Verb | None, reports: Reports
+    ) -> Act:
+        """Write jobs that an action changed, the action, and what they were before it."""
+        self._write_changes(tx, done, verb)
+        act = record_act(tx, act)
+        if verb != "enlist":
+            keep_action_jobs(tx, act.number, done)
+            write_events(tx, reports, ((one.was, one.job) for one in done))
+        return act
+
+    def _present(self, row: Row | None, job_id: str) -> Job:
+        if row is None:
+            msg = f"no job {job_id}; it may have been purged"
+            raise JobNotFound(msg)
+        return self._job_of(row)
+
+    def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
+        """Remove ended jobs by rule, and what else is beyond its bounds; see the contract."""
+        reports, most = self._reports(), max(limit, 0)
+
+        def work(tx: Tx) -> list[tuple[str, State]]:
+            gone: dict[int, tuple[str, State]] = {}
+            for rule in rules:
+                if rule.state in TERMINAL:
+                    gone.update(self._over(tx, rule, most))
+            chosen = dict(list(gone.items())[:most])
+            numbers = tx.array(chosen)
+            if chosen and reports.wants("purged"):
+                jobs = readable_rows(tx.all("by_numbers", (numbers,)), self._job_of)
+                write_events(tx, reports, ((job, None) for job in jobs))
+            for statement in ("remove_attempts", "remove_rest", "remove_jobs"):
+                tx.run(statement, (numbers,))
+            remove_old(tx)
+            return list(chosen.values())
+
+        return self._write(work, durable=False)
+
+    def _over(self, tx: Tx, rule: PurgeRule, limit: int) -> Iterator[tuple[int, tuple[str, State]]]:
+        """Return the numbers of jobs that a rule removes."""
+        before = tx.now() - rule.older_than
+        if rule.ids is not None:
+            rows = tx.all("to_change", (tx.array(rule.ids),))
+            for job in readable_rows(rows, self._job_of):
+                if _is_of(rule, job.handler) and job.state is rule.state and job.updated < before:
+                    yield job.__dict__[ROW], (job.handler, rule.state)
+            return
+        for lane, handler, category, *_ in self._kinds(tx, rule.state):
+            if _is_of(rule, handler):
+                kind = (rule.state.value, lane, handler, category)
+                for (number,) in tx.all("over", (*kind, before, limit)):
+                    yield number, (handler, rule.state)
+
+
+def _is_of(rule: PurgeRule, handler: str) -> bool:
+    return handler not in rule.but and (rule.handlers is None or handler in rule.handlers)

@@ -33,7 +33,6 @@ from redrive.errors import StoreBusy
 from redrive.stores import _files
 from redrive.stores.jsonl import JsonlStore
 from redrive.stores.postgres import connecting, database, tx
-from redrive.stores.sql.tx import load_queries
 from redrive.stores.sqlite import SqliteStore
 from stores.contract.verbs import claim, claim_one, move, settle
 
@@ -263,8 +262,8 @@ def judge(case: Case, app: Redrive, accepted: list[str], ran: list[int]) -> None
 
 def sabotage() -> None:
     """Wait without limit, as before."""
-    loaded = load_queries("postgres", schema="x", channel="x")
-    bounded, real = loaded["bounded"].encode(), tx.queries_for
+    real = tx.queries_for
+    bounded = real("x").texts["bounded"]
     once = b"set_config('lock_timeout', '4s', true)"
 
     def unbounded(schema: str) -> tx.Queries:

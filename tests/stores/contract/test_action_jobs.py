@@ -10,6 +10,7 @@ from kit import make_act, make_failure, make_job
 from redrive.jobs.job import Job, State
 from redrive.jobs.transitions import Verb
 from redrive.stores.contract import Query, Store
+from redrive.stores.outbox_verbs import ACTIONS_KEPT
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
 from stores.contract.verbs import (
@@ -115,6 +116,22 @@ def test_a_thousand_and_more_are_kept(store: Store) -> None:
     assert [one for one, _ in kept] == ids
     assert all(fields["state"] is State.PENDING for _, fields in kept)
     assert len(found(store, action=moved.act.number, limit=5000)) == 2500
+
+
+def test_purge_removes_whole_old_actions_beyond_the_bound(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("sql", "index"):
+        monkeypatch.setattr(f"redrive.stores.{module}.outbox.ACTION_JOBS_KEPT", 3)
+    for name in "abcdef":
+        kill(store, name)
+    numbers = [move(store, "resolve", *pair).act.number for pair in ("ab", "cd", "ef")]
+    clock.advance(ACTIONS_KEPT)
+    store.purge([])
+    assert [len(dict(store.action_jobs(number))) for number in numbers] == [2, 2, 2]
+    clock.advance(1)
+    store.purge([])
+    assert [len(dict(store.action_jobs(number))) for number in numbers] == [0, 0, 2]
 
 
 @pytest.mark.needs("persistent")

@@ -217,6 +217,21 @@ def test_lanes_and_groups_beyond_the_bound_count_as_other(store: Store) -> None:
     assert sum(one.deaths for one in store.group_records().values()) == MOST_GROUPS + 2
 
 
+def test_a_full_bucket_counts_new_lanes_and_groups_as_other_before_the_fold_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redrive.stores.counting.MOST_LANES", 1)
+    monkeypatch.setattr("redrive.stores.counting.MOST_GROUPS", 1)
+    number = kill(store, "a", make_failure(cause="one")).group or 0
+    store.fold()
+    kill(store, "b", make_failure(cause="two"), lane="slow")
+    for _ in range(2):
+        deaths = {lane: one.deaths for lane, (one,) in store.lane_curve(60, 1).items()}
+        assert deaths == {"mail": 1, "": 1}
+        assert store.group_curve(60, 1, [number, 0]) == {number: [1], 0: [1]}
+        store.fold()
+
+
 def test_folding_often_adds_each_count_once(store: Store, clock: ManualClock) -> None:
     for n in range(30):
         add_one(store, f"a{n:02}")

@@ -237,6 +237,18 @@ def test_a_process_that_is_killed_leaves_its_events_to_the_next(place: Place) ->
     assert one.settle_events([event.number for event in take(one, "w1")], [], holder="w1") == 0
 
 
+@pytest.mark.needs("shared")
+def test_another_process_learns_of_a_subscription_in_time(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = place.open(), place.open()
+    kill(other, "a")
+    one.subscribe("x", ["died"])
+    monkeypatch.setattr("redrive.stores.sql.outbox.SUBSCRIBED", -1.0)
+    kill(other, "b")
+    assert [event.job_id for event in take(one)] == ["b"]
+
+
 def test_numbers_grow_after_all_were_delivered(store: Store) -> None:
     store.subscribe("x", ["died", "retried", "resolved"])
     kill(store, "a")

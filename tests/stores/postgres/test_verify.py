@@ -24,22 +24,21 @@ from redrive.stores.postgres.errors import is_passing, translate
 from stores.contract.verbs import DEAD, add_one, bring_to, claim_one, get, settle
 
 BREAKS = {
-    "neither waits nor runs": "DELETE FROM {s}.leases",
-    "too much": "INSERT INTO {s}.leases SELECT n, 1, 1, 1, 'w' FROM {s}.ready",
-    "record would not": "UPDATE {s}.ready SET category = 'timeout'",
-    "finished": "UPDATE {s}.jobs SET finished = NULL WHERE id = 'dead'",
-    "wrong time": "UPDATE {s}.jobs SET at = at + 1 WHERE id = 'pending'",
-    "where its record": "INSERT INTO {s}.ready SELECT n, at, 0, lane, handler, category FROM {s}.jobs"
-    " WHERE id = 'dead'",
-    "no payload": "DELETE FROM {s}.payloads USING {s}.jobs j WHERE payloads.n = j.n AND id = 'dead'",
-    "group": "UPDATE {s}.jobs SET cause = 99 WHERE id = 'dead'",
-    "payload is not": "INSERT INTO {s}.payloads VALUES (9999, '{{}}')",
+    "is not in exactly one": "DELETE FROM {s}.ended WHERE id = 'dead'",
+    "its state is not": "DELETE FROM {s}.jobs WHERE id = 'dead'",
+    "half a lease": "UPDATE {s}.open SET since = NULL WHERE id = 'running'",
+    "a state that does not exist": "UPDATE {s}.ended SET state = 'asleep' WHERE id = 'dead'",
+    "a group that does not exist": "UPDATE {s}.ended SET cause = 99 WHERE id = 'dead'",
     "attempts are not": "INSERT INTO {s}.attempts VALUES (9999, 1, '{{}}')",
-    "a failure that cannot be read": "UPDATE {s}.jobs SET failure = 'x' WHERE id = 'dead'",
-    "a tags that cannot be read": "UPDATE {s}.jobs SET tags = '5' WHERE id = 'pending'",
+    "among the wrong jobs": "UPDATE {s}.open SET category = 'timeout' WHERE id = 'pending'",
+    "its more is not": "UPDATE {s}.ended SET more = 'x' WHERE id = 'dead'",
+    "its given is not": "UPDATE {s}.jobs SET given = '5' WHERE id = 'pending'",
     "an attempt 1 that cannot be read": "UPDATE {s}.attempts SET record = 'x'",
     "a detail that cannot be read": "INSERT INTO {s}.acts (at, actor, verb, target, reason, done,"
     " skipped, detail) VALUES (1, 'me', 'note', 'x', '', 0, 0, 'x')",
+    "the jobs it took are not": "INSERT INTO {s}.act_jobs VALUES (999, 'a', '{{}}')",
+    "a record that cannot be read": "UPDATE {s}.groups SET more = 'x'",
+    "cannot be read": "INSERT INTO {s}.ticks VALUES (1, 'x')",
 }
 
 
@@ -54,6 +53,15 @@ def test_each_contradiction_is_found(
     report = store.verify()
     assert not report.ok
     assert any(what in problem.what for problem in report.problems), report.problems
+
+
+def test_a_group_whose_record_cannot_be_read_keeps_its_counts(
+    store: PostgresStore, other: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    number = bring_to(store, State.DEAD, "a").group or 0
+    other.execute(f"UPDATE \"{store._database.address.schema}\".groups SET more = 'x'")
+    assert store.group_records()[number].deaths == 1
+    assert f"group G{number} cannot be read" in caplog.text
 
 
 def test_the_facts_are_told(store: PostgresStore) -> None:
@@ -121,8 +129,7 @@ def test_a_full_disk_stops_one_call_and_not_the_next(
     with pytest.raises(StoreFull, match="free space"):
         settle(store, taken, DEAD, make_failure(cause="new"))
     assert get(store, "a").state is State.RUNNING
-    other.execute(f'DROP TRIGGER full_disk ON "{schema}".ready'.encode())
-    other.execute(f'DROP TRIGGER full_disk ON "{schema}".jobs'.encode())
+    other.execute(f'DROP TRIGGER full_disk ON "{schema}".ended'.encode())
     assert settle(store, taken, DEAD, make_failure(cause="new")) is not None
 
 
@@ -132,8 +139,7 @@ BEGIN
     RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
 END
 $$;
-CREATE TRIGGER full_disk BEFORE INSERT ON {s}.ready FOR EACH ROW EXECUTE FUNCTION {s}.full_disk();
-CREATE TRIGGER full_disk BEFORE UPDATE ON {s}.jobs FOR EACH ROW EXECUTE FUNCTION {s}.full_disk()
+CREATE TRIGGER full_disk BEFORE INSERT ON {s}.ended FOR EACH ROW EXECUTE FUNCTION {s}.full_disk()
 """
 
 

@@ -106,6 +106,20 @@ def test_words_are_not_looked_for_in_nonsense_with_a_traceback(
             store.find(query)
 
 
+def test_counts_that_cannot_be_read_are_logged_and_do_not_stop_the_fold(
+    store: SqliteStore, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bring_to(store, State.DEAD, "a")
+    spoil(path, "UPDATE ticks SET counts = 'x'")
+    (problem,) = store.verify().problems
+    assert problem.what == "cannot be read"
+    bring_to(store, State.DEAD, "b")
+    store.fold()
+    assert "cannot be read: x; they are left out" in caplog.text
+    assert store.verify().ok
+    assert [one.deaths for one in store.group_records().values()] == [1]
+
+
 def test_an_attempt_and_an_act_that_cannot_be_read_are_named(
     store: SqliteStore, path: Path
 ) -> None:

@@ -169,3 +169,18 @@ def test_a_claim_may_be_ended_through_another_store_object(opener: Opener) -> No
     assert settle(two, a) is not None
     assert fail(two, b).state is State.PENDING
     assert [len(history(one, job_id)) for job_id in "ab"] == [1, 1]
+
+
+def test_subscriptions_are_not_read_at_every_settlement(store: SqliteStore) -> None:
+    add(store, *(make_job(f"a{n}") for n in range(5)))
+    claims = claim(store)
+    heard: list[str] = []
+    for connection in (store._file._writer, store._file._reader):
+        if connection is not None:
+            connection.set_trace_callback(heard.append)
+    for one in claims:
+        settle(store, one)
+    move(store, "retry", "a0")
+    store.purge([])
+    assert len([statement for statement in heard if "subscriptions" in statement]) <= 1
+    assert any("UPDATE jobs" in statement for statement in heard)

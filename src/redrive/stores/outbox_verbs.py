@@ -1,9 +1,9 @@
 """The part of the store contract about events, sent alerts, plans, and what an action took.
 
 **Events.** A change that `jobs.reports.events_of` reports is stored once for each subscription to its kind,
-in the transaction that changes the job; nothing is stored for kinds without a subscription. Writers may
-keep the list of subscriptions for SUBSCRIBED seconds: for so long after the first `subscribe`, changes
-by other processes may be missed. Events of one job reach one subscription in order, one at a time;
+in the transaction that changes the job; nothing is stored for kinds without a subscription. A process may
+keep the list of subscriptions for SUBSCRIBED seconds: a new subscription takes effect at once for changes
+by the store object it was made with, and within that time for changes by others. Events of one job reach one subscription in order, one at a time;
 delivery is at least once.
 
 **Plans** are jobs that somebody has looked at and may act on: at most MOST_PLANS at a time, for PLAN_LASTS

@@ -1,1 +1,1 @@
-"""The SQL engine: every verb as named statements. Not here: connections (`stores.sqlite`, `stores.postgres`)."""
+"""What both SQL stores share: verbs over named statements. Not here: connections, claims, ends, searches (`stores.sqlite`, `stores.postgres`)."""

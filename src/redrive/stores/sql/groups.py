@@ -165,7 +165,7 @@ class SqlGroups(SqlBase):
 
         def work(tx: Tx) -> dict[str, list[LaneCount]]:
             first = start_of(tx.now(), span) - span * (number - 1)
-            rows = [
+            rows: list[tuple[int, str, LaneCount]] = [
                 (start, lane, LaneCount(*numbers))
                 for start, lane, *numbers in tx.all("lane_counts", (span, first))
             ]

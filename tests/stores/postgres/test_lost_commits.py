@@ -249,3 +249,35 @@ def test_without_a_look_a_settlement_that_counted_would_be_called_too_late(
     proxy.arm(b"finish_jobs", Cut.AFTER)
     assert settle(store, taken) is None
     assert get(store, "a").state is State.COMPLETED
+
+
+@cuts
+def test_who_claims_an_alert_is_told_so(store: PostgresStore, proxy: Proxy, cut: Cut) -> None:
+    proxy.arm(COMMIT, cut)
+    assert store.claim_alert(1, "slack", "new", every=60, more={"thread": "7"})
+    assert proxy.cuts == 1
+    assert not store.claim_alert(1, "slack", "new", every=60)
+
+
+@cuts
+def test_counts_that_waited_are_folded_once(store: PostgresStore, proxy: Proxy, cut: Cut) -> None:
+    for name in ("a", "b"):
+        add_one(store, name)
+        settle(store, claim_one(store))
+    proxy.arm(COMMIT, cut)
+    assert store.fold()
+    assert proxy.cuts == 1
+    assert [one.successes for one in store.lane_curve(60, 1)["mail"]] == [2]
+
+
+@cuts
+def test_a_group_is_changed_once(store: PostgresStore, proxy: Proxy, cut: Cut) -> None:
+    add_one(store, "a")
+    job = settle(store, claim_one(store), DEAD, make_failure())
+    assert job is not None
+    assert job.group is not None
+    proxy.arm(COMMIT, cut)
+    record = store.change_group(job.group, {"owner": "me"}, make_act("assign"), expected=0)
+    assert record is not None
+    assert (record.owner, record.version, proxy.cuts) == ("me", 1, 1)
+    assert len(store.acts()) == 1

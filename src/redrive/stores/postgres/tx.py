@@ -196,11 +196,11 @@ class PostgresTx(Tx):
 
     def alone(self, what: str) -> None:
         """Wait for the others' lock; read what they wrote by the next statement."""
-        self.run(f"alone_{what}")
+        self.run("alone", (what,))
 
     def try_alone(self, what: str) -> bool:
         """Take the lock unless another transaction has it."""
-        return self.one(f"try_alone_{what}") == (True,)
+        return self.one("try_alone", (what,)) == (True,)
 
     def array(self, values: Iterable[object]) -> list[object]:
         """Make one parameter of many values."""

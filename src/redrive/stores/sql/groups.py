@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from redrive.errors import JobNotFound
 from redrive.jobs.groups import MOST_VARIANTS, GroupRecord, LaneCount, Span, Variant
@@ -25,7 +25,6 @@ from redrive.stores.sql.notes import act_landed, alone_with_acts, record_act
 from redrive.stores.sql.rows import UNREADABLE
 from redrive.stores.sql.tx import Row, SqlBase, Tx
 
-R = TypeVar("R")
 Spot = tuple[int | None, int | None]
 """The numbers of a failure's group and variant."""
 Seen = tuple[Failure, str | None]
@@ -219,32 +218,37 @@ class SqlGroups(SqlBase):
 
     def fold(self) -> bool:
         """Add counts that were written to the buckets, groups and variants; see the contract."""
-
-        def work(tx: Tx, ticks: Sequence[Tick]) -> bool:
-            add_ticks(tx, ticks)
-            return fold(tx)
-
-        return self._write_rest(work)
+        self._write_waiting()
+        return self._write(fold, durable=False)
 
     def _write_waiting(self) -> None:
-        """Write the counts that wait in this process."""
-        if self._backlog.waiting():
-            self._write_rest(add_ticks)
-
-    def _write_rest(self, work: Callable[[Tx, Sequence[Tick]], R]) -> R:
-        """Run work that writes all counts that wait in this process."""
+        """Write the counts that wait in this process; not twice where a commit went unanswered."""
         share, committed = self._backlog.rest(), False
+        rows = _rows_of(share.write)
+
+        def work(tx: Tx) -> None:
+            tx.alone("ticks")
+            tx.many("add_tick", rows)
+
+        def landed(tx: Tx, _: None) -> bool:
+            tx.alone("ticks")
+            return {*rows} <= {*tx.all("ticks")}
+
         try:
-            answer = self._write(lambda tx: work(tx, share.write), durable=False)
+            if rows:
+                self._write(work, durable=False, landed=landed)
             committed = True
         finally:
             self._backlog.close(share, committed=committed)
-        return answer
 
 
 def add_ticks(tx: Tx, ticks: Iterable[Tick]) -> None:
     """Write counts."""
-    tx.many("add_tick", [(at, counts_to_json(counts)) for at, counts in ticks])
+    tx.many("add_tick", _rows_of(ticks))
+
+
+def _rows_of(ticks: Iterable[Tick]) -> list[tuple[float, str]]:
+    return [(at, counts_to_json(counts)) for at, counts in ticks]
 
 
 def _ticks(rows: Iterable[Row]) -> list[Tick]:

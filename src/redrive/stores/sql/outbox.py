@@ -150,11 +150,16 @@ class SqlOutbox(SqlBase):
         """Return True to exactly one caller in `every` seconds; see the contract."""
         text = encode(dict(more)) if more else None
 
-        def work(tx: Tx) -> bool:
+        def work(tx: Tx) -> Row | None:
+            tx.alone("alerts")
             now = tx.now()
-            return tx.one("claim_alert", (group, channel, kind, now, text, now - every)) is not None
+            return tx.one("claim_alert", (group, channel, kind, now, text, now - every))
 
-        return self._write(work, durable=True)
+        def landed(tx: Tx, claimed: Row | None) -> bool:
+            tx.alone("alerts")
+            return claimed is None or claimed in tx.all("alerts", (group,))
+
+        return self._write(work, durable=True, landed=landed) is not None
 
     def alerts(self, group: int | None = None) -> list[SentAlert]:
         """Return the alerts sent for a group, or for all, newest first."""

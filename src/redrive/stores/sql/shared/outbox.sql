@@ -46,7 +46,7 @@ FROM (VALUES (?::int8, ?::float8)) AS g WHERE q.n = g.column1 AND q.holder = ?
 -- Store that an alert is sent, unless one like it was sent since a time.
 INSERT INTO {schema}.alerts AS a (cause, channel, kind, at, more) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (cause, channel, kind) DO UPDATE SET at = excluded.at, more = excluded.more
-WHERE a.at <= ? RETURNING 1
+WHERE a.at <= ? RETURNING cause, channel, kind, at, more
 
 -- name: alerts
 -- The alerts sent for a group, or for all, newest first.

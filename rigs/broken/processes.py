@@ -19,9 +19,9 @@ import psycopg
 from redrive.jobs import transitions
 from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.stores import _files
+from redrive.stores.index.base import Drafted, writes
 from redrive.stores.index.draft import Draft
-from redrive.stores.index.engine import Engine
-from redrive.stores.index.keeper import Drafted
+from redrive.stores.index.engine import EngineStore
 from redrive.stores.jsonl import JsonlStore
 from redrive.stores.postgres import PostgresStore, database
 from redrive.stores.postgres.connecting import BoundedConnection
@@ -96,7 +96,7 @@ def _compare(
             return number
         return 0
 
-    def held(self: Engine, draft: Draft, claim: Claim) -> Job | None:
+    def held(self: EngineStore, draft: Draft, claim: Claim) -> Job | None:
         lease = self.index.running.get(claim.job.id)
         if lease is None or not is_lease(claim.job.lease, lease.number):
             return None
@@ -106,12 +106,13 @@ def _compare(
         return now if now is not None and now.state is State.RUNNING else None
 
     _put(settle, "_taken", taken)
-    _put(Engine, "_held", held)
+    _put(EngineStore, "_held", held)
 
 
 def sweep() -> None:
     """Sweep without compare-and-set: look which leases ended, and later write what was decided."""
-    real_held_by_id, real_held, real_seize = settle.held_by_id, Engine._held, Engine.seize  # noqa: SLF001
+    real_held_by_id, real_held = settle.held_by_id, EngineStore._held  # noqa: SLF001
+    real_seize = EngineStore.seize
 
     def look(tx: Tx, rows: list[Row], by: str, lease_for: float) -> list[Claim]:
         boot, seconds = tx.lease_clock()
@@ -131,11 +132,12 @@ def sweep() -> None:
             held[job_id] = number, swept[job_id].lease, swept[job_id].holder or ""
         return held
 
-    def seize(self: Engine, **options: Any) -> Drafted[list[Claim]]:
-        claims, _ = real_seize(self, **options)
+    @writes(durable=False)
+    def seize(self: EngineStore, **options: Any) -> Drafted[list[Claim]]:
+        claims, _ = real_seize.__wrapped__(self, **options)  # type: ignore[attr-defined]
         return claims, []
 
-    def held(self: Engine, draft: Draft, claim: Claim) -> Job | None:
+    def held(self: EngineStore, draft: Draft, claim: Claim) -> Job | None:
         if not claim.lost_by:
             return real_held(self, draft, claim)
         now = draft.job(claim.job.id)
@@ -143,8 +145,8 @@ def sweep() -> None:
 
     _put(engine, "_seize", look)
     _put(settle, "held_by_id", held_by_id)
-    _put(Engine, "seize", seize)
-    _put(Engine, "_held", held)
+    _put(EngineStore, "seize", seize)
+    _put(EngineStore, "_held", held)
 
 
 def early() -> None:

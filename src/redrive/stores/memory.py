@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.stores._combine import within_itself
+from redrive.stores.index.base import Drafted
 from redrive.stores.index.changes import Change
-from redrive.stores.index.engine import Engine
+from redrive.stores.index.engine import EngineStore
 from redrive.stores.index.entries import Index
-from redrive.stores.index.keeper import Drafted
-from redrive.stores.index.ledger import Place
-from redrive.stores.index.verbs import EngineStore
+from redrive.stores.index.outbox import Place
 from redrive.stores.listening import HintListener
 from redrive.stores.report import Report
 
@@ -41,32 +40,31 @@ class MemoryStore(EngineStore):
 
     def __init__(self, *, clock: Clock = SystemClock()) -> None:  # noqa: B008 - it has no state
         super().__init__(clock)
-        self._engine = Engine(Index(), clock, _itself, self._backlog)
+        self.index = Index()
         self._lock = threading.RLock()
         self._working = False
         self._listeners: tuple[PairHintListener, ...] = ()
 
-    def _write(self, work: Callable[[Engine], Drafted[R]], *, durable: bool) -> R:
+    def _write(self, work: Callable[[], Drafted[R]], *, durable: bool) -> R:
         del durable
         with self._lock, self._alone():
-            with self._counted():
-                result, changes = work(self._engine)
+            committed = False
+            try:
+                result, changes = work()
                 for change in changes:
-                    self._engine.index.apply(change, change)
+                    self.index.apply(change, change)
+                committed = True
+            finally:
+                self._close_shares(committed=committed)
             return result
 
-    @contextlib.contextmanager
-    def _counted(self) -> Generator[None]:
-        committed = False
-        try:
-            yield
-            committed = True
-        finally:
-            self._engine.close_shares(committed=committed)
-
-    def _read(self, work: Callable[[Engine], R]) -> R:
+    def _read(self, work: Callable[[], R]) -> R:
         with self._lock, self._alone():
-            return work(self._engine)
+            return work()
+
+    def _change_at(self, place: Place) -> Change:
+        assert not isinstance(place, int)  # noqa: S101 - this store puts nothing else there
+        return place
 
     @contextlib.contextmanager
     def _alone(self) -> Generator[None]:
@@ -80,9 +78,9 @@ class MemoryStore(EngineStore):
             self._working = False
 
     def verify(self) -> Report:
-        """Say how many jobs there are; memory has nothing to be damaged."""
+        """Count the jobs; memory has nothing to be damaged."""
         with self._lock:
-            jobs = len(self._engine.index.entries)
+            jobs = len(self.index.entries)
         return Report(jobs, [], {"store": self.url, "durability": self.durability})
 
     def migrate(self) -> list[str]:
@@ -106,8 +104,3 @@ class MemoryStore(EngineStore):
     def _hint(self) -> None:
         for one in self._listeners:
             one.hint()
-
-
-def _itself(place: Place) -> Change:
-    assert not isinstance(place, int)  # noqa: S101 - this store puts nothing else there
-    return place

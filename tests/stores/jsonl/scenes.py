@@ -92,7 +92,7 @@ def picture(store: JsonlStore) -> dict[str, Any]:
 def outbox(store: JsonlStore) -> list[object]:
     """The events that wait, with their leases and bodies."""
     journal = store._journal
-    waiting = journal.index.outbox.items()
+    waiting = journal.index.outbox.waiting.items()
     return [(n, replace(one, place=0), journal.change_at(one.place)) for n, one in waiting]
 
 

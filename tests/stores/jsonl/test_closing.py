@@ -33,10 +33,10 @@ class Slow:
         assert self.entered.wait(30)
 
     def _write(self) -> None:
-        def work(engine: Any) -> Any:
+        def work() -> Any:
             self.entered.set()
             assert self.leave.wait(30)
-            return engine.add([make_job("slow")])
+            return self._store._add_all([make_job("slow")])
 
         self._store._write(work, durable=True)
 

@@ -116,11 +116,11 @@ def test_ctrl_c_in_one_thread_is_not_raised_in_the_others(
     raised: list[BaseException | None] = []
     entered = threading.Event()
 
-    def slow(engine: Any) -> Any:
+    def slow() -> Any:
         entered.set()
         while len(store._combiner._waiting) < 4:
             threading.Event().wait(0.001)
-        return engine.add([make_job("slow")])
+        return store._add_all([make_job("slow")])
 
     def add(name: str) -> None:
         try:

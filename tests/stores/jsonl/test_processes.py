@@ -56,10 +56,10 @@ from redrive.stores.jsonl import JsonlStore
 store = JsonlStore(sys.argv[1], patience=0.2)
 store.add([make_job("parent")])
 entered, leave = threading.Event(), threading.Event()
-def slow(engine):
+def slow():
     entered.set()
     leave.wait(30)
-    return engine.add([make_job("slow")])
+    return store._add_all([make_job("slow")])
 # One thread is in the middle of a write, lock held; another waits for its turn.
 holder = threading.Thread(target=lambda: store._write(slow, durable=True))
 holder.start()

@@ -1,8 +1,4 @@
-"""The engine of the memory and the journal store: every verb, evaluated against the index.
-
-Nothing here touches a file. An operation looks at the index and drafts its changes; whoever runs it
-keeps the changes (writes the lines) and applies them. An operation that raises has changed nothing.
-"""
+"""The verbs about jobs, evaluated against the index; nothing here touches a file."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import heapq
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from redrive.errors import JobNotFound, Refused
+from redrive.errors import JobNotFound, Refused, UsageError
 from redrive.jobs.job import TERMINAL, Act, Claim, Group, Job, Settlement, State
 from redrive.jobs.records import altered, evolve
 from redrive.jobs.transitions import (
@@ -27,20 +23,29 @@ from redrive.jobs.transitions import (
 from redrive.stores._keys import check_same
 from redrive.stores.contract import ALONE, Count, Members, Moved, Page, PurgeRule, Query
 from redrive.stores.counting import counts_added, counts_of
-from redrive.stores.index import outbox, search
+from redrive.stores.index import search
+from redrive.stores.index.base import Drafted, reads, writes
 from redrive.stores.index.changes import Purged
 from redrive.stores.index.draft import Draft
 from redrive.stores.index.entries import Entry, Queue
-from redrive.stores.index.keeper import Drafted, Keeper
+from redrive.stores.index.records import RecordStore
 from redrive.stores.index.search import without_history
 from redrive.stores.note_verbs import PAUSE
 
 
-class Engine(Keeper):
-    """The verbs about jobs; those about all else are inherited."""
+class EngineStore(RecordStore):
+    """Evaluates the verbs about jobs; see the contract for what each promises."""
 
-    def add(self, jobs: Sequence[Job]) -> Drafted[list[Job]]:
-        """Keep jobs, or give those that are there already."""
+    def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
+        """Keep jobs, or return those that are there already."""
+        if within is not None:
+            msg = f"`within` needs PostgreSQL; {self.url} has no transactions of yours to join"
+            raise UsageError(msg)
+        stored = self._write(lambda: self._add_all(jobs), durable=True)
+        self._hint_of(stored)
+        return stored
+
+    def _add_all(self, jobs: Sequence[Job]) -> Drafted[list[Job]]:
         draft = self._draft()
         new: list[Job] = []
         stored = [without_history(self._add(draft, job, new)) for job in jobs]
@@ -76,6 +81,7 @@ class Engine(Keeper):
         release = last.release if last is not None else None
         return draft.place(altered(job.failure, variant_text=text), release or job.release)
 
+    @writes(durable=False)
     def claim(
         self,
         handlers: Collection[str],
@@ -83,11 +89,11 @@ class Engine(Keeper):
         limit: int,
         holder: str,
         lease_for: float,
-        lanes: Collection[str] | None,
-        only: Collection[str] | None,
-        suspects: bool,
-        ignore_waits: bool,
-        past_pauses: bool,
+        lanes: Collection[str] | None = None,
+        only: Collection[str] | None = None,
+        suspects: bool = False,
+        ignore_waits: bool = False,
+        past_pauses: bool = False,
     ) -> Drafted[list[Claim]]:
         """Lease due jobs, earliest first."""
         draft = self._draft()
@@ -111,7 +117,7 @@ class Engine(Keeper):
         return [Claim(without_history(job)) for _, _, job in leased], draft.changes
 
     def _suspect_runs(self, now: float) -> bool:
-        """Whether a job that crashed before has just been claimed, and runs."""
+        """Return True if a job that crashed before has just been claimed, and runs."""
         entries = self.index.entries
         running = self.index.running.items()
         return any(
@@ -140,7 +146,7 @@ class Engine(Keeper):
         ]
 
     def _take(self, queues: list[Queue], latest: float, limit: int) -> list[Entry]:
-        """Give the first waiting jobs over all queues. They stay in their heaps."""
+        """Return the first waiting jobs over all queues. They stay in their heaps."""
         heads = [
             (item, at)
             for at, queue in enumerate(queues)
@@ -166,7 +172,7 @@ class Engine(Keeper):
         return [self.index.entries[item[1]] for _, item in taken]
 
     def _among(self, ids: Iterable[str], queues: list[Queue], latest: float) -> list[Entry]:
-        """Give those of some jobs that may be claimed, earliest due first."""
+        """Return those of some jobs that may be claimed, earliest due first."""
         wanted = {id(queue) for queue in queues}
         found = (self.index.entries.get(one) for one in set(ids))
         due = [
@@ -179,6 +185,7 @@ class Engine(Keeper):
         ]
         return sorted(due, key=lambda entry: (entry.due, entry.id))
 
+    @writes(durable=False)
     def renew(self, claims: Sequence[Claim], *, lease_for: float) -> Drafted[list[bool]]:
         """Lengthen leases that are still held."""
         boot, seconds = self._clock.boot()
@@ -191,6 +198,7 @@ class Engine(Keeper):
                 draft.put(evolve(job, lease_end=seconds + lease_for, boot=boot))
         return taken, draft.changes
 
+    @writes(durable=False)
     def settle(self, results: Sequence[Settlement]) -> Drafted[list[Job | None]]:
         """End claims that are still held."""
         draft = self._draft()
@@ -221,7 +229,7 @@ class Engine(Keeper):
         return [next(jobs) if taken else None for taken in took], draft.changes
 
     def _held(self, draft: Draft, claim: Claim) -> Job | None:
-        """Give the job of a claim if its fence still stands."""
+        """Return the job of a claim if its fence still stands."""
         job = claim.job
         lease = self.index.running.get(job.id)
         if lease is None or (lease.number, lease.holder, lease.since) != (
@@ -234,14 +242,15 @@ class Engine(Keeper):
         # Asked again, because an earlier part of this operation may have ended it.
         return now if now is not None and now.state is State.RUNNING else None
 
+    @writes(durable=False)
     def seize(
         self,
         *,
         by: str,
         lease_for: float,
-        holder: str | None,
-        handlers: Collection[str] | None,
-        limit: int,
+        holder: str | None = None,
+        handlers: Collection[str] | None = None,
+        limit: int = 100,
     ) -> Drafted[list[Claim]]:
         """Take over running jobs whose holder is gone."""
         boot, seconds = self._clock.boot()
@@ -266,10 +275,22 @@ class Engine(Keeper):
         verb: Verb,
         act: Act,
         *,
+        delays: Sequence[float] | None = None,
+        run: int | None = None,
+    ) -> Moved:
+        """Apply an action to jobs, each once."""
+        moved = self._write(lambda: self._move(ids, verb, act, delays, run), durable=True)
+        self._hint_of(moved.done)
+        return moved
+
+    def _move(
+        self,
+        ids: Sequence[str],
+        verb: Verb,
+        act: Act,
         delays: Sequence[float] | None,
         run: int | None,
     ) -> Drafted[Moved]:
-        """Apply a person's deed to jobs, each once."""
         draft = self._draft()
         done: list[Changed] = []
         skipped: list[tuple[str, str]] = []
@@ -296,8 +317,9 @@ class Engine(Keeper):
         kept = draft.act(act, () if verb == "enlist" else done)
         return Moved([without_history(one.job) for one in done], skipped, kept), draft.changes
 
+    @writes(durable=True)
     def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Drafted[Job]:
-        """Give a job another payload, if nobody else did meanwhile."""
+        """Replace a job's payload, if nobody else did meanwhile."""
         draft = self._draft()
         job = draft.need(job_id)
         if job.edits != expected:
@@ -308,7 +330,10 @@ class Engine(Keeper):
         draft.act(replace(act, done=1), [change])
         return without_history(change.job), draft.changes
 
-    def purge(self, rules: Sequence[PurgeRule], *, limit: int) -> Drafted[list[tuple[str, State]]]:
+    @writes(durable=False)
+    def purge(
+        self, rules: Sequence[PurgeRule], *, limit: int = 10_000
+    ) -> Drafted[list[tuple[str, State]]]:
         """Remove finished jobs by rule."""
         draft = self._draft()
         now = draft.now
@@ -323,33 +348,39 @@ class Engine(Keeper):
                 draft.report(without_history(self._load(entry)), None)
         if gone:
             draft.changes.append(Purged(tuple(entry.id for entry in gone)))
-        draft.changes += outbox.beyond_bounds(self.index, now)
+        draft.changes += self.index.beyond_bounds(now)
         return [(entry.queue.handler, entry.state) for entry in gone], draft.changes
 
+    @reads
     def get(self, job_id: str) -> Job | None:
-        """Give one job with its history."""
+        """Return one job with its history."""
         entry = self.index.entries.get(job_id)
         return None if entry is None else self._load(entry)
 
+    @reads
     def find(self, query: Query) -> Page:
-        """Give a page of jobs."""
+        """Return a page of jobs."""
         return search.find(self.index, self._load, query, self._clock.now())
 
+    @reads
     def counts(self) -> list[Count]:
         """Count all jobs."""
         return search.counts(self.index)
 
+    @reads
     def groups(self, query: Query) -> list[Group]:
-        """Count jobs by cause."""
+        """Count jobs by group."""
         return search.groups(self._view(), self._load, query)
 
+    @reads
     def deaths(
-        self, width: float, number: int, groups: Collection[int] | None
+        self, width: float, number: int, *, groups: Collection[int] | None = None
     ) -> dict[int, list[int]]:
         """Count when jobs died."""
         return search.deaths(self.index, self._clock.now(), width, number, groups)
 
-    def members(self, run: int, limit: int) -> Members:
+    @reads
+    def members(self, run: int, *, limit: int = 0) -> Members:
         """Count the jobs of a run."""
         return search.members(self.index, run, limit)
 

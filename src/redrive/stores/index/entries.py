@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from redrive.jobs.job import Category, Failure, Job, State
 from redrive.stores.index.changes import Change, Purged, Put
-from redrive.stores.index.ledger import Ledger, Place
+from redrive.stores.index.ledger import Ledger
+from redrive.stores.index.outbox import Place
 
 
 class Lease(NamedTuple):

@@ -6,8 +6,6 @@ the journal's file or, for memory, in the change itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from redrive.jobs.groups import GroupRecord, Variant
 from redrive.jobs.job import Act
 from redrive.stores.counting import Tick
@@ -24,24 +22,8 @@ from redrive.stores.index.changes import (
     Took,
     Varied,
 )
-from redrive.stores.outbox_verbs import SentAlert
-
-Place = Change | int
-"""A change, or where the journal has its line: offset and length in one number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """An event in the outbox, without its body."""
-
-    subscription: str
-    job: str
-    due: float
-    attempts: int
-    place: Place
-    holder: str | None = None
-    end: float | None = None
-    boot: str | None = None
+from redrive.stores.index.outbox import Outbox, Place
+from redrive.stores.outbox_verbs import ACTION_JOBS_KEPT, ACTIONS_KEPT, ALERTS_KEPT, SentAlert
 
 
 class Ledger:
@@ -59,7 +41,7 @@ class Ledger:
         self.folded_at = float("-inf")
         self.buckets: dict[tuple[int, int], Bucket] = {}
         self.subscriptions: dict[str, frozenset[str]] = {}
-        self.outbox: dict[int, Waiting] = {}
+        self.outbox = Outbox()
         self.last_event = 0
         self.alerts: dict[tuple[int, str, str], SentAlert] = {}
         self.acts: list[Act] = []
@@ -128,18 +110,14 @@ class Ledger:
                 self.subscriptions[name] = frozenset(kinds)
                 if not kinds:
                     del self.subscriptions[name]
-                    waiting = self.outbox.items()
-                    self.outbox = {n: one for n, one in waiting if one.subscription != name}
-            case Queued(number, subscription, job, _, at):
-                self.last_event = max(self.last_event, number)
-                self.outbox[number] = Waiting(subscription, job, at, 0, place)
+                    self.outbox.drop(name)
+            case Queued():
+                self.last_event = max(self.last_event, change.number)
+                self.outbox.add(change, place)
             case Handed():
-                for number in change.numbers:
-                    if number in self.outbox:
-                        self.outbox[number] = _handed(self.outbox[number], change)
+                self.outbox.hand(change)
             case Delivered(numbers):
-                for number in numbers:
-                    self.outbox.pop(number, None)
+                self.outbox.remove(numbers)
 
     def _put_group(self, record: GroupRecord) -> None:
         number = record.number
@@ -161,8 +139,15 @@ class Ledger:
                     if not self.actions[one]:
                         del self.actions[one]
 
-
-def _handed(one: Waiting, to: Handed) -> Waiting:
-    due = one.due if to.due is None else to.due
-    attempts = one.attempts if to.attempts is None else to.attempts
-    return replace(one, holder=to.holder, end=to.end, boot=to.boot, due=due, attempts=attempts)
+    def beyond_bounds(self, now: float) -> list[Change]:
+        """Return what forgets old alerts, and the jobs of old actions beyond the bound."""
+        alerts = now - ALERTS_KEPT
+        last, jobs = 0, 0
+        for act in reversed(self.acts):
+            jobs += sum(len(ids) for ids, _ in self.took.get(act.number, ()))
+            if jobs > ACTION_JOBS_KEPT and act.at < now - ACTIONS_KEPT:
+                last = act.number
+                break
+        is_old = any(number <= last for number in self.took)
+        is_old = is_old or any(one.at < alerts for one in self.alerts.values())
+        return [Forgotten(alerts, last)] if is_old else []

@@ -1,145 +1,112 @@
-"""Events, alerts and plans, evaluated on the index."""
+"""The events that wait to be delivered, and which of them come next.
+
+Of one subscription and job only the oldest event may be taken. Those lie in a heap by the time they are due,
+so taking some looks at these and at what is leased, however many wait. What changed since it was pushed
+is dropped when it comes to the top.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from threading import Lock
-from typing import cast
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from redrive.errors import UsageError
-from redrive.jobs.reports import EventKind
-from redrive.stores.index.changes import Change, Delivered, Forgotten, Handed, Queued
-from redrive.stores.index.entries import Lease
-from redrive.stores.index.ledger import Ledger, Place, Waiting
-from redrive.stores.outbox_verbs import (
-    ACTION_JOBS_KEPT,
-    ACTIONS_KEPT,
-    ALERTS_KEPT,
-    MOST_PLANNED,
-    MOST_PLANS,
-    PLAN_CHUNK,
-    PLAN_LASTS,
-    OutboxEvent,
-    PlannedJob,
-    SentAlert,
-    StoredPlan,
-)
+from redrive.stores.index.changes import Change, Handed, Queued
 
-ReadChange = Callable[[Place], Change]
-"""How to get a change from its place."""
+Place = Change | int
+"""A change, or where the journal has its line: offset and length in one number."""
 
 
-def take(
-    ledger: Ledger,
-    read: ReadChange,
-    lease: Lease,
-    limit: int,
-    *,
-    seconds: float,
-) -> tuple[list[OutboxEvent], list[Change]]:
-    """Lease due events: of one subscription and job only the oldest; `seconds` is since boot."""
-    first: dict[tuple[str, str], int] = {}
-    for number, one in ledger.outbox.items():
-        first.setdefault((one.subscription, one.job), number)
-    free = [n for n in first.values() if _is_free(ledger.outbox[n], lease, seconds)]
-    taken = sorted(free, key=lambda n: (ledger.outbox[n].due, n))[: max(limit, 0)]
-    if not taken:
-        return [], []
-    events = [_event(n, ledger.outbox[n], read) for n in taken]
-    return events, [Handed(tuple(taken), lease.holder, lease.end, lease.boot)]
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An event in the outbox, without its body."""
+
+    subscription: str
+    job: str
+    due: float
+    attempts: int
+    place: Place
+    holder: str | None = None
+    end: float | None = None
+    boot: str | None = None
 
 
-def _is_free(one: Waiting, lease: Lease, seconds: float) -> bool:
-    if one.holder is not None:
-        return one.boot != lease.boot or one.end is None or one.end <= seconds
-    return one.due <= lease.since
-
-
-def _event(number: int, one: Waiting, read: ReadChange) -> OutboxEvent:
-    queued = read(one.place)
-    assert isinstance(queued, Queued)  # noqa: S101 - only these are put there
-    kind = cast("EventKind", queued.kind)
-    return OutboxEvent(
-        number, one.subscription, one.job, kind, queued.at, one.attempts, queued.body
-    )
-
-
-def settle(
-    ledger: Ledger,
-    done: Sequence[int],
-    later: Sequence[tuple[int, float]],
-    *,
-    holder: str,
-    now: float,
-) -> tuple[int, list[Change]]:
-    """Remove delivered events, and put others off."""
-    held = {number for number, one in ledger.outbox.items() if one.holder == holder}
-    gone = tuple(dict.fromkeys(number for number in done if number in held))
-    delays = {n: wait for n, wait in later if n in held and n not in gone}
-    changes: list[Change] = [Delivered(gone)] if gone else []
-    for number, delay in delays.items():
-        attempts = ledger.outbox[number].attempts + 1
-        changes.append(Handed((number,), due=now + delay, attempts=attempts))
-    return len(gone) + len(delays), changes
-
-
-def claim_alert(ledger: Ledger, wanted: SentAlert, every: float) -> tuple[bool, list[Change]]:
-    """Take the turn to send an alert, if nobody had it for so long."""
-    last = ledger.alerts.get(wanted[:3])
-    if last is not None and wanted.at - last.at < every:
-        return False, []
-    return True, [wanted]
-
-
-def beyond_bounds(ledger: Ledger, now: float) -> list[Change]:
-    """Return what forgets old alerts, and the jobs of old actions beyond the bound."""
-    alerts = now - ALERTS_KEPT
-    last, jobs = 0, 0
-    for act in reversed(ledger.acts):
-        jobs += sum(len(ids) for ids, _ in ledger.took.get(act.number, ()))
-        if jobs > ACTION_JOBS_KEPT and act.at < now - ACTIONS_KEPT:
-            last = act.number
-            break
-    is_old = any(number <= last for number in ledger.took)
-    is_old = is_old or any(one.at < alerts for one in ledger.alerts.values())
-    return [Forgotten(alerts, last)] if is_old else []
-
-
-class Plans:
-    """Plans, which live as long as the process; safe to use from many threads."""
+class Outbox:
+    """All events that wait."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._plans: dict[str, tuple[StoredPlan, list[list[PlannedJob]]]] = {}
+        self.waiting: dict[int, Waiting] = {}
+        self._lines: dict[tuple[str, str], list[int]] = {}
+        """The numbers of one subscription and job, oldest first."""
+        self._due: list[tuple[float, int]] = []
+        self._held: set[int] = set()
 
-    def put(
-        self, plan: StoredPlan, chunks: Iterable[Sequence[PlannedJob]], now: float
-    ) -> StoredPlan:
-        """Keep a plan, and drop those that have expired or are too many."""
-        kept: list[list[PlannedJob]] = []
-        for chunk in chunks:
-            kept.append(list(chunk))
-            if len(chunk) > PLAN_CHUNK or sum(map(len, kept)) > MOST_PLANNED:
-                msg = (
-                    f"a plan has at most {MOST_PLANNED} jobs, {PLAN_CHUNK} in each chunk; "
-                    "use the command line for more"
-                )
-                raise UsageError(msg)
-        plan = replace(plan, created=now, expires=now + PLAN_LASTS)
-        with self._lock:
-            others = [one for one in self._plans.items() if one[0] != plan.id]
-            live = [one for one in others if one[1][0].expires > now]
-            self._plans = dict(live[max(0, len(live) - MOST_PLANS + 1) :])
-            self._plans[plan.id] = (plan, kept)
-        return plan
+    def add(self, event: Queued, place: Place) -> None:
+        """Put an event behind the others of its job."""
+        number = event.number
+        self.waiting[number] = Waiting(event.subscription, event.job, event.at, 0, place)
+        line = self._lines.setdefault((event.subscription, event.job), [])
+        line.append(number)
+        if line[0] == number:
+            heapq.heappush(self._due, (event.at, number))
 
-    def get(self, plan_id: str, now: float) -> tuple[StoredPlan, list[list[PlannedJob]]] | None:
-        """Return a plan with its chunks, unless it has expired."""
-        found = self._plans.get(plan_id)
-        return found if found is not None and found[0].expires > now else None
+    def hand(self, to: Handed) -> None:
+        """Lease events to a holder, or put them off."""
+        for number in to.numbers:
+            one = self.waiting.get(number)
+            if one is None:
+                continue
+            due = one.due if to.due is None else to.due
+            attempts = one.attempts if to.attempts is None else to.attempts
+            one = replace(one, due=due, attempts=attempts)
+            self.waiting[number] = replace(one, holder=to.holder, end=to.end, boot=to.boot)
+            if to.holder is None:
+                self._held.discard(number)
+                heapq.heappush(self._due, (due, number))
+            else:
+                self._held.add(number)
 
-    def drop(self, plan_id: str) -> None:
-        """Remove a plan, if it is there."""
-        with self._lock:
-            self._plans.pop(plan_id, None)
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Forget events; the next of each job comes forward."""
+        for number in numbers:
+            one = self.waiting.pop(number, None)
+            if one is None:
+                continue
+            self._held.discard(number)
+            line = self._lines[one.subscription, one.job]
+            line.remove(number)
+            if line:
+                heapq.heappush(self._due, (self.waiting[line[0]].due, line[0]))
+            else:
+                del self._lines[one.subscription, one.job]
+
+    def drop(self, subscription: str) -> None:
+        """Forget all events of a subscription."""
+        waiting = self.waiting.items()
+        self.remove([number for number, one in waiting if one.subscription == subscription])
+
+    def free(self, limit: int, *, now: float, boot: tuple[str, float]) -> list[int]:
+        """Return the events that may be taken, longest due first; `boot` measures leases."""
+        over = [number for number in self._held if _is_over(self.waiting[number], *boot)]
+        taken: list[tuple[float, int]] = []
+        while self._due and len(taken) < limit and self._due[0][0] <= now:
+            item = heapq.heappop(self._due)
+            if self._is_next(item) and item not in taken[-1:]:  # the same may lie there twice
+                taken.append(item)
+        for item in taken:
+            heapq.heappush(self._due, item)  # for the operation may fail; later it is a leftover
+        found = sorted([*taken, *((self.waiting[number].due, number) for number in over)])
+        return [number for _, number in found[: max(limit, 0)]]
+
+    def _is_next(self, item: tuple[float, int]) -> bool:
+        one = self.waiting.get(item[1])
+        return (
+            one is not None
+            and one.holder is None
+            and one.due == item[0]
+            and self._lines[one.subscription, one.job][0] == item[1]
+        )
+
+
+def _is_over(one: Waiting, boot: str, seconds: float) -> bool:
+    return one.boot != boot or one.end is None or one.end <= seconds

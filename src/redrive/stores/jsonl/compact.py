@@ -39,7 +39,7 @@ def if_worthwhile(journal: Journal, clock: Clock) -> None:
     journal.look_at = journal.size * 5 // 4
     index = journal.index
     places = [entry.place for entry in index.entries.values()]
-    places += [one.place for one in index.outbox.values()]
+    places += [one.place for one in index.outbox.waiting.values()]
     places += [place for taken in index.took.values() for _, place in taken]
     needed = sum(recovery.unpacked(place)[1] for place in places if isinstance(place, int))
     if needed > journal.size * (1 - _GARBAGE):
@@ -152,7 +152,7 @@ def _changes(journal: Journal, now: float) -> Iterator[Change]:
     yield from (
         Subscribed(name, tuple(sorted(kinds))) for name, kinds in index.subscriptions.items()
     )
-    for number, one in index.outbox.items():
+    for number, one in index.outbox.waiting.items():
         yield journal.change_at(one.place)
         yield Handed((number,), one.holder, one.end, one.boot, one.due, one.attempts)
     yield from index.alerts.values()

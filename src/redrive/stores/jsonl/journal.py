@@ -28,7 +28,7 @@ from redrive.jobs.clock import Clock
 from redrive.stores import _files
 from redrive.stores.index.changes import Change, Put
 from redrive.stores.index.entries import Index
-from redrive.stores.index.ledger import Place
+from redrive.stores.index.outbox import Place
 from redrive.stores.jsonl import lines, recovery
 from redrive.stores.jsonl.lines import Header
 from redrive.stores.jsonl.recovery import Damage, Reading

@@ -11,7 +11,7 @@ import os
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar, cast
 
 from redrive.errors import StoreError, StoreOutdated, StoreReadOnly
 from redrive.jobs.clock import Clock, SystemClock
@@ -21,43 +21,32 @@ from redrive.stores._files import FileLock, log
 from redrive.stores._wake import Hints
 from redrive.stores.contract import MIGRATED_ON_OPENING
 from redrive.stores.counting import Backlog
-from redrive.stores.index.engine import Engine
-from redrive.stores.index.keeper import Drafted
-from redrive.stores.index.verbs import EngineStore
+from redrive.stores.index.base import Drafted
+from redrive.stores.index.changes import Change
+from redrive.stores.index.engine import EngineStore
+from redrive.stores.index.entries import Index
+from redrive.stores.index.outbox import Place
 from redrive.stores.jsonl import audit, compact, lines
 from redrive.stores.jsonl.journal import Journal
 from redrive.stores.listening import HintListener
 from redrive.stores.report import Report
 
 R = TypeVar("R")
+_Kind = Literal["write", "read", "chore", "close"]
+"""A read needs no lock. A chore is done to the file itself, when nothing waits to be written. After the one
+that closes the store the file is let go of."""
 
 
-class _Look(Generic[R]):
-    """An operation that changes nothing, so it needs no lock."""
+class _Work(Generic[R]):
+    """Something to do while nobody else uses the journal."""
 
-    def __init__(self, work: Callable[[Engine], R]) -> None:
-        self._work = work
+    def __init__(self, kind: _Kind, run: Callable[[], R]) -> None:
+        self.kind: _Kind = kind
+        self._run = run
 
-    def __call__(self, engine: Engine) -> R:
-        return self._work(engine)
-
-
-class _Chore(Generic[R]):
-    """Something to be done to the file itself, when nothing waits to be written."""
-
-    def __init__(self, work: Callable[[], R]) -> None:
-        self._work = work
-
-    def __call__(self, engine: Engine) -> R:
-        del engine
-        return self._work()
-
-
-class _Closing:
-    """The last operation of a store: the file is let go of when all that waits beside it is done."""
-
-    def __call__(self, engine: Engine) -> None:
-        """Change nothing."""
+    def __call__(self, _: None) -> R:
+        """Do it."""
+        return self._run()
 
 
 class JsonlStore(EngineStore):
@@ -95,8 +84,16 @@ class JsonlStore(EngineStore):
         self._journal = Journal(self._place, self._clock, read_only=self._read_only)
         lock_place = self._place.with_name(self._place.name + ".lock")
         self._lock = FileLock(lock_place, self._patience)
-        self._combiner: Combiner[Engine] = Combiner(self._commit)
-        self._backlog = Backlog()
+        self._combiner: Combiner[None] = Combiner(self._commit)
+        self._backlog, self._shares = Backlog(), []
+
+    @property
+    def index(self) -> Index:  # type: ignore[override]
+        """What the file holds, as far as it was read."""
+        return self._journal.index
+
+    def _change_at(self, place: Place) -> Change:
+        return self._journal.change_at(place)
 
     def _open(self, *, create: bool) -> None:
         if self._read_only:
@@ -139,49 +136,49 @@ class JsonlStore(EngineStore):
         self._lock.forget()
         self._start()
 
-    def _write(self, work: Callable[[Engine], Drafted[R]], *, durable: bool) -> R:
-        def operation(engine: Engine) -> R:
-            before = len(engine.shares)
+    def _write(self, work: Callable[[], Drafted[R]], *, durable: bool) -> R:
+        def draft() -> R:
+            before = len(self._shares)
             try:
-                result, changes = work(engine)
+                result, changes = work()
                 self._journal.draft(changes)
             except BaseException:
-                engine.close_shares(committed=False, after=before)
+                self._close_shares(committed=False, after=before)
                 raise
             return result
 
         self._check_writable()
-        return self._run(operation, durable=durable)
+        return self._run("write", draft, durable=durable)
 
-    def _read(self, work: Callable[[Engine], R]) -> R:
-        return self._run(_Look(work), durable=False)
+    def _read(self, work: Callable[[], R]) -> R:
+        return self._run("read", work)
 
-    def _run(self, operation: Callable[[Engine], R], *, durable: bool) -> R:
+    def _run(self, kind: _Kind, work: Callable[[], R], *, durable: bool = False) -> R:
         if self._closed:
             raise self._was_closed()
-        return self._combiner.run(operation, durable=durable)
+        return self._combiner.run(_Work(kind, work), durable=durable)
 
     def _was_closed(self) -> StoreError:
         return StoreError(f"{self._place} was closed; open it again")
 
-    def _commit(self, batch: list[Operation[Engine]]) -> None:
+    def _commit(self, batch: list[Operation[None]]) -> None:
         """Do what waits; a store that is to be closed does everything else before."""
-        kinds = {type(one.work) for one in batch}
+        kinds = {_kind(one) for one in batch}
         if self._closed:
             for one in batch:
-                one.error = None if isinstance(one.work, _Closing) else self._was_closed()
-        elif _Closing in kinds:
+                one.error = None if _kind(one) == "close" else self._was_closed()
+        elif "close" in kinds:
             self._finish(batch)
-        elif kinds == {_Look}:
+        elif kinds == {"read"}:
             self._look(batch)
         else:
             self._do(batch)
 
-    def _finish(self, batch: list[Operation[Engine]]) -> None:
+    def _finish(self, batch: list[Operation[None]]) -> None:
         """Do the last operations, and let go of the file."""
-        others = [one for one in batch if not isinstance(one.work, _Closing)]
+        others = [one for one in batch if _kind(one) != "close"]
         try:
-            if self._journal.needs_sync or any(type(one.work) is not _Look for one in others):
+            if self._journal.needs_sync or any(_kind(one) != "read" for one in others):
                 self._do(batch)
             elif others:
                 self._look(others)
@@ -190,44 +187,36 @@ class JsonlStore(EngineStore):
             self._journal.close()
             self._lock.close()
 
-    def _look(self, batch: list[Operation[Engine]]) -> None:
+    def _look(self, batch: list[Operation[None]]) -> None:
         """Do operations that change nothing."""
         self._journal.refresh(locked=False)
-        self._evaluate(self._engine(), batch)
+        self._evaluate(batch)
 
-    def _do(self, batch: list[Operation[Engine]]) -> None:
+    def _do(self, batch: list[Operation[None]]) -> None:
         """Do operations together; one sync serves all."""
         journal = self._journal
         with self._lock.held():
             journal.refresh(locked=True)
-            chores = [one for one in batch if isinstance(one.work, _Chore)]
-            engine = self._engine()
+            committed = False
             try:
-                durable = self._evaluate(
-                    engine, [one for one in batch if one not in chores] if chores else batch
-                )
+                durable = self._evaluate([one for one in batch if _kind(one) != "chore"])
                 journal.flush(durable=durable)
-            except BaseException:
-                journal.distrust()
-                engine.close_shares(committed=False)
-                raise
-            engine.close_shares(committed=True)
+                committed = True
+            finally:
+                if not committed:
+                    journal.distrust()
+                self._close_shares(committed=committed)
             compact.if_worthwhile(journal, self._clock)
-            if chores:
-                self._evaluate(engine, chores)
+            self._evaluate([one for one in batch if _kind(one) == "chore"])
 
-    def _engine(self) -> Engine:
-        journal = self._journal
-        return Engine(journal.index, self._clock, journal.change_at, self._backlog)
-
-    def _evaluate(self, engine: Engine, batch: list[Operation[Engine]]) -> bool:
-        """Do each on its own; gives whether what was done has to be synced."""
+    def _evaluate(self, batch: list[Operation[None]]) -> bool:
+        """Do each on its own; returns True if what was done has to be synced."""
         durable = False
         for one in batch:
             try:
-                if type(one.work) is not _Chore:
+                if _kind(one) != "chore":
                     self._check_version()
-                one.result = one.work(engine)
+                one.run(None)
                 durable = durable or one.durable
             except Exception as error:  # noqa: BLE001 - it is that caller's alone
                 one.error = error
@@ -243,11 +232,11 @@ class JsonlStore(EngineStore):
 
     def verify(self) -> Report:
         """Read the whole file and say what is wrong. Changes nothing."""
-        return self._read(lambda _: audit.verify(self._journal, self.durability))
+        return self._read(lambda: audit.verify(self._journal, self.durability))
 
     def _alone(self, work: Callable[[], R]) -> R:
         self._check_writable()
-        return self._run(_Chore(work), durable=False)
+        return self._run("chore", work)
 
     def _check_writable(self) -> None:
         if self._read_only:
@@ -270,8 +259,8 @@ class JsonlStore(EngineStore):
         self._combiner.caller()
         try:
             if self._backlog.waiting():
-                self._write(lambda engine: engine.write_rest(), durable=False)
-            self._combiner.run(_Closing(), durable=True)
+                self._write(self._rest, durable=False)
+            self._combiner.run(_Work("close", lambda: None), durable=True)
         except StoreError as error:
             log.warning("%s could not be synced when it was closed: %s", self._place, error)
 
@@ -281,6 +270,10 @@ class JsonlStore(EngineStore):
 
     def _hint(self) -> None:
         self._hints.send()
+
+
+def _kind(operation: Operation[None]) -> _Kind:
+    return cast("_Work[object]", operation.work).kind
 
 
 _open_stores: weakref.WeakSet[JsonlStore] = weakref.WeakSet()

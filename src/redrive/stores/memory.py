@@ -5,10 +5,9 @@ The whole contract holds but durability: when the process ends, everything is go
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from redrive.jobs.clock import Clock, SystemClock
@@ -47,35 +46,32 @@ class MemoryStore(EngineStore):
 
     def _write(self, work: Callable[[], Drafted[R]], *, durable: bool) -> R:
         del durable
-        with self._lock, self._alone():
-            committed = False
-            try:
-                result, changes = work()
-                for change in changes:
-                    self.index.apply(change, change)
-                committed = True
-            finally:
-                self._close_shares(committed=committed)
-            return result
+        return self._read(lambda: self._applied(work))
+
+    def _applied(self, work: Callable[[], Drafted[R]]) -> R:
+        committed = False
+        try:
+            result, changes = work()
+            for change in changes:
+                self.index.apply(change, change)
+            committed = True
+        finally:
+            self._close_shares(committed=committed)
+        return result
 
     def _read(self, work: Callable[[], R]) -> R:
-        with self._lock, self._alone():
-            return work()
+        with self._lock:
+            if self._working:  # a signal handler, in the middle of its own thread's work
+                raise within_itself()
+            try:
+                self._working = True
+                return work()
+            finally:
+                self._working = False
 
     def _change_at(self, place: Place) -> Change:
         assert not isinstance(place, int)  # noqa: S101 - this store puts nothing else there
         return place
-
-    @contextlib.contextmanager
-    def _alone(self) -> Generator[None]:
-        """Refuse a signal handler in the middle of its own thread's work."""
-        if self._working:
-            raise within_itself()
-        try:
-            self._working = True
-            yield
-        finally:
-            self._working = False
 
     def verify(self) -> Report:
         """Count the jobs; memory has nothing to be damaged."""

@@ -47,12 +47,13 @@ class EngineStore(RecordStore):
 
     def _add_all(self, jobs: Sequence[Job]) -> Drafted[list[Job]]:
         draft = self._draft()
-        new: list[Job] = []
-        stored = [without_history(self._add(draft, job, new)) for job in jobs]
-        self._count(draft, counts_added(new, draft.now))
+        dead: list[Job] = []
+        stored = [without_history(self._add(draft, job, dead)) for job in jobs]
+        if dead:
+            self._count(draft, counts_added(dead, draft.now))
         return stored, draft.changes
 
-    def _add(self, draft: Draft, job: Job, new: list[Job]) -> Job:
+    def _add(self, draft: Draft, job: Job, dead: list[Job]) -> Job:
         stored = draft.job(job.id)
         if stored is not None:
             return stored
@@ -61,25 +62,25 @@ class EngineStore(RecordStore):
             if stored is not None:
                 check_same(stored, job)
                 return replace(stored, is_new=False)
-        group, variant = self._place_added(draft, job)
-        lease = job.lease
-        if job.history:
-            lease = max(lease, *(attempt.ordinal for attempt in job.history))
-        if (group, variant, lease, True) != (job.group, job.variant, job.lease, job.is_new):
-            job = evolve(job, group=group, variant=variant, lease=lease, is_new=True)
+        if job.failure is not None or job.history or job.group or not job.is_new:
+            job = self._placed(draft, job)
         draft.put(job)
         draft.report(None, job)
-        new.append(job)
+        if job.state is State.DEAD:
+            dead.append(job)
         return job
 
-    def _place_added(self, draft: Draft, job: Job) -> tuple[int | None, int | None]:
-        if job.failure is None:
-            return None, None
+    def _placed(self, draft: Draft, job: Job) -> Job:
+        """Return a job that has lived before with the numbers that this store gives it."""
+        group = variant = None
         last = job.history[-1] if job.history else None
-        failure = last.failure if last is not None and last.failure is not None else job.failure
-        text = job.failure.variant_text or failure.variant_text
-        release = last.release if last is not None else None
-        return draft.place(altered(job.failure, variant_text=text), release or job.release)
+        if job.failure is not None:
+            failure = last.failure if last is not None and last.failure is not None else job.failure
+            text = job.failure.variant_text or failure.variant_text
+            release = (last.release if last is not None else None) or job.release
+            group, variant = draft.place(altered(job.failure, variant_text=text), release)
+        lease = max([job.lease, *(attempt.ordinal for attempt in job.history)])
+        return evolve(job, group=group, variant=variant, lease=lease, is_new=True)
 
     @writes(durable=False)
     def claim(
@@ -139,7 +140,8 @@ class EngineStore(RecordStore):
         return [
             queue
             for queue in self.index.queues.values()
-            if queue.suspect is suspects
+            if queue.state is State.PENDING
+            and queue.suspect is suspects
             and queue.handler in wanted
             and queue.lane not in paused
             and (lanes is None or queue.lane in lanes)
@@ -173,15 +175,12 @@ class EngineStore(RecordStore):
 
     def _among(self, ids: Iterable[str], queues: list[Queue], latest: float) -> list[Entry]:
         """Return those of some jobs that may be claimed, earliest due first."""
-        wanted = {id(queue) for queue in queues}
+        wanted = set(queues)
         found = (self.index.entries.get(one) for one in set(ids))
         due = [
             entry
             for entry in found
-            if entry is not None
-            and entry.state is State.PENDING
-            and entry.due <= latest
-            and id(entry.queue) in wanted
+            if entry is not None and entry.due <= latest and entry.queue in wanted
         ]
         return sorted(due, key=lambda entry: (entry.due, entry.id))
 
@@ -222,7 +221,7 @@ class EngineStore(RecordStore):
         for (_, result), end in zip(held.values(), ends, strict=True):
             whole = with_attempt(end.job, result.attempt) if result.attempt else end.job
             draft.put(whole)
-            settled.append(without_history(whole))
+            settled.append(without_history(whole) if end.job.history else end.job)
             draft.report(end.was, settled[-1])
         self._count(draft, counts_of(zip((one for _, one in held.values()), ends, strict=True)))
         jobs = iter(settled)

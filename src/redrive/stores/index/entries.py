@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from redrive.jobs.job import Category, Failure, Job, State
@@ -34,17 +34,18 @@ class Lease(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """The jobs of one lane, handler and category: those that wait, and how many there are of others."""
+    """The jobs of one state, lane, handler and category."""
 
+    state: State
     lane: str
     handler: str
     suspect: bool
     category: Category | None
     heap: list[tuple[float, str]]
-    """Those that wait, earliest due first."""
-    numbers: dict[State, int] = field(default_factory=dict[State, int])
-    oldest: dict[State, float] = field(default_factory=dict[State, float])
-    """Of each state that is an end, the earliest change; not there if it has to be looked for."""
+    """Pending jobs, earliest due first."""
+    number: int = 0
+    oldest: float | None = None
+    """The earliest change of jobs that ended; None if it has to be looked for."""
 
 
 class Entry:
@@ -93,7 +94,7 @@ class Index(Ledger):
         super().__init__()
         self.entries: dict[str, Entry] = {}
         self.running: dict[str, Lease] = {}
-        self.queues: dict[tuple[str, str, bool, Category | None], Queue] = {}
+        self.queues: dict[tuple[State, str, str, bool, Category | None], Queue] = {}
         self.keys: dict[str, str] = {}
         self.runs: dict[int, set[str]] = {}
         self.events: dict[str, str] = {}
@@ -132,7 +133,8 @@ class Index(Ledger):
         category = None
         if failure is not None and (entry.failed or state not in _OPEN):
             category = _CATEGORIES.get(failure.get("category"), Category.UNKNOWN)
-        entry.queue = self._queue(head["lane"], head["handler"], get("crashes", 0) > 0, category)
+        suspect = get("crashes", 0) > 0
+        entry.queue = self._queue(state, head["lane"], head["handler"], suspect, category)
         entry.group = get("group")
         entry.variant = get("variant")
         entry.run = get("run")
@@ -163,14 +165,9 @@ class Index(Ledger):
         return self._order
 
     def is_waiting(self, queue: Queue, item: tuple[float, str]) -> bool:
-        """Whether this item of a heap still says the truth."""
+        """Return True if this item of a heap is still true."""
         entry = self.entries.get(item[1])
-        return (
-            entry is not None
-            and entry.state is State.PENDING
-            and entry.queue is queue
-            and entry.due == item[0]
-        )
+        return entry is not None and entry.queue is queue and entry.due == item[0]
 
     def _from_job(self, job: Job, place: Place) -> Entry:
         entry = Entry()
@@ -181,7 +178,7 @@ class Index(Ledger):
         entry.first_failed = job.first_failed
         entry.failed = bool(job.spent)
         category = category_of(job.state, job.failure, failed=entry.failed)
-        entry.queue = self._queue(job.lane, job.handler, job.crashes > 0, category)
+        entry.queue = self._queue(job.state, job.lane, job.handler, job.crashes > 0, category)
         entry.group = job.group
         entry.variant = job.variant
         entry.run = job.run
@@ -206,43 +203,38 @@ class Index(Ledger):
         self.entries[one] = entry
         if entry.run is not None:
             self.runs.setdefault(entry.run, set()).add(one)
-        queue, state = entry.queue, entry.state
-        number = queue.numbers[state] = queue.numbers.get(state, 0) + 1
+        queue = entry.queue
+        queue.number += 1
         if lease is not None:
             self.running[one] = lease
-        elif state is State.PENDING:
+        elif entry.state is State.PENDING:
             heapq.heappush(queue.heap, (entry.due, one))
-            if len(queue.heap) > 2 * number + _SLACK:
-                self._sweep(queue)
-        elif number == 1 or entry.updated < queue.oldest.get(state, entry.updated):
-            queue.oldest[state] = entry.updated
+            if len(queue.heap) > 2 * queue.number + _SLACK:
+                queue.heap = sorted({item for item in queue.heap if self.is_waiting(queue, item)})
+        elif queue.number == 1 or (queue.oldest is not None and entry.updated < queue.oldest):
+            queue.oldest = entry.updated
 
     def _leave(self, entry: Entry) -> None:
         if entry.run is not None:
             self.runs[entry.run].discard(entry.id)
-        queue, state = entry.queue, entry.state
-        queue.numbers[state] -= 1
-        if state is State.RUNNING:
+        queue = entry.queue
+        queue.number -= 1
+        if entry.state is State.RUNNING:
             self.running.pop(entry.id, None)
-        elif queue.oldest.get(state) == entry.updated:
-            del queue.oldest[state]
+        elif queue.oldest == entry.updated:
+            queue.oldest = None
 
     def look_for_oldest(self) -> None:
         """Look once for the oldest of all ends whose oldest job has gone."""
-        lost = [
-            (queue, state)
+        lost = {
+            queue
             for queue in self.queues.values()
-            for state, number in queue.numbers.items()
-            if number and state not in _OPEN and state not in queue.oldest
-        ]
-        if not lost:
-            return
-        wanted = {(id(queue), state): queue for queue, state in lost}
-        for entry in self.entries.values():
-            queue = wanted.get((id(entry.queue), entry.state))
-            if queue is not None:
-                oldest = queue.oldest.get(entry.state, entry.updated)
-                queue.oldest[entry.state] = min(oldest, entry.updated)
+            if queue.number and queue.oldest is None and queue.state not in _OPEN
+        }
+        for entry in self.entries.values() if lost else ():
+            queue = entry.queue
+            if queue in lost and (queue.oldest is None or entry.updated < queue.oldest):
+                queue.oldest = entry.updated
 
     def first_waiting(self, queue: Queue) -> tuple[float, str] | None:
         """Return the first item that still waits; drops the leftovers above it."""
@@ -253,11 +245,10 @@ class Index(Ledger):
             heapq.heappop(heap)
         return None
 
-    def _sweep(self, queue: Queue) -> None:
-        queue.heap = sorted({item for item in queue.heap if self.is_waiting(queue, item)})
-
-    def _queue(self, lane: str, handler: str, suspect: bool, category: Category | None) -> Queue:
-        name = (lane, handler, suspect, category)
+    def _queue(
+        self, state: State, lane: str, handler: str, suspect: bool, category: Category | None
+    ) -> Queue:
+        name = (state, lane, handler, suspect, category)
         found = self.queues.get(name)
         if found is None:
             found = self.queues[name] = Queue(*name, [])

@@ -12,33 +12,75 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from time import monotonic
 
 from redrive.errors import UsageError
 from redrive.jobs.job import Category, Group, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads.wildcards import matches
-from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, cursor_of
+from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, Scope, cursor_of
 from redrive.stores.index.counts import View
 from redrive.stores.index.entries import Entry, Index
 
 Load = Callable[[Entry], Job]
 """How to get the whole job of an entry, with its history."""
+Check = Callable[[Entry], bool]
 
 _LAST = "\U0010ffff"
+_SOME = 1000
+"""How many jobs are put in the order of their changes at once, unless a page has more."""
 
 
 def find(index: Index, load: Load, query: Query, now: float) -> Page:
-    """Give the page of a query."""
-    more = max(query.limit, 0) + 1
-    found = _matching(index, load, query, now)
-    if query.by_change:
-        rows = heapq.nlargest(more, found, key=lambda row: (row.updated, row.id))
-    else:
-        rows = list(islice(found, more))
-    page = rows[: query.limit] if query.limit > 0 else []
-    left = page and len(rows) > len(page)
-    cursor = cursor_of(page[-1].updated, page[-1].id, by_change=query.by_change) if left else None
+    """Return the page of a query."""
+    if query.budget is not None and (query.tag or query.text):
+        return _find_in_time(index, load, query, now)
+    most = max(query.limit, 0)
+    rows = list(islice(_in_order(index, query, now, _body_check(load, query)), most + 1))
+    page = rows[:most]
+    cursor = _cursor(query, page[-1]) if page and len(rows) > most else None
     return Page([without_history(load(entry)) for entry in page], cursor)
+
+
+def _find_in_time(index: Index, load: Load, query: Query, now: float) -> Page:
+    """Read job after job until the page is full or the time is over."""
+    ends = monotonic() + (query.budget or 0.0)
+    fits = _body_check(load, query)
+    found: list[Entry] = []
+    looked, last = 0, None
+    for entry in _in_order(index, query, now):
+        if len(found) >= query.limit or (last is not None and monotonic() >= ends):
+            break
+        looked, last = looked + 1, entry
+        if fits is None or fits(entry):
+            found.append(entry)
+    else:
+        last = None
+    cursor = _cursor(query, last) if last is not None else None
+    jobs = [without_history(load(entry)) for entry in found]
+    return Page(jobs, cursor, Scope(looked, len(index.entries)))
+
+
+def _in_order(index: Index, query: Query, now: float, fits: Check | None = None) -> Iterator[Entry]:
+    """Return the entries of a query in its order; by change some at a time."""
+    while True:
+        found = _matching(index, query, now, fits)
+        if not query.by_change:
+            yield from found
+            return
+        some = heapq.nlargest(max(query.limit + 1, _SOME), found, key=_changed)
+        yield from some
+        if len(some) < _SOME:
+            return
+        query = replace(query, cursor=_cursor(query, some[-1]))
+
+
+def _changed(entry: Entry) -> tuple[float, str]:
+    return entry.updated, entry.id
+
+
+def _cursor(query: Query, entry: Entry) -> str:
+    return cursor_of(entry.updated, entry.id, by_change=query.by_change)
 
 
 def counts(index: Index) -> list[Count]:
@@ -46,15 +88,14 @@ def counts(index: Index) -> list[Count]:
     index.look_for_oldest()
     found: dict[tuple[State, str, Category | None], tuple[int, float | None]] = {}
     for queue in index.queues.values():
-        for state, number in queue.numbers.items():
-            if not number:
-                continue
-            first = index.first_waiting(queue) if state is State.PENDING else None
-            at = queue.oldest.get(state) if first is None else first[0]
-            name = (state, queue.lane, queue.category)
-            jobs, oldest = found.get(name, (0, None))
-            times = [one for one in (at, oldest) if one is not None]
-            found[name] = (jobs + number, min(times, default=None))
+        if not queue.number:
+            continue
+        first = index.first_waiting(queue) if queue.state is State.PENDING else None
+        at = queue.oldest if first is None else first[0]
+        name = (queue.state, queue.lane, queue.category)
+        jobs, oldest = found.get(name, (0, None))
+        times = [one for one in (at, oldest) if one is not None]
+        found[name] = (jobs + queue.number, min(times, default=None))
     return [Count(*name, jobs=jobs, oldest=oldest) for name, (jobs, oldest) in found.items()]
 
 
@@ -92,7 +133,7 @@ def groups(seen: View, load: Load, query: Query) -> list[Group]:
     found: Iterable[Entry] = (
         [entry for entry in index.entries.values() if entry.state in states]
         if plain  # in no order, for that takes longer than the counting
-        else _matching(index, load, asked, seen.now)
+        else _matching(index, asked, seen.now, _body_check(load, asked))
     )
     tallies: dict[int, _Tally] = defaultdict(_Tally)
     for entry in found:
@@ -150,14 +191,13 @@ def without_history(job: Job) -> Job:
     return evolve(job, history=()) if job.history else job
 
 
-def _matching(index: Index, load: Load, query: Query, now: float) -> Iterator[Entry]:
-    """Give the entries of a query from where its cursor stands, newest submit first."""
+def _matching(
+    index: Index, query: Query, now: float, body_fits: Check | None = None
+) -> Iterator[Entry]:
+    """Return the entries of a query from where its cursor stands, newest submit first."""
     fits = _filter(index, query, now)
     found = (entry for entry in _candidates(index, query) if fits(entry))
-    if not (query.tag or query.text):
-        return found
-    text = query.text.casefold()
-    return (entry for entry in found if _body_fits(load(entry), query.tag, text))
+    return filter(body_fits, found) if body_fits else found
 
 
 def _candidates(index: Index, query: Query) -> Iterable[Entry]:
@@ -187,9 +227,9 @@ def _taken(index: Index, query: Query) -> set[str]:
     return {one for ids, _ in index.took.get(query.action or 0, ()) for one in ids}
 
 
-def _filter(index: Index, query: Query, now: float) -> Callable[[Entry], bool]:
+def _filter(index: Index, query: Query, now: float) -> Check:
     """Build the check of one entry; only the questions that were asked cost time."""
-    checks: list[Callable[[Entry], bool]] = []
+    checks: list[Check] = []
     if query.states:
         checks.append(lambda entry: entry.state in query.states)
     if query.handler or query.lane:
@@ -207,7 +247,7 @@ def _filter(index: Index, query: Query, now: float) -> Callable[[Entry], bool]:
     return checks[0] if len(checks) == 1 else lambda entry: all(check(entry) for check in checks)
 
 
-def _link_checks(index: Index, query: Query) -> Iterator[Callable[[Entry], bool]]:
+def _link_checks(index: Index, query: Query) -> Iterator[Check]:
     if query.group is not None:
         yield lambda entry: entry.group == query.group
         if query.variant is not None:
@@ -223,17 +263,17 @@ def _link_checks(index: Index, query: Query) -> Iterator[Callable[[Entry], bool]
         yield lambda entry: entry.key == query.key
 
 
-def _queue_check(index: Index, query: Query) -> Callable[[Entry], bool]:
+def _queue_check(index: Index, query: Query) -> Check:
     wanted = {
-        id(queue)
+        queue
         for queue in index.queues.values()
         if (not query.lane or queue.lane == query.lane)
         and (not query.handler or matches(query.handler, queue.handler))
     }
-    return lambda entry: id(entry.queue) in wanted
+    return lambda entry: entry.queue in wanted
 
 
-def _age_checks(query: Query, now: float) -> Iterator[Callable[[Entry], bool]]:
+def _age_checks(query: Query, now: float) -> Iterator[Check]:
     if query.older_than is not None:
         latest = now - query.older_than
         yield lambda entry: entry.updated <= latest
@@ -242,18 +282,22 @@ def _age_checks(query: Query, now: float) -> Iterator[Callable[[Entry], bool]]:
         yield lambda entry: entry.updated >= earliest
 
 
-def _body_fits(job: Job, tag: str, text: str) -> bool:
-    if tag and tag not in job.tags:
-        return False
-    if not text or text in job.payload.casefold():
-        return True
-    failure = job.failure
-    if failure is None:
-        return False
-    return any(text in part.casefold() for part in (failure.type, failure.message, failure.title))
+def _body_check(load: Load, query: Query) -> Check | None:
+    """Return what looks for the words of a query in a job's body; None if it has none."""
+    text = query.text.casefold()
+
+    def fits(entry: Entry) -> bool:
+        job = load(entry)
+        if query.tag and query.tag not in job.tags:
+            return False
+        failure = job.failure
+        parts = [failure.type, failure.message, failure.title] if failure is not None else []
+        return not text or any(text in part.casefold() for part in (job.payload, *parts))
+
+    return fits if query.tag or text else None
 
 
-def _cursor_check(query: Query) -> Callable[[Entry], bool]:
+def _cursor_check(query: Query) -> Check:
     cursor = query.cursor or ""
     if not query.by_change:
         last_id = _after_id(cursor)

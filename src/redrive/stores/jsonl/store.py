@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Generic, Literal, TypeVar, cast
 
@@ -199,7 +199,7 @@ class JsonlStore(EngineStore):
             journal.refresh(locked=True)
             committed = False
             try:
-                durable = self._evaluate([one for one in batch if _kind(one) != "chore"])
+                durable = self._evaluate(one for one in batch if _kind(one) != "chore")
                 journal.flush(durable=durable)
                 committed = True
             finally:
@@ -207,16 +207,16 @@ class JsonlStore(EngineStore):
                     journal.distrust()
                 self._close_shares(committed=committed)
             compact.if_worthwhile(journal, self._clock)
-            self._evaluate([one for one in batch if _kind(one) == "chore"])
+            self._evaluate(one for one in batch if _kind(one) == "chore")
 
-    def _evaluate(self, batch: list[Operation[None]]) -> bool:
+    def _evaluate(self, batch: Iterable[Operation[None]]) -> bool:
         """Do each on its own; returns True if what was done has to be synced."""
         durable = False
         for one in batch:
             try:
-                if _kind(one) != "chore":
+                if self._journal.is_outdated and _kind(one) != "chore":
                     self._check_version()
-                one.run(None)
+                one.result = one.work(None)
                 durable = durable or one.durable
             except Exception as error:  # noqa: BLE001 - it is that caller's alone
                 one.error = error

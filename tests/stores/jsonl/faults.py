@@ -2,7 +2,8 @@
 
 Run as a program, so that it has one thread and may fork. For N = 1, 2, 3 … it forks a child that
 counts its calls to write, sync, rename and truncate, and does at the N-th what the mode says. Each
-child's ledger is printed as one line of JSON: what it was told is done, what it had begun.
+child's ledger is printed as one line of JSON: what it was told is done, what it had begun. With a file
+of an older version each child starts with a copy of it, and only opens it: that migrates it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -76,14 +78,14 @@ class Fault:
         raise OSError(ERRORS[word], os.strerror(ERRORS[word]))
 
 
-def play(path: Path, ledger: int, mode: str) -> None:
+def play(path: Path, ledger: int, mode: str, operations: list[Operation]) -> None:
     """Run the script; where a call fails, say so and repeat it, in a new store if need be."""
 
     def say(*words: object) -> None:
         real["write"](ledger, json.dumps(words).encode() + b"\n")
 
     store: JsonlStore | None = None
-    for at, operation in enumerate(script()):
+    for at, operation in enumerate(operations):
         say("begun", at)
         for _ in range(3):
             try:
@@ -104,14 +106,18 @@ def play(path: Path, ledger: int, mode: str) -> None:
     say("finished")
 
 
-def one(path: Path, number: int, mode: str) -> bool:
-    """Play with a fault at the N-th call; gives whether the call was ever made."""
+def one(path: Path, number: int, mode: str, old: str) -> bool:
+    """Play with a fault at the N-th call; returns True if the call was ever made."""
+    if old:
+        path.parent.mkdir()
+        shutil.copyfile(old, path)
+        path.chmod(0o600)
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
         fault = Fault(number, mode)
         fault.install()
-        play(path, writes, mode)
+        play(path, writes, mode, [JsonlStore.verify] if old else script())
         real["write"](writes, json.dumps(["calls", fault.count]).encode() + b"\n")
         os._exit(0)
     os.close(writes)
@@ -125,9 +131,9 @@ def one(path: Path, number: int, mode: str) -> bool:
     return struck
 
 
-def main(directory: str, mode: str, step: str) -> NoReturn:
+def main(directory: str, mode: str, step: str, old: str = "") -> NoReturn:
     number = 1
-    while one(Path(directory) / f"{number}" / "jobs.jsonl", number, mode):
+    while one(Path(directory) / f"{number}" / "jobs.jsonl", number, mode, old):
         number += int(step)
     sys.exit(0)
 

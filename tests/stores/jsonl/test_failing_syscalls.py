@@ -21,9 +21,9 @@ from stores.jsonl.scenes import picture
 ACTOR = Path(__file__).parent / "faults.py"
 
 
-def run(directory: Path, mode: str, step: int = 1) -> list[dict[str, Any]]:
+def run(directory: Path, mode: str, step: int = 1, *old: str) -> list[dict[str, Any]]:
     """Play the script with a fault at each call, one after the other."""
-    command = [sys.executable, str(ACTOR), str(directory), mode, str(1 if FULL else step)]
+    command = [sys.executable, str(ACTOR), str(directory), mode, str(1 if FULL else step), *old]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

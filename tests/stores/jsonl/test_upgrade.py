@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
 from kit import make_failure, make_job
-from redrive.errors import StoreOutdated
+from redrive.errors import StoreForeign, StoreOutdated
 from redrive.jobs.job import Release, Settlement, State
 from redrive.stores.contract import UPGRADED, Query
 from redrive.stores.jsonl import JsonlStore, lines
 from redrive.stores.jsonl import store as store_module
 from redrive.testing import ManualClock
+from stores.jsonl.scenes import picture
+from stores.jsonl.test_failing_syscalls import run
 
 OLD = Path(__file__).parents[1] / "upgrade" / "stores"
 CLOCK = ManualClock(json.loads((OLD / "expected.json").read_text("utf-8"))["now"])
@@ -80,6 +83,49 @@ def test_when_it_is_interrupted_the_old_one_is_whole(
     assert path.read_bytes() == data
     assert len(JsonlStore(path, clock=CLOCK).find(Query(limit=100)).jobs) == 25
     assert not is_old(path)
+
+
+@pytest.mark.parametrize("mode", ["kill", "killhalf"])
+def test_killed_at_any_call_it_is_the_old_one_or_the_new_one_and_migrates_again(
+    tmp_path: Path, path: Path, mode: str
+) -> None:
+    """Nothing is lost: the next one that opens it gets what an uninterrupted migration gives."""
+    old = path.read_bytes()
+    (tmp_path / "runs").mkdir()
+    runs = run(tmp_path / "runs", mode, 1, str(path))
+    store = JsonlStore(path, clock=ManualClock())
+    expected, new = picture(store), 0
+    for ran in runs:
+        assert ran["status"] == signal.SIGKILL
+        left = tmp_path / "runs" / str(ran["number"]) / "jobs.jsonl"
+        new += not is_old(left)
+        assert not is_old(left) or left.read_bytes() == old
+        again = JsonlStore(left, clock=ManualClock())
+        assert picture(again) == expected
+        assert again.verify().ok
+        again.close()
+        assert not list(left.parent.glob("*.compacting"))
+    assert 0 < new < len(runs)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_an_old_process_beside_it_stops_and_says_that_it_must_be_upgraded(
+    path: Path, monkeypatch: pytest.MonkeyPatch, *, read_only: bool
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(lines, "VERSION", 1)
+        old = JsonlStore(path, clock=CLOCK, read_only=read_only)
+        assert old.counts()
+    new = JsonlStore(path, clock=CLOCK)
+    data = path.read_bytes()
+    monkeypatch.setattr(lines, "VERSION", 1)
+    verbs = [old.counts] if read_only else [old.counts, lambda: old.add([make_job("late")])]
+    for verb in verbs:
+        with pytest.raises(StoreForeign, match=r"newer Redrive \(version 2.*knows 1.*update this"):
+            verb()
+    assert path.read_bytes() == data
+    monkeypatch.undo()
+    assert new.verify().ok
 
 
 def test_the_workers_of_old_are_fenced_off_and_their_jobs_returned(path: Path) -> None:

@@ -189,7 +189,10 @@ class Journal:
         bare = recovery.plain(first.removeprefix(_BOM))
         version = lines.newer_version(bare)
         if version is not None:
-            msg = f"{self.place} is of version {version}, newer than this Redrive; upgrade it"
+            msg = (
+                f"{self.place} was written by a newer Redrive (version {version}, this one knows "
+                f"{lines.VERSION}); update this program"
+            )
             raise StoreForeign(msg)
         header = lines.read_header(bare)
         edited = bare != first

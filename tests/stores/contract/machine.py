@@ -183,6 +183,19 @@ class StoreMachine(WatchedLife):
         self.settle([len(self.claims) - 1], verdict, cause)
         self.claims.pop()
 
+    @precondition(lambda self: self.live())
+    @rule(which=st.integers(0, 30), lease_for=LEASES, verdict=verdicts, cause=causes)
+    def take_over(self, which: int, lease_for: float, verdict: Verdict, cause: str) -> None:
+        """Another takes all jobs of a holder, which settles late: rare by chance, so it has a rule."""
+        live = self.live()
+        self.seize(live[which % len(live)].job.holder, 3, "leave", lease_for)
+        if self.zombies():
+            self.settle_late(which, verdict, cause)
+
+    def live(self) -> list[Claim]:
+        """The claims whose lease is still held."""
+        return [each for each in self.claims if self.model.held(fence(each)) is not None]
+
     def zombies(self) -> list[Claim]:
         """The claims whose job is running under another lease."""
         jobs = self.model.jobs
@@ -206,7 +219,10 @@ class StoreMachine(WatchedLife):
         lease_for=LEASES,
     )
     def sweep(self, limit: int, who: int | None, end: str, lease_for: float) -> None:
-        holder = None if who is None else self.workers[who]
+        self.seize(None if who is None else self.workers[who], limit, end, lease_for)
+
+    def seize(self, holder: str | None, limit: int, end: str, lease_for: float) -> None:
+        """Take over the jobs of a holder, or those whose lease ended, and end them so."""
         gone = self.model.expired(holder)
         by = f"sweeper-{next(self.numbers)}"
         taken = self.store.seize(by=by, lease_for=lease_for, holder=holder, limit=limit)

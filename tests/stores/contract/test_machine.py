@@ -39,5 +39,5 @@ def test_a_store_without_a_fence_is_found_out() -> None:
     with pytest.raises(AssertionError, match="fence"):
         run_state_machine_as_test(
             machine_for(loose),
-            settings=settings(SETTINGS, max_examples=1000, phases=[Phase.generate]),
+            settings=settings(SETTINGS, max_examples=200, phases=[Phase.generate]),
         )

@@ -234,7 +234,8 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         """End claims: attempt record, counters and new state in one step.
 
         Gives the job as it is now, or None where the fence refused (then nothing changed). Failures
-        with a fingerprint put the job in its group; a group is made the first time one is seen.
+        with a fingerprint put the job in its group; a group is made the first time one is seen, at
+        worst by a settlement that is then refused.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The verbs about jobs, evaluated against the index; nothing here touches a file."""
+"""The verbs that change jobs, evaluated against the index; nothing here touches a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from redrive.errors import JobNotFound, Refused, UsageError
-from redrive.jobs.job import TERMINAL, Act, Claim, Group, Job, Settlement, State
+from redrive.jobs.job import TERMINAL, Act, Claim, Job, Settlement, State
 from redrive.jobs.records import altered, evolve
 from redrive.jobs.transitions import (
     Changed,
@@ -21,20 +21,18 @@ from redrive.jobs.transitions import (
     with_attempt,
 )
 from redrive.stores._keys import check_same
-from redrive.stores.contract import ALONE, Count, Members, Moved, Page, PurgeRule, Query
+from redrive.stores.contract import ALONE, Moved, PurgeRule
 from redrive.stores.counting import counts_added, counts_of
-from redrive.stores.index import search
-from redrive.stores.index.base import Drafted, reads, writes
+from redrive.stores.index.base import Drafted, writes
 from redrive.stores.index.changes import Purged
 from redrive.stores.index.draft import Draft
 from redrive.stores.index.entries import Entry, Queue
-from redrive.stores.index.records import RecordStore
-from redrive.stores.index.search import without_history
+from redrive.stores.index.search import SearchStore, without_history
 from redrive.stores.note_verbs import PAUSE
 
 
-class EngineStore(RecordStore):
-    """Evaluates the verbs about jobs; see the contract for what each promises."""
+class EngineStore(SearchStore):
+    """Evaluates the verbs that change jobs; see the contract for what each promises."""
 
     def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
         """Keep jobs, or return those that are there already."""
@@ -349,39 +347,6 @@ class EngineStore(RecordStore):
             draft.changes.append(Purged(tuple(entry.id for entry in gone)))
         draft.changes += self.index.beyond_bounds(now)
         return [(entry.queue.handler, entry.state) for entry in gone], draft.changes
-
-    @reads
-    def get(self, job_id: str) -> Job | None:
-        """Return one job with its history."""
-        entry = self.index.entries.get(job_id)
-        return None if entry is None else self._load(entry)
-
-    @reads
-    def find(self, query: Query) -> Page:
-        """Return a page of jobs."""
-        return search.find(self.index, self._load, query, self._clock.now())
-
-    @reads
-    def counts(self) -> list[Count]:
-        """Count all jobs."""
-        return search.counts(self.index)
-
-    @reads
-    def groups(self, query: Query) -> list[Group]:
-        """Count jobs by group."""
-        return search.groups(self._view(), self._load, query)
-
-    @reads
-    def deaths(
-        self, width: float, number: int, *, groups: Collection[int] | None = None
-    ) -> dict[int, list[int]]:
-        """Count when jobs died."""
-        return search.deaths(self.index, self._clock.now(), width, number, groups)
-
-    @reads
-    def members(self, run: int, *, limit: int = 0) -> Members:
-        """Count the jobs of a run."""
-        return search.members(self.index, run, limit)
 
 
 def _is_over(entry: Entry, rule: PurgeRule, now: float) -> bool:

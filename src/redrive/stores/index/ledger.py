@@ -9,19 +9,8 @@ from __future__ import annotations
 from redrive.jobs.groups import GroupRecord, Variant
 from redrive.jobs.job import Act
 from redrive.stores.counting import Tick
-from redrive.stores.index.changes import (
-    Bucket,
-    Change,
-    Delivered,
-    Folded,
-    Forgotten,
-    Handed,
-    Noted,
-    Queued,
-    Subscribed,
-    Took,
-    Varied,
-)
+from redrive.stores.index import changes as c
+from redrive.stores.index.changes import Change
 from redrive.stores.index.outbox import Outbox, Place
 from redrive.stores.outbox_verbs import ACTION_JOBS_KEPT, ACTIONS_KEPT, ALERTS_KEPT, SentAlert
 
@@ -39,7 +28,7 @@ class Ledger:
         self.texts: dict[tuple[int, str], int] = {}
         self.ticks: list[Tick] = []
         self.folded_at = float("-inf")
-        self.buckets: dict[tuple[int, int], Bucket] = {}
+        self.buckets: dict[tuple[int, int], c.Bucket] = {}
         self.subscriptions: dict[str, frozenset[str]] = {}
         self.outbox = Outbox()
         self.last_event = 0
@@ -48,17 +37,17 @@ class Ledger:
         self.took: dict[int, list[tuple[tuple[str, ...], Place]]] = {}
         self.actions: dict[str, list[int]] = {}
         """The numbers of the actions that took a job, by its id."""
-        self.notes: dict[str, Noted] = {}
+        self.notes: dict[str, c.Noted] = {}
         self.note_version = 0
 
     def apply(self, change: Change, place: Place) -> None:
         """Make a change part of what is known; it cannot fail."""
         match change:
-            case Noted():
+            case c.Noted():
                 self._apply_note(change)
-            case Act() | Took() | SentAlert() | Forgotten():
+            case Act() | c.Took() | SentAlert() | c.Forgotten():
                 self._apply_action(change, place)
-            case Subscribed() | Queued() | Handed() | Delivered():
+            case c.Subscribed() | c.Queued() | c.Handed() | c.Delivered():
                 self._apply_event(change, place)
             case _:
                 self._apply_count(change)
@@ -67,56 +56,58 @@ class Ledger:
         match change:
             case GroupRecord():
                 self._put_group(change)
-            case Varied(group, number, text, deaths, last_seen):
+            case c.Varied(group, number, text, deaths, last_seen):
                 known = self.variants.setdefault(group, {})
                 known[number] = Variant(number, text, deaths, last_seen)
                 if number:
                     self.texts[group, text] = number
             case Tick():
                 self.ticks.append(change)
-            case Folded(at):
+            case c.Folded(at):
                 self.ticks, self.folded_at = [], at
-            case Bucket(span, start, lanes, groups):
+            case c.Bucket(span, start, lanes, groups):
                 self.buckets[span, start] = change
                 if not (lanes or groups):
                     del self.buckets[span, start]
             case _:
                 pass  # a job: the index knows what to do
 
-    def _apply_action(self, change: Act | Took | SentAlert | Forgotten, place: Place) -> None:
+    def _apply_action(self, change: Act | c.Took | SentAlert | c.Forgotten, place: Place) -> None:
         match change:
             case Act():
                 self.acts.append(change)
-            case Took(action, jobs):
+            case c.Took(action, jobs):
                 ids = tuple(one for one, _ in jobs)
                 self.took.setdefault(action, []).append((ids, place))
                 for one in ids:
                     self.actions.setdefault(one, []).append(action)
             case SentAlert(group, channel, kind):
                 self.alerts[group, channel, kind] = change
-            case Forgotten():
+            case c.Forgotten():
                 self._forget(change)
 
-    def _apply_note(self, note: Noted) -> None:
+    def _apply_note(self, note: c.Noted) -> None:
         self.note_version = max(self.note_version, note.version)
         if note.value is None:
             self.notes.pop(note.name, None)
         else:
             self.notes[note.name] = note
 
-    def _apply_event(self, change: Subscribed | Queued | Handed | Delivered, place: Place) -> None:
+    def _apply_event(
+        self, change: c.Subscribed | c.Queued | c.Handed | c.Delivered, place: Place
+    ) -> None:
         match change:
-            case Subscribed(name, kinds):
+            case c.Subscribed(name, kinds):
                 self.subscriptions[name] = frozenset(kinds)
                 if not kinds:
                     del self.subscriptions[name]
                     self.outbox.drop(name)
-            case Queued():
+            case c.Queued():
                 self.last_event = max(self.last_event, change.number)
                 self.outbox.add(change, place)
-            case Handed():
+            case c.Handed():
                 self.outbox.hand(change)
-            case Delivered(numbers):
+            case c.Delivered(numbers):
                 self.outbox.remove(numbers)
 
     def _put_group(self, record: GroupRecord) -> None:
@@ -129,7 +120,7 @@ class Ledger:
         elif record.fingerprint_v1 is not None:
             self.old_fingerprints[record.fingerprint_v1] = number
 
-    def _forget(self, change: Forgotten) -> None:
+    def _forget(self, change: c.Forgotten) -> None:
         alerts = self.alerts.items()
         self.alerts = {key: one for key, one in alerts if one.at >= change.alerts}
         for action in [number for number in self.took if number <= change.actions]:
@@ -150,4 +141,4 @@ class Ledger:
                 break
         is_old = any(number <= last for number in self.took)
         is_old = is_old or any(one.at < alerts for one in self.alerts.values())
-        return [Forgotten(alerts, last)] if is_old else []
+        return [c.Forgotten(alerts, last)] if is_old else []

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from threading import Lock
 from typing import Any, cast
 
-from redrive.errors import JobNotFound
+from redrive.errors import JobNotFound, UsageError
+from redrive.jobs.clock import Clock
 from redrive.jobs.groups import GroupRecord, LaneCount, Span, Variant
 from redrive.jobs.job import Act
 from redrive.jobs.reports import EventKind
 from redrive.stores.group_codec import check_changes
-from redrive.stores.index.base import Drafted, reads, writes
+from redrive.stores.index.base import Drafted, IndexStore, reads, writes
 from redrive.stores.index.changes import Change, Delivered, Handed, Noted, Queued, Subscribed, Took
 from redrive.stores.index.counts import view
-from redrive.stores.index.plans import PlanStore
 from redrive.stores.note_verbs import PAUSE, Note
-from redrive.stores.outbox_verbs import OutboxEvent, SentAlert
+from redrive.stores.outbox_verbs import (
+    MOST_PLANNED,
+    MOST_PLANS,
+    PLAN_CHUNK,
+    PLAN_LASTS,
+    OutboxEvent,
+    PlannedJob,
+    SentAlert,
+    StoredPlan,
+)
 from redrive.stores.record_codec import more_from
 
 
-class RecordStore(PlanStore):
+class RecordStore(IndexStore):
     """Evaluates every verb but those about jobs; see the contract for what each promises."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self._plans_lock = Lock()
+        self._plans: dict[str, tuple[StoredPlan, list[list[PlannedJob]]]] = {}
 
     def note(
         self,
@@ -227,6 +242,41 @@ class RecordStore(PlanStore):
         """Return sent alerts, newest first."""
         found = [one for one in self.index.alerts.values() if group in {None, one.group}]
         return sorted(found, key=lambda one: one.at, reverse=True)
+
+    def put_plan(self, plan: StoredPlan, chunks: Iterable[Sequence[PlannedJob]]) -> StoredPlan:
+        """Keep a plan, and drop those that have expired or are too many."""
+        kept: list[list[PlannedJob]] = []
+        for chunk in chunks:
+            kept.append(list(chunk))
+            if len(chunk) > PLAN_CHUNK or sum(map(len, kept)) > MOST_PLANNED:
+                msg = (
+                    f"a plan has at most {MOST_PLANNED} jobs, {PLAN_CHUNK} in each chunk; "
+                    "use the command line for more"
+                )
+                raise UsageError(msg)
+        now = self.now()
+        plan = replace(plan, created=now, expires=now + PLAN_LASTS)
+        with self._plans_lock:
+            others = [one for one in self._plans.items() if one[0] != plan.id]
+            live = [one for one in others if one[1][0].expires > now]
+            self._plans = dict(live[max(0, len(live) - MOST_PLANS + 1) :])
+            self._plans[plan.id] = (plan, kept)
+        return plan
+
+    def plan(self, plan_id: str) -> StoredPlan | None:
+        """Return a plan, unless it has expired."""
+        plan, _ = self._plans.get(plan_id, (None, []))
+        return plan if plan is not None and plan.expires > self.now() else None
+
+    def plan_chunk(self, plan_id: str, chunk: int) -> list[PlannedJob]:
+        """Return the jobs of one chunk of a plan."""
+        chunks = self._plans[plan_id][1] if self.plan(plan_id) else []
+        return list(chunks[chunk]) if 0 <= chunk < len(chunks) else []
+
+    def drop_plan(self, plan_id: str) -> None:
+        """Remove a plan, if it is there."""
+        with self._plans_lock:
+            self._plans.pop(plan_id, None)
 
 
 def _is_live(note: Noted, now: float) -> bool:

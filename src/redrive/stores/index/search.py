@@ -19,8 +19,10 @@ from redrive.jobs.job import Category, Group, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads.wildcards import matches
 from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, Scope, cursor_of
+from redrive.stores.index.base import reads
 from redrive.stores.index.counts import View
 from redrive.stores.index.entries import Entry, Index
+from redrive.stores.index.records import RecordStore
 
 Load = Callable[[Entry], Job]
 """How to get the whole job of an entry, with its history."""
@@ -29,17 +31,6 @@ Check = Callable[[Entry], bool]
 _LAST = "\U0010ffff"
 _SOME = 1000
 """How many jobs are put in the order of their changes at once, unless a page has more."""
-
-
-def find(index: Index, load: Load, query: Query, now: float) -> Page:
-    """Return the page of a query."""
-    if query.budget is not None and (query.tag or query.text):
-        return _find_in_time(index, load, query, now)
-    most = max(query.limit, 0)
-    rows = list(islice(_in_order(index, query, now, _body_check(load, query)), most + 1))
-    page = rows[:most]
-    cursor = _cursor(query, page[-1]) if page and len(rows) > most else None
-    return Page([without_history(load(entry)) for entry in page], cursor)
 
 
 def _find_in_time(index: Index, load: Load, query: Query, now: float) -> Page:
@@ -83,20 +74,96 @@ def _cursor(query: Query, entry: Entry) -> str:
     return cursor_of(entry.updated, entry.id, by_change=query.by_change)
 
 
-def counts(index: Index) -> list[Count]:
-    """Count by state, lane and category; takes as long as there are kinds of jobs, not jobs."""
-    index.look_for_oldest()
-    found: dict[tuple[State, str, Category | None], tuple[int, float | None]] = {}
-    for queue in index.queues.values():
-        if not queue.number:
-            continue
-        first = index.first_waiting(queue) if queue.state is State.PENDING else None
-        at = queue.oldest if first is None else first[0]
-        name = (queue.state, queue.lane, queue.category)
-        jobs, oldest = found.get(name, (0, None))
-        times = [one for one in (at, oldest) if one is not None]
-        found[name] = (jobs + queue.number, min(times, default=None))
-    return [Count(*name, jobs=jobs, oldest=oldest) for name, (jobs, oldest) in found.items()]
+class SearchStore(RecordStore):
+    """Evaluates the verbs that look for jobs and count them; see the contract for what each promises."""
+
+    @reads
+    def get(self, job_id: str) -> Job | None:
+        """Return one job with its history."""
+        entry = self.index.entries.get(job_id)
+        return None if entry is None else self._load(entry)
+
+    @reads
+    def find(self, query: Query) -> Page:
+        """Return the page of a query."""
+        if query.budget is not None and (query.tag or query.text):
+            return _find_in_time(self.index, self._load, query, self.now())
+        fits = _body_check(self._load, query)
+        most = max(query.limit, 0)
+        rows = list(islice(_in_order(self.index, query, self.now(), fits), most + 1))
+        page = rows[:most]
+        cursor = _cursor(query, page[-1]) if page and len(rows) > most else None
+        return Page([without_history(self._load(entry)) for entry in page], cursor)
+
+    @reads
+    def counts(self) -> list[Count]:
+        """Count by state, lane and category; takes as long as there are kinds of jobs, not jobs."""
+        index = self.index
+        index.look_for_oldest()
+        found: dict[tuple[State, str, Category | None], tuple[int, float | None]] = {}
+        for queue in index.queues.values():
+            if not queue.number:
+                continue
+            first = index.first_waiting(queue) if queue.state is State.PENDING else None
+            at = queue.oldest if first is None else first[0]
+            name = (queue.state, queue.lane, queue.category)
+            jobs, oldest = found.get(name, (0, None))
+            times = [one for one in (at, oldest) if one is not None]
+            found[name] = (jobs + queue.number, min(times, default=None))
+        return [Count(*name, jobs=jobs, oldest=oldest) for name, (jobs, oldest) in found.items()]
+
+    @reads
+    def groups(self, query: Query) -> list[Group]:
+        """Count the jobs of a query by group, most first."""
+        index, seen = self.index, self._view()
+        states = query.states or frozenset({State.DEAD})
+        asked = replace(query, states=states, cursor=None, by_change=False)
+        plain = asked == Query(states=states, limit=query.limit)
+        found: Iterable[Entry] = (
+            [entry for entry in index.entries.values() if entry.state in states]
+            if plain  # in no order, for that takes longer than the counting
+            else _matching(index, asked, seen.now, _body_check(self._load, asked))
+        )
+        tallies: dict[int, _Tally] = defaultdict(_Tally)
+        for entry in found:
+            if entry.group is not None:
+                tallies[entry.group].take(entry)
+        most = sorted(tallies.items(), key=lambda item: (-item[1].jobs, item[0]))
+        return [_group(seen, number, tally) for number, tally in most[: max(query.limit, 0)]]
+
+    @reads
+    def deaths(
+        self, width: float, number: int, *, groups: Collection[int] | None = None
+    ) -> dict[int, list[int]]:
+        """Count when jobs died, in spans that end now."""
+        found = {group: [0] * number for group in ([0] if groups is None else groups)}
+        now = self.now()
+        begin = now - width * number
+        for entry in self.index.entries.values():
+            if entry.state is State.DEAD and begin < entry.updated <= now:
+                spans = found.get(0 if groups is None else entry.group or -1)
+                if spans is not None:
+                    spans[number - 1 - int((now - entry.updated) / width)] += 1
+        return found
+
+    @reads
+    def members(self, run: int, *, limit: int = 0) -> Members:
+        """Count the jobs that are tagged so, and name the oldest."""
+        entries = [self.index.entries[one] for one in self.index.runs.get(run, ())]
+        open_ones = (entry.id for entry in entries if entry.state in RELEASABLE)
+        let_go = entries if run > 0 else []  # of what only waits nobody asks how it fares
+        dead = (entry.group for entry in let_go if entry.state is State.DEAD)
+        return Members(
+            states=Counter(entry.state for entry in entries),
+            failing=sum(entry.failed for entry in let_go if entry.state is State.PENDING),
+            causes=Counter(group for group in dead if group is not None),
+            oldest=heapq.nsmallest(limit, open_ones),
+        )
+
+
+def without_history(job: Job) -> Job:
+    """Give the job as every verb but `get` shows it."""
+    return evolve(job, history=()) if job.history else job
 
 
 @dataclass(slots=True)
@@ -124,25 +191,6 @@ class _Tally:
             self.first = began
 
 
-def groups(seen: View, load: Load, query: Query) -> list[Group]:
-    """Count the jobs of a query by group, most first."""
-    index = seen.index
-    states = query.states or frozenset({State.DEAD})
-    asked = replace(query, states=states, cursor=None, by_change=False)
-    plain = asked == Query(states=states, limit=query.limit)
-    found: Iterable[Entry] = (
-        [entry for entry in index.entries.values() if entry.state in states]
-        if plain  # in no order, for that takes longer than the counting
-        else _matching(index, asked, seen.now, _body_check(load, asked))
-    )
-    tallies: dict[int, _Tally] = defaultdict(_Tally)
-    for entry in found:
-        if entry.group is not None:
-            tallies[entry.group].take(entry)
-    most = sorted(tallies.items(), key=lambda item: (-item[1].jobs, item[0]))
-    return [_group(seen, number, tally) for number, tally in most[: max(query.limit, 0)]]
-
-
 def _group(seen: View, number: int, tally: _Tally) -> Group:
     known = seen.record(number)
     return Group(
@@ -156,39 +204,6 @@ def _group(seen: View, number: int, tally: _Tally) -> Group:
         last_seen=tally.last,
         record=known,
     )
-
-
-def deaths(
-    index: Index, now: float, width: float, number: int, groups: Collection[int] | None
-) -> dict[int, list[int]]:
-    """Count when jobs died, in spans that end now."""
-    found = {group: [0] * number for group in ([0] if groups is None else groups)}
-    begin = now - width * number
-    for entry in index.entries.values():
-        if entry.state is State.DEAD and begin < entry.updated <= now:
-            spans = found.get(0 if groups is None else entry.group or -1)
-            if spans is not None:
-                spans[number - 1 - int((now - entry.updated) / width)] += 1
-    return found
-
-
-def members(index: Index, run: int, limit: int) -> Members:
-    """Count the jobs that are tagged so, and name the oldest."""
-    entries = [index.entries[one] for one in index.runs.get(run, ())]
-    open_ones = (entry.id for entry in entries if entry.state in RELEASABLE)
-    let_go = entries if run > 0 else []  # of what only waits nobody asks how it fares
-    dead = (entry.group for entry in let_go if entry.state is State.DEAD)
-    return Members(
-        states=Counter(entry.state for entry in entries),
-        failing=sum(entry.failed for entry in let_go if entry.state is State.PENDING),
-        causes=Counter(group for group in dead if group is not None),
-        oldest=heapq.nsmallest(limit, open_ones),
-    )
-
-
-def without_history(job: Job) -> Job:
-    """Give the job as every verb but `get` shows it."""
-    return evolve(job, history=()) if job.history else job
 
 
 def _matching(

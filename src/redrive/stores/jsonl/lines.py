@@ -36,21 +36,8 @@ from redrive.stores._codec import (
 )
 from redrive.stores.counting import SPANS, Tick, counts_from_dict
 from redrive.stores.group_codec import group_from_dict, group_to_json
-from redrive.stores.index.changes import (
-    Bucket,
-    Change,
-    Delivered,
-    Folded,
-    Forgotten,
-    Handed,
-    Noted,
-    Purged,
-    Put,
-    Queued,
-    Subscribed,
-    Took,
-    Varied,
-)
+from redrive.stores.index import changes as c
+from redrive.stores.index.changes import Change
 from redrive.stores.outbox_verbs import SentAlert
 from redrive.stores.record_codec import more_from
 
@@ -171,7 +158,7 @@ def parse(raw: bytes) -> Line | None:
 
 def body_of(change: Change) -> bytes:
     """Write the part of a line that says what changed."""
-    if isinstance(change, Put):
+    if isinstance(change, c.Put):
         return _job_body(change.job)
     kind = _NAMES[type(change)]
     return b'"%s":%s' % (kind.encode(), _text(_WRITERS[kind](change)))
@@ -220,7 +207,7 @@ def change_of(raw: bytes, found: Line) -> Change | None:
     kind = _KINDS.get(found.kind)
     if kind is None:
         return None
-    if kind is Purged or kind is Delivered:
+    if kind is c.Purged or kind is c.Delivered:
         value = {_FIRST[kind]: value}
     check_types(kind, value)
     if kind is Act:
@@ -237,7 +224,7 @@ def change_of(raw: bytes, found: Line) -> Change | None:
 
 def change_at(raw: bytes, found: Line) -> Change:
     """Read any line that changes something."""
-    change = Put(job_of(raw, found)) if found.kind == "job" else change_of(raw, found)
+    change = c.Put(job_of(raw, found)) if found.kind == "job" else change_of(raw, found)
     if change is None:
         msg = f"a {found.kind} is no change"
         raise ValueError(msg)
@@ -255,42 +242,42 @@ def _fixed(value: object) -> object:
     return tuple(cast("list[object]", value)) if isinstance(value, list) else value
 
 
-def _read_bucket(_: object, value: dict[str, Any]) -> Bucket:
+def _read_bucket(_: object, value: dict[str, Any]) -> c.Bucket:
     if value["span"] not in SPANS:
         raise ValueError(value["span"])
     lanes = {lane: LaneCount(*map(int, counts)) for lane, counts in value["lanes"].items()}
     groups = {int(number): int(deaths) for number, deaths in value["groups"].items()}
-    return Bucket(value["span"], value["start"], lanes, groups)
+    return c.Bucket(value["span"], value["start"], lanes, groups)
 
 
-def _read_took(_: object, value: dict[str, Any]) -> Took:
+def _read_took(_: object, value: dict[str, Any]) -> c.Took:
     jobs = tuple((str(one), encode(fields)) for one, fields in value["jobs"])
     for _, fields in jobs:
         more_from(fields)
-    return Took(value["action"], jobs)
+    return c.Took(value["action"], jobs)
 
 
 _KINDS: dict[str, type[Any]] = {
-    "purge": Purged,
+    "purge": c.Purged,
     "group": GroupRecord,
-    "variant": Varied,
+    "variant": c.Varied,
     "tick": Tick,
-    "counts": Bucket,
-    "folded": Folded,
-    "sub": Subscribed,
-    "event": Queued,
-    "handed": Handed,
-    "delivered": Delivered,
+    "counts": c.Bucket,
+    "folded": c.Folded,
+    "sub": c.Subscribed,
+    "event": c.Queued,
+    "handed": c.Handed,
+    "delivered": c.Delivered,
     "alert": SentAlert,
     "act": Act,
-    "took": Took,
-    "forget": Forgotten,
-    "note": Noted,
+    "took": c.Took,
+    "forget": c.Forgotten,
+    "note": c.Noted,
 }
 """The kinds of lines beside jobs and marks, and what each says."""
 KINDS = frozenset({"job", "mark", *_KINDS})
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_FIRST = {Purged: "ids", Delivered: "numbers"}
+_FIRST = {c.Purged: "ids", c.Delivered: "numbers"}
 """The kinds that have one value only, which stands in the line by itself."""
 _READERS: dict[str, Callable[[Any, dict[str, Any]], Change]] = {
     "tick": lambda _, value: Tick(value["at"], counts_from_dict(value["counts"])),

@@ -89,7 +89,7 @@ def test_when_it_is_interrupted_the_old_one_is_whole(
 def test_killed_at_any_call_it_is_the_old_one_or_the_new_one_and_migrates_again(
     tmp_path: Path, path: Path, mode: str
 ) -> None:
-    """Nothing is lost: the next one that opens it gets what an uninterrupted migration gives."""
+    """F2: nothing is lost; the next one that opens it gets what an uninterrupted migration gives."""
     old = path.read_bytes()
     (tmp_path / "runs").mkdir()
     runs = run(tmp_path / "runs", mode, 1, str(path))
@@ -112,6 +112,7 @@ def test_killed_at_any_call_it_is_the_old_one_or_the_new_one_and_migrates_again(
 def test_an_old_process_beside_it_stops_and_says_that_it_must_be_upgraded(
     path: Path, monkeypatch: pytest.MonkeyPatch, *, read_only: bool
 ) -> None:
+    """F33: nothing is written, and the message names the program that is too old."""
     with monkeypatch.context() as before:
         before.setattr(lines, "VERSION", 1)
         old = JsonlStore(path, clock=CLOCK, read_only=read_only)

@@ -39,10 +39,15 @@ class MemoryStore(EngineStore):
 
     def __init__(self, *, clock: Clock = SystemClock()) -> None:  # noqa: B008 - it has no state
         super().__init__(clock)
-        self.index = Index()
+        self._index = Index()
         self._lock = threading.RLock()
         self._working = False
         self._listeners: tuple[PairHintListener, ...] = ()
+
+    @property
+    def index(self) -> Index:
+        """All that the store holds."""
+        return self._index
 
     def _write(self, work: Callable[[], Drafted[R]], *, durable: bool) -> R:
         del durable

@@ -32,13 +32,16 @@ Drafted = tuple[R, list[Change]]
 class IndexStore(Store):
     """A store that evaluates its verbs against an index."""
 
-    index: Index
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._backlog = Backlog()
         self._shares: list[Share] = []
         """What the verbs so far do with their counts: to be closed once they are committed."""
+
+    @property
+    @abstractmethod
+    def index(self) -> Index:
+        """What the store holds, without the bodies of jobs."""
 
     @abstractmethod
     def _write(self, work: Callable[[], Drafted[R]], *, durable: bool) -> R:

@@ -265,13 +265,13 @@ class RecordStore(IndexStore):
 
     def plan(self, plan_id: str) -> StoredPlan | None:
         """Return a plan, unless it has expired."""
-        plan, _ = self._plans.get(plan_id, (None, []))
-        return plan if plan is not None and plan.expires > self.now() else None
+        found = self._plans.get(plan_id)
+        return found[0] if found is not None and found[0].expires > self.now() else None
 
     def plan_chunk(self, plan_id: str, chunk: int) -> list[PlannedJob]:
         """Return the jobs of one chunk of a plan."""
-        chunks = self._plans[plan_id][1] if self.plan(plan_id) else []
-        return list(chunks[chunk]) if 0 <= chunk < len(chunks) else []
+        found = self._plans.get(plan_id) if self.plan(plan_id) else None
+        return list(found[1][chunk]) if found and 0 <= chunk < len(found[1]) else []
 
     def drop_plan(self, plan_id: str) -> None:
         """Remove a plan, if it is there."""

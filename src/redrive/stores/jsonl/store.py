@@ -88,7 +88,7 @@ class JsonlStore(EngineStore):
         self._backlog, self._shares = Backlog(), []
 
     @property
-    def index(self) -> Index:  # type: ignore[override]
+    def index(self) -> Index:
         """What the file holds, as far as it was read."""
         return self._journal.index
 

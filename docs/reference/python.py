@@ -32,7 +32,7 @@ SECTIONS = {
 MODULES = {
     "redrive.desk.desk": "Desk",
     "redrive.desk.jobs": "Jobs",
-    "redrive.desk.groups": "Groups Mark",
+    "redrive.desk.groups": "Groups GroupRecord",
     "redrive.desk.runs": "Runs",
     "redrive.desk.lanes": "Lanes LanePause LiveWorker",
     "redrive.desk.log": "Log",

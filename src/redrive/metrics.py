@@ -19,7 +19,6 @@ from redrive import __version__
 from redrive.attempts import counters
 from redrive.desk.desk import Desk
 from redrive.desk.jobs import Count
-from redrive.jobs.group_marks import Mark
 from redrive.jobs.job import State
 
 if TYPE_CHECKING:
@@ -147,11 +146,7 @@ def _oldest(counts: Iterable[Count], state: State) -> dict[str, float]:
 
 
 def _causes(desk: Desk) -> Iterator[Sample]:
-    marks = desk.groups.marks()
-    found = Counter(
-        marks.get(one.number, Mark()).status(one.last_seen)
-        for one in desk.groups.find(limit=GROUPS)
-    )
+    found = Counter(one.record.status for one in desk.groups.find(limit=GROUPS))
     for status in ("open", "regressed", "resolved"):
         yield "redrive_groups", (status,), found[status]
     live = Counter(run.phase for run in desk.runs.live(counted=False))

@@ -40,7 +40,7 @@ def app(clock: ManualClock, kept: Kept) -> Iterator[Redrive]:
 
 def dead(handler: str, error: str, now: float) -> Job:
     failure = make_failure(cause=error, type=error, title=f"{error}: it is refused")
-    times = {"created": now, "updated": now, "finished": now, "first_failed": now}
+    times = {"created": now, "updated": now, "finished": now, "died_at": now, "first_failed": now}
     fate = {"state": State.DEAD, "reason": Reason.EXHAUSTED, "attempts": 10, "failure": failure}
     return make_job(handler=handler, **times, **fate)
 

@@ -190,8 +190,15 @@ def test_an_edit_takes_text_and_says_so(app: Redrive, handler: Any) -> None:
         (lambda app: app.desk.runs.start("state:dead", canary=True), "canary"),
         (lambda app: app.desk.runs.start("state:dead", stop_on=5), "stop_on"),
         (lambda app: app.worker(concurrency="8"), "concurrency"),
-        (lambda app: app.desk.groups.deaths(None, 1), "width must be seconds"),
-        (lambda app: app.desk.groups.deaths(60, 10**30), "number must be .* 1 to 100,000; found"),
+        (
+            lambda app: app.desk.groups.deaths(None, 1, [1]),
+            "span must be one of: 60, 3600; found None",
+        ),
+        (
+            lambda app: app.desk.groups.deaths(60, 10**30, [1]),
+            "number must be .* 1 to 1,440; found",
+        ),
+        (lambda app: app.desk.lanes.deaths(3600, 721), "number must be .* 1 to 720; found 721"),
         (lambda app: app.desk.groups.mark("G1", note=5), "note must be text"),
         (lambda app: app.desk.groups.mark("G1", reason=None), "reason must be text"),
         (lambda app: app.desk.jobs.find(cursor=5), "cursor must be text"),
@@ -278,7 +285,7 @@ def test_what_is_not_there_cannot_be_marked_or_resumed(app: Redrive) -> None:
             app.desk.groups.mark(unknown, resolved=True)
     with pytest.raises(Refused, match="lane 'mail' is not paused"):
         app.desk.lanes.resume("mail")
-    assert (app.desk.log.actions(), app.desk.groups.marks()) == ([], {})
+    assert (app.desk.log.actions(), app.desk.groups.records()) == ([], {})
 
 
 def test_a_captured_failure_whose_key_is_taken_goes_up_itself(app: Redrive) -> None:

@@ -45,6 +45,7 @@ def kill(app: Redrive, number: int, *, cause: str = "down", lane: str = "mail") 
                 state=State.DEAD,
                 reason=Reason.EXHAUSTED,
                 finished=now,
+                died_at=now,
                 updated=now,
                 failure=make_failure("transient", cause=cause),
                 attempts=3,

@@ -14,7 +14,6 @@ from kit import START
 from ptykit import on_terminal
 from redrive import Redrive, State
 from redrive.cli import actions
-from redrive.jobs.group_marks import Mark
 from redrive.testing import ManualClock
 from shopkit import HOUR, ODD, TIMEOUT, WRONG_KEY, Shop, dead_letter, name, tried
 
@@ -139,7 +138,7 @@ def test_resolving_a_group_closes_its_jobs_and_what_comes_after_is_a_regression(
     found = data(bleeding, "group", "G1")
     assert (found["status"], found["jobs"], found["reason"]) == ("resolved", 0, "fixed in 1.8.3")
     bleeding.clock.advance(60)
-    bleeding.add(replace(dead_letter(99), updated=bleeding.clock.now()))
+    bleeding.add(dead_letter(99, updated=bleeding.clock.now()))
     found = data(bleeding, "group", "G1")
     assert (found["status"], found["jobs"]) == ("regressed", 1)
     assert "G1" in [row["group"] for row in data(bleeding, "groups", "--new", "--since", "1s")]
@@ -153,7 +152,7 @@ def test_what_died_while_a_person_was_asked_is_a_regression(
 
     def meanwhile(*_: object) -> None:
         bleeding.clock.advance(60)
-        bleeding.add(replace(dead_letter(99), updated=bleeding.clock.now()))
+        bleeding.add(dead_letter(99, updated=bleeding.clock.now()))
         bleeding.clock.advance(60)
 
     monkeypatch.setattr(actions, "ask", meanwhile)
@@ -162,7 +161,11 @@ def test_what_died_while_a_person_was_asked_is_a_regression(
     found = data(bleeding, "group", "G1")
     assert (found["status"], found["jobs"]) == ("regressed", 1)
     bleeding.run("resolve", name(99))
-    assert data(bleeding, "group", "G1")["status"] == "resolved"  # closing a job is no death
+    assert (
+        data(bleeding, "group", "G1")["status"] == "regressed"
+    )  # until the group is resolved again
+    bleeding.run("group", "1", "resolve", "--yes")
+    assert data(bleeding, "group", "G1")["status"] == "resolved"
 
 
 def test_reopening_undoes_it(bleeding: Shop) -> None:
@@ -212,11 +215,15 @@ def test_marks_are_for_programs_too() -> None:
         app.store.add([dead_letter(1)])
         app.desk.groups.mark("G1", resolved=True, actor="R12", reason="drained")
         app.desk.groups.mark(1, note="seen")
-        mark = app.desk.groups.marks()[1]
-        assert mark == Mark(
-            resolved=clock.now(), by="R12", reason="drained", note="seen", noted=clock.now(),
-            noted_by=mark.noted_by,
-        )  # fmt: skip
-        assert mark.status(None) == mark.status(clock.now()) == "resolved"
-        assert mark.status(clock.now() + 1) == "regressed"
-        assert app.desk.groups.mark("G1", resolved=False).status(clock.now() + 1) == "open"
+        record = app.desk.groups.records([1])[1]
+        assert (record.resolved, record.resolved_by, record.reason) == (
+            clock.now(),
+            "R12",
+            "drained",
+        )
+        assert (record.note, record.noted, record.version) == ("seen", clock.now(), 2)
+        assert record.status == "resolved"
+        clock.advance(1)
+        app.store.add([dead_letter(2, updated=clock.now())])
+        assert app.desk.groups.records([1])[1].status == "regressed"
+        assert app.desk.groups.mark("G1", resolved=False).status == "open"

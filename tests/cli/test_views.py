@@ -31,11 +31,11 @@ def test_a_store_without_errors_is_called_healthy(empty: Shop) -> None:
 
 def test_status_says_whether_it_grows(empty: Shop) -> None:
     now = empty.clock.now()
-    ages = [30, 500, 3000, 5000, 23.5 * HOUR, 30 * HOUR]
+    ages = [30, 500, 3000, 5000, 22.5 * HOUR, 30 * HOUR]
     empty.add(*(dead_letter(n, updated=now - age) for n, age in enumerate(ages, start=1)))
     data = json.loads(empty.run("status", "--json").stdout)["data"]
     assert (data["died_last_10_minutes"], data["died_last_hour"]) == (2, 3)
-    assert data["deaths_last_day"]["numbers"] == [1, *[0] * 21, 1, 3]
+    assert data["deaths_last_day"]["numbers"] == [1, *[0] * 20, 1, 2, 1]
     assert data["groups"][0]["deaths_last_hour"] == 3
 
 

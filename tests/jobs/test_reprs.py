@@ -9,6 +9,7 @@ from redrive import Redrive
 from redrive.desk.transfer.importing import Told
 from redrive.events import Event
 from redrive.handler import Tried
+from redrive.jobs.groups import GroupRecord
 from redrive.jobs.job import (
     Act,
     Attempt,
@@ -65,7 +66,13 @@ JOB = make_job(
     resolution=Resolution(actor="ada", reason=CANARY, at=1.0),
 )
 GROUP = Group(
-    number=7, fingerprint="v1:0", title=CANARY, jobs=3, handlers=("a",), category=Category.TIMEOUT
+    number=7,
+    fingerprint="v1:0",
+    title=CANARY,
+    record=GroupRecord(number=7, fingerprint="v1:0", title=CANARY, note=CANARY),
+    jobs=3,
+    handlers=("a",),
+    category=Category.TIMEOUT,
 )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from redrive.errors import JobNotFound, Refused
@@ -34,8 +32,7 @@ def test_all_of_it_succeeds_and_the_cause_is_resolved(shop: Shop) -> None:
     assert (run.phase, counts_of(run)) == ("done", Counts(succeeded=5))
     assert sorted(shop.seen) == [0, 1, 2, 3, 4]
     assert {shop.app.get(one).run for one in ids} == {1}
-    (mark,) = shop.app.store.notes("group:1")
-    assert json.loads(mark.value)["by"] == "R1"
+    assert shop.app.store.group_records()[1].resolved_by == "R1"
 
 
 def test_the_outcome_says_same_cause_new_cause_and_in_which_group(shop: Shop) -> None:
@@ -47,7 +44,7 @@ def test_the_outcome_says_same_cause_new_cause_and_in_which_group(shop: Shop) ->
     (new,) = counts_of(run).new
     assert new != 1
     assert counts_of(run) == Counts(succeeded=3, failed=3, same=2, new={new: 1})
-    assert shop.app.store.notes("group:") == []
+    assert {one.status for one in shop.app.store.group_records().values()} == {"open"}
 
 
 def test_a_canary_goes_first_oldest_first_and_the_others_only_after_it(shop: Shop) -> None:
@@ -274,9 +271,10 @@ def test_the_single_steps_are_in_the_log_of_their_run_only(shop: Shop) -> None:
     shop.die(2)
     shop.app.desk.runs.start("G1", reason="go")
     shop.app.run_due()
-    assert [act.verb for act in shop.app.desk.log.actions()] == ["retry"]
-    assert dict(shop.app.desk.log.actions()[0].detail) == {"run": "R1"}
+    assert [act.verb for act in shop.app.desk.log.actions()] == ["mark", "retry"]
+    assert [act.detail["run"] for act in shop.app.desk.log.actions()] == ["R1", "R1"]
     assert [act.verb for act in shop.app.desk.log.actions(run="R1")] == [
+        "mark",
         "release",
         "retry",
         "enlist",

@@ -10,7 +10,6 @@ from redrive.desk.desk import Desk
 from redrive.desk.lanes import LanePause, LiveWorker
 from redrive.desk.selection import Filters
 from redrive.jobs.durations import words
-from redrive.jobs.group_marks import Mark
 from redrive.jobs.job import Group, Job, State
 from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import inert
@@ -30,20 +29,21 @@ _FEW = 20
 
 def look(desk: Desk, memory: Memory, rules: Rules, *, born: float) -> World:
     """Find out what is true now; `born` is since when anybody looks."""
-    now, marks = desk.store.now(), desk.groups.marks()
+    now = desk.store.now()
     live = {number for run in desk.runs.live(counted=False) for number in run.groups}
     groups = [one for one in desk.groups.find(limit=WATCHED) if set(one.handlers) != {NAME}]
-    causes = [_cause(one, marks.get(one.number), one.number in live, now) for one in groups]
+    causes = [_cause(one, one.number in live, now) for one in groups]
     known = {one.subject for one in causes}
     gone = [
         one for one, told in memory.items() if one not in known and _is_open_cause(one, told.state)
     ]
     numbers = {one: int(one[1:]) for one in gone}
+    records = desk.groups.records(numbers.values())
     return World(
         now=now,
         causes=_measured(desk, causes, memory, rules),
         busy=frozenset(one for one in gone if _is_undone(desk, numbers[one])),
-        closers={one: marks[numbers[one]].by for one in gone if numbers[one] in marks},
+        closers={one: records[numbers[one]].resolved_by for one in gone if numbers[one] in records},
         conditions=list(_conditions(desk, now, rules, born)),
     )
 
@@ -63,19 +63,19 @@ def _is_undone(desk: Desk, number: int) -> bool:
     return bool(desk.groups.find(group=number, state=_UNDONE, limit=1))
 
 
-def _cause(group: Group, mark: Mark | None, driven: bool, now: float) -> Cause:
-    said = mark or Mark()
+def _cause(group: Group, driven: bool, now: float) -> Cause:
+    record = group.record
     return Cause(
         number=group.number,
         title=inert(group.title)[:200],
         jobs=group.jobs,
         first=group.first_seen or now,
-        last=group.last_seen or now,
+        last=record.last_seen or group.last_seen or now,
         category=group.category.value if group.category else "unknown",
         handlers=group.handlers[:_FEW],
-        resolved=said.resolved,
-        by=said.by,
-        touched=now if driven else max(said.noted or 0.0, said.resolved or 0.0),
+        resolved=record.resolved,
+        by=record.resolved_by,
+        touched=now if driven else max(record.noted or 0.0, record.resolved or 0.0),
     )
 
 
@@ -88,11 +88,8 @@ def _measured(desk: Desk, causes: list[Cause], memory: Memory, rules: Rules) -> 
         or told.is_over
         or grows(replace(one, recent=one.jobs), told, rules)
     ]
-    recent = desk.groups.deaths(SPAN, 1, groups=wanted) if wanted else {}
-    return [
-        replace(one, recent=recent[one.number][0]) if one.number in recent else one
-        for one in causes
-    ]
+    recent = desk.groups.deaths(60, int(SPAN / 60), wanted) if wanted else {}
+    return [replace(one, recent=sum(recent.get(one.number, ()))) for one in causes]
 
 
 def _conditions(desk: Desk, now: float, rules: Rules, born: float) -> Iterator[Condition]:

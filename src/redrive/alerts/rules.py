@@ -74,7 +74,7 @@ class Cause:
     title: str
     jobs: int
     recent: int = 0
-    """How many of them died in the last ten minutes; 0 where nobody asked."""
+    """How many jobs died of it in the last ten minutes; 0 where nobody asked."""
     first: float = 0.0
     last: float = 0.0
     category: str = ""

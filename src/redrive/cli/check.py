@@ -99,7 +99,7 @@ def _figures(desk: Desk, limits: dict[str, str | None]) -> Iterator[Figure]:
     dead = [count for count in desk.jobs.counts() if count.state is State.DEAD]
     since = min((c.oldest for c in dead if c.oldest is not None), default=None)
     age = 0.0 if since is None else max(0.0, desk.store.now() - since)
-    growth = sum(desk.groups.deaths(60.0, 10).get(0, [])) / 10
+    growth = sum(desk.lanes.deaths(60, 10)) / 10
     number = sum(count.jobs for count in dead)
 
     def limit(name: str, default: float | None = None) -> tuple[float | None, float | None]:

@@ -237,8 +237,8 @@ def _pauses(desk: Desk) -> Iterator[Finding]:
 
 
 def _growth(desk: Desk) -> Iterator[Finding]:
-    soon = sum(desk.groups.deaths(60.0, 10).get(0, []))
-    hour = sum(desk.groups.deaths(600.0, 6).get(0, []))
+    minutes = desk.lanes.deaths(60, 60)
+    soon, hour = sum(minutes[-10:]), sum(minutes)
     said = f"{soon:,} died in the last 10 minutes, {hour:,} in the last hour"
     grows = soon >= GROWTH
     yield Finding("growth", "warn" if grows else "ok", said, "redrive groups" if grows else "")

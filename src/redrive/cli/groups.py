@@ -85,7 +85,7 @@ def table(rows: Sequence[Seen], title: str = "", tag: str = "") -> Table:
         "group:id", "jobs:number", "cause", "category:word", "handlers", "first:time", "last:time",
         "last hour:number", "last day:word", "status:word", "note",
     )  # fmt: skip
-    if not any(row.mark.note for row in rows):
+    if not any(row.group.record.note for row in rows):
         heads[-1] = columns("note:text:extra")[0]
     cells: list[list[Cell]] = [
         [
@@ -98,8 +98,8 @@ def table(rows: Sequence[Seen], title: str = "", tag: str = "") -> Table:
             When(row.group.last_seen, row.now),
             row.last_hour,
             Trend(row.trend),
-            row.status,
-            row.mark.note or None,
+            row.group.record.status,
+            row.group.record.note or None,
         ]
         for row in rows
     ]
@@ -192,11 +192,11 @@ def _view(desk: Desk, found: Group) -> View:
 
 
 def _facts(seen: Seen) -> list[tuple[str, Cell]]:
-    said, found = seen.mark, seen.group
+    record, found = seen.group.record, seen.group
     always: list[tuple[str, Cell]] = [
         ("group", found.name),
         ("cause", found.title),
-        ("status", seen.status),
+        ("status", record.status),
         ("dead jobs", found.jobs),
         ("died in the last hour", seen.last_hour),
         ("last day", Trend(seen.trend)),
@@ -205,11 +205,11 @@ def _facts(seen: Seen) -> list[tuple[str, Cell]]:
         ("category", found.category),
         ("handlers", ", ".join(found.handlers)),
     ]
-    if said.resolved is not None:
-        why = f": {said.reason}" if said.reason else ""
-        always.append(("resolved by", f"{said.by} at {iso(said.resolved)}{why}"))
-    if said.note:
-        always.append(("note", f"{said.note} ({said.noted_by}, {iso(said.noted)})"))
+    if record.resolved is not None:
+        why = f": {record.reason}" if record.reason else ""
+        always.append(("resolved by", f"{record.resolved_by} at {iso(record.resolved)}{why}"))
+    if record.note:
+        always.append(("note", f"{record.note} ({record.noted_by}, {iso(record.noted)})"))
     return always
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from redrive.jobs.clock import iso
-from redrive.jobs.group_marks import Mark
 from redrive.jobs.job import Act, Attempt, Category, Failure, Group, Job
 from redrive.payloads.masked_jobs import secrets_of
 from redrive.payloads.masking import loads, mask_payload, mask_text
@@ -23,9 +22,8 @@ if TYPE_CHECKING:  # who lists jobs does not wait for runs
     from redrive.desk.lanes import LanePause, LiveWorker
     from redrive.runs.run_records import Counts, Run
 
-HOUR = 3600.0
-SPANS, WIDTH = 12, 2 * HOUR
-"""A trend: a day, in spans of two hours."""
+WIDTH = 7200.0
+"""Seconds of one number of a trend, which covers a day."""
 _ALONE = "ran by themselves before their turn"
 _CHANGED = "retried, closed, edited or purged apart from the run"
 
@@ -180,54 +178,54 @@ def payload_text(text: str, more: Sequence[str] = ()) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A group, its mark, and how many died of it in the last day."""
+    """A group, and how many died of it in the last day."""
 
     group: Group
-    mark: Mark
     trend: list[int]
     last_hour: int
     now: float
 
-    @property
-    def status(self) -> str:
-        """Open, resolved or regressed; without dead jobs it has not regressed."""
-        return self.mark.status(self.group.last_seen if self.group.jobs else None)
-
     def is_new(self, since: float) -> bool:
         """Return True if it was first seen in the last `since` seconds, or has regressed."""
         first = self.group.first_seen
-        return self.status == "regressed" or (first is not None and self.now - first <= since)
+        return self.group.record.status == "regressed" or (
+            first is not None and self.now - first <= since
+        )
 
 
 def with_trends(desk: Desk, groups: Sequence[Group]) -> list[Seen]:
-    """Return groups with their marks and trends, their titles masked."""
+    """Return groups with their trends, their titles masked."""
     numbers = [group.number for group in groups]
-    trends = desk.groups.deaths(WIDTH, SPANS, groups=numbers)
-    hours = desk.groups.deaths(HOUR, 1, groups=numbers)
-    marks, now = desk.groups.marks(), desk.store.now()
+    day, hour = desk.groups.deaths(3600, 24, numbers), desk.groups.deaths(60, 60, numbers)
+    now = desk.store.now()
     return [
         Seen(
             replace(group, title=mask_text(group.title)),
-            marks.get(group.number, Mark()),
-            trends[group.number],
-            hours[group.number][0],
+            sums(day[group.number], 2),
+            sum(hour[group.number]),
             now,
         )
         for group in groups
     ]
 
 
+def sums(numbers: Sequence[int], width: int) -> list[int]:
+    """Add up every `width` numbers."""
+    return [sum(numbers[at : at + width]) for at in range(0, len(numbers), width)]
+
+
 def seen_document(row: Seen) -> dict[str, object]:
-    """Return a group with its mark and its trend."""
+    """Return a group with its record and its trend."""
+    record = row.group.record
     return {
         **group_document(row.group),
-        "status": row.status,
-        "resolved": iso(row.mark.resolved),
-        "resolved_by": row.mark.by or None,
-        "reason": row.mark.reason or None,
-        "note": row.mark.note or None,
-        "noted": iso(row.mark.noted),
-        "noted_by": row.mark.noted_by or None,
+        "status": record.status,
+        "resolved": iso(record.resolved),
+        "resolved_by": record.resolved_by or None,
+        "reason": record.reason or None,
+        "note": record.note or None,
+        "noted": iso(record.noted),
+        "noted_by": record.noted_by or None,
         "deaths_last_hour": row.last_hour,
         "deaths_last_day": {"span_seconds": WIDTH, "numbers": row.trend},
     }

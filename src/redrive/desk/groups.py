@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from redrive.desk import search
 from redrive.desk.selection import Filters, Target, group_number, no_group, read
-from redrive.jobs import checks, durations, group_marks
-from redrive.jobs.group_marks import PREFIX, Mark
+from redrive.jobs import checks
+from redrive.jobs.groups import GroupRecord, Span
 from redrive.jobs.job import Group, State
 from redrive.payloads.masking import mask_text
 from redrive.stores.contract import Query, Scope
-from redrive.stores.note_verbs import note_named
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
@@ -64,21 +63,16 @@ class Groups:
                 return groups[0] if State.PENDING not in states else replace(groups[0], jobs=0)
         raise no_group(number)
 
-    def deaths(
-        self, width: float, number: int, *, groups: Collection[int] | None = None
-    ) -> dict[int, list[int]]:
-        """Count deaths in the last `number` spans of `width` seconds, the oldest span first.
+    def deaths(self, span: Span, number: int, groups: Collection[int]) -> dict[int, list[int]]:
+        """Return the deaths of each of these groups in the last `number` minutes (60) or hours (3600).
 
-        For each of these groups; without groups, all dead jobs under 0.
+        The oldest comes first. Jobs that were retried or purged since count too.
         """
-        checks.whole(number, "number", least=1, most=100_000)
-        width = durations.positive(width, name="width")
-        return self._backend.store.deaths(width, number, groups=groups)
+        return self._backend.store.group_curve(*checks.curve(span, number), groups)
 
-    def marks(self) -> dict[int, Mark]:
-        """Return what people noted about groups, by number."""
-        notes = self._backend.store.notes(PREFIX)
-        return {int(note.name[len(PREFIX) :]): group_marks.load(note.value) for note in notes}
+    def records(self, numbers: Collection[int] | None = None) -> dict[int, GroupRecord]:
+        """Return what is stored of these groups beside their jobs, or of all, by number."""
+        return self._backend.store.group_records(numbers)
 
     def mark(
         self,
@@ -89,28 +83,27 @@ class Groups:
         reason: str = "",
         actor: str | None = None,
         at: float | None = None,
-    ) -> Mark:
+    ) -> GroupRecord:
         """Mark a group as resolved or open again, or write a note about it; an empty one removes it.
 
-        What dies of it after `at` is a regression; None is now. JobNotFound if no job is of it.
+        What dies of it after `at` is a regression; None is now. JobNotFound if there is no such group.
         """
         number, store = group_number(which), self._backend.store
         reason = mask_text(checks.text(reason, "reason"))
         note = None if note is None else mask_text(checks.text(note, "note"))
-        if not store.groups(Query(group=number, states=frozenset(State), limit=1)):
-            raise no_group(number)
         action = self._log.action("mark" if note is None else "note", f"G{number}", reason, actor)
-        while True:
-            known, now = note_named(store, f"{PREFIX}{number}"), store.now()
-            mark = group_marks.load(known.value) if known else Mark()
-            if resolved is not None:
-                since = (now if at is None else at) if resolved else None
-                mark = replace(mark, resolved=since, by=action.actor, reason=reason)
-            if note is not None:
-                mark = replace(mark, note=note, noted=now, noted_by=action.actor)
-            version = known.version if known else 0
-            if store.note(f"{PREFIX}{number}", mark.dump(), expected=version, durable=True):
-                break
         change = note if note is not None else "resolved" if resolved else "open"
-        store.record(replace(action, detail={"said": change}, reason=reason or change))
-        return mark
+        changes: dict[str, object] = {}
+        if resolved is not None:
+            since = (store.now() if at is None else at) if resolved else None
+            changes |= {"resolved": since, "resolved_by": action.actor, "reason": reason}
+        if note is not None:
+            changes |= {"note": note, "noted": store.now(), "noted_by": action.actor}
+        action = replace(action, detail={"said": change}, reason=reason or change)
+        while True:
+            known = store.group_records([number]).get(number)
+            if known is None:
+                raise no_group(number)
+            record = store.change_group(number, changes, action, expected=known.version)
+            if record is not None:
+                return record

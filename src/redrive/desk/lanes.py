@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from redrive.errors import Refused
-from redrive.jobs import durations
+from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
+from redrive.jobs.groups import Span
 from redrive.jobs.job import State
 from redrive.stores import worker_notes
 from redrive.stores.contract import Count
@@ -126,6 +127,11 @@ class Lanes:
     def served_handlers(self) -> frozenset[str]:
         """Return the handlers that a worker serves now, or a pass served in the last day."""
         return worker_notes.served(self._backend.store, "handlers")
+
+    def deaths(self, span: Span, number: int) -> list[int]:
+        """Return how many jobs died in the last `number` minutes (60) or hours (3600), oldest first."""
+        curves = self._backend.store.lane_curve(*checks.curve(span, number)).values()
+        return [sum(curve[place].deaths for curve in curves) for place in range(number)]
 
     def unserved(self, counts: Sequence[Count] | None = None) -> dict[str, float]:
         """Return the lanes with due jobs that nobody serves, and since when the oldest is due.

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from math import inf
 from typing import cast
 
 from redrive.desk.desk import Desk
-from redrive.desk.documents import HOUR, payload_of
-from redrive.desk.selection import Filters
+from redrive.desk.documents import payload_of
 from redrive.jobs.job import Group, Job
 from redrive.payloads.masking import MASK
 
@@ -24,16 +22,8 @@ DEEP, LONG = 3, 80
 
 
 def newest_of(desk: Desk, group: Group) -> list[Job]:
-    """Return the newest dead jobs of a group; a short time span is searched first, which is quicker."""
-    for span in (HOUR, 24 * HOUR, 720 * HOUR):
-        if desk.groups.deaths(span, 1, groups=[group.number])[group.number][0] >= SAMPLE:
-            return _newest(desk, group, span)
-    return _newest(desk, group, inf)
-
-
-def _newest(desk: Desk, group: Group, span: float) -> list[Job]:
-    filters = Filters(state="dead") if span == inf else Filters(state="dead", newer_than=span)
-    return desk.jobs.find(group, by_change=True, limit=SAMPLE, reveal=False, **filters).jobs
+    """Return the newest dead jobs of a group."""
+    return desk.jobs.find(group, state="dead", by_change=True, limit=SAMPLE, reveal=False).jobs
 
 
 def shared_facts(jobs: list[Job]) -> list[tuple[str, str, float]]:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from redrive.desk.documents import Seen, pause_document, with_trends, worker_document
+from redrive.desk.documents import Seen, pause_document, sums, with_trends, worker_document
 from redrive.jobs.clock import iso
 from redrive.jobs.job import HOPELESS, Category, State
 
@@ -144,8 +144,8 @@ def status_of(desk: Desk) -> Status:
         **_facts(desk),
         groups=with_trends(desk, desk.groups.find(limit=TOP, reveal=False)),
         runs=desk.runs.live(),
-        minutes=desk.groups.deaths(600, 6)[0],
-        day=desk.groups.deaths(3600, 24)[0],
+        minutes=sums(desk.lanes.deaths(60, 60), 10),
+        day=desk.lanes.deaths(3600, 24),
     )
 
 

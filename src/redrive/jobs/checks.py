@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TypeVar, cast
 
 from redrive.errors import UsageError
+from redrive.jobs.groups import Span
 
 T = TypeVar("T")
 _MOST = 2**53
@@ -44,6 +45,12 @@ def choice(value: T, name: str, choices: Iterable[T]) -> T:
         return value
     msg = f"{name} must be one of: {', '.join(map(str, choices))}; found {_shown(value)}"
     raise UsageError(msg)
+
+
+def curve(span: Span, number: int) -> tuple[Span, int]:
+    """Return the width and the number of time buckets if they are kept: a day of minutes, 30 of hours."""
+    kept = {60: 1440, 3600: 720}[choice(span, "span", (60, 3600))]
+    return span, whole(number, "number", least=1, most=kept)
 
 
 def function(value: T, name: str) -> T:

@@ -62,9 +62,8 @@ class GroupRecord:
         """Return where it stands: a resolved group that killed again has regressed."""
         if self.resolved is None:
             return "open"
-        if self.regressed is not None and self.regressed > self.resolved:
-            return "regressed"
-        return "resolved"
+        is_back = self.last_seen is not None and self.last_seen > self.resolved
+        return "regressed" if is_back else "resolved"
 
 
 SET_BY_PEOPLE = frozenset(

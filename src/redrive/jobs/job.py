@@ -351,14 +351,14 @@ class Group:
     number: int
     fingerprint: str
     title: str
+    record: GroupRecord
+    """What is stored of the group beside its jobs."""
     jobs: int = 0
     """How many jobs of the query are in it."""
     handlers: tuple[str, ...] = ()
     category: Category | None = None
     first_seen: float | None = None
     last_seen: float | None = None
-    record: GroupRecord | None = None
-    """What is stored of the group beside its jobs; None from a store that has none yet."""
 
     def __repr__(self) -> str:
         return _shown(self, self, "name", "jobs")

@@ -13,14 +13,12 @@ from dataclasses import replace
 
 from redrive.errors import Refused
 from redrive.events import Bus, Event
-from redrive.jobs import group_marks
-from redrive.jobs.group_marks import Mark
 from redrive.jobs.job import Act, State
 from redrive.jobs.logger import log
 from redrive.runs import overrides, rules, run_records
 from redrive.runs.run_records import Counts, Phase, Run
 from redrive.stores.contract import Query, Store, every
-from redrive.stores.note_verbs import Note, note_named
+from redrive.stores.note_verbs import Note
 
 EVERY = 1.0
 """Seconds between two looks."""
@@ -225,12 +223,10 @@ def _waiting(store: Store, number: int) -> list[str]:
 
 
 def _resolve_groups(store: Store, run: Run) -> None:
-    """Mark the causes that have no dead job any more: a new one of these is a regression."""
-    for group in run.groups:
-        if store.groups(Query(group=group, limit=1)):
-            continue
-        name = f"{group_marks.PREFIX}{group}"
-        note = note_named(store, name)
-        mark = group_marks.load(note.value) if note else Mark()
-        mark = replace(mark, resolved=run.ended, by=run.id, reason=run.reason)
-        store.note(name, mark.dump(), expected=note.version if note else 0, durable=True)
+    """Mark the groups that have no dead job any more: a new one of these is a regression."""
+    changes = {"resolved": run.ended, "resolved_by": run.id, "reason": run.reason}
+    for number, record in store.group_records(run.groups).items():
+        if record.resolved != run.ended and not store.groups(Query(group=number, limit=1)):
+            said = {"said": "resolved", "run": run.id}
+            action = Act(actor=run.by, verb="mark", target=f"G{number}", detail=said)
+            store.change_group(number, changes, action, expected=record.version)

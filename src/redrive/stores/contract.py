@@ -298,15 +298,6 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         """
 
     @abstractmethod
-    def deaths(
-        self, width: float, number: int, *, groups: Collection[int] | None = None
-    ) -> dict[int, list[int]]:
-        """Count when the jobs died that are dead now: in the last `number` spans of `width` seconds.
-
-        For each of these groups, the oldest span first; without groups, all dead jobs under 0.
-        """
-
-    @abstractmethod
     def members(self, run: int, *, limit: int = 0) -> Members:
         """Count the jobs tagged with exactly this run (below 0: those that wait for it).
 

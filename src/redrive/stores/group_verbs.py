@@ -51,8 +51,8 @@ class GroupVerbs(ABC):
     def group_curve(self, span: Span, number: int, groups: Collection[int]) -> dict[int, list[int]]:
         """Return the deaths of each of these groups in the last `number` buckets, oldest first.
 
-        Unlike `deaths`, jobs that were retried or purged since count too. Every group asked for is
-        there; 0 stands for groups beyond the bound.
+        Jobs that were retried or purged since count too. Every group asked for is there; 0 stands
+        for groups beyond the bound.
         """
 
     @abstractmethod

@@ -203,8 +203,10 @@ def note(call: Call) -> Document:
 def _marked(call: Call, *, resolved: bool | None = None, note: str | None = None) -> Document:
     found = call.app.desk.groups.get(call.path["group"])
     reason = call.body.get("reason", "")
-    call.app.desk.groups.mark(found, resolved=resolved, note=note, reason=reason, actor=call.actor)
-    return _seen(call, found)
+    record = call.app.desk.groups.mark(
+        found, resolved=resolved, note=note, reason=reason, actor=call.actor
+    )
+    return _seen(call, replace(found, record=record))
 
 
 def _seen(call: Call, group: Group) -> Document:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import monotonic
 
 from redrive.errors import UsageError
+from redrive.jobs.groups import GroupRecord
 from redrive.jobs.job import Category, Group, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads.wildcards import matches
@@ -132,21 +133,6 @@ class SearchStore(RecordStore):
         return [_group(seen, number, tally) for number, tally in most[: max(query.limit, 0)]]
 
     @reads
-    def deaths(
-        self, width: float, number: int, *, groups: Collection[int] | None = None
-    ) -> dict[int, list[int]]:
-        """Count when jobs died, in spans that end now."""
-        found = {group: [0] * number for group in ([0] if groups is None else groups)}
-        now = self.now()
-        begin = now - width * number
-        for entry in self.index.entries.values():
-            if entry.state is State.DEAD and begin < entry.updated <= now:
-                spans = found.get(0 if groups is None else entry.group or -1)
-                if spans is not None:
-                    spans[number - 1 - int((now - entry.updated) / width)] += 1
-        return found
-
-    @reads
     def members(self, run: int, *, limit: int = 0) -> Members:
         """Count the jobs that are tagged so, and name the oldest."""
         entries = [self.index.entries[one] for one in self.index.runs.get(run, ())]
@@ -192,11 +178,11 @@ class _Tally:
 
 
 def _group(seen: View, number: int, tally: _Tally) -> Group:
-    known = seen.record(number)
+    known = seen.record(number) or GroupRecord(number=number, fingerprint=None)
     return Group(
         number=number,
-        fingerprint=(known.fingerprint or known.fingerprint_v1 or "") if known else "",
-        title=known.title if known else "",
+        fingerprint=known.fingerprint or known.fingerprint_v1 or "",
+        title=known.title,
         jobs=tally.jobs,
         handlers=tuple(sorted(tally.handlers)),
         category=tally.category,

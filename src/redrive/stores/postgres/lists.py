@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from redrive.errors import StoreDamaged
@@ -77,10 +76,11 @@ def tallies(tx: PostgresTx, query: Query) -> list[tuple[int, _Tally]]:
 
 def group_of(number: int, tally: _Tally, record: GroupRecord | None) -> Group:
     """Return a group with what its jobs say, and what is stored of it."""
+    record = record or GroupRecord(number=number, fingerprint=None, title=_NO_CAUSE)
     return Group(
         number=number,
-        fingerprint=(record.fingerprint or record.fingerprint_v1 or "") if record else "",
-        title=record.title if record else _NO_CAUSE,
+        fingerprint=record.fingerprint or record.fingerprint_v1 or "",
+        title=record.title,
         jobs=tally.jobs,
         handlers=tuple(sorted(tally.handlers)),
         category=category_from(tally.category),
@@ -88,21 +88,6 @@ def group_of(number: int, tally: _Tally, record: GroupRecord | None) -> Group:
         last_seen=tally.last,
         record=record,
     )
-
-
-def deaths(
-    tx: PostgresTx, width: float, number: int, groups: Collection[int] | None
-) -> dict[int, list[int]]:
-    """Count when the jobs died that are dead now."""
-    begins = [tx.now() - width * (number - span) for span in range(number)]
-    if groups is None:
-        rows = [(0, *row) for row in tx.all("deaths", (width, begins))]
-    else:
-        rows = tx.all("deaths_of", (list(groups), width, begins))
-    found = {group: [0] * number for group in ([0] if groups is None else groups)}
-    for group, span, jobs in rows:
-        found[group][span] += jobs
-    return found
 
 
 def members(tx: PostgresTx, run: int, limit: int) -> Members:

@@ -392,12 +392,6 @@ class PostgresStore(SqlGroups, SqlActions, SqlNotes):
 
         return self._database.read(work)
 
-    def deaths(
-        self, width: float, number: int, *, groups: Collection[int] | None = None
-    ) -> dict[int, list[int]]:
-        """Count when jobs died; see the contract."""
-        return self._database.read(lambda tx: lists.deaths(tx, width, number, groups))
-
     def members(self, run: int, *, limit: int = 0) -> Members:
         """Count the jobs that are tagged so; see the contract."""
         return self._database.read(lambda tx: lists.members(tx, run, max(limit, 0)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from redrive.errors import StoreDamaged
@@ -90,10 +89,11 @@ def most_jobs(
 
 def group(number: int, tally: Tally, record: GroupRecord | None) -> Group:
     """Return a group with its jobs counted."""
+    record = record or GroupRecord(number=number, fingerprint=None, title=_NO_GROUP)
     return Group(
         number=number,
-        fingerprint=(record.fingerprint or record.fingerprint_v1 or "") if record else "",
-        title=record.title if record else _NO_GROUP,
+        fingerprint=record.fingerprint or record.fingerprint_v1 or "",
+        title=record.title,
         jobs=tally.jobs,
         handlers=tuple(sorted(tally.handlers)),
         category=category_from(tally.category),
@@ -101,23 +101,6 @@ def group(number: int, tally: Tally, record: GroupRecord | None) -> Group:
         last_seen=tally.last,
         record=record,
     )
-
-
-def deaths(
-    tx: SqliteTx, width: float, number: int, groups: Collection[int] | None
-) -> dict[int, list[int]]:
-    """Count when the jobs died that are dead now."""
-    now = tx.now()
-    args = (now, width, now - width * number, now)
-    if groups is None:
-        rows = [(0, *row) for row in tx.all("deaths", args)]
-    else:
-        rows = tx.all("deaths_of", (*args, tx.array(groups)))
-    found = {group: [0] * number for group in ([0] if groups is None else groups)}
-    for cause, back, jobs in rows:
-        if back < number:
-            found[cause][number - 1 - back] += jobs
-    return found
 
 
 def members(tx: SqliteTx, run: int, limit: int) -> Members:

@@ -189,25 +189,6 @@ SELECT cause, count(*) FROM {schema}.ended
 WHERE run = %s AND state = 'dead' AND cause IS NOT NULL
 GROUP BY cause
 
--- name: deaths
--- How many jobs that are dead now died in each of some spans of one width.
-SELECT span.key - 1, (
-    SELECT count(*) FROM {schema}.ended
-    WHERE state = 'dead' AND state <> 'completed' AND at > span.value AND at <= span.value + asked.width
-)
-FROM (SELECT %s::float8 AS width) AS asked
-CROSS JOIN unnest(%b::float8[]) WITH ORDINALITY AS span (value, key)
-
--- name: deaths_of
--- The same for some causes.
-SELECT wanted.number, span.key - 1, (
-    SELECT count(*) FROM {schema}.ended
-    WHERE cause = wanted.number AND state = 'dead' AND at > span.value
-        AND at <= span.value + asked.width
-)
-FROM unnest(%b::int8[]) AS wanted (number) CROSS JOIN (SELECT %s::float8 AS width) AS asked
-CROSS JOIN unnest(%b::float8[]) WITH ORDINALITY AS span (value, key)
-
 -- name: ids
 -- One of these jobs.
 s.n IN (SELECT n FROM {schema}.jobs WHERE id = ANY(%b::text[]))

@@ -34,15 +34,3 @@ SELECT count(*) FROM jobs WHERE run = ? AND state = 'pending' AND category <> ''
 SELECT cause, count(*) FROM jobs
 WHERE run = ? AND state = 'dead' AND cause IS NOT NULL
 GROUP BY cause
-
--- name: deaths
--- How many jobs that are dead now died so many spans of one width before a time.
-SELECT CAST((?1 - at) / ?2 AS INTEGER), count(*) FROM jobs INDEXED BY dead_by_change
-WHERE state = 'dead' AND at > ?3 AND at <= ?4
-GROUP BY 1
-
--- name: deaths_of
--- The same for some groups.
-SELECT cause, CAST((?1 - at) / ?2 AS INTEGER), count(*) FROM jobs INDEXED BY jobs_by_cause
-WHERE cause IN (SELECT value FROM json_each(?5)) AND state = 'dead' AND at > ?3 AND at <= ?4
-GROUP BY 1, 2

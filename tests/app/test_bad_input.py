@@ -8,6 +8,7 @@ import stat
 import tempfile
 from collections.abc import Callable
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 import redrive.stores.jsonl
 import redrive.stores.sqlite  # noqa: F401 - a child that is not root may be unable to import it
-from redrive import Policy, Redrive, when
+from redrive import Policy, Redrive, RetryLater, constant, when
 from redrive.errors import (
     BadPayload,
     JobNotFound,
@@ -26,6 +27,7 @@ from redrive.errors import (
     StoreMissing,
     UsageError,
 )
+from redrive.strategies import ConstantBackoffStrategy
 
 
 @pytest.fixture
@@ -422,3 +424,26 @@ class TestPlaces:
             app.handler("h")(lambda: None).submit()
             assert app.run_due().succeeded == 1
         assert (tmp_path / name).is_file()
+
+
+@pytest.mark.parametrize("after", [float("nan"), float("inf"), -float("inf")])
+def test_a_wait_that_is_no_number_is_not_stored(app: Redrive, after: float) -> None:
+    """The attempt failed, and the policy says when the next one is."""
+
+    @app.handler("later", policy=Policy(attempts=2, wait=constant(7.0)))
+    def later() -> None:
+        raise RetryLater("busy", after=after)
+
+    class Odd(ConstantBackoffStrategy):
+        def get_backoff_with_jitter(self, *_: object) -> float:
+            return after
+
+    @app.handler("odd", policy=Policy(attempts=2, wait=Odd(7.0)))
+    def odd() -> None:
+        raise ConnectionError("refused")
+
+    jobs = [later.submit(), odd.submit()]
+    assert app.run_due().failed == 2
+    for job in map(app.get, (one.id for one in jobs)):
+        assert (job.state, job.attempts) == ("pending", 1)
+        assert isfinite(job.due)

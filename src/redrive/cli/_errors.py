@@ -7,9 +7,17 @@ from dataclasses import dataclass
 
 import click
 
-from redrive.errors import JobNotFound, KeyConflict, RedriveError, Refused, StoreError, UsageError
+from redrive.errors import (
+    JobNotFound,
+    KeyConflict,
+    RedriveError,
+    Refused,
+    StoreError,
+    StoreOutdated,
+    UsageError,
+)
 
-DONE, FAILED, USAGE, NOTHING, CONFLICT, STORE, PARTLY, STOPPED = range(8)
+DONE, FAILED, USAGE, NOTHING, CONFLICT, STORE, PARTLY, STOPPED, OUTDATED = range(9)
 """The exit codes: part of the public face, so they never change their meaning."""
 
 INTERRUPTED = 130
@@ -64,6 +72,8 @@ def _exit_of(error: RedriveError) -> int:
             return USAGE
         case JobNotFound():
             return NOTHING
+        case StoreOutdated():
+            return OUTDATED
         case StoreError():
             return STORE
         case _:

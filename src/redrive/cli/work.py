@@ -18,7 +18,15 @@ from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Facts, View
 from redrive.jobs.durations import seconds as in_seconds
 from redrive.worker.health import Heartbeat, end_orphaned_group
-from redrive.worker.supervisor import HURRIED, LOST, REPLACE, WATCHDOG, Supervisor, heeding
+from redrive.worker.supervisor import (
+    HURRIED,
+    LOST,
+    OUTDATED,
+    REPLACE,
+    WATCHDOG,
+    Supervisor,
+    heeding,
+)
 
 if TYPE_CHECKING:
     from redrive.worker.worker import Worker
@@ -190,6 +198,8 @@ def _until_signal(worker: Worker, ready: int, parent: int) -> int:
         worker.stop(HURRIED if worker.is_stopping and ready < 0 else None)
 
     def code() -> int:
+        if worker.outdated is not None:
+            return OUTDATED
         return LOST if worker.lost_store else REPLACE if worker.wants_replacement else 0
 
     heartbeat = Heartbeat(worker, ready, parent, code)
@@ -197,6 +207,8 @@ def _until_signal(worker: Worker, ready: int, parent: int) -> int:
         heartbeat.start()
         worker.run()
     heartbeat.stopped()
+    if worker.outdated is not None:
+        raise worker.outdated
     return code()
 
 

@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING
 
 from redrive.attempts import executions, presence
 from redrive.attempts.leases import Task
-from redrive.errors import StoreDamaged, StoreError, StoreForeign, StoreLost, StoreMissing
+from redrive.errors import (
+    StoreDamaged,
+    StoreError,
+    StoreForeign,
+    StoreLost,
+    StoreMissing,
+    StoreOutdated,
+)
 from redrive.jobs.logger import lines_logged, log
 from redrive.payloads import masking
 
@@ -212,7 +219,9 @@ class StoreLoss:
         self._since = None
 
     def failed(self, error: StoreError) -> bool:
-        """Note an error; return True if the store has been gone for too long to come back."""
+        """Note an error; return True if the store is too old, or has been gone for too long."""
+        if isinstance(error, StoreOutdated):
+            return True
         now = time.monotonic()
         if not isinstance(error, self._kinds):
             self._since = None

@@ -34,6 +34,8 @@ LOST = 74
 """The exit code of a worker whose store is gone: only opening it again can help."""
 REPLACE = 75
 """The exit code of a worker that asks to be replaced."""
+OUTDATED = 8
+"""The exit code of a worker whose store an older Redrive wrote: starting it again cannot help."""
 WATCHDOG = 8.0
 """Seconds of silence after which a worker is replaced: with the start of the next one, its jobs go on
 within 10 s. A heartbeat needs nothing but the GIL, so an overloaded machine does not stop it. Less
@@ -231,7 +233,8 @@ class Supervisor:
                 self._kill_silent(place)
                 code = place.ended()
                 self._begun |= place.has_begun
-                if code in HOPELESS and not self._begun:
+                is_outdated = code == OUTDATED and not place.has_begun
+                if is_outdated or (code in HOPELESS and not self._begun):
                     return code
                 if code is not None:
                     log.warning("a worker ended (%s); another takes its place", _described(code))

@@ -17,12 +17,13 @@ from typing import Self, Unpack
 from redrive.attempts import presence
 from redrive.attempts.leases import Task
 from redrive.attempts.runtime import ClaimOptions, Runtime
-from redrive.errors import StoreError
+from redrive.errors import StoreError, StoreOutdated
 from redrive.events import ThreadedBus
 from redrive.jobs.job import Settlement
 from redrive.jobs.logger import log
 from redrive.policies.policy import Policy
 from redrive.runs import driver
+from redrive.stores.counting import FOLD_EVERY
 from redrive.worker import health, suspects, sweep
 from redrive.worker.dispatch import Dispatcher
 from redrive.worker.schedule import (
@@ -94,6 +95,8 @@ class Worker:
         """True if it stopped because its process should be replaced by a new one."""
         self.lost_store = False
         """True if it stopped because its store is gone: a new process has to open it again."""
+        self.outdated: StoreOutdated | None = None
+        """Why it stopped, if an older Redrive wrote the store: nothing helps but `redrive migrate`."""
         self._loss = health.StoreLoss(is_server=runtime.store.is_server)
         self._process = health.ProcessCheck()
         self._cleanup = cleanup
@@ -138,6 +141,7 @@ class Worker:
             PeriodicThread(lease / 2, self._sweep),
             Periodic(presence.SIGN_EVERY, self._watch.sign),
             PeriodicThread(self.settings.cleanup, self._clean_up),
+            PeriodicThread(FOLD_EVERY, self.runtime.store.fold),
             PeriodicThread(driver.EVERY, self._driver.tick),
             PeriodicThread(LOG_EVERY, self._progress.tick),
             *([PeriodicThread(_WATCH, self._watcher.tick)] if self._watcher else []),
@@ -331,8 +335,12 @@ class Worker:
             self._replace("the event loop of the async handlers was blocked or broken")
 
     def _leave_store(self, error: StoreError) -> None:
-        """Stop because the store is gone for good, if a supervisor starts another process."""
-        if self.settings.replaced and not self.is_stopping:
+        """Stop because the store is too old, or gone and a supervisor starts another process."""
+        if isinstance(error, StoreOutdated) and not self.is_stopping:
+            log.error("this worker stops: %s", error)
+            self.outdated = error
+            self.stop()
+        elif self.settings.replaced and not self.is_stopping:
             log.error("the store is gone; this worker drains, and should be replaced: %s", error)
             self.lost_store = True
             self.stop()

@@ -89,6 +89,23 @@ def test_an_edit_begins_the_time_anew(store: Store, clock: ManualClock) -> None:
     assert len(store.purge([PurgeRule(state=State.DEAD, older_than=59)])) == 1
 
 
+def test_a_job_reopened_after_eight_days_is_kept_for_its_time(
+    store: Store, clock: ManualClock
+) -> None:
+    """It died long ago, and still does: but the last action counts for retention."""
+    day = 86400.0
+    bring_to(store, State.DEAD, "a")
+    died_at = get(store, "a").died_at
+    move(store, "resolve", "a")
+    clock.advance(8 * day)
+    move(store, "reopen", "a")
+    assert get(store, "a").died_at == died_at
+    clock.advance(day)
+    assert store.purge([PurgeRule(state=State.DEAD, older_than=7 * day)]) == []
+    clock.advance(6.1 * day)
+    assert len(store.purge([PurgeRule(state=State.DEAD, older_than=7 * day)])) == 1
+
+
 def test_each_state_has_its_own_rule(store: Store, clock: ManualClock) -> None:
     for state in State:
         bring_to(store, state, state.value)

@@ -71,6 +71,8 @@ def job_of(raw: bytes) -> Job:
             raise TypeError(msg)
     strict_json.dumps(head, max_bytes=LONGEST)
     job = job_from_dict(head, _payload(line, value.get("payload")))
+    if job.state is State.DEAD and job.died_at is None:  # a line of an older Redrive
+        job = evolve(job, died_at=job.finished)
     return failures_masked(checked(_at_rest(job)))
 
 
@@ -78,7 +80,7 @@ def _at_rest(job: Job) -> Job:
     """Leave out what only one store can mean."""
     if job.state is State.RUNNING:
         job = transitions.settled(job, Release(), None, now=job.updated, group=None)
-    return evolve(job, group=None, run=None, holder=None, lease_end=None, boot=None)
+    return evolve(job, group=None, variant=None, run=None, holder=None, lease_end=None, boot=None)
 
 
 def _embedded(payload: str) -> str:

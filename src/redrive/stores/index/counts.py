@@ -71,7 +71,7 @@ class View:
                 changes.append(Bucket(span, start, {}, {}))
             elif (span, start) in self.touched:
                 changes.append(bucket)
-        return [*changes, Folded(self.now)]
+        return [*changes, Folded(self.now)] if changes or self.index.ticks else []
 
 
 def view(index: Index, waiting: Sequence[Tick], now: float) -> View:

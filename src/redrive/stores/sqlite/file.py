@@ -193,6 +193,8 @@ class SqliteFile:
             writer.execute("BEGIN IMMEDIATE")
             (version,) = writer.execute("PRAGMA user_version").fetchone()
             opening.check_version(version, self.place)
+            if version < opening.VERSION:
+                raise opening.outdated(self.place, version)
             tx = SqliteTx(writer, self.settings.clock)
             for one in batch:
                 one.result = one.work(tx)

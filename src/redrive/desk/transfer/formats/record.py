@@ -206,13 +206,17 @@ def made(
     failings: Sequence[Failing] = (),
     first_failed: float | None = None,
     finished: float | None = None,
+    died_at: float | None = None,
     redrives: int = 0,
     tags: tuple[str, ...] = (),
     key: str | None = None,
     origin: Mapping[str, object] | None = None,
     is_same: Callable[[State], bool] = lambda _: True,
 ) -> Job:
-    """Make the job that a record tells of; the last line may carry what we once added to it."""
+    """Make the job that a record tells of; the last line may carry what we once added to it.
+
+    Without `died_at` a dead job died when it finished.
+    """
     failed = attempts if failed is None else failed
     spent = min(failed, attempts)
     last = failings[-1].failure if failings else None
@@ -237,6 +241,7 @@ def made(
         max_attempts=max_attempts,
         redrives=redrives,
         finished=finished if state in TERMINAL else None,
+        died_at=finished if died_at is None and state is State.DEAD else died_at,
         first_failed=first_failed,
         failure=None if last is None else replace(last, traceback=""),
         lease=history[-1].ordinal if history else 0,
@@ -303,6 +308,7 @@ def beside(job: Job, usual: str, **more: object) -> Fields:
         "category": job.failure.category if job.failure else None,
         "updated": job.updated,
         "finished": job.finished,
+        "died_at": job.died_at,
         "first_failed": job.first_failed,
         "redrives": job.redrives or None,
         "tried": job.history[-1].started if job.history else None,
@@ -329,7 +335,7 @@ def _with_extra(job: Job, given: Fields, asked: Asked, is_same: Callable[[State]
     state = given.get("state")
     if state not in _STATES or state == State.RUNNING or not is_same(State(state)):
         return job
-    numbers = ("created", "updated", "finished", "first_failed", "redrives")
+    numbers = ("created", "updated", "finished", "died_at", "first_failed", "redrives")
     changes: Fields = {name: given.get(name) for name in numbers if name in given}
     if "due" in given:
         changes |= {"due": given["due"], "since": given["due"]}

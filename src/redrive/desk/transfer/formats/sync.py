@@ -84,6 +84,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
         failings=[failing],
         first_failed=died,
         finished=died if state is State.DEAD else last,
+        died_at=died,
         redrives=int(is_again),
         origin={"fields": fields.rest(value, _KNOWN)},
         is_same=lambda one: _OUT[one] == status,
@@ -108,8 +109,8 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     origin = record.origin_of(job, "sync")
     last = next((one for one in reversed(job.history) if one.failure is not None), None)
     failure = (last and last.failure) or job.failure
-    died = job.finished
-    if job.state is not State.DEAD and last is not None:
+    died = job.died_at
+    if died is None and last is not None:
         died = round(last.started + last.duration, 6)
     document: Fields = {
         "failureId": origin.get("id") or job.id,

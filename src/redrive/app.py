@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from redrive import config
-from redrive.attempts import presence
+from redrive.attempts import presence, worker_notes
 from redrive.attempts.counters import totals
 from redrive.attempts.runtime import Settings
 from redrive.desk import retention
@@ -43,7 +43,7 @@ from redrive.registry import (
     check_key,
     check_name,
 )
-from redrive.stores import shown, worker_notes
+from redrive.stores import shown
 from redrive.stores.contract import Store
 from redrive.strategies import Rand
 from redrive.submission import Capture, Options, Submitter, check_tags, who

@@ -15,9 +15,8 @@ from redrive.alerts import Alerts, Rules, email, slack
 from redrive.alerts import watch as watch_module
 from redrive.alerts.conditions import NAME
 from redrive.alerts.watch import _LASTS
-from redrive.attempts import presence
+from redrive.attempts import presence, worker_notes
 from redrive.errors import StoreFull
-from redrive.stores import worker_notes
 from redrive.stores.contract import Store
 from redrive.testing import ManualClock
 

@@ -12,7 +12,7 @@ import pytest
 import redrive
 from redrive import Redrive
 from redrive.alerts import Alerts
-from redrive.stores import worker_notes
+from redrive.attempts import worker_notes
 from shopkit import Shop, dead_letter
 
 PROGRAM = """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from redrive.errors import StoreError
 from redrive.events import Bus, Event
-from redrive.jobs.job import Category, Completed, Job, Settlement, State
+from redrive.jobs.job import Category, Completed, Job, Settlement
 from redrive.jobs.logger import log
 from redrive.jobs.outcomes import Failed, Interrupted, Outcome
 from redrive.stores.contract import Store
@@ -191,13 +191,7 @@ class Pauses:
     def _has_due(self, lane: str) -> bool:
         """Return True if jobs are due there, also for handlers of other workers."""
         now = self._store.now()
-        return any(
-            count.lane == lane
-            and count.state is State.PENDING
-            and count.oldest is not None
-            and count.oldest <= now
-            for count in self._store.counts()
-        )
+        return any(count.lane == lane and count.is_due(now) for count in self._store.counts())
 
     def _write(self, lane: str, value: dict[str, Any], expected: int) -> Note | None:
         return self._store.note(PAUSE + lane, json.dumps(value), expected=expected)

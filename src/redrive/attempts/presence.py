@@ -1,6 +1,6 @@
 """Notes in the store in which a worker or a pass writes what it serves; they expire without a renewal.
 
-They show which lanes no worker serves. `redrive.stores.worker_notes` reads them.
+They show which lanes no worker serves. `redrive.attempts.worker_notes` reads them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from redrive import __version__
 from redrive.attempts.counters import EVERY
 from redrive.attempts.runtime import Runtime
+from redrive.attempts.worker_notes import SERVES, WORKER
 from redrive.registry import Registry
 from redrive.stores.contract import Store
-from redrive.stores.worker_notes import SERVES, WORKER
 
 SIGN_EVERY = EVERY
 LASTS = 3 * SIGN_EVERY

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from redrive.attempts import worker_notes
 from redrive.errors import Refused
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.groups import Span
-from redrive.jobs.job import State
-from redrive.stores import worker_notes
 from redrive.stores.contract import Count
 from redrive.stores.note_verbs import PAUSE, Note, note_named
 
@@ -141,7 +140,7 @@ class Lanes:
         store = self._backend.store
         now, served, due = store.now(), self.served(), dict[str, float]()
         for count in store.counts() if counts is None else counts:
-            if count.state is State.PENDING and count.oldest is not None and count.oldest <= now:
+            if count.is_due(now) and count.oldest is not None:
                 due[count.lane] = min(count.oldest, due.get(count.lane, now))
         return {lane: due[lane] for lane in sorted(due) if lane not in served}
 

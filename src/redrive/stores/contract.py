@@ -135,6 +135,10 @@ class Count(NamedTuple):
     oldest: float | None
     """Pending: the earliest due time. Running: none. Others: the earliest last change."""
 
+    def is_due(self, now: float) -> bool:
+        """Return True if some of them can be claimed now."""
+        return self.state is State.PENDING and self.oldest is not None and self.oldest <= now
+
 
 RELEASABLE = (State.PENDING, State.DEAD, State.RESOLVED)
 """The states in which a run may let its waiting jobs go."""

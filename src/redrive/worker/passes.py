@@ -192,11 +192,7 @@ class PassRunner:
         """Log which due jobs have no handler here: they wait and spend nothing."""
         store, known = self.runtime.store, self.runtime.registry.names()
         now = store.now()
-        lanes = {
-            count.lane
-            for count in store.counts()
-            if count.state is State.PENDING and count.oldest is not None and count.oldest <= now
-        }
+        lanes = {count.lane for count in store.counts() if count.is_due(now)}
         for lane in sorted(lanes - known):
             due = Query(lane=lane, states=frozenset({State.PENDING}))
             names = {job.handler for job in store.find(due).jobs} - known

@@ -233,11 +233,12 @@ class Supervisor:
                 self._kill_silent(place)
                 code = place.ended()
                 self._begun |= place.has_begun
+                if code is None:
+                    continue
                 is_outdated = code == OUTDATED and not place.has_begun
                 if is_outdated or (code in HOPELESS and not self._begun):
                     return code
-                if code is not None:
-                    log.warning("a worker ended (%s); another takes its place", _described(code))
+                log.warning("a worker ended (%s); another takes its place", _described(code))
             self._end_orphans()
             for place in self._places:
                 if place.process is None and time.monotonic() >= place.start_at:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from redrive.attempts.conclusions import conclude, returned
 from redrive.attempts.executions import crash, text_failure
 from redrive.attempts.runtime import Runtime
+from redrive.attempts.worker_notes import WORKER, missing, served
 from redrive.errors import StoreError
 from redrive.jobs import ids
 from redrive.jobs.job import Category, Claim, Release, Settlement, State
@@ -15,7 +16,6 @@ from redrive.jobs.outcomes import Failed
 from redrive.policies.policy import Policy
 from redrive.stores.contract import UPGRADED, Query, Store, every
 from redrive.stores.note_verbs import note_named
-from redrive.stores.worker_notes import WORKER, missing, served
 from redrive.worker import suspects
 
 Count = Callable[[Settlement], object]

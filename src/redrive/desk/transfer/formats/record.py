@@ -67,8 +67,7 @@ class Asked:
                 except times.NaiveTime:
                     raise
                 except (ValueError, TypeError) as error:
-                    msg = f"{name} {error}"
-                    raise ValueError(msg) from error
+                    raise ValueError(f"{name} {error}") from error
         return None
 
     def naive(self, at: float) -> str:
@@ -79,8 +78,7 @@ class Asked:
         """Return the first of these times, one of which must be there."""
         found = self.moment(value, *names)
         if found is None:
-            msg = f"{names[0]} is missing"
-            raise ValueError(msg)
+            raise ValueError(f"{names[0]} is missing")
         return found
 
 
@@ -213,10 +211,7 @@ def made(
     origin: Mapping[str, object] | None = None,
     is_same: Callable[[State], bool] = lambda _: True,
 ) -> Job:
-    """Make the job that a record tells of; the last line may carry what we once added to it.
-
-    Without `died_at` a dead job died when it finished.
-    """
+    """Make the job that a record tells of; the last line may carry what we once added to it."""
     failed = attempts if failed is None else failed
     spent = min(failed, attempts)
     last = failings[-1].failure if failings else None
@@ -387,8 +382,7 @@ def members_of(job: Job) -> Fields:
 
 class _Members(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
-        msg = f"its payload has no {name}"
-        raise ValueError(msg)
+        raise ValueError(f"its payload has no {name}")
 
 
 def each(write: Callable[[Job, Asked], Iterable[Fields]]) -> Callable[..., Iterator[str]]:

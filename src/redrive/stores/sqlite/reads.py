@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from redrive.jobs.job import Group, Job
 from redrive.stores.contract import Count, Members, Page, Query
 from redrive.stores.sql.groups import SqlGroups

@@ -33,7 +33,7 @@ from redrive.stores.postgres import PostgresStore
 from stores.postgres.proxy import Cut, Proxy, proxied
 
 _COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
-WORDS = (_COMMIT, b"claim_jobs", _COMMIT, b"finish_jobs", _COMMIT, b"fail_jobs", b"add_job")
+WORDS = (_COMMIT, b"lease_jobs", _COMMIT, b"settle_jobs", b"store_jobs")
 """Messages whose answer says that something was committed; their number is none of threes, so that
 each meets every way to cut."""
 PATIENCE = 0.5

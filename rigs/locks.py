@@ -32,7 +32,7 @@ from redrive import Redrive
 from redrive.errors import StoreBusy
 from redrive.stores import _files
 from redrive.stores.jsonl import JsonlStore
-from redrive.stores.postgres import connecting, database, tx
+from redrive.stores.postgres import connecting, database, opening, tx
 from redrive.stores.sqlite import SqliteStore
 from stores.contract.verbs import claim, claim_one, move, settle
 
@@ -275,6 +275,8 @@ def sabotage() -> None:
         return queries
 
     database.queries_for = unbounded
+    scripts = opening.script_named
+    opening.script_named = lambda name, schema: scripts(name, schema).replace("'4s'", "'0'")
     connecting.BoundedConnection.limit = 1e9
     _files.FileLock._wait = _wait  # type: ignore[method-assign]  # noqa: SLF001
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,78 +22,70 @@ from redrive.stores.index.base import Drafted, writes
 from redrive.stores.index.draft import Draft
 from redrive.stores.index.engine import EngineStore
 from redrive.stores.jsonl import JsonlStore
-from redrive.stores.postgres import PostgresStore, database
+from redrive.stores.postgres import PostgresStore, actions, database, opening, settling
 from redrive.stores.postgres.connecting import BoundedConnection
-from redrive.stores.postgres.tx import Line, PostgresTx, Queries, line_on, queries_for
-from redrive.stores.sql import engine, settle
-from redrive.stores.sql.rows import readable
-from redrive.stores.sql.tx import Migration, Row, Tx
-from redrive.stores.sqlite import SqliteStore
-from redrive.stores.sqlite.tx import QUERIES
-
-Held = dict[str, tuple[int, int, str]]
-
-_TAKING = re.compile(r"DELETE (FROM \S+ WHERE ctid = ANY\(places\)) RETURNING n")
-"""How a claim takes its jobs out of the line."""
+from redrive.stores.postgres.tx import Line, PostgresTx, line_on, script_named
+from redrive.stores.sql.tx import Row
+from redrive.stores.sqlite import SqliteStore, changing, ending
+from redrive.stores.sqlite.tx import SqliteTx
 
 STALE = "mend the sabotage"
 """Said where there is nothing to be broken any more: then nothing was found out."""
+
+_FENCE = "q.lease = g.was AND q.holder = g.held AND q.since = g.since"
+"""How a settlement of PostgreSQL asks whether its claim still stands."""
+_TAKING = "q.ctid = ANY(places) AND q.holder IS NULL"
+"""How a claim of PostgreSQL takes what it has locked."""
+_FOUND = "q.n = ANY(array(SELECT n FROM {schema}.open WHERE ctid = ANY(places)))"
 
 
 def no_fence() -> None:
     """Settle without comparing the lease number, or the time of the claim that stands for it."""
     _compare(lambda _ours, _lease: True, lambda ours, holder: ours == holder)
-    _misspell("l.lease = old_lease", "l.since = old_since")
-    _misspell_sqlite("lease = ?5", "updated = ?7")
+    _rewrite_functions((_FENCE, "q.holder = g.held"))
+    _forget_sqlite("lease = ?", "updated = ?")
 
 
 def no_holder() -> None:
-    """Settle without comparing the holder."""
+    """Settle without comparing the holder, or the time of the claim that stands for it."""
     _compare(lambda ours, lease: ours == lease, lambda _ours, _holder: True)
-    _misspell("l.holder = old_holder", "l.since = old_since")
-    _misspell_sqlite("holder = ?6", "updated = ?7")
+    _rewrite_functions((_FENCE, "q.lease = g.was"))
+    _forget_sqlite("holder IS ?", "updated = ?")
 
 
-def _misspell(*conditions: str) -> None:
-    """Leave conditions out of what a schema of PostgreSQL is made of."""
+def _rewrite_functions(*changes: tuple[str, str]) -> None:
+    """Make the functions of a new schema of PostgreSQL with some text replaced."""
 
-    def misspelt(schema: str) -> Queries:
-        queries = queries_for(schema)
-        steps = [
-            Migration(one.version, one.name, _without(one.script, conditions))
-            for one in queries.migrations
-        ]
-        assert steps != queries.migrations, f"no function asks for {conditions}: {STALE}"
-        return replace(queries, migrations=steps)
+    def rewritten(name: str, schema: str) -> str:
+        text = script_named(name, "{schema}")
+        for old, new in changes if name == "functions" else ():
+            assert old in text, f"no function has {old!r}: {STALE}"
+            text = text.replace(old, new)
+        return text.replace("{schema}", schema)
 
-    _put(database, "queries_for", misspelt)
+    _put(opening, "script_named", rewritten)
 
 
-def _misspell_sqlite(*conditions: str) -> None:
-    """Leave conditions out of the statements by which SQLite ends first attempts."""
-    for name in ("complete_some", "complete_range"):
-        text = QUERIES[name]
-        QUERIES[name] = _without(text, conditions)
-        assert QUERIES[name] != text, f"{name} does not ask for {conditions}: {STALE}"
+def _forget_sqlite(*conditions: str) -> None:
+    """Leave conditions out of the fence of SQLite; their values are still given to it."""
+    real = changing._update  # noqa: SLF001
 
+    def forgetful(columns: tuple[str, ...], which: str, *, careful: bool) -> str:
+        text = real(columns, which, careful=careful)
+        update, _, fence = text.rpartition(" AND +state")
+        for condition in conditions:
+            assert condition in fence, f"SQLite's fence has no {condition!r}: {STALE}"
+            fence = fence.replace(condition, f"({condition} OR true)")
+        return f"{update} AND +state{fence}"
 
-def _without(text: str, conditions: Iterable[str]) -> str:
-    for condition in conditions:
-        text = text.replace(condition, "true")
-    return text
+    _put(changing, "_update", forgetful)
+    _put(ending, "_standing", lambda _tx, _results, places, _numbers: places)
 
 
 def _compare(
     is_lease: Callable[[int, int], bool], is_holder: Callable[[str | None, str], bool]
 ) -> None:
-    """Put these two in the place of the fence, in both engines."""
-
-    def taken(held: Held, job: Job) -> int:
-        number, lease, holder = held.get(job.id, (0, 0, ""))
-        if number > 0 and is_lease(job.lease, lease) and is_holder(job.holder, holder):
-            del held[job.id]
-            return number
-        return 0
+    """Put these two in the place of the fence of the engine in memory."""
 
     def held(self: EngineStore, draft: Draft, claim: Claim) -> Job | None:
         lease = self.index.running.get(claim.job.id)
@@ -105,32 +96,18 @@ def _compare(
         now = draft.job(claim.job.id)
         return now if now is not None and now.state is State.RUNNING else None
 
-    _put(settle, "_taken", taken)
     _put(EngineStore, "_held", held)
 
 
 def sweep() -> None:
     """Sweep without compare-and-set: look which leases ended, and later write what was decided."""
-    real_held_by_id, real_held = settle.held_by_id, EngineStore._held  # noqa: SLF001
-    real_seize = EngineStore.seize
+    _sweep_engine()
+    _sweep_sqlite()
+    _sweep_postgres()
 
-    def look(tx: Tx, rows: list[Row], by: str, lease_for: float) -> list[Claim]:
-        boot, seconds = tx.lease_clock()
-        return [
-            Claim(
-                transitions.seized(lost, by=by, lease_end=seconds + lease_for, boot=boot),
-                lost_by=lost.holder,
-            )
-            for _, lost in readable(rows)
-        ]
 
-    def held_by_id(tx: Tx, claims: Iterable[Claim]) -> Held:
-        claims = list(claims)
-        swept = {claim.job.id: claim.job for claim in claims if claim.lost_by}
-        held = real_held_by_id(tx, claims)
-        for number, job_id, *_ in tx.all("by_ids", (tx.array(swept),)):
-            held[job_id] = number, swept[job_id].lease, swept[job_id].holder or ""
-        return held
+def _sweep_engine() -> None:
+    real_held, real_seize = EngineStore._held, EngineStore.seize  # noqa: SLF001
 
     @writes(durable=False)
     def seize(self: EngineStore, **options: Any) -> Drafted[list[Claim]]:
@@ -143,10 +120,51 @@ def sweep() -> None:
         now = draft.job(claim.job.id)
         return now and replace(now, state=State.RUNNING, lease=claim.job.lease)
 
-    _put(engine, "_seize", look)
-    _put(settle, "held_by_id", held_by_id)
     _put(EngineStore, "seize", seize)
     _put(EngineStore, "_held", held)
+
+
+def _sweep_sqlite() -> None:
+    real_seize, real_settle = ending.seize, ending.settle
+
+    def seize(tx: SqliteTx, rows: Sequence[Row], **options: Any) -> list[Claim]:
+        tx.execute("SAVEPOINT look")
+        claims = real_seize(tx, rows, **options)
+        tx.execute("ROLLBACK TO look")
+        return claims
+
+    def settle(tx: SqliteTx, results: Sequence[Settlement], *more: Any, **options: Any) -> Any:
+        for job in _swept(results):
+            tx.execute(
+                "UPDATE jobs SET state = 'running', lease = ?, holder = ?, updated = ? WHERE id = ?",
+                (job.lease, job.holder, job.updated, job.id),
+            )
+        return real_settle(tx, results, *more, **options)
+
+    _put(ending, "seize", seize)
+    _put(ending, "settle", settle)
+
+
+def _sweep_postgres() -> None:
+    real_seize, real_settle = actions.seize, settling._settle  # noqa: SLF001
+
+    def seize(tx: PostgresTx, **options: Any) -> list[Claim]:
+        with tx._cursor.connection.transaction(force_rollback=True):  # noqa: SLF001
+            return real_seize(tx, **options)
+
+    def settle(tx: PostgresTx, ends: Sequence[settling.End], *more: Any, **options: Any) -> Any:
+        name = tx._queries.schema.encode()  # noqa: SLF001
+        text = b"UPDATE %s.open SET lease = %%s, holder = %%s, since = %%s WHERE id = %%s" % name
+        for job in _swept([end.result for end in ends]):
+            tx._execute(text, (job.lease, job.holder, job.updated, job.id))  # noqa: SLF001
+        return real_settle(tx, ends, *more, **options)
+
+    _put(actions, "seize", seize)
+    _put(settling, "_settle", settle)
+
+
+def _swept(results: Sequence[Settlement]) -> list[Job]:
+    return [result.claim.job for result in results if result.claim.lost_by]
 
 
 def early() -> None:
@@ -181,23 +199,14 @@ def _as_settled(result: Settlement, now: float) -> Job:
 
 
 def no_lock() -> None:
-    """Claim without taking what was claimed out of the line, or without the journal's lock."""
+    """Claim without locking what is claimed, or without the journal's lock."""
 
     @contextlib.contextmanager
     def held(_: object) -> Iterator[None]:
         yield
 
-    def left_in_line(schema: str) -> Queries:
-        queries = queries_for(schema)
-        steps = [
-            Migration(one.version, one.name, _TAKING.sub(r"SELECT n \1", one.script))
-            for one in queries.migrations
-        ]
-        assert steps != queries.migrations, f"claims take nothing any more: {STALE}"
-        return replace(queries, migrations=steps)
-
     _put(_files.FileLock, "held", held)
-    _put(database, "queries_for", left_in_line)
+    _rewrite_functions((" FOR UPDATE SKIP LOCKED", ""), (_TAKING, _FOUND))
 
 
 def unsynced() -> None:

@@ -84,9 +84,9 @@ FULL = [
     Case("jsonl", "flock"),
 ]
 SHORT = [
-    Case("postgresql", "LOCK TABLE {schema}.jobs IN SHARE MODE"),
+    Case("postgresql", "LOCK TABLE {schema}.open IN SHARE MODE"),
     Case("postgresql", "LOCK TABLE {schema}.jobs IN ACCESS EXCLUSIVE MODE"),
-    Case("postgresql", "SELECT FROM {schema}.jobs FOR UPDATE"),
+    Case("postgresql", "SELECT FROM {schema}.open FOR UPDATE"),
     Case("sqlite", "flock"),
     Case("jsonl", "flock"),
 ]

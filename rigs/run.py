@@ -61,6 +61,8 @@ RIGS: dict[str, Rig] = {
     "crowd-control": Rig(full="rigs/crowd.py --control", short="rigs/crowd.py --control"),
     "rewind": Rig(full="rigs/rewind.py", short="rigs/rewind.py --short"),
     "rewind-control": Rig(full="rigs/rewind.py --control", short="rigs/rewind.py --control"),
+    "upgrade": Rig(full="rigs/upgrade.py", short="rigs/upgrade.py --short"),
+    "upgrade-control": Rig(full="rigs/upgrade.py --control", short="rigs/upgrade.py --control"),
     "pooler": Rig(full="rigs/pooler.py", short="rigs/pooler.py --short", needs=("pgbouncer",)),
     "pooler-control": Rig(
         full="rigs/pooler.py --control", short="rigs/pooler.py --control", needs=("pgbouncer",)

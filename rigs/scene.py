@@ -21,7 +21,7 @@ from children import Crew, Line
 from ledger import Ledger
 
 import pgkit
-from redrive import Handler, Policy, Redrive, constant
+from redrive import GiveUp, Handler, Policy, Redrive, constant
 from redrive.events import Event
 from redrive.stores.jsonl import JsonlStore
 
@@ -30,7 +30,9 @@ LEASE = 0.3
 """Seconds: so short that what a dead worker held is taken over while the rig runs."""
 
 _PATIENT = Policy(attempts=1_000_000, alike=True, wait=constant(0))
-"""Nothing dies but what took three workers with it."""
+"""Nothing dies but what gives up, or took three workers with it."""
+_REPORTS = "rig"
+"""The subscription to deaths."""
 
 
 @contextlib.contextmanager
@@ -47,7 +49,9 @@ def place(kind: str) -> Iterator[str]:
             pgkit.drop(schema)
 
 
-def program(url: str, line: Line, *, fails: float = 0.2) -> tuple[Redrive, Handler[[int], None]]:
+def program(
+    url: str, line: Line, *, fails: float = 0.2, dies: float = 0.2
+) -> tuple[Redrive, Handler[[int], None]]:
     """Give an app with one handler, which fails now and then; what becomes of jobs is told."""
     app = Redrive(url, policy=_PATIENT, lease=LEASE)
 
@@ -56,6 +60,8 @@ def program(url: str, line: Line, *, fails: float = 0.2) -> tuple[Redrive, Handl
         time.sleep(random.random() * 0.002)
         if random.random() < fails:
             raise ConnectionError(number)
+        if random.random() < dies:
+            raise GiveUp(f"number {number} is not wanted")
 
     def tell(event: Event) -> None:
         job, now = event.job, time.monotonic()
@@ -65,6 +71,7 @@ def program(url: str, line: Line, *, fails: float = 0.2) -> tuple[Redrive, Handl
             line.tell("refused", job.id, job.lease)
 
     app.listen(tell)
+    app.store.subscribe(_REPORTS, ["died"])
     return app, work
 
 
@@ -91,7 +98,7 @@ def look(url: str, line: Line) -> None:
 
 def finish(url: str, line: Line) -> None:
     """Do what is left to be done, dead letters too; then tell what is stored."""
-    app, _ = program(url, line, fails=0.0)
+    app, _ = program(url, line, fails=0.0, dies=0.0)
     end = time.monotonic() + 60
     while any(count.state != "completed" for count in app.desk.jobs.counts()):
         app.desk.retry(state="dead")
@@ -103,8 +110,24 @@ def finish(url: str, line: Line) -> None:
         done = [str(one.ordinal) for one in history if one.outcome == "done"]
         line.tell("job", job.id, job.state, job.lease, ",".join(done) or "-")
     line.tell("looked")
+    count_deaths(app, line)
     look(url, line)
     app.close()
+
+
+def count_deaths(app: Redrive, line: Line) -> None:
+    """Compare deaths: each is a new life of its job, is counted once, and is reported once."""
+    store = app.store
+    lives = sum(job.redrives for job in app.desk.jobs.each())
+    counted = sum(record.deaths for record in store.group_records().values())
+    reported = 0
+    while events := store.take_events(holder="rig", lease_for=60, limit=1000):
+        reported += store.settle_events([one.number for one in events], [], holder="rig")
+    if not lives == counted == reported:
+        line.tell("problem", f"{lives} deaths, {counted} are counted, {reported} were reported")
+    for lane, counts in store.lane_curve(3600, 24).items():
+        if any(value < 0 for count in counts for value in count):
+            line.tell("problem", f"negative counts in lane {lane}: {counts}")
 
 
 def settle_up(crew: Crew, url: str) -> None:

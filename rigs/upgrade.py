@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import functools
 import itertools
 import json
 import os
@@ -30,7 +31,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -214,9 +214,8 @@ def wait_until_writing(url: str, process: subprocess.Popen[str]) -> None:
 def is_writing(url: str) -> bool:
     """Return True while a process changes the store."""
     if url.startswith("postgresql"):
-        with pgkit.connect() as connection:
-            busy = connection.execute(f"SELECT {SESSIONS} AND xact_start < now()", (name_in(url),))
-            return busy.rowcount > 0
+        busy = watcher().execute(f"SELECT {SESSIONS} AND xact_start < now()", (name_in(url),))
+        return busy.rowcount > 0
     lock = Path(url.partition(":")[2] + ".lock")
     with contextlib.suppress(FileNotFoundError), lock.open("rb") as file:
         try:
@@ -224,6 +223,12 @@ def is_writing(url: str) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+@functools.cache
+def watcher() -> psycopg.Connection[Any]:
+    """Return a connection for what is asked often."""
+    return pgkit.connect()
 
 
 def end_sessions(url: str) -> int:
@@ -304,7 +309,7 @@ def beside_an_old_worker(kind: str, directory: Path, old: OldRelease) -> Finding
         migrated(url, "", iter(()), found)
         done: list[list[str]] = []
         crew = Crew(done.append)
-        crew.join(crew.start(partial(work_off, url)), seconds=PATIENCE)
+        crew.join(crew.start(functools.partial(work_off, url)), seconds=PATIENCE)
         worker.kill()  # it would wait for its store for half a minute
         out, errors = worker.communicate(timeout=PATIENCE)
     _judge(found, [line.split() for line in [*said, *out.splitlines()]], errors, done)

@@ -20,7 +20,7 @@ import psycopg
 
 from redrive.jobs import transitions
 from redrive.jobs.job import Claim, Job, Settlement, State
-from redrive.stores import _files
+from redrive.stores import _files, counting
 from redrive.stores.index.base import Drafted, writes
 from redrive.stores.index.draft import Draft
 from redrive.stores.index.engine import EngineStore
@@ -203,6 +203,11 @@ def _as_settled(result: Settlement, now: float) -> Job:
     return transitions.settled(result.claim.job, result.verdict, failure, now=now, group=None)
 
 
+def uncounted() -> None:
+    """Let the counts of deaths wait as others may; a process that is killed takes them with it."""
+    _put(counting.Counts, "has_deaths", False)
+
+
 def no_lock() -> None:
     """Claim without locking what is claimed, or without the journal's lock."""
 
@@ -300,6 +305,7 @@ _ALL: dict[str, Callable[[], None]] = {
     "no-holder": no_holder,
     "sweep": sweep,
     "early": early,
+    "uncounted": uncounted,
     "no-lock": no_lock,
     "unsynced": unsynced,
     "blind": blind,

@@ -46,6 +46,12 @@ MEASURES: tuple[Measure, ...] = (
     *growth.MEASURES,
 )
 
+TARGETS = (
+    *("sqlite-submit", "sqlite-settle", "sqlite-drain", "sqlite-retry", "postgres-submit"),
+    *("postgres-drain", "postgres-retry", "postgres-cpu", "postgres-latency"),
+)
+"""The measures that stores and worker are held to; `--targets` takes these."""
+
 FULL = 1_000_000
 """Jobs in a full store."""
 
@@ -92,6 +98,7 @@ def _asked() -> argparse.Namespace:
     names = [one.name for one in MEASURES]
     parser.add_argument("measure", nargs="*", choices=[*names, []], help="all, if none is named")
     parser.add_argument("--list", action="store_true", help="say what there is")
+    parser.add_argument("--targets", action="store_true", help=f"these: {', '.join(TARGETS)}")
     parser.add_argument("--quick", action="store_true", help="small sizes, one try")
     parser.add_argument("--rounds", type=int, default=5, help="the median of so many (5)")
     parser.add_argument("--tries", type=int, default=3, help="again while it is noisy (3)")
@@ -101,6 +108,8 @@ def _asked() -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, help="write the page there, whole or not")
     asked = parser.parse_args()
+    if asked.targets:
+        asked.measure = [*TARGETS, *asked.measure]
     asked.jobs = asked.jobs or (FULL // 10 if asked.quick else FULL)
     return asked
 

@@ -63,6 +63,15 @@ def drop(url: str) -> None:
         connection.execute("CHECKPOINT")
 
 
+def sessions(connection: psycopg.Connection[Any]) -> list[int]:
+    """Return the process ids of a database's sessions, but for the one that asks."""
+    rows = connection.execute(
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+        " AND backend_type IN ('client backend', 'parallel worker') AND pid <> pg_backend_pid()"
+    )
+    return [pid for (pid,) in rows]
+
+
 def version() -> str:
     """Say which PostgreSQL this is, and how it commits."""
     with connect(_url(server(), "postgres")) as connection:

@@ -187,8 +187,8 @@ SUBMIT = Measure(
         ),
     ),
     goals=(
-        Goal("Redrive", "SqliteHuey", 1.0, 1.0),
-        Goal("Redrive", "raw sqlite3, one table", 0.7, 0.9),
+        Goal("Redrive", "SqliteHuey", 0.9, 1.0),
+        Goal("Redrive", "raw sqlite3, one table", 0.5, 0.6),
     ),
     note="One thread, one job a call.",
     plotted=True,
@@ -230,7 +230,7 @@ SETTLE = Measure(
         Contestant("Redrive", "K", drain(ours.sqlite)),
         Contestant("bare tables", "K", bare_drain),
     ),
-    goals=(Goal("Redrive", "bare tables", 0.4, 0.6),),
+    goals=(Goal("Redrive", "bare tables", 0.28, 0.4),),
     note="Time within the two calls. Bare tables: plain sqlite3, narrow rows, a transaction a call.",
     plotted=True,
 )

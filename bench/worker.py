@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from measure import Contestant, Goal, Measure
-from worker_crew import huey, jsonl_url, on_server, ours, postgres_url, sqlite_url
+from worker_crew import cpu, huey, jsonl_url, on_server, ours, postgres_url, sqlite_url
 
 NOTE = (
     "One worker process each, as it comes. The handler does nothing; history is kept. "
@@ -21,8 +21,8 @@ SQLITE = Measure(
         Contestant("SqliteHuey, fsync=False", "K", huey("unsynced", full=10_000)),
     ),
     goals=(
-        Goal("Redrive", "SqliteHuey", 5, 12),
-        Goal("Redrive", "SqliteHuey, fsync=False", 1.5, 3.3),
+        Goal("Redrive", "SqliteHuey", 6, 9),
+        Goal("Redrive", "SqliteHuey, fsync=False", 1.7, 2.3),
     ),
     note=NOTE + " Submits are P in all but the last; Huey deletes a job before it runs.",
     plotted=True,
@@ -37,7 +37,7 @@ SQLITE_RETRY = Measure(
         Contestant("SqliteHuey", "P", huey("sqlite", "flaky", full=3000)),
         Contestant("SqliteHuey, fsync=False", "K", huey("unsynced", "flaky", full=6000)),
     ),
-    goals=(Goal("Redrive", "SqliteHuey", 4, 8),),
+    goals=(Goal("Redrive", "SqliteHuey", 4, 5.5),),
     note=FLAKY,
     plotted=True,
 )
@@ -80,8 +80,8 @@ POSTGRES = Measure(
         ),
     ),
     goals=(
-        Goal("Redrive, batch 100", "pgqueuer, batch 100", 1.5, 2.5),
-        Goal("Redrive, batch 500", "pgqueuer, batch 500", 2, 4),
+        Goal("Redrive, batch 100", "pgqueuer, batch 100", 1.3, 1.6),
+        Goal("Redrive, batch 500", "pgqueuer, batch 500", 1.3, 1.6),
         Goal("Redrive, batch 100", "procrastinate, 50 at one time", 8, 8),
     ),
     note=NOTE + _ENDS + " Tables are analysed before. Async peers run on uvloop.",
@@ -102,11 +102,23 @@ POSTGRES_RETRY = Measure(
         ),
     ),
     goals=(
-        Goal("Redrive, batch 100", "pgqueuer, batch 100", 2, 4),
+        Goal("Redrive, batch 100", "pgqueuer, batch 100", 2.2, 3),
         Goal("Redrive, batch 100", "procrastinate, 50 at one time", 8, 8),
     ),
     note=FLAKY + _ENDS,
     plotted=True,
 )
 
-MEASURES = (SQLITE, SQLITE_RETRY, JSONL, POSTGRES, POSTGRES_RETRY)
+POSTGRES_CPU = Measure(
+    name="postgres-cpu",
+    title="PostgreSQL: CPU time of worker and server for a job",
+    unit="µs",
+    contestants=(
+        Contestant("Redrive", "K", ours(postgres_url, "noop", 20_000, 3000, result=cpu)),
+        Contestant("pgqueuer", "P", on_server("worker_pgqueuer.py", 100, result=cpu)),
+    ),
+    goals=(Goal("Redrive", "pgqueuer", 0.7, 0.6, at_most=True),),
+    note="As above, in batches of 100. User and system time of the worker process and of its sessions.",
+)
+
+MEASURES = (SQLITE, SQLITE_RETRY, JSONL, POSTGRES, POSTGRES_RETRY, POSTGRES_CPU)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import IO
@@ -106,19 +106,60 @@ def load(url: str, handler: str, number: int) -> None:
 
 
 def rate(command: list[str], handler: str, jobs: int, **environment: str) -> float:
-    """Give the jobs that a worker process ends a second."""
+    """Return the jobs that a worker process ends a second."""
+    share, spent = _between(command, handler, jobs, lambda working: working.stamp(), environment)
+    return share / spent
+
+
+def cpu(command: list[str], handler: str, jobs: int, **environment: str) -> float:
+    """Return the microseconds of CPU that a job costs: the worker's, and those of its sessions."""
+    with server.connect(environment.get("BENCH_URL") or command[1]) as connection:
+
+        def read(working: Working) -> float:
+            working.stamp()
+            return cpu_of([working.pid, *server.sessions(connection)])
+
+        share, spent = _between(command, handler, jobs, read, environment)
+    return spent / share * 1e6
+
+
+def cpu_of(processes: Iterable[int]) -> float:
+    """Return the seconds of CPU that these processes have spent, with all their threads."""
+    spent = 0
+    for one in processes:
+        for thread in Path(f"/proc/{one}/task").glob("*/schedstat"):
+            spent += int(thread.read_text("ascii").split()[0])
+    return spent / 1e9
+
+
+def _between(
+    command: list[str],
+    handler: str,
+    jobs: int,
+    read: Callable[[Working], float],
+    environment: dict[str, str],
+) -> tuple[float, float]:
+    """Run a worker process; returns how many jobs it did between its stamps, and what was spent."""
     last = runs(jobs) if handler == "flaky" else jobs
     first = last // 10
     with worker(command, f"{first},{last}", **environment) as working:
-        began, ended = working.stamp(), working.stamp()
-    return (last - first) / (ended - began) * jobs / last
+        began = read(working)
+        spent = read(working) - began
+    return (last - first) * jobs / last, spent
 
 
+Result = Callable[..., float]
+"""Runs a worker process; returns a figure."""
 Prepare = Callable[[Stage], AbstractContextManager[Round]]
 
 
 def ours(
-    url: Callable[[Stage], str], handler: str, full: int, quick: int, *options: str
+    url: Callable[[Stage], str],
+    handler: str,
+    full: int,
+    quick: int,
+    *options: str,
+    result: Result = rate,
 ) -> Prepare:
     """Make a contestant of our worker on a store."""
 
@@ -132,7 +173,7 @@ def ours(
             if place.startswith("postgres"):
                 with server.connect(place) as connection:
                     connection.execute("VACUUM ANALYZE")
-            return rate(our_command(*options), handler, number, BENCH_URL=place)
+            return result(our_command(*options), handler, number, BENCH_URL=place)
 
         yield one_round
 
@@ -140,14 +181,18 @@ def ours(
 
 
 def peer(
-    command: Callable[[Stage, str], list[str]], handler: str, full: int, quick: int
+    command: Callable[[Stage, str], list[str]],
+    handler: str,
+    full: int,
+    quick: int,
+    result: Result = rate,
 ) -> Prepare:
     """Make a contestant of a peer, whose program lays in its jobs itself."""
 
     @contextmanager
     def prepare(stage: Stage) -> Iterator[Round]:
         number = stage.size(full, quick)
-        yield lambda: rate(command(stage, str(number)), handler, number)
+        yield lambda: result(command(stage, str(number)), handler, number)
 
     return prepare
 
@@ -162,14 +207,20 @@ def huey(kind: str, handler: str = "noop", full: int = 4000, quick: int = 500) -
 
 
 def on_server(
-    program: str, most: int, handler: str = "noop", full: int = 10_000, quick: int = 3000
+    program: str,
+    most: int,
+    handler: str = "noop",
+    full: int = 10_000,
+    quick: int = 3000,
+    *,
+    result: Result = rate,
 ) -> Prepare:
     """Make a contestant of a peer on PostgreSQL; `most` jobs at one time."""
 
     def command(_stage: Stage, number: str) -> list[str]:
         return [program, server.new_database(), handler, number, str(most)]
 
-    return peer(command, handler, full, quick)
+    return peer(command, handler, full, quick, result)
 
 
 def sqlite_url(stage: Stage) -> str:

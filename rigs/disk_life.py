@@ -28,15 +28,21 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "kits"))
 
 from kit import make_act, make_failure, make_job, make_settlement
 from redrive.errors import StoreError, StoreLost
+from redrive.jobs.groups import LaneCount
 from redrive.jobs.job import Claim, Completed, Dead, Failure, Reason, Retry, State, Verdict
 from redrive.stores.contract import PurgeRule, Store
 from redrive.stores.jsonl import JsonlStore
+from redrive.stores.outbox_verbs import PlannedJob, StoredPlan
 from redrive.stores.sqlite import SqliteStore, opening
 from redrive.testing import ManualClock
-from stores.contract.verbs import everything as picture
+from stores.contract.verbs import everything
 
 KINDS = {"jsonl": "jobs.jsonl", "sqlite": "jobs.db"}
 """The file stores, and what their file is called here."""
+
+_PLAN = "P1"
+_HOLDER = "o1"
+"""Who delivers events."""
 
 _SETTINGS = opening._WRITER_SETTINGS  # noqa: SLF001
 
@@ -58,6 +64,48 @@ Broken = Callable[[], None]
 
 Picture = dict[str, Any]
 """Everything that can be seen of a store."""
+
+
+def picture(store: Store) -> Picture:
+    """Look at everything but those counts that may be lost."""
+    records = store.group_records()
+    return everything(store) | {
+        "records": records,
+        "variants": {number: store.variants(number) for number in records},
+        "curves": store.group_curve(3600, 24, records),
+        "deaths": {lane: count.deaths for lane, count in counted(store).items() if count.deaths},
+        "subscriptions": store.subscriptions(),
+        "events": [event[1:] for event in events(store)],
+        "alerts": store.alerts(),
+        "plan": _plan(store),
+        "taken": [list(store.action_jobs(act.number)) for act in store.acts(limit=10_000)],
+    }
+
+
+def _plan(store: Store) -> object:
+    """Return the plan that is stored; a journal keeps none, its plans end with the process."""
+    if isinstance(store, SqliteStore):
+        return store.plan(_PLAN), store.plan_chunk(_PLAN, 0)
+    return None
+
+
+def counted(store: Store) -> dict[str, LaneCount]:
+    """Return what is counted of each lane."""
+    curve = store.lane_curve(3600, 24)
+    return {lane: LaneCount(*map(sum, zip(*counts, strict=True))) for lane, counts in curve.items()}
+
+
+def events(store: Store) -> list[tuple[int, str, str, str | None, int]]:
+    """Return the outbox: number, subscription, job, holder and attempts, oldest first."""
+    if isinstance(store, SqliteStore):
+        text = "SELECT n, subscription, job, holder, attempts FROM outbox ORDER BY n"
+        return [tuple(row) for row in store._file.read(lambda tx: tx.execute(text))]  # noqa: SLF001
+    assert isinstance(store, JsonlStore)
+    store.subscriptions()  # brings what is known up to date
+    return [
+        (number, one.subscription, one.job, one.holder, one.attempts)
+        for number, one in sorted(store._journal.index.outbox.items())  # noqa: SLF001
+    ]
 
 
 @dataclass(frozen=True)
@@ -91,6 +139,22 @@ def _settle_all(ids: list[str], verdict: Verdict, failure: Failure | None = None
     return Step(do)
 
 
+def _take(store: Store) -> None:
+    store.take_events(holder=_HOLDER, lease_for=30, limit=2)
+
+
+def _deliver(store: Store) -> None:
+    """Remove one of the events that were taken, and put the others off."""
+    taken = [number for number, _, _, holder, _ in events(store) if holder == _HOLDER]
+    store.settle_events(taken[:1], [(number, 5.0) for number in taken[1:]], holder=_HOLDER)
+
+
+def _note_group(store: Store) -> None:
+    record = min(store.group_records().values(), key=lambda one: one.number)
+    changes = {"note": f"seen {record.deaths} times"}
+    store.change_group(record.number, changes, make_act("note"), expected=record.version)
+
+
 def _tidy(store: Store) -> None:
     """Rewrite the journal. SQLite takes its log over when it is closed, which every life ends with."""
     if isinstance(store, JsonlStore):
@@ -102,7 +166,10 @@ def chapter(name: str) -> list[Step]:
     one, bulk = f"{name}.one", [f"{name}.{at}" for at in range(9)]
     jobs = [make_job(job, key=job, payload=f'{{"text":"{"x" * 1500}"}}') for job in bulk]
     purge = PurgeRule(state=State.COMPLETED, older_than=-1)
+    plan = StoredPlan(id=_PLAN, header={"for": name})
+    planned = [PlannedJob(job, 0, State.PENDING) for job in bulk]
     return [
+        Step(lambda store: store.subscribe(name, ["died", "retried", "purged"]), durable=True),
         Step(lambda store: store.add([make_job(one, key=one)]), durable=True),
         Step(lambda store: store.add(jobs), durable=True),
         _claim(one, *bulk[:3]),
@@ -110,15 +177,22 @@ def chapter(name: str) -> list[Step]:
         _settle(bulk[0], Retry(0.0), make_failure()),
         _settle(bulk[1], Dead(Reason.EXHAUSTED), make_failure("quota", traceback="x" * 3000)),
         _settle(bulk[2], Dead(Reason.PERMANENT), make_failure("auth")),
+        Step(_take),
+        Step(_note_group, durable=True),
+        Step(lambda store: store.put_plan(plan, [planned])),
         Step(lambda store: store.move([bulk[1], "nobody"], "retry", make_act()), durable=True),
         Step(lambda store: store.note("pause:slow", name, durable=True), durable=True),
         _claim(bulk[1]),
         Step(lambda store: store.seize(by="w2", lease_for=30, holder="w1")),
         _settle(bulk[1], Completed(Reason.DONE)),
         Step(lambda store: store.amend(bulk[3], "{}", make_act("edit"), expected=0), durable=True),
+        Step(_deliver),
+        Step(lambda store: store.fold()),
         Step(_tidy),
+        Step(lambda store: store.claim_alert(1, "mail", name, every=60), durable=True),
         Step(lambda store: store.move([bulk[2]], "resolve", make_act("resolve")), durable=True),
         Step(lambda store: store.note("pause:slow", None, durable=True), durable=True),
+        Step(lambda store: store.drop_plan(_PLAN)),
         Step(lambda store: store.purge([purge])),
         _claim(*bulk[3:]),
         _settle_all(bulk[3:], Retry(0.0), make_failure()),
@@ -133,6 +207,8 @@ class Life:
     kind: str
     steps: list[Step]
     seen: list[Picture]
+    counted: list[dict[str, LaneCount]]
+    """What has happened in each lane; after a crash less may be counted, never more."""
 
     @classmethod
     def of(cls, kind: str, chapters: int) -> Life:
@@ -140,12 +216,13 @@ class Life:
         steps = [step for at in range(chapters) for step in chapter(f"c{at}")]
         with tempfile.TemporaryDirectory() as directory:
             store = open_store(kind, Path(directory))
-            seen = [picture(store)]
+            seen, counts = [picture(store)], [counted(store)]
             for step in steps:
                 step.do(store)
                 seen.append(picture(store))
+                counts.append(counted(store))
             store.close()
-        return cls(kind, steps, seen)
+        return cls(kind, steps, seen, counts)
 
     def durable(self, told: Told) -> int:
         """Give how many steps must be there after a power cut: all up to the last durable one."""
@@ -176,16 +253,25 @@ class Life:
             return told.wrong or f"{told.failed[0]} out of nowhere"
         try:
             with closing(open_store(self.kind, directory)) as store:
-                now, report = picture(store), store.verify()
+                now, counts, report = picture(store), counted(store), store.verify()
                 if not report.ok:
                     return f"verify found {report.problems[0]}"
                 if now not in self.seen[least : told.begun + 1]:
                     return self._difference(now, least, told.begun)
+                if wrong := self._miscounted(counts, told.begun):
+                    return wrong
                 store.add([make_job("later")])
             with closing(open_store(self.kind, directory)) as store:
                 return "" if store.get("later") else "a job added afterwards is gone"
         except StoreError as error:
             return f"{type(error).__name__}: {error}"
+
+    def _miscounted(self, counts: dict[str, LaneCount], begun: int) -> str:
+        for lane, found in counts.items():
+            most = self.counted[begun].get(lane, LaneCount())
+            if any(not 0 <= value <= limit for value, limit in zip(found, most, strict=True)):
+                return f"lane {lane} counts {found}, but only {most} happened"
+        return ""
 
     def _difference(self, now: Picture, least: int, begun: int) -> str:
         if now in self.seen:

@@ -106,7 +106,7 @@ class Cutter:
         self._power = power
         self._work = work
         self._life = life
-        self._opening = Life(life.kind, [Step(lambda store: store.counts())], [])
+        self._opening = Life(life.kind, [Step(lambda store: store.counts())], [], [])
         self._broken = broken
         self._lives = 0
         _, _, self._changes = self._live(life, cut=0, seed=0)

@@ -1,4 +1,4 @@
-"""claim_alert and plans: small things that a store keeps for the desk and for alerts."""
+"""claim_alert and plans: small things that a store keeps for the desk and for alerts (F119)."""
 
 from __future__ import annotations
 

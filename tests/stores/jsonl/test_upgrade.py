@@ -1,4 +1,4 @@
-"""A journal of version 1: migrated when it is opened for writing if it is small, never for reading."""
+"""A journal of version 1: migrated when it is opened for writing if it is small, never for reading (F116)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema versions: a new store is made whole, an older one is brought up to date whole or not at all."""
+"""Schema versions: a new store is made whole, an older one is brought up to date whole or not at all (F116)."""
 
 from __future__ import annotations
 

@@ -53,7 +53,13 @@ class Sessions:  # those of PostgreSQL that work for this process
         rows = self._connection.execute(
             "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
             "AND backend_type = 'client backend' AND pid <> pg_backend_pid()")
-        return sum(int(open("/proc/%d/schedstat" % pid).read().split()[0]) for (pid,) in rows) / 1e9
+        return sum(self._of(pid) for (pid,) in rows) / 1e9
+
+    def _of(self, pid):
+        try:
+            return int(open("/proc/%d/schedstat" % pid).read().split()[0])
+        except OSError:  # it has just ended
+            return 0
 
 spent = time.process_time
 url = os.environ["BENCH_STORE"]
@@ -152,7 +158,7 @@ def cost(tree: Path, name: str) -> Cost:
         if case == "flaky":
             env["BENCH_FLAKY"] = "1"
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM], env=env, check=True, capture_output=True, text=True
+            [sys.executable, "-c", PROGRAM], env=env, check=True, stdout=subprocess.PIPE, text=True
         )
         if kind == "postgresql":
             server.drop(store)

@@ -24,7 +24,6 @@ from redrive.jobs.job import (
 from redrive.jobs.transitions import claim_all, settle_all
 from redrive.stores import counting
 from redrive.stores.counting import (
-    NOTHING,
     Backlog,
     Counts,
     GroupCount,
@@ -78,15 +77,15 @@ def test_a_batch_counts_attempts_successes_first_failures_and_deaths() -> None:
 
 def test_a_second_failure_of_a_life_is_no_first_one_and_a_returned_claim_counts_nothing() -> None:
     assert ends(("mail", Retry(5), True), spent={"quota": 1}).lanes == {"mail": LaneCount(1)}
-    assert ends(("mail", Release(), False)) == NOTHING
+    assert ends(("mail", Release(), False)) == Counts({}, {})
 
 
 def test_an_added_job_counts_if_it_has_just_died_and_was_not_imported() -> None:
     job = make_job("a", group=7, variant=0, release="r1")
     dead = replace(job, state=State.DEAD, reason=Reason.CAPTURED, died_at=START, finished=START)
     assert counts_added([dead, job], START + 1).groups == {7: GroupCount(1, "r1", {0: 1})}
-    assert counts_added([dead], START + HOUR) == NOTHING
-    assert counts_added([replace(dead, origin={"format": "sync"})], START) == NOTHING
+    assert counts_added([dead], START + HOUR) == Counts({}, {})
+    assert counts_added([replace(dead, origin={"format": "sync"})], START) == Counts({}, {})
 
 
 def test_counts_are_written_and_read_back() -> None:
@@ -136,7 +135,7 @@ def test_what_was_not_committed_is_neither_lost_nor_counted_twice() -> None:
 def test_what_waits_counts_for_the_minute_it_happened_in() -> None:
     backlog = Backlog()
     good = ends(("mail", GOOD, False))
-    backlog.close(backlog.share(NOTHING, NOON), committed=True)
+    backlog.close(backlog.share(Counts({}, {}), NOON), committed=True)
     backlog.close(backlog.share(good, NOON + 0.9), committed=True)
     late = backlog.share(good, NOON + 300)
     assert [one.at for one in late.write] == [NOON, NOON + 300]

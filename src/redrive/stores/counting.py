@@ -32,6 +32,8 @@ FOLD_EVERY = 10.0
 """Seconds after which whoever writes a tick folds."""
 _QUIET = 86400.0
 """Seconds without a death after which the next death begins a new incident."""
+_MOST_WAITING = 1000
+"""How many counts wait apart before they are added up."""
 _WRITE_EVERY = 1.0
 """Seconds for which counts without deaths may wait in the process."""
 
@@ -63,9 +65,6 @@ class Tick(NamedTuple):
 
     at: float
     counts: Counts
-
-
-NOTHING = Counts({}, {})
 
 
 def counts_of(settled: Iterable[tuple[Settlement, Changed]]) -> Counts:
@@ -112,20 +111,23 @@ def _count_death(groups: dict[int, GroupCount], job: Job, release: str | None) -
     groups[job.group] = GroupCount(deaths + 1, release or last, variants)
 
 
-def added(one: Counts, other: Counts) -> Counts:
-    """Add up two counts; the second is the later one."""
-    lanes = dict(one.lanes)
-    for lane, numbers in other.lanes.items():
-        lanes[lane] = lanes.get(lane, LaneCount()).plus(numbers)
-    groups = dict(one.groups)
-    for number, count in other.groups.items():
-        deaths, release, variants = groups.get(number, GroupCount(0, None, {}))
-        both = {
-            key: variants.get(key, 0) + count.variants.get(key, 0)
-            for key in (*variants, *count.variants)
-        }
-        groups[number] = GroupCount(deaths + count.deaths, count.release or release, both)
-    return Counts(lanes, groups)
+def added(*some: Counts) -> Counts:
+    """Add up counts; the last one is the latest."""
+    lanes: dict[str, list[int]] = {}
+    groups: dict[int, GroupCount] = {}
+    for counts in some:
+        for lane, numbers in counts.lanes.items():
+            sums = lanes.setdefault(lane, [0, 0, 0, 0])
+            for place, number in enumerate(numbers):
+                sums[place] += number
+        for number, count in counts.groups.items():
+            deaths, release, variants = groups.get(number, GroupCount(0, None, {}))
+            both = {
+                key: variants.get(key, 0) + count.variants.get(key, 0)
+                for key in (*variants, *count.variants)
+            }
+            groups[number] = GroupCount(deaths + count.deaths, count.release or release, both)
+    return Counts({lane: LaneCount(*sums) for lane, sums in lanes.items()}, groups)
 
 
 def counts_to_json(counts: Counts) -> str:
@@ -172,7 +174,7 @@ class Backlog:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._minutes: dict[float, Counts] = {}
+        self._waiting: list[Tick] = []
         self._written = float("-inf")
 
     def share(self, counts: Counts, now: float) -> Share:
@@ -198,18 +200,26 @@ class Backlog:
     def waiting(self) -> list[Tick]:
         """Return what waits, for readers; it goes on waiting."""
         with self._lock:
-            return [Tick(at, counts) for at, counts in self._minutes.items()]
+            self._waiting = _by_minute(self._waiting)
+            return [*self._waiting]
 
     def _take(self) -> list[Tick]:
-        taken = [Tick(at, counts) for at, counts in self._minutes.items()]
-        self._minutes = {}
+        taken, self._waiting = _by_minute(self._waiting), []
         return taken
 
     def _keep(self, ticks: Iterable[Tick]) -> None:
         with self._lock:
-            for at, counts in ticks:
-                minute = float(start_of(at, 60))
-                self._minutes[minute] = added(self._minutes.get(minute, NOTHING), counts)
+            self._waiting += ticks
+            if len(self._waiting) > _MOST_WAITING:
+                self._waiting = _by_minute(self._waiting)
+
+
+def _by_minute(ticks: Iterable[Tick]) -> list[Tick]:
+    """Add up ticks of the same minute."""
+    minutes: dict[float, list[Counts]] = {}
+    for at, counts in ticks:
+        minutes.setdefault(float(start_of(at, 60)), []).append(counts)
+    return [Tick(minute, added(*counts)) for minute, counts in minutes.items()]
 
 
 def start_of(at: float, span: int) -> int:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from json.encoder import encode_basestring
+from math import isfinite
 from operator import attrgetter, itemgetter
 from typing import Any, cast
 
@@ -68,17 +69,43 @@ _REST = (
 MORE = (*_REST, "reason", "finished", "since")
 """The fields in `more`. The last three are left out where state, last change or due time say them."""
 
-_STATES = {state.value: state for state in State}
+_STATES = {
+    state.value: (state, Reason.DONE if state is State.COMPLETED else None, state in TERMINAL)
+    for state in State
+}
+"""Each state, the reason that needs no mention in it, and whether a job has ended in it."""
 _CATEGORIES = {category.value: category for category in Category}
 _given = attrgetter(*GIVEN)
 _NOT_GIVEN = _given(BLANK)
 _rest = itemgetter(*_REST)
 _PLAIN = _rest(vars(BLANK))
-_TEMPLATE = dict(vars(BLANK))
+blank_fields = dict(vars(BLANK)).copy
+"""Returns the fields of a job that nothing is known of yet."""
+
+
+def _pair(name: str, number: int) -> str:
+    return f"{encode_basestring(name)}:{number}"
+
+
+def _time(moment: float | None) -> str:
+    if moment is not None and not isfinite(moment):
+        msg = f"a time must be finite; found {moment}"
+        raise ValueError(msg)
+    return "null" if moment is None else repr(moment)
+
+
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "detail": encode_basestring,
+    "spent": lambda spent: f"{{{','.join(_pair(*one) for one in spent.items())}}}",
+    "crashes": str,
+    "redrives": str,
+    "edits": str,
+    "folded": str,
     "failure": failure_to_json,
     "resolution": lambda one: encode(resolution_to_dict(one)),
+    "died_at": _time,
+    "finished": _time,
+    "since": _time,
 }
 """How a field of `more` is written, where `encode` is too slow or does not know it."""
 
@@ -93,8 +120,15 @@ def given_of(job: Job) -> str | None:
     values = _given(job)
     if values == _NOT_GIVEN:
         return None
+    return _given_text(*values) if job.origin is None else _encode_given(*values)
+
+
+def _encode_given(*values: object) -> str:
     said = zip(GIVEN, values, _NOT_GIVEN, strict=True)
     return encode({KEYS.get(name, name): value for name, value, none in said if value != none})
+
+
+_given_text = lru_cache(maxsize=1024)(_encode_given)
 
 
 def more_of(job: Job) -> str | None:
@@ -108,12 +142,13 @@ def more_of(job: Job) -> str | None:
             for name, value, plain in zip(_REST, values, _PLAIN, strict=True)
             if value != plain
         ]
-    if job.reason is not _usual_reason(job.state):
+    _, usual_reason, has_ended = _STATES[job.state._value_]
+    if job.reason is not usual_reason:
         parts.append(f'"reason":{encode(job.reason)}')
-    if job.finished != (job.updated if job.state in TERMINAL else None):
-        parts.append(f'"finished":{encode(job.finished)}')
+    if job.finished != (job.updated if has_ended else None):
+        parts.append(f'"finished":{_time(job.finished)}')
     if job.since != job.due:
-        parts.append(f'"since":{encode(job.since)}')
+        parts.append(f'"since":{_time(job.since)}')
     return f"{{{','.join(parts)}}}" if parts else None
 
 
@@ -123,11 +158,14 @@ def job_from(columns: Mapping[str, object], given: str | None, more: str | None)
     Names that are no fields of a job are kept in its dict. ValueError, KeyError, TypeError or
     RecursionError if a value is not what Redrive wrote.
     """
-    fields: dict[str, Any] = {**_TEMPLATE, **columns}
-    state = fields["state"] = _STATES[fields["state"]]
+    return job_from_fields({**blank_fields(), **columns}, given, more)
+
+
+def job_from_fields(fields: dict[str, Any], given: str | None, more: str | None) -> Job:
+    """Build a job from `blank_fields` with its columns in them; the dict belongs to it from now on."""
+    fields["state"], fields["reason"], has_ended = _STATES[fields["state"]]
     fields["since"] = fields["due"]
-    fields["reason"] = _usual_reason(state)
-    if state in TERMINAL:
+    if has_ended:
         fields["finished"] = fields["updated"]
     if given is not None:
         fields.update(given_from(given))
@@ -188,7 +226,3 @@ def category_from(text: str) -> Category | None:
 def at_of(job: Job) -> float:
     """Return the time that jobs of a state are sorted by: open ones when due, ended ones when changed."""
     return job.updated if job.state in TERMINAL else job.due
-
-
-def _usual_reason(state: State) -> Reason | None:
-    return Reason.DONE if state is State.COMPLETED else None

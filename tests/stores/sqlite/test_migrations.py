@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from redrive.errors import StoreError, StoreOutdated
+from redrive.errors import StoreError, StoreFull, StoreOutdated
 from redrive.stores.sqlite import SqliteStore, file, opening, upgrade
 from stores.contract.verbs import add_one, found
 
@@ -87,6 +87,21 @@ def test_a_large_older_store_is_migrated_only_when_asked(
     store = opener(migrating=True)
     assert (version_of(old), store.migrate()) == (2, [])
     store.close()
+    assert len(found(opener(), limit=100)) == JOBS
+
+
+def test_a_disk_without_room_is_noticed_before_anything_is_written(
+    old: Path, opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = JOBS * 1000
+    with monkeypatch.context() as patched:
+        patched.setattr(opening, "free_bytes", lambda _: needed - 1)
+        with pytest.raises(
+            StoreFull, match=r"needs about \d\d,\d\d\d bytes.*found 24,999.*migrate"
+        ):
+            opener()
+    assert (version_of(old), steps_of(old)) == (1, ["0001_jobs"])
+    assert opening.free_bytes(old) > 0
     assert len(found(opener(), limit=100)) == JOBS
 
 

@@ -9,7 +9,7 @@ from redrive.jobs.records import evolve
 from redrive.stores._codec import attempt_to_json
 from redrive.stores._keys import check_same
 from redrive.stores.sql.groups import Placing
-from redrive.stores.sqlite.rows import INSERT, job_from_row, row_of
+from redrive.stores.sqlite.rows import insert_of, job_from_row
 from redrive.stores.sqlite.tx import SqliteTx
 
 
@@ -19,17 +19,23 @@ def add(tx: SqliteTx, jobs: Sequence[Job], placing: Placing) -> tuple[list[Job],
     if _insert(tx, fresh):
         return [_without_history(job) for job in fresh], fresh
     answers, fresh = _sorted_out(tx, jobs, placing)
-    _insert(tx, fresh)
+    if fresh:
+        _insert(tx, fresh)
     return answers, fresh
 
 
 def _insert(tx: SqliteTx, jobs: Sequence[Job]) -> bool:
     """Write jobs with payload and history; False, and nothing is written, if an id or key is taken."""
-    (last,) = tx.one("last_number") or (0,)
-    numbered = list(enumerate(jobs, last + 1))
-    if not tx.insert_all(INSERT, [row_of(job, n) for n, job in numbered]):
-        tx.run("take_back", (last,))
+    text, rows = insert_of(jobs)
+    first = tx.insert_first(text, rows[0])
+    if first is None:
         return False
+    numbered = list(enumerate(jobs, first))
+    if len(jobs) > 1:
+        rest = [(number, *row[1:]) for number, row in enumerate(rows[1:], first + 1)]
+        if tx.execute_all(text, rest) < len(rest):
+            tx.run("take_back", (first,))
+            return False
     tx.many("insert_payload", [(n, job.payload, job.original) for n, job in numbered])
     attempts = [
         (n, attempt.ordinal, attempt_to_json(attempt))
@@ -60,7 +66,7 @@ def _sorted_out(tx: SqliteTx, jobs: Sequence[Job], placing: Placing) -> tuple[li
 
 
 def _stored(tx: SqliteTx, query: str, values: Iterable[str]) -> list[Job]:
-    return [job_from_row(row)[1] for row in tx.all(query, (tx.array(values),))]
+    return [job_from_row(row) for row in tx.all(query, (tx.array(values),))]
 
 
 def _keyed(by_key: dict[str | None, Job], job: Job) -> Job | None:

@@ -28,7 +28,7 @@ _RULES = {
 def verify(tx: SqliteTx, place: Path, facts: dict[str, str]) -> Report:
     """Check the file's structure, then that the rows make sense together."""
     found = list(_broken_pages(tx, place)) or list(
-        problems(tx, str(place), _RULES, lambda row: job_from_row(row)[1], _REMEDY)
+        problems(tx, str(place), _RULES, job_from_row, _REMEDY)
     )
     jobs = 0 if found else int((tx.one("count_jobs") or (0,))[0])
     return Report(jobs, found, facts | _facts(tx, place))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from redrive.jobs.job import Claim, Job
@@ -30,11 +30,11 @@ class Wanted:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether another suspect that runs is waited for."""
+        """Return True if another suspect that runs is waited for."""
         return self.suspects and self.only is None and self.latest != math.inf
 
     def allows(self, lane: str, handler: str) -> bool:
-        """Whether jobs of this lane and handler come into question."""
+        """Return True if jobs of this lane and handler may be claimed."""
         return (
             handler in self.handlers
             and lane not in self.paused
@@ -46,26 +46,15 @@ def claim(tx: SqliteTx, wanted: Wanted, holder: str, lease_for: float, file: str
     """Lease what is wanted; `file` names the store whose numbers the jobs carry."""
     if wanted.one_by_one and tx.one("suspect_runs", (tx.now(), ALONE)):
         return []
-    jobs = _sound(tx, wanted)
     boot, seconds = tx.lease_clock()
-    claims = claim_all(
-        (job for _, job in jobs),
-        holder=holder,
-        now=tx.now(),
-        lease_end=seconds + lease_for,
-        boot=boot,
-    )
-    numbered = [(number, one) for (number, _), one in zip(jobs, claims, strict=True)]
-    taken = write_changes(tx, numbered)
-    return [
-        Claim(mark(one.job, number, file))
-        for (number, one), took in zip(numbered, taken, strict=True)
-        if took
-    ]
+    end = seconds + lease_for
+    changes = claim_all(_sound(tx, wanted), holder=holder, now=tx.now(), lease_end=end, boot=boot)
+    write_changes(tx, changes)
+    return [Claim(mark(job, file)) for _, _, job in changes]
 
 
-def _sound(tx: SqliteTx, wanted: Wanted) -> list[tuple[int, Job]]:
-    """Give number and job of what is due; jobs that cannot be read do not stop the others."""
+def _sound(tx: SqliteTx, wanted: Wanted) -> list[Job]:
+    """Return the jobs to be claimed; one that cannot be read does not stop the others."""
     limit = wanted.limit
     while True:
         rows = _due(tx, wanted)
@@ -76,11 +65,14 @@ def _sound(tx: SqliteTx, wanted: Wanted) -> list[tuple[int, Job]]:
 
 
 def _due(tx: SqliteTx, wanted: Wanted) -> list[Row]:
-    """Give the whole rows of the jobs to be claimed, earliest due first."""
+    """Return the whole rows of the jobs to be claimed, earliest due first."""
     if wanted.only is not None:
         best = _first_of(tx, wanted, wanted.only)
     else:
-        best = _first(tx, wanted, _kinds(tx, wanted))
+        kinds = _kinds(tx, wanted)
+        if len(kinds) == 1:
+            return tx.all("rows_of_kind", _kind_args(wanted, kinds[0][1:], wanted.latest))
+        best = _first(tx, wanted, kinds)
     return tx.all("by_numbers", (tx.array(number for _, number in best),))
 
 
@@ -89,7 +81,7 @@ _Kind = tuple[float, str, str, str]
 
 
 def _kinds(tx: SqliteTx, wanted: Wanted) -> list[_Kind]:
-    """Give the kinds of which something is due, the earliest first; one seek finds where each begins."""
+    """Return the kinds of which something is due, the earliest first; one seek finds where each begins."""
     return sorted(
         (at, lane, handler, category)
         for lane, handler, category, at in tx.all("kinds", ("pending", int(wanted.suspects)))
@@ -98,7 +90,7 @@ def _kinds(tx: SqliteTx, wanted: Wanted) -> list[_Kind]:
 
 
 def _first(tx: SqliteTx, wanted: Wanted, kinds: Iterable[_Kind]) -> list[tuple[float, int]]:
-    """Give time and number of the jobs that are due first, over all kinds that are wanted.
+    """Return time and number of the jobs that are due first, over all kinds that are wanted.
 
     Kinds are looked into by their first due time, and only up to the time that could still be among
     the first.
@@ -108,15 +100,19 @@ def _first(tx: SqliteTx, wanted: Wanted, kinds: Iterable[_Kind]) -> list[tuple[f
     for at, *kind in kinds:
         if at > latest:
             break
-        args = ("pending", int(wanted.suspects), *kind, latest, wanted.limit)
-        best = sorted(best + tx.all("first_of_kind", args))[: wanted.limit]
+        rows = tx.all("first_of_kind", _kind_args(wanted, kind, latest))
+        best = sorted(best + rows)[: wanted.limit]
         if len(best) == wanted.limit:
             latest = best[-1][0]
     return best
 
 
+def _kind_args(wanted: Wanted, kind: Sequence[str], latest: float) -> tuple[object, ...]:
+    return ("pending", int(wanted.suspects), *kind, latest, wanted.limit)
+
+
 def _first_of(tx: SqliteTx, wanted: Wanted, only: Collection[str]) -> list[tuple[float, int]]:
-    """Give time and number of those of some jobs that are due first."""
+    """Return time and number of those of some jobs that are due first."""
     rows = tx.all("pending_of", (tx.array(only), int(wanted.suspects), wanted.latest))
     due = [(at, n) for at, n, lane, handler in rows if wanted.allows(lane, handler)]
     return sorted(due)[: wanted.limit]

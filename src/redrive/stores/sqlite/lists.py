@@ -25,8 +25,8 @@ def get(tx: SqliteTx, job_id: str) -> Job | None:
     row = tx.one("by_id", (job_id,))
     if row is None:
         return None
-    number, job = job_from_row(row)
-    records = tx.all("attempts", (number,))
+    job = job_from_row(row)
+    records = tx.all("attempts", (row[0],))
     try:
         return evolve(job, history=tuple(attempt_from_json(text) for (text,) in records))
     except StoreDamaged as error:

@@ -12,7 +12,14 @@ import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
-from redrive.errors import StoreDamaged, StoreError, StoreForeign, StoreMissing, StoreOutdated
+from redrive.errors import (
+    StoreDamaged,
+    StoreError,
+    StoreForeign,
+    StoreFull,
+    StoreMissing,
+    StoreOutdated,
+)
 from redrive.stores._files import open_private
 from redrive.stores.sqlite import upgrade
 from redrive.stores.sqlite.errors import foreign
@@ -245,7 +252,7 @@ def migrate(
     try:
         version = version_of(connection, place)  # another may have been faster
         if version == 1:
-            _check_number(connection, place, at_most)
+            _check_old(connection, place, at_most)
             upgrade.upgrade(connection, statements(SCHEMA), now)
         elif version == 0:
             for statement in statements(SCHEMA):
@@ -269,10 +276,31 @@ _STEPS = {0: "0002_new", 1: "0002_from_1", VERSION: ""}
 """What is done for a store of each version, as the table `migrations` has it."""
 
 
-def _check_number(connection: sqlite3.Connection, place: Path, at_most: int | None) -> None:
-    (jobs,) = connection.execute("SELECT count(*) FROM jobs").fetchone()
+def _check_old(connection: sqlite3.Connection, place: Path, at_most: int | None) -> None:
+    """Refuse to upgrade a store of version 1 that is too large to do so now, or for its disk."""
+    jobs, failures = connection.execute(
+        "SELECT count(*), total(length(failure)) FROM jobs"
+    ).fetchone()
     if at_most is not None and jobs > at_most:
         raise outdated(place, 1)
+    needed, free = int(jobs * _BYTES_A_JOB + 2 * failures), free_bytes(place)
+    if free < needed:
+        msg = (
+            f"{place} needs about {needed:,} bytes of free disk to be brought to schema {VERSION}; "
+            f"found {free:,}. Free space, then run `redrive migrate --store {place}`; nothing was "
+            "changed"
+        )
+        raise StoreFull(msg)
+
+
+_BYTES_A_JOB = 1000
+"""What an upgrade writes for each job into the log and the file, without failures: 500 were measured."""
+
+
+def free_bytes(place: Path) -> int:
+    """Return how many bytes may still be written to the disk of a file."""
+    found = os.statvfs(place.parent)
+    return found.f_bavail * found.f_frsize
 
 
 def statements(script: str) -> list[str]:

@@ -1,17 +1,18 @@
-"""Rows of the table `jobs` as jobs, and back. The order of columns is that of COLUMNS everywhere."""
+"""Rows of the table `jobs` as jobs, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from functools import cache
 
 from redrive.jobs.job import TERMINAL, Job
 from redrive.jobs.transitions import Changed, is_suspect
 from redrive.stores.record_codec import (
     at_of,
+    blank_fields,
     category_of,
     given_of,
-    job_from,
+    job_from_fields,
     more_of,
 )
 from redrive.stores.sql.rows import UNREADABLE, damaged_job, readable_rows
@@ -39,32 +40,55 @@ FIELDS = {
     "boot": "boot",
 }
 """The fields of a job that are columns of `jobs`, and the names of these columns."""
-_NAMES = (*FIELDS, "payload", "original")
 READ = ", ".join(("n", *FIELDS.values(), "payload", "original", "given", "more"))
 """What every query that reads whole jobs selects."""
-COLUMNS = ("n", *FIELDS.values(), "suspect", "category", "at", "given", "more")
-INSERT = (  # of constants only
-    f"INSERT INTO jobs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "  # noqa: S608
-    "ON CONFLICT DO NOTHING"
-)
+ROW, FILE = "_row", "_file"
+"""What a stored job carries beside its fields: its number, and if it was claimed, whose number that is."""
+
+_OWN = ("n", "id", "lane", "handler", "created", "due", "updated", "at", "ceiling")
+_USUAL: dict[str, object] = {
+    "state": "pending",
+    "suspect": 0,
+    "category": "",
+    "attempts": 0,
+    "lease": 0,
+    "key": None,
+    "event": None,
+    "first_failed": None,
+    "cause": None,
+    "variant": None,
+    "run": None,
+    "holder": None,
+    "lease_end": None,
+    "boot": None,
+    "given": None,
+    "more": None,
+}
+"""What most new jobs have in these columns. To bind a value takes SQLite as long as to store it."""
+_USUAL_VALUES = tuple(_USUAL.values())
+_SQL = {"pending": "'pending'", "": "''", 0: "0", None: "NULL"}
+COLUMNS = (*_OWN, *_USUAL)
 _LEASES = frozenset({"state", "attempts", "lease", "holder", "lease_end", "boot", "updated", "run"})
 """Changes from which, as long as the job is open, no other column follows."""
 
 
-def row_of(job: Job, number: int) -> Row:
-    """Return the columns of a new job."""
+def row_of(job: Job, number: int | None = None) -> Row:
+    """Return the columns of a new job, in the order of COLUMNS."""
     return (
         number,
         job.id,
-        job.state._value_,
         job.lane,
         job.handler,
         job.created,
         job.due,
         job.updated,
+        at_of(job),
+        job.max_attempts,
+        job.state._value_,
+        is_suspect(job),
+        category_of(job),
         job.attempts,
         job.lease,
-        job.max_attempts,
         job.key,
         job.event,
         job.first_failed,
@@ -74,46 +98,97 @@ def row_of(job: Job, number: int) -> Row:
         job.holder,
         job.lease_end,
         job.boot,
-        is_suspect(job),
-        category_of(job),
-        at_of(job),
         given_of(job),
         more_of(job),
     )
 
 
-def columns_changed(change: Changed, more: str | None) -> dict[str, Any]:
-    """Return the columns that a change writes, also those that follow from it; `more` is the job's."""
-    _, changes, job = change
-    columns: dict[str, Any] = {
-        FIELDS[name]: value for name, value in changes.items() if name in FIELDS
-    }
-    if "state" in columns:
-        columns["state"] = job.state._value_
-    if leaves_rest(change):
-        return columns
-    columns["suspect"], columns["category"] = is_suspect(job), category_of(job)
-    columns["at"], columns["more"] = at_of(job), more
-    return columns
+def insert_of(jobs: Iterable[Job]) -> tuple[str, list[Row]]:
+    """Return the statement that inserts new jobs, and its rows, without numbers.
+
+    It binds the columns that all have, and those in which one of them is unusual.
+    """
+    rows = [row_of(job) for job in jobs]
+    size = len(_OWN)
+    named: tuple[str, ...] = ()
+    if any(row[size:] != _USUAL_VALUES for row in rows):
+        columns = zip(_USUAL.items(), list(zip(*rows, strict=True))[size:], strict=True)
+        named = tuple(name for (name, usual), values in columns if set(values) != {usual})
+    places = [COLUMNS.index(name) for name in named]
+    return insert(named), [(*row[:size], *[row[place] for place in places]) for row in rows]
 
 
-def leaves_rest(change: Changed) -> bool:
-    """Return True if no column follows from a change: of a lease that is taken, or of a tag."""
+@cache
+def insert(named: tuple[str, ...]) -> str:
+    """Compose the statement; the columns of _USUAL that are not named get what is usual."""
+    values = ["?"] * len(_OWN)
+    values += ["?" if name in named else _SQL[usual] for name, usual in _USUAL.items()]
+    return (  # of constants only
+        f"INSERT INTO jobs ({', '.join(COLUMNS)}) VALUES ({', '.join(values)}) "  # noqa: S608
+        "ON CONFLICT DO NOTHING"
+    )
+
+
+def columns_written(change: Changed) -> tuple[str, ...]:
+    """Return the columns that a change writes: those it names, and those that follow from it."""
     was, changes, job = change
-    if not changes.keys() <= _LEASES:
-        return False
-    return (was.state not in TERMINAL and job.state not in TERMINAL) or changes.keys() == {"run"}
+    return _columns(tuple(changes), was.state not in TERMINAL and job.state not in TERMINAL)
 
 
-def job_from_row(row: Row) -> tuple[int, Job]:
-    """Return the number and the job of a row of READ; StoreDamaged if it cannot be read."""
+@cache
+def _columns(names: tuple[str, ...], is_open: bool) -> tuple[str, ...]:
+    """Return the same for some fields; nothing follows from the lease of an open job, or from a tag."""
+    own = tuple(FIELDS[name] for name in names if name in FIELDS)
+    leaves_rest = (is_open and _LEASES.issuperset(names)) or names == ("run",)
+    return own if leaves_rest else (*own, "suspect", "category", "at", "more")
+
+
+def values_written(change: Changed, columns: tuple[str, ...], more: str | None) -> list[object]:
+    """Return what a change writes into these columns; `more` is the job's."""
+    _, changes, job = change
+    values: list[object] = [value for name, value in changes.items() if name in FIELDS]
+    if "state" in changes:
+        values[columns.index("state")] = job.state._value_
+    if columns[-1:] == ("more",):
+        values += is_suspect(job), category_of(job), at_of(job), more
+    return values
+
+
+def job_from_row(row: Row) -> Job:
+    """Return the job of a row of READ, with its number; StoreDamaged if it cannot be read."""
+    fields = blank_fields()
+    (
+        fields[ROW],
+        fields["id"],
+        fields["state"],
+        fields["lane"],
+        fields["handler"],
+        fields["created"],
+        fields["due"],
+        fields["updated"],
+        fields["attempts"],
+        fields["lease"],
+        fields["max_attempts"],
+        fields["key"],
+        fields["event"],
+        fields["first_failed"],
+        fields["group"],
+        fields["variant"],
+        fields["run"],
+        fields["holder"],
+        fields["lease_end"],
+        fields["boot"],
+        fields["payload"],
+        fields["original"],
+        given,
+        more,
+    ) = row
     try:
-        columns = dict(zip(_NAMES, row[1:-2], strict=True))
-        return row[0], job_from(columns, row[-2], row[-1])
+        return job_from_fields(fields, given, more)
     except UNREADABLE as error:
-        raise damaged_job(row[1], row[-2], row[-1]) from error
+        raise damaged_job(row[1], given, more) from error
 
 
-def readable(rows: Iterable[Row]) -> list[tuple[int, Job]]:
-    """Return number and job of those rows that can be read; the log names the others, once each."""
+def readable(rows: Iterable[Row]) -> list[Job]:
+    """Return the jobs of those rows that can be read; the log names the others, once each."""
     return readable_rows(rows, job_from_row)

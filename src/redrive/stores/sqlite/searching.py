@@ -20,8 +20,8 @@ from redrive.stores.sqlite.tx import SqliteTx
 
 FEW = 20_000
 """Up to so many jobs of a state are sorted rather than looked for in the order of ids."""
-CHUNK = 2000
-"""How many jobs are looked at before the clock is, where no index answers."""
+FIRST_CHUNK, CHUNK = 250, 2000
+"""How many jobs are looked at before the clock is, where no index answers; twice as many each time."""
 OF_KIND = (
     "state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ? "
     "AND category = ?"
@@ -73,19 +73,19 @@ def find(tx: SqliteTx, query: Query) -> Page:
 
 
 def _find_in_time(tx: SqliteTx, query: Query, budget: float) -> Page:
-    """Look at jobs some at a time until the page is full or the time is over."""
+    """Look at jobs some at a time until the page is full or the time, counting included, is over."""
     ends = monotonic() + budget
     plain, words = replace(query, tag="", text=""), Where()
     _add_words(words, query)
     hits: list[Found] = []
+    of, size = _size(tx, query), FIRST_CHUNK
     looked, cursor, is_last = 0, query.cursor, False
     while not is_last and len(hits) < query.limit and (not looked or monotonic() < ends):
         after = _read_cursor(replace(query, cursor=cursor))
-        found = _candidates(tx, plain, after, CHUNK + 1)
-        chunk, is_last = found[:CHUNK], len(found) <= CHUNK
-        where = words.plus("n IN (SELECT value FROM json_each(?))", tx.array(n for *_, n in chunk))
-        rows = tx.execute(f"SELECT n FROM jobs j WHERE {where}", where.args)  # noqa: S608
-        matching = {number for (number,) in rows}
+        found = _candidates(tx, plain, after, size + 1)
+        chunk, is_last = found[:size], len(found) <= size
+        size = min(2 * size, CHUNK)
+        matching = _matching(tx, words, chunk)
         for one in chunk:
             looked, cursor = looked + 1, _cursor(query, one)
             if one[2] in matching:
@@ -93,13 +93,21 @@ def _find_in_time(tx: SqliteTx, query: Query, budget: float) -> Page:
                 if len(hits) == query.limit:
                     is_last = is_last and one is chunk[-1]
                     break
-    of = looked if is_last and query.cursor is None else max(looked, _size(tx, query))
-    return Page(_jobs(tx, hits), None if is_last else cursor, Scope(looked, of))
+    if is_last and query.cursor is None:
+        of = looked
+    return Page(_jobs(tx, hits), None if is_last else cursor, Scope(looked, max(looked, of)))
+
+
+def _matching(tx: SqliteTx, words: Where, chunk: Iterable[Found]) -> set[int]:
+    """Return the numbers of those jobs that have the tag and the text."""
+    where = words.plus("n IN (SELECT value FROM json_each(?))", tx.array(n for *_, n in chunk))
+    rows = tx.execute(f"SELECT n FROM jobs j WHERE {where}", where.args)  # noqa: S608
+    return {number for (number,) in rows}
 
 
 def _jobs(tx: SqliteTx, found: Iterable[Found]) -> list[Job]:
     rows = tx.all("by_numbers", (tx.array(number for _, _, number in found),))
-    return [job_from_row(row)[1] for row in rows]
+    return [job_from_row(row) for row in rows]
 
 
 def _cursor(query: Query, one: Found) -> str:

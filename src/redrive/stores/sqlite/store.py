@@ -23,13 +23,13 @@ from redrive.stores.counting import FOLD_EVERY, Backlog, Counts, Share, Tick, co
 from redrive.stores.listening import HintListener
 from redrive.stores.note_verbs import PAUSE
 from redrive.stores.report import Report
-from redrive.stores.sql.actions import ROW, SqlActions
+from redrive.stores.sql.actions import SqlActions
 from redrive.stores.sql.groups import Places, Placing, add_ticks, fold
 from redrive.stores.sql.notes import SqlNotes, live_notes
 from redrive.stores.sql.outbox import write_events
 from redrive.stores.sql.tx import Row, Tx
 from redrive.stores.sqlite import adding, audit, claiming, ending, opening
-from redrive.stores.sqlite.changing import Fallen, write_changes
+from redrive.stores.sqlite.changing import FenceFell, write_changes
 from redrive.stores.sqlite.claiming import Wanted
 from redrive.stores.sqlite.file import Settings, SqliteFile
 from redrive.stores.sqlite.reads import SqliteReads
@@ -200,7 +200,7 @@ class SqliteStore(SqliteReads, SqlActions, SqlNotes):
         careful, reports = False, self._reports()
         try:
             return self._count(work, durable=False)
-        except Fallen:
+        except FenceFell:
             careful = True
             return self._count(work, durable=False)
 
@@ -222,13 +222,10 @@ class SqliteStore(SqliteReads, SqlActions, SqlNotes):
         return self._file.write(work, durable=False)
 
     def _job_of(self, row: Row) -> Job:
-        number, job = job_from_row(row)
-        job.__dict__[ROW] = number
-        return job
+        return job_from_row(row)
 
     def _write_changes(self, tx: Tx, changes: Sequence[Changed], verb: Verb | None) -> None:  # noqa: ARG002
-        numbered = [(one.was.__dict__[ROW], one) for one in changes if one.changes]
-        write_changes(cast("SqliteTx", tx), numbered)
+        write_changes(cast("SqliteTx", tx), [one for one in changes if one.changes])
 
     def _kinds(self, tx: Tx, state: State) -> Iterable[Row]:
         return tx.all("kinds", (state._value_, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from redrive.jobs.clock import Clock
 from redrive.stores.sql.tx import Args, Row, Tx, load_queries
@@ -52,13 +52,14 @@ class SqliteTx(Tx):
         """Run a statement that was composed of constants; returns its rows."""
         return self._connection.execute(text, args).fetchall()
 
-    def changed(self, text: str, args: Args) -> int:
-        """Run a statement that was composed of constants; returns how many rows it changed."""
-        return self._connection.execute(text, args).rowcount
+    def insert_first(self, text: str, row: Args) -> int | None:
+        """Insert one row; returns the number it got, None if there is one like it already."""
+        cursor = self._connection.execute(text, row)
+        return cursor.lastrowid if cursor.rowcount else None
 
-    def insert_all(self, text: str, rows: Sequence[Args]) -> bool:
-        """Insert many rows; False if there is one like one of them already."""
-        return self._connection.executemany(text, rows).rowcount == len(rows)
+    def execute_all(self, text: str, rows: Iterable[Args]) -> int:
+        """Run a statement that was composed of constants for every row; returns how many it changed."""
+        return self._connection.executemany(text, rows).rowcount
 
     def alone(self, what: str) -> None:
         """Do nothing: there is one writer at a time."""

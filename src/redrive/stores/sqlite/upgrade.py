@@ -21,7 +21,7 @@ from redrive.stores.contract import UPGRADED
 from redrive.stores.counting import KEPT, SPANS, GroupCount, after_deaths, start_of
 from redrive.stores.group_codec import check_changes, said_of, seen_of
 from redrive.stores.sql.rows import UNREADABLE
-from redrive.stores.sqlite.rows import INSERT, row_of
+from redrive.stores.sqlite.rows import COLUMNS, insert, row_of
 
 _KEPT_TABLES = {"payloads", "attempts", "acts", "notes", "note_versions", "migrations"}
 _MADE = re.compile(r"CREATE (?:UNIQUE )?(TABLE|INDEX) (\w+)")
@@ -84,7 +84,7 @@ def _copy_jobs(connection: sqlite3.Connection) -> list[_Death]:
             new.append(row_of(job, old["n"]))
             if job.state is State.DEAD and job.group is not None and job.died_at is not None:
                 deaths.append(_Death(job.died_at, job.group, job.release))
-        connection.executemany(INSERT, new)
+        connection.executemany(insert(COLUMNS), new)
     return sorted(deaths, key=lambda death: death.at)
 
 
@@ -150,10 +150,10 @@ def _as_it_is(old: dict[str, Any]) -> tuple[object, ...]:
         if name not in {"n", "finished", *_DERIVED, *_TEXTS}
     }
     state = State(old["state"])
-    row = list(row_of(evolve(BLANK, **(plain | {"state": state})), old["n"]))
+    row = row_of(evolve(BLANK, **(plain | {"state": state})), old["n"])
     texts = ",".join(f'"{name}":{old[name]}' for name in _TEXTS if old[name] is not None)
-    row[-5:] = [old["suspect"], old["category"], old["at"], None, f"{{{texts}}}"]
-    return tuple(row)
+    derived = {name: old[name] for name in _DERIVED} | {"given": None, "more": f"{{{texts}}}"}
+    return tuple((dict(zip(COLUMNS, row, strict=True)) | derived).values())
 
 
 def _copy_groups(connection: sqlite3.Connection, deaths: list[_Death], now: float) -> None:

@@ -23,13 +23,9 @@ FROM (SELECT value AS n FROM json_each(?)) CROSS JOIN jobs USING (n) CROSS JOIN 
 -- The history of a job, oldest first.
 SELECT record FROM attempts WHERE n = ? ORDER BY ordinal
 
--- name: last_number
--- The number of the newest row; there is one writer, so the next ones are ours.
-SELECT coalesce(max(n), 0) FROM jobs
-
 -- name: take_back
--- Undo what this transaction added after the job of that number; nobody else has seen it.
-DELETE FROM jobs WHERE n > ?
+-- Undo what this transaction added from that number on; nobody else has seen it.
+DELETE FROM jobs WHERE n >= ?
 
 -- name: insert_payload
 -- Its arguments.
@@ -83,12 +79,19 @@ WITH RECURSIVE kind (n) AS (
 )
 SELECT lane, handler, category, at FROM kind JOIN jobs USING (n)
 
--- name: first_of_kind
--- The first jobs of one kind up to a time.
-SELECT at, n FROM jobs
+-- name: of_kind
+-- The pending jobs of one kind that are due first; the end of two queries.
 WHERE state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ?
     AND category = ? AND at <= ?
 ORDER BY at LIMIT ?
+
+-- name: first_of_kind
+-- Their times and numbers.
+SELECT at, n FROM jobs {of_kind}
+
+-- name: rows_of_kind
+-- These jobs, whole.
+SELECT {read} FROM jobs CROSS JOIN payloads USING (n) {of_kind}
 
 -- name: pending_of
 -- Those of these jobs that are pending; the plus keeps SQLite from going through all that are.
@@ -104,11 +107,6 @@ LIMIT 1
 -- name: numbers
 -- The numbers of those of these jobs that there are.
 SELECT id, n FROM jobs WHERE id IN (SELECT value FROM json_each(?))
-
--- name: fences
--- The fences of those of these jobs that run.
-SELECT n, lease, holder, updated FROM jobs
-WHERE n IN (SELECT value FROM json_each(?)) AND +state = 'running'
 
 -- name: ended
 -- Running jobs whose lease is over: of another boot, or past its end; of some handlers or of all.

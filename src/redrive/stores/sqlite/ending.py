@@ -125,7 +125,7 @@ def renew(tx: SqliteTx, claims: Sequence[Claim], lease_for: float, file: str) ->
     boot, seconds = tx.lease_clock()
     changes: Changes = {"lease_end": seconds + lease_for, "boot": boot}
     once = {job.__dict__[ROW]: job for job in held if job is not None}
-    write_changes(tx, [changed(job, changes) for job in once.values()])
+    write_changes(tx, [changed(job, changes) for job in once.values()], fenced=True)
     return [job is not None for job in held]
 
 

@@ -53,7 +53,9 @@ def open_store(
     if scheme == "postgresql":
         from redrive.stores.postgres import PostgresStore  # noqa: PLC0415
 
-        store = PostgresStore(os.fspath(url), clock=clock, create=create, read_only=read_only)
+        store = PostgresStore(
+            os.fspath(url), clock=clock, create=create, read_only=read_only, migrating=migrating
+        )
     else:
         opener: Callable[..., Store] = _file_store(scheme)
         if migrating and scheme == "sqlite":

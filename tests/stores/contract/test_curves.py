@@ -273,3 +273,12 @@ def test_a_completion_that_was_skipped_is_a_success(store: Store) -> None:
     add_one(store, "a")
     settle(store, claim_one(store), Completed(Reason.SKIPPED, "gone"))
     assert store.lane_curve(60, 1) == {"mail": [LaneCount(1, 1, 0, 0)]}
+
+
+def test_a_settlement_given_twice_counts_once(store: Store) -> None:
+    add(store, make_job("a"), make_job("b"))
+    one, two = claim(store)
+    settle(store, one)
+    assert settle(store, one) is None
+    assert [store.settle([make_settlement(each, DONE) for each in (one, two)])[0]] == [None]
+    assert total(store.lane_curve(60, 5), "mail").attempts == 2

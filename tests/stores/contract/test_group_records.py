@@ -13,7 +13,7 @@ from redrive.jobs.job import Retry, State
 from redrive.stores.contract import PurgeRule, Query, Store
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
-from stores.contract.verbs import add_one, captured, claim_one, fail, get, kill, move, settle
+from stores.contract.verbs import DEAD, add_one, captured, claim_one, fail, get, kill, move, settle
 
 DAY = 86400.0
 
@@ -289,3 +289,11 @@ def test_jobs_are_found_by_variant(store: Store) -> None:
     assert (ids(number, 1), ids(number, 2), ids(number, 3)) == (["c", "a"], ["b"], [])
     assert ids(number, None) == ["c", "b", "a"]
     assert len(ids(None, 1)) == 4, "a variant asks nothing without a group"
+
+
+def test_a_failure_that_is_not_stored_makes_no_group(store: Store) -> None:
+    add_one(store, "a")
+    late = claim_one(store, holder="gone")
+    store.seize(by="s", lease_for=60, holder="gone")
+    assert settle(store, late, DEAD, make_failure()) is None
+    assert store.group_records() == {}

@@ -38,34 +38,13 @@ def test_text_is_kept_whatever_a_connection_speaks(opener: Opener, encoding: str
         assert (job.lane, job.payload) == ("Größe", '{"a":"Größe"}')
 
 
-def test_a_lease_number_never_goes_back_when_a_running_job_is_closed(
-    store: PostgresStore, other: psycopg.Connection[Any]
-) -> None:
-    """Whatever became of its lease between the look and the deed."""
-    add_one(store, "a")
-    late = claim_one(store, holder="gone")
-    schema = store._database.address.schema
-    other.execute(f'UPDATE "{schema}".leases SET lease = 7'.encode())
-    store._write(
-        lambda tx: tx.many("rewrite", [_closed(late.job, tx.one("by_id", ("a",)))]), durable=True
-    )
-    assert get(store, "a").lease == 7
-
-
-def _closed(job: Any, row: Any) -> tuple[Any, ...]:
-    from redrive.jobs.transitions import moved  # noqa: PLC0415
-    from redrive.stores.sql.rows import changes_to_row  # noqa: PLC0415
-
-    return changes_to_row(moved(job, "discard", actor="me", reason="", now=5.0), row[0])
-
-
 def test_a_seized_job_is_no_answer_to_the_claim_before(
     store: PostgresStore, other: psycopg.Connection[Any]
 ) -> None:
     add_one(store, "a")
     claim_one(store, holder="gone")
     schema = store._database.address.schema
-    (name,) = other.execute(f'SELECT claim FROM "{schema}".leases'.encode()).fetchone() or ("",)
+    (name,) = other.execute(f'SELECT claim FROM "{schema}".open'.encode()).fetchone() or ("",)
     database = store._database
     assert len(database.read(lambda tx: tx.all("claimed_by", (name,)))) == 1
     (seized,) = store.seize(by="s", lease_for=60, holder="gone")
@@ -104,12 +83,30 @@ def test_a_text_is_its_value_whatever_class_it_is_of(store: PostgresStore) -> No
     assert (again.id, again.is_new) == (one.id, False)
 
 
-@pytest.mark.parametrize("field", ["id", "lane", "key", "release"])
+@pytest.mark.parametrize("field", ["id", "lane", "key", "event"])
 def test_a_text_does_not_end_at_a_nul(store: PostgresStore, field: str) -> None:
     """A single submit goes past the driver, which would refuse it."""
     with pytest.raises(UsageError, match="nothing was stored"):
         store.add([make_job(**{"id": "a", field: "a\0b"})])
     assert store.counts() == []
+
+
+def test_a_release_may_hold_a_nul_for_it_is_kept_as_json(store: PostgresStore) -> None:
+    add_one(store, "a", release="a\0b")
+    assert claim_one(store).job.release == get(store, "a").release == "a\0b"
+
+
+def test_a_damaged_suspect_keeps_no_other_suspect_waiting(
+    store: PostgresStore, opener: Opener, other: psycopg.Connection[Any]
+) -> None:
+    add(store, make_job("bad", crashes=1, due=1.0), make_job("good", crashes=1))
+    schema = store._database.address.schema
+    other.execute(f"UPDATE \"{schema}\".open SET more = 'x' WHERE id = 'bad'".encode())
+    (taken,) = claim(store, limit=1, suspects=True)
+    assert taken.job.id == "good"
+    assert settle(store, taken) is not None
+    add_one(store, "next", crashes=1)
+    assert [each.job.id for each in claim(opener(), limit=1, suspects=True)] == ["next"]
 
 
 def test_what_is_large_is_not_kept_by_a_connection_that_rests(store: PostgresStore) -> None:

@@ -60,8 +60,8 @@ def ended(work: Callable[[], object]) -> BaseException | None:
     return found[0]
 
 
-EXCLUSIVE = "LOCK TABLE {schema}.jobs IN ACCESS EXCLUSIVE MODE"
-SHARE = "LOCK TABLE {schema}.jobs IN SHARE MODE"
+EXCLUSIVE = "LOCK TABLE {schema}.open IN ACCESS EXCLUSIVE MODE"
+SHARE = "LOCK TABLE {schema}.open IN SHARE MODE"
 VERBS: dict[str, Callable[[PostgresStore, str], object]] = {
     "submit": lambda store, _: store.add([make_job("new")]),
     "submit many": lambda store, _: store.add([make_job("new"), make_job("newer")]),
@@ -97,7 +97,7 @@ def test_a_table_that_is_locked_is_waited_for_then_the_holder_is_named(
         assert isinstance(error, StoreBusy)
         said = str(error)
         assert f"pid {holder.info.backend_pid} (night-report, user postgres" in said
-        assert "AccessExclusiveLock on jobs: LOCK TABLE" in said
+        assert "AccessExclusiveLock on open: LOCK TABLE" in said
         assert f"pg_terminate_backend({holder.info.backend_pid})" in said
     assert ended(lambda: VERBS[verb](store, quick)) is None
 
@@ -117,13 +117,13 @@ def test_a_share_lock_stops_writers_only_and_a_settlement_is_kept(
         ):
             error = ended(work)
             assert isinstance(error, StoreBusy)
-            assert "ShareLock on jobs" in str(error)
+            assert "ShareLock on open" in str(error)
         assert get(store, "a").state is State.RUNNING
     assert settle(store, mine) is not None
     assert get(store, "a").state is State.COMPLETED
 
 
-@pytest.mark.parametrize("table", ["redrive_migrations", "whole", "notes", "payloads"])
+@pytest.mark.parametrize("table", ["redrive_migrations", "job_rows", "notes", "ended"])
 def test_whichever_table_is_locked_nothing_waits_for_ever(
     opener: Opener, url: str, schema: str, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,12 +141,12 @@ def test_a_row_that_is_locked_names_the_holder_of_its_table(opener: Opener, sche
     """F29."""
     store = opener(patience=0.1)
     add_one(store, "a")
-    with lock(schema, "SELECT FROM {schema}.jobs FOR UPDATE") as holder:
+    with lock(schema, "SELECT FROM {schema}.open FOR UPDATE") as holder:
         pid = holder.info.backend_pid
         error = ended(lambda: move(store, "discard", "a"))
     assert isinstance(error, StoreBusy)
     assert f"pid {pid} (night-report" in str(error)
-    assert "RowShareLock on jobs: SELECT FROM" in str(error)
+    assert "RowShareLock on open: SELECT FROM" in str(error)
 
 
 def test_nothing_secret_is_told_of_the_holder(opener: Opener, schema: str) -> None:

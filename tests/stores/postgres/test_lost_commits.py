@@ -37,16 +37,17 @@ def store(proxy: Proxy, schema: str, opener: Callable[..., PostgresStore]) -> Po
 def test_a_submit_is_repeated_and_makes_one_job(
     store: PostgresStore, proxy: Proxy, cut: Cut
 ) -> None:
-    proxy.arm(b"add_job", cut)
+    proxy.arm(b"store_jobs", cut)
     (one,) = store.add([make_job("a", key="k")])
     assert (one.id, one.is_new, proxy.cuts) == ("a", True, 1)
-    proxy.arm(b"add_jobs", cut)
-    store.add([make_job(f"b{n}") for n in range(50)])
+    proxy.arm(b"store_jobs", cut)
+    store.add([make_job(f"b{n}") for n in range(5)])
     proxy.arm(COMMIT, cut)
     whole = [make_job(f"c{n}", key=f"k{n}", attempts=1) for n in range(5)]
-    assert [job.id for job in store.add(whole)] == [job.id for job in whole]
+    stored = store.add([make_job("x", key="k"), *whole])
+    assert [job.id for job in stored] == ["a", *(job.id for job in whole)]
     assert proxy.cuts == 3
-    assert sum(row.jobs for row in store.counts()) == 56
+    assert sum(row.jobs for row in store.counts()) == 11
     with pytest.raises(KeyConflict):
         store.add([make_job("d", key="k", payload='{"x":1}')])
 
@@ -56,7 +57,7 @@ def test_a_claim_is_held_or_made_again_never_both(
     store: PostgresStore, proxy: Proxy, cut: Cut
 ) -> None:
     add(store, *(make_job(f"j{n}") for n in range(5)))
-    proxy.arm(b"claim_jobs", cut)
+    proxy.arm(b"lease_jobs", cut)
     taken = claim(store, limit=3)
     assert (len(taken), proxy.cuts) == (3, 1)
     assert [each.job.lease for each in taken] == [1, 1, 1]
@@ -76,11 +77,21 @@ def test_a_seizure_is_held_or_made_again(store: PostgresStore, proxy: Proxy, cut
     assert settle(store, mine) is not None
 
 
+def _learn_group(store: PostgresStore) -> None:
+    """Let the store know the group of `make_failure()`, so that one statement ends a claim."""
+    add_one(store, "known", lane="other")
+    settle(store, claim_one(store), DEAD, make_failure())
+
+
 @cuts
+@pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("verdict", [DEAD, Retry(0.0), Release()])
 def test_a_settlement_counts_once(
-    store: PostgresStore, proxy: Proxy, cut: Cut, verdict: Release | Retry
+    store: PostgresStore, proxy: Proxy, cut: Cut, verdict: Release | Retry, known: bool
 ) -> None:
+    """Where its group is not known, a transaction ends the claim."""
+    if known:
+        _learn_group(store)
     add(store, make_job("a"), make_job("b"))
     taken = claim(store)
     failure = None if isinstance(verdict, Release) else make_failure()
@@ -88,7 +99,7 @@ def test_a_settlement_counts_once(
         Settlement(each, verdict, make_attempt(each.job, failure) if failure else None)
         for each in taken
     ]
-    proxy.arm(b"fail_jobs" if failure else COMMIT, cut)
+    proxy.arm(COMMIT if failure and not known else b"settle_jobs", cut)
     answers = store.settle(results)
     assert proxy.cuts == 1
     assert all(answer is not None and answer.holder is None for answer in answers)
@@ -99,6 +110,8 @@ def test_a_settlement_counts_once(
         assert len(history(store, name)) == (failure is not None)
         assert job.spent == ({"transient": 1} if failure else {})
     assert store.settle(results) == [None, None], "the fence is down"
+    attempts = [count.attempts for count in store.lane_curve(60, 1).get("mail", [])]
+    assert attempts == ([2] if failure else [])
 
 
 def test_a_settlement_that_came_too_late_anyway_is_refused(
@@ -107,7 +120,7 @@ def test_a_settlement_that_came_too_late_anyway_is_refused(
     add_one(store, "a")
     late = claim_one(store, holder="gone")
     store.seize(by="s", lease_for=60, holder="gone")
-    proxy.arm(b"finish_jobs", Cut.AFTER)
+    proxy.arm(b"settle_jobs", Cut.AFTER)
     assert settle(store, late) is None
     assert proxy.cuts == 1
 
@@ -120,7 +133,7 @@ def test_a_good_end_counts_once(store: PostgresStore, proxy: Proxy, cut: Cut) ->
     results = [
         Settlement(each, Completed(Reason.DONE), make_attempt(each.job)) for each in (lost, *taken)
     ]
-    proxy.arm(b"finish_jobs", cut)
+    proxy.arm(b"settle_jobs", cut)
     answers = store.settle(results)
     assert proxy.cuts == 1
     assert [answer and answer.state for answer in answers] == [None, *["completed"] * 2]
@@ -133,9 +146,10 @@ def test_a_settled_job_that_went_on_already_is_still_found_to_be_settled(
     store: PostgresStore, opener: Callable[..., PostgresStore], proxy: Proxy, cut: Cut
 ) -> None:
     """Another worker took it between the lost commit and the look at what became of it."""
+    direct = opener()
+    _learn_group(store)
     add_one(store, "a")
     (taken,) = claim(store)
-    direct = opener()
     recalled = store._database._recalled
 
     def later(*args: object) -> object:
@@ -143,7 +157,7 @@ def test_a_settled_job_that_went_on_already_is_still_found_to_be_settled(
         return recalled(*args)  # type: ignore[arg-type]
 
     store._database._recalled = later  # type: ignore[method-assign,assignment]
-    proxy.arm(b"fail_jobs", cut)
+    proxy.arm(b"settle_jobs", cut)
     assert settle(store, taken, Retry(0.0), make_failure()) is not None
     assert len(history(direct, "a")) == 1
 
@@ -203,7 +217,7 @@ def test_renewing_and_purging_are_simply_repeated(
 ) -> None:
     add(store, make_job("a"), make_job("b"))
     one, two = claim(store)
-    proxy.arm(COMMIT, cut)
+    proxy.arm(b"renew_leases", cut)
     assert store.renew([one, two], lease_for=90) == [True, True]
     settle(store, two)
     proxy.arm(COMMIT, cut)
@@ -218,7 +232,7 @@ def test_when_nobody_can_be_asked_it_is_said_that_the_outcome_is_not_known(
 ) -> None:
     store = opener(proxy.url(schema), patience=0.5)
     add_one(store, "a")
-    proxy.arm(b"claim_jobs", Cut.AFTER)
+    proxy.arm(b"lease_jobs", Cut.AFTER)
     proxy.refuse()
     with pytest.raises(StoreLost, match="not known"):
         claim(store)
@@ -230,13 +244,15 @@ def test_a_statement_that_breaks_before_the_commit_is_repeated(
     store: PostgresStore, proxy: Proxy
 ) -> None:
     add_one(store, "a")
-    for word in (b"BEGIN", b"leases", b"UPDATE"):
-        taken = claim_one(store)
+    for word, verb in (
+        (b"BEGIN", "discard"),
+        (b"jobs_to_change", "retry"),
+        (b"change_jobs", "discard"),
+    ):
         proxy.arm(word, Cut.AFTER)
-        assert settle(store, taken, Release()) is not None
-    assert proxy.cuts == 3
-    job = get(store, "a")
-    assert (job.lease, job.attempts, job.state) == (3, 0, State.PENDING)
+        assert move(store, verb, "a").done
+    assert proxy.cuts == len(store.acts()) == 3
+    assert get(store, "a").state is State.RESOLVED
 
 
 def test_without_a_look_a_settlement_that_counted_would_be_called_too_late(
@@ -246,7 +262,7 @@ def test_without_a_look_a_settlement_that_counted_would_be_called_too_late(
     monkeypatch.setattr(store._database, "_recalled", lambda *_: None)
     add_one(store, "a")
     taken = claim_one(store)
-    proxy.arm(b"finish_jobs", Cut.AFTER)
+    proxy.arm(b"settle_jobs", Cut.AFTER)
     assert settle(store, taken) is None
     assert get(store, "a").state is State.COMPLETED
 

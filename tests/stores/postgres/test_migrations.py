@@ -1,80 +1,181 @@
-"""Migrations: each step with its record or not at all; older and newer programs side by side (T7)."""
+"""Migrating a store of 1ad7865: all of it or nothing, only when asked to, and what stood around it (T7)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
 import pgkit
-from redrive.errors import StoreError, StoreForeign
+from redrive.desk import backend
+from redrive.errors import StoreMissing, StoreOutdated, UsageError
 from redrive.jobs.job import State
-from redrive.stores.postgres import PostgresStore, database
-from redrive.stores.postgres.tx import queries_for
-from redrive.stores.sql.tx import Migration
-from stores.contract.verbs import add_one, get
+from redrive.jobs.transitions import moved
+from redrive.stores import open_store
+from redrive.stores.contract import Query
+from redrive.stores.postgres import PostgresStore
+from redrive.stores.postgres.tx import PostgresTx
+from stores.contract.verbs import add_one
 
 Opener = Callable[..., PostgresStore]
+DUMP = Path(__file__).parents[1] / "upgrade" / "stores" / "store.sql"
+JOBS = 25
+STUBS = ["add_job", "add_jobs", "claim_jobs", "finish_jobs", "fail_jobs", "to_change", "lost_jobs"]
 
 
-def release(patch: pytest.MonkeyPatch, *scripts: str) -> None:
-    """Pretend to be a later Redrive, with these steps after the first."""
-
-    def later(schema: str) -> Any:
-        queries = queries_for(schema)
-        more = [
-            Migration(n, f"{n:04d}_step", script.replace("{schema}", f'"{schema}"'))
-            for n, script in enumerate(scripts, 2)
-        ]
-        return replace(queries, migrations=[*queries.migrations, *more])
-
-    patch.setattr(database, "queries_for", later)
+@pytest.fixture
+def old() -> Iterator[str]:
+    """The URL of a store of version 1."""
+    url = pgkit.loaded(DUMP)
+    yield url
+    pgkit.drop(schema_of(url))
 
 
-def versions(schema: str, other: psycopg.Connection[Any]) -> list[int]:
-    rows = other.execute(f'SELECT version FROM "{schema}".redrive_migrations ORDER BY version')
-    return [version for (version,) in rows.fetchall()]
+def schema_of(url: str) -> str:
+    return url.rpartition("schema=")[2]
 
 
-def test_an_older_store_is_brought_up_to_date_when_it_is_opened(
-    fresh: str, opener: Opener, other: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+def versions(url: str, other: psycopg.Connection[Any]) -> list[int]:
+    query = f'SELECT version FROM "{schema_of(url)}".redrive_migrations ORDER BY version'
+    return [version for (version,) in other.execute(query.encode()).fetchall()]
+
+
+def test_only_migrate_changes_an_older_store_that_has_jobs(
+    old: str, other: psycopg.Connection[Any]
 ) -> None:
-    """F33: the program that is still of the older version stops writing."""
-    url = pgkit.url_of(fresh)
-    old = opener(url)
-    add_one(old, "a")
-    release(
-        monkeypatch,
-        "ALTER TABLE {schema}.jobs ADD COLUMN colour text",
-        "ALTER TABLE {schema}.jobs DROP CONSTRAINT jobs_state, ADD CONSTRAINT jobs_state "
-        "CHECK (state IN ('pending', 'running', 'completed', 'dead', 'resolved', 'asleep'))",
-    )
-    with pytest.raises(StoreForeign, match="redrive migrate"):
-        opener(url, read_only=True)
-    new = opener(url, create=False)
-    assert versions(fresh, other) == [1, 2, 3]
-    assert get(new, "a").state is State.PENDING
-    assert add_one(new, "b").is_new
-    assert new.migrate() == []
-    with pytest.raises(StoreForeign, match="newer Redrive"):
-        add_one(old, "c")
+    for options in ({}, {"create": False}, {"read_only": True}):
+        with pytest.raises(
+            StoreOutdated, match=r"has schema 1; this Redrive needs 2.*`redrive migrate --store"
+        ):
+            open_store(old, **options)
+    assert versions(old, other) == [1]
+    assert backend.migrate(old, None) == (old, ["0002_states"])
+    assert versions(old, other) == [1, 2]
+    assert backend.migrate(old, None) == (old, [])
+    store = open_store(old)
+    assert store.verify().jobs == JOBS
+    store.close()
 
 
-def test_a_step_that_fails_leaves_no_trace_and_the_ones_before_it_stay(
-    fresh: str, opener: Opener, other: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+def test_an_older_store_without_jobs_is_brought_up_to_date_when_it_is_opened(
+    old: str, opener: Opener, other: psycopg.Connection[Any]
 ) -> None:
-    url = pgkit.url_of(fresh)
-    add_one(opener(url), "a")
-    good = "CREATE TABLE {schema}.colours (name text)"
-    with monkeypatch.context() as patch:
-        release(patch, good, "CREATE TABLE {schema}.shapes (name text); SELECT nonsense")
-        with pytest.raises(StoreError):
-            opener(url)
-    assert versions(fresh, other) == [1, 2]
-    assert other.execute("SELECT to_regclass(%s)", (f"{fresh}.shapes",)).fetchone() == (None,)
-    release(monkeypatch, good, "CREATE TABLE {schema}.shapes (name text)")
-    assert opener(url).verify().jobs == 1
-    assert versions(fresh, other) == [1, 2, 3]
+    for table in ("jobs", "payloads", "ready", "leases", "attempts"):
+        other.execute(f'DELETE FROM "{schema_of(old)}".{table}'.encode())
+    with pytest.raises(StoreOutdated):
+        opener(old, read_only=True)
+    assert add_one(opener(old), "a").is_new
+    assert versions(old, other) == [1, 2]
+
+
+def test_there_must_be_a_store_to_migrate(fresh: str) -> None:
+    with pytest.raises(StoreMissing):
+        backend.migrate(pgkit.url_of(fresh), None)
+
+
+class Killed(BaseException):
+    """The program is gone, and so is its session."""
+
+
+def test_a_migration_that_is_killed_at_any_statement_can_be_run_again(
+    old: str, other: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = 0
+
+    def killing(run: Callable[..., Any]) -> Callable[..., Any]:
+        def step(tx: PostgresTx, *args: Any) -> Any:
+            nonlocal left
+            answer = run(tx, *args)
+            left -= 1
+            if left == 0:
+                pid = tx._cursor.connection.info.backend_pid
+                other.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
+                raise Killed
+            return answer
+
+        return step
+
+    monkeypatch.setattr(PostgresTx, "_execute", killing(PostgresTx._execute))
+    monkeypatch.setattr(PostgresTx, "script", killing(PostgresTx.script))
+    kills = 0
+    while versions(old, other) == [1]:
+        kills += 1
+        left = kills
+        try:
+            backend.migrate(old, None)
+        except Killed:
+            continue
+    assert kills > 10
+    left = 0
+    store = open_store(old)
+    assert (store.verify().jobs, store.verify().problems) == (JOBS, [])
+    store.close()
+
+
+def test_a_session_that_is_ended_by_the_server_begins_the_migration_anew(
+    old: str, other: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, ended = PostgresTx.script, []
+
+    def end_once(tx: PostgresTx, text: str) -> None:
+        if "INSERT INTO" in text and not ended:
+            ended.append(tx._cursor.connection.info.backend_pid)
+            other.execute("SELECT pg_terminate_backend(%s, 5000)", (ended[0],))
+        script(tx, text)
+
+    monkeypatch.setattr(PostgresTx, "script", end_once)
+    assert backend.migrate(old, None) == (old, ["0002_states"])
+    assert ended
+
+
+def test_a_view_of_the_users_own_over_old_tables_stops_it_and_is_named(
+    old: str, other: psycopg.Connection[Any]
+) -> None:
+    schema = schema_of(old)
+    other.execute(f'CREATE VIEW "{schema}".mine AS SELECT id FROM "{schema}".jobs'.encode())
+    with pytest.raises(UsageError, match=r"mine.*Nothing was changed"):
+        backend.migrate(old, None)
+    assert versions(old, other) == [1]
+
+
+def test_the_queue_view_survives_with_its_rows_and_retries_as_the_store_does(
+    old: str, opener: Opener, other: psycopg.Connection[Any]
+) -> None:
+    view = f'"{schema_of(old)}".mail_queue'
+    rows = f"SELECT * FROM {view} ORDER BY job_id".encode()
+    before = other.execute(rows).fetchall()
+    other.execute(f"GRANT SELECT ON {view} TO PUBLIC".encode())
+    backend.migrate(old, None)
+    assert other.execute(rows).fetchall() == before
+    grants = f"SELECT has_table_privilege('pg_monitor', '{view}', 'SELECT')"
+    assert other.execute(grants.encode()).fetchone() == (True,)
+    store = opener(old, clock=None)
+    dead = store.find(Query(states=frozenset({State.DEAD}), handler="mail", limit=100)).jobs
+    assert dead
+    for job in dead:
+        done = other.execute(
+            f"UPDATE {view} SET status = 'pending' WHERE job_id = %s".encode(), (job.id,)
+        )
+        assert done.rowcount == 1
+        found = store.find(Query(ids=(job.id,))).jobs[0]
+        by_store = moved(job, "retry", actor="", reason="", now=found.updated)
+        assert {**found.__dict__, "_row": 0} == {**by_store.__dict__, "_row": 0}
+    assert store.verify().problems == []
+
+
+@pytest.mark.parametrize("name", STUBS)
+def test_a_worker_of_the_old_version_is_told_which_side_is_newer(
+    old: str, other: psycopg.Connection[Any], name: str
+) -> None:
+    backend.migrate(old, None)
+    row = other.execute(
+        "SELECT pronargs FROM pg_proc WHERE proname = %s AND pronamespace = to_regnamespace(%s)",
+        (name, schema_of(old)),
+    ).fetchone()
+    nulls = ", ".join(["NULL"] * (row[0] if row else 0))
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="newer Redrive"):
+        other.execute(f'SELECT * FROM "{schema_of(old)}".{name}({nulls})'.encode())
+    assert other.execute(f'SELECT * FROM "{schema_of(old)}".whole'.encode()).fetchall() == []

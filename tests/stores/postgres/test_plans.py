@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import pgkit
-from kit import make_job
+from kit import make_failure, make_job
 from redrive.jobs.job import State
 from redrive.stores.contract import PurgeRule, Query
 from redrive.stores.postgres import PostgresStore
@@ -20,6 +20,7 @@ from stores.contract.verbs import add_one, bring_to, claim
 
 DEAD = frozenset({State.DEAD})
 MANY = 3000
+TABLES = ("jobs", "open", "ended")
 
 
 @pytest.fixture
@@ -30,28 +31,28 @@ def busy(store: PostgresStore, other: psycopg.Connection[Any]) -> PostgresStore:
     add_one(store, "x", key="k", run=1)
     schema = store._database.address.schema
     leave_alone(other, schema)
-    other.execute(
-        f"""
-        INSERT INTO "{schema}".jobs
-            (id, state, lane, handler, at, created, due, since, updated, finished, ceiling, cause)
-        SELECT s || i, s, 'mail', 'mail', 1e9 + i, 1, 1e9 + i, 1, 1e9 + i, 1e9 + i, 5, 1 + i %% 50
-        FROM generate_series(1, %s) i, unnest(ARRAY['completed', 'dead', 'resolved']) s
-        """,
-        (MANY,),
-    )
-    other.execute(f"""INSERT INTO "{schema}".causes (fingerprint, title)
-        SELECT 'f' || i, 't' FROM generate_series(1, 60) i""")
-    other.execute(f"""INSERT INTO "{schema}".payloads SELECT n, '{{}}' FROM "{schema}".jobs
-        WHERE n NOT IN (SELECT n FROM "{schema}".payloads)""")
+    ended = ("completed", "dead", "resolved")
+    old = [
+        make_job(
+            f"{state}{n}",
+            state=State(state),
+            finished=1e9 + n,
+            updated=1e9 + n,
+            failure=make_failure(cause=f"c{n % 50}") if state == "dead" else None,
+        )
+        for state in ended
+        for n in range(MANY)
+    ]
+    store.add(old)
     store.add([make_job(f"p{n}", due=2e9 + n) for n in range(MANY)])
-    other.execute(f'VACUUM ANALYZE "{schema}".jobs')
-    other.execute(f'VACUUM ANALYZE "{schema}".payloads')
+    for table in TABLES:
+        other.execute(f'VACUUM ANALYZE "{schema}".{table}')
     return store
 
 
 def leave_alone(other: psycopg.Connection[Any], schema: str) -> None:
     """Let nobody take statistics but the test: at another moment they give other plans."""
-    for table in ("ready", "jobs", "payloads", "leases"):
+    for table in TABLES:
         other.execute(f'ALTER TABLE "{schema}".{table} SET (autovacuum_enabled = off)')
 
 
@@ -71,16 +72,13 @@ def explained(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         yield plans
 
 
-WAY = re.compile(
-    r"(?:\w+ )*Scan[^\n]* on (?:jobs|dead|ready|leases)\w*\b[^\n]*(?:\n\s+\w+ Cond: [^\n]*)?"
-)
+WAY = re.compile(r"(?:\w+ )*Scan[^\n]* on (?:jobs|open|ended)\w*\b[^\n]*(?:\n\s+\w+ Cond: [^\n]*)?")
 
 
 def steps(plans: list[str]) -> list[str]:
     """Each way in which a table is gone into, with what is looked for there."""
     found = WAY.findall("\n".join(plans))
-    steps = [" ".join(step.split()) for step in found if not step.startswith("Bitmap Heap")]
-    return [step for step in steps if "Seq Scan on leases" not in step]  # few, and gone soon
+    return [" ".join(step.split()) for step in found if not step.startswith("Bitmap Heap")]
 
 
 def plans_of(monkeypatch: pytest.MonkeyPatch, use: Callable[[], Any]) -> list[str]:
@@ -123,9 +121,7 @@ def _scans(other: psycopg.Connection[Any], schema: str) -> dict[str, tuple[int, 
     return {name: (seq, read) for name, seq, read in rows}
 
 
-CLAIM = (
-    "claim_jobs(9, 0::smallint, ARRAY['mail', 'x'], NULL, {ids}, true, false, 2, 'w', 9, 'c', 1)"
-)
+CLAIM = "lease_jobs(9, 0::smallint, ARRAY['mail', 'x'], NULL, {ids}, true, false, '{{}}', 2, 'w', 9, 'c', 1)"
 
 
 @pytest.mark.parametrize("kinds", [1, 2])
@@ -137,8 +133,8 @@ def test_a_claim_reads_little_more_than_it_takes(
         busy.add([make_job(f"y{n}", handler="x", due=2e9 + n) for n in range(100)])
     schema = busy._database.address.schema
     found = touched(other, schema, CLAIM.format(ids=ids))
-    assert {name for name, (whole, _) in found.items() if whole} <= {"leases"}, found
-    assert 0 < found["ready"][1] < 100, found
+    assert not [name for name, (whole, _) in found.items() if whole], found
+    assert 0 < found["open"][1] < 100, found
     assert found["jobs"][1] < 50, found
 
 
@@ -154,7 +150,7 @@ def misjudged(store: PostgresStore, other: psycopg.Connection[Any]) -> PostgresS
     leave_alone(other, schema)
     with pgkit.connect() as third, other.transaction():
         store.add(jobs, within=other)
-        third.execute(f'ANALYZE "{schema}".ready, "{schema}".jobs, "{schema}".payloads')
+        third.execute(f'ANALYZE "{schema}".open, "{schema}".jobs')
     return store
 
 
@@ -164,47 +160,41 @@ def test_a_claim_does_so_whatever_the_statistics_say(
 ) -> None:
     schema = misjudged._database.address.schema
     found = touched(other, schema, CLAIM.format(ids=ids))
-    assert {name for name, (whole, _) in found.items() if whole} <= {"leases"}, found
-    assert 0 < found["ready"][1] < 100, found
+    assert not [name for name, (whole, _) in found.items() if whole], found
+    assert 0 < found["open"][1] < 100, found
     assert found["jobs"][1] < 50, found
-    assert found["payloads"][1] < 50, found
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        "finish_jobs(9, {fence}, '', 'done', '', 5, 1, {lists})",
-        (
-            "fail_jobs(9, {fence}, 1, {lists}, ARRAY[3], ARRAY[NULL], ARRAY['d'], ARRAY['c'],"
-            " ARRAY['{{}}'], ARRAY[0], ARRAY[5], ARRAY['{{}}'], ARRAY['f7'], ARRAY['t'])"
-        ),
-    ],
+ENDS = (
+    "settle_jobs(9, ARRAY[{number}], ARRAY[{lease}], ARRAY['w'], ARRAY[{since!r}], ARRAY['{state}'], ARRAY[1],"
+    " ARRAY[1], NULL, NULL, ARRAY[5], ARRAY[1], NULL, ARRAY[0::smallint], ARRAY[''], NULL, ARRAY[1],"
+    " ARRAY['{{}}'], ARRAY[1], ARRAY['{{}}'], NULL, NULL, NULL, NULL, NULL)"
 )
+
+
+@pytest.mark.parametrize("state", ["completed", "pending", "dead"])
 @pytest.mark.parametrize("known", ["busy", "misjudged"])
 def test_an_end_reads_little_more_than_it_writes(
-    known: str, end: str, other: psycopg.Connection[Any], request: pytest.FixtureRequest
+    known: str, state: str, other: psycopg.Connection[Any], request: pytest.FixtureRequest
 ) -> None:
     busy = request.getfixturevalue(known)
     schema = busy._database.address.schema
-    (lease,) = (each for each in claim(busy, holder="w") if each.job.id == "x")
-    job = lease.job
-    fence = f"{job.lease}, 'w', {job.updated!r}"
-    lists = f"ARRAY[{job.__dict__['_row']}]::int8[], ARRAY['{{}}']"
-    found = touched(other, schema, end.format(fence=fence, lists=lists), times=0)
+    (job,) = (each.job for each in claim(busy, holder="w") if each.job.id == "x")
+    number = job.__dict__["_row"]
+    call = ENDS.format(number=number, lease=job.lease, since=job.updated, state=state)
+    found = touched(other, schema, call, times=0)
     assert not [name for name, (whole, _) in found.items() if whole], found
-    assert 0 < found["jobs"][1] < 5, found
-    assert 0 < found["leases"][1] < 5, found
+    assert 0 < found["open"][1] < 5, found
 
 
 @pytest.mark.parametrize("known", ["busy", "misjudged"])
 def test_a_sweep_reads_running_jobs_only(
-    known: str, other: psycopg.Connection[Any], request: pytest.FixtureRequest
+    known: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy = request.getfixturevalue(known)
-    schema = busy._database.address.schema
-    found = touched(other, schema, "lost_jobs(NULL, 'boot', 1, ARRAY['mail'], 100)")
-    assert {name for name, (whole, _) in found.items() if whole} <= {"leases"}, found
-    assert 0 < found["jobs"][1] < 10, found
+    found = plan_of(monkeypatch, lambda: busy.seize(by="s", lease_for=60, holder="nobody"))
+    found += plan_of(monkeypatch, lambda: busy.seize(by="s", lease_for=60))
+    assert all("open_held" in step for step in found), found
 
 
 @pytest.mark.parametrize("known", ["busy", "misjudged"])
@@ -213,48 +203,47 @@ def test_what_is_about_to_change_is_looked_up_by_id(
 ) -> None:
     busy = request.getfixturevalue(known)
     schema = busy._database.address.schema
-    found = touched(other, schema, "to_change(ARRAY['p7', 'dead'])")
-    assert {name for name, (whole, _) in found.items() if whole} <= {"leases"}, found
+    found = touched(other, schema, "jobs_to_change(ARRAY['p7', 'dead'])")
+    assert not [name for name, (whole, _) in found.items() if whole], found
     assert 0 < found["jobs"][1] < 20, found
-    assert 0 < found["ready"][1] < 5, found
+    assert 0 < found["open"][1] < 9, found
 
 
-def test_fences_are_looked_up_by_id(busy: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = claim(busy)
-    for use in (
-        lambda: busy.renew(mine, lease_for=5),
-        lambda: busy.get("x"),
-    ):
-        found = [step for step in plan_of(monkeypatch, use) if " leases" not in step]
-        assert all("jobs_by_id" in step or "jobs_pkey" in step for step in found), found
+def test_one_job_is_looked_up_by_id(busy: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = plan_of(monkeypatch, lambda: busy.get("x"))
+    ways = ("jobs_by_id", "open_pkey", "ended_pkey")
+    assert all(any(way in step for way in ways) for step in found), found
 
 
 def test_counts_read_the_index_of_kinds_only(
     busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = plan_of(monkeypatch, busy.counts)
-    ended = [step for step in found if "jobs" in step and "jobs_pkey" not in step]
-    assert all("Index Only Scan using jobs_by_kind" in step for step in ended), found
+    ended = [step for step in found if "ended" in step]
+    assert ended
+    assert all("Index Only Scan using ended_by_kind" in step for step in ended), found
 
 
 def test_groups_of_dead_jobs_read_their_index_only(
     busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = plan_of(monkeypatch, lambda: busy.groups(Query()))
-    assert all("Index Only Scan using dead_by_cause" in step for step in found), found
+    assert all("Index Only Scan using ended_by_cause" in step for step in found), found
 
 
 @pytest.mark.parametrize(
     ("query", "index"),
     [
         (Query(limit=10), "Backward using jobs_by_id"),
-        (Query(states=DEAD, by_change=True, limit=10), "Backward using dead_by_change"),
-        (Query(states=DEAD, group=1, limit=10), "dead_by_cause"),
-        (Query(states=frozenset({State.RUNNING}), limit=10), "jobs_pkey"),
+        (Query(states=DEAD, by_change=True, limit=10), "Backward using rest_by_change"),
+        (Query(states=DEAD, limit=10), "Backward using rest_by_id"),
+        (Query(states=DEAD, group=1, limit=10), "ended_by_cause"),
+        (Query(states=frozenset({State.RUNNING}), limit=10), "open_held"),
+        (Query(states=frozenset({State.COMPLETED}), by_change=True, limit=10), "ended_by_kind"),
         (Query(ids=("x",), states=DEAD), "jobs_by_id"),
         (Query(prefix="x1", states=DEAD), "jobs_by_id"),
         (Query(key="x", states=DEAD), "jobs_by_key"),
-        (Query(run=1, states=DEAD), "jobs_by_run"),
+        (Query(run=1, states=DEAD), "ended_by_run"),
     ],
     ids=str,
 )
@@ -266,20 +255,12 @@ def test_a_list_goes_along_the_index_that_serves_it(
     assert not [step for step in found if "Seq Scan" in step]
 
 
-def test_few_jobs_of_a_state_are_sorted_rather_than_looked_for_along_the_ids(
-    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They may all be older than everything else."""
-    found = plan_of(monkeypatch, lambda: busy.find(Query(states=DEAD, limit=10)))
-    assert not any("jobs_by_id" in step for step in found), found
-
-
 def test_a_purge_seeks_by_kind_and_time(
     busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule = PurgeRule(state=State.COMPLETED, older_than=-1)
     found = plan_of(monkeypatch, lambda: busy.purge([rule], limit=5))
-    assert any("jobs_by_kind" in step and "at <" in step for step in found), found
+    assert any("ended_by_kind" in step and "at <" in step for step in found), found
     assert not [step for step in found if "Seq Scan" in step]
 
 
@@ -292,5 +273,5 @@ def test_kinds_are_found_by_jumping_over_their_jobs(store: PostgresStore) -> Non
             for _ in range(30)
         ]
     )
-    found = store._database.read(lambda tx: tx.all("kinds", ("completed", 0)))
-    assert [(lane, handler) for lane, handler, _, _ in found] == lanes
+    found = store._database.read(lambda tx: tx.all("kinds", ("completed",)))
+    assert [(lane, handler) for lane, handler, _ in found] == lanes

@@ -19,8 +19,10 @@ import pgkit
 from kit import make_act, make_failure, make_job
 from redrive.errors import Refused, StoreBusy
 from redrive.jobs.job import Release, State
+from redrive.jobs.transitions import action_changes, changed
 from redrive.stores.contract import PurgeRule, Query
-from redrive.stores.postgres import PostgresStore, opening, pool
+from redrive.stores.postgres import PostgresStore, actions, opening, pool
+from redrive.testing import ManualClock
 from stores.contract.verbs import DEAD, add, add_one, claim, claim_one, get, history, move, settle
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -58,7 +60,7 @@ def test_claims_look_past_what_others_hold(opener: Opener, other: psycopg.Connec
     add(store, *(make_job(f"j{n:04d}", created=1.0 + n) for n in range(600)))
     schema = store._database.address.schema
     with other.transaction():
-        other.execute(f'SELECT FROM "{schema}".ready WHERE at < 591 FOR UPDATE')
+        other.execute(f'SELECT FROM "{schema}".open WHERE at < 591 FOR UPDATE')
         taken = claim(store, limit=5)
         assert [each.job.id for each in taken] == [f"j{n:04d}" for n in range(590, 595)]
         assert len(claim(store, limit=50, only=["j0001", "j0599"])) == 1
@@ -165,7 +167,7 @@ def test_a_deadlock_is_repeated(store: PostgresStore, other: psycopg.Connection[
     add(store, make_job("a"), make_job("b"))
     schema = store._database.address.schema
     other.execute("SET deadlock_timeout = '30s'")
-    lock = f'SELECT FROM "{schema}".jobs WHERE id = %s FOR UPDATE'
+    lock = f'SELECT FROM "{schema}".open WHERE id = %s FOR UPDATE'
     with ThreadPoolExecutor(1) as threads, other.transaction():
         other.execute(lock, ("b",))
         moved = threads.submit(move, store, "discard", "a", "b")
@@ -208,12 +210,35 @@ def test_a_lock_that_is_never_given_back_is_an_error_in_the_end(
     add_one(store, "a")
     schema = store._database.address.schema
     with other.transaction():
-        other.execute(f'SELECT FROM "{schema}".ready FOR UPDATE')
+        other.execute(f'SELECT FROM "{schema}".open FOR UPDATE')
         with pytest.raises(StoreBusy, match="repeat"):
             move(store, "discard", "a")
         assert claim(store) == []
     assert get(store, "a").state is State.PENDING
     assert move(store, "discard", "a").done
+
+
+def test_an_action_on_a_job_that_was_changed_meanwhile_begins_anew(
+    opener: Opener, clock: ManualClock
+) -> None:
+    """Its lease and holder are the same again, but it was changed after it was read."""
+    store = opener(patience=0.1)
+    add_one(store, "a")
+    move(store, "discard", "a")
+    was = store._database.write(
+        lambda tx: actions.job_from_row(tx.one("by_id", ("a",)) or ()), synced=True
+    )
+    clock.advance(1)
+    move(store, "retry", "a")
+    move(store, "discard", "a")
+    stale = changed(was, action_changes(was, "retry", actor="me", reason="", now=clock.now()))
+
+    def work(tx: Any) -> None:
+        actions.write_changes(tx, [stale], "retry")
+
+    with pytest.raises(StoreBusy):
+        store._database.write(work, synced=True)
+    assert get(store, "a").state is State.RESOLVED
 
 
 def test_a_purge_leaves_what_somebody_works_on(
@@ -225,7 +250,7 @@ def test_a_purge_leaves_what_somebody_works_on(
     schema = store._database.address.schema
     rule = PurgeRule(state=State.COMPLETED, older_than=-1)
     with other.transaction():
-        other.execute(f"SELECT FROM \"{schema}\".jobs WHERE id = 'a' FOR UPDATE")
+        other.execute(f"SELECT FROM \"{schema}\".ended WHERE id = 'a' FOR UPDATE")
         assert len(store.purge([rule])) == 1
     assert store.get("a") is not None
     assert len(store.purge([rule])) == 1

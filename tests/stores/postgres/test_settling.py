@@ -17,7 +17,6 @@ from redrive.jobs.job import (
     Claim,
     Completed,
     Reason,
-    Release,
     Retry,
     Settlement,
     State,
@@ -25,7 +24,18 @@ from redrive.jobs.job import (
 )
 from redrive.stores.contract import Query
 from redrive.stores.postgres import PostgresStore, settling
-from stores.contract.verbs import DEAD, DONE, add, add_one, claim, claim_one, get, history, settle
+from stores.contract.verbs import (
+    DEAD,
+    DONE,
+    add,
+    add_one,
+    captured,
+    claim,
+    claim_one,
+    get,
+    history,
+    settle,
+)
 
 Opener = Callable[..., PostgresStore]
 
@@ -54,6 +64,8 @@ ENDS = [*["completed"] * 4, "pending", "dead"]
 def test_ends_of_all_kinds_are_one_statement(
     store: PostgresStore, mixed: list[Settlement], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    add_one(store, "known")
+    settle(store, claim_one(store), DEAD, make_failure())
     asked: list[bytes] = []
     execute = settling.PostgresTx._execute
 
@@ -76,35 +88,15 @@ def test_when_one_end_cannot_be_written_none_is(
 ) -> None:
     schema = store._database.address.schema
     other.execute(
-        f'ALTER TABLE "{schema}".jobs ADD CONSTRAINT c CHECK (state <> $$dead$$)'.encode()
+        f'ALTER TABLE "{schema}".ended ADD CONSTRAINT c CHECK (state <> $$dead$$)'.encode()
     )
     with pytest.raises(UsageError, match="nothing was stored"):
         store.settle(mixed)
     assert {get(store, one.claim.job.id).state for one in mixed} == {State.RUNNING}
     assert not any(history(store, one.claim.job.id) for one in mixed)
-    other.execute(f'ALTER TABLE "{schema}".jobs DROP CONSTRAINT c'.encode())
+    other.execute(f'ALTER TABLE "{schema}".ended DROP CONSTRAINT c'.encode())
     answers = store.settle(mixed)
     assert [answer and answer.state for answer in answers] == ENDS
-
-
-def test_what_is_given_back_is_in_the_same_transaction(
-    store: PostgresStore, taken: list[Claim], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = [
-        *(make_settlement(each, DONE) for each in taken[:5]),
-        Settlement(taken[5], Release()),
-    ]
-
-    def fails(*_: object) -> dict[str, Any]:
-        raise ValueError("after the first part")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(settling, "settle_within", fails)
-        with pytest.raises(ValueError, match="after"):
-            store.settle(results)
-    assert all(get(store, each.job.id).state is State.RUNNING for each in taken)
-    answers = store.settle(results)
-    assert [answer and answer.state for answer in answers] == [*["completed"] * 5, "pending"]
 
 
 @pytest.mark.parametrize("verdict", [DONE, Retry(0.0), DEAD])
@@ -116,7 +108,7 @@ def test_each_part_of_the_fence_counts_alone(
     add_one(store, "a")
     late = claim_one(store)
     schema = store._database.address.schema
-    other.execute(f'UPDATE "{schema}".leases SET {change}'.encode())
+    other.execute(f'UPDATE "{schema}".open SET {change}'.encode())
     failure = None if verdict == DONE else make_failure()
     assert settle(store, late, verdict, failure) is None
     assert get(store, "a").state is State.RUNNING
@@ -224,13 +216,11 @@ def test_a_cause_is_titled_by_the_first_that_had_it(store: PostgresStore) -> Non
     assert group.title == "title 0"
 
 
-def test_a_refused_end_makes_no_cause(
-    store: PostgresStore, other: psycopg.Connection[Any], taken: list[Claim]
-) -> None:
-    store.seize(by="s", lease_for=60, holder=taken[0].job.holder or "")
-    assert store.settle([make_settlement(taken[0], DEAD, make_failure())]) == [None]
-    schema = store._database.address.schema
-    assert other.execute(f'SELECT count(*) FROM "{schema}".causes'.encode()).fetchone() == (0,)
+def test_a_dead_job_that_is_there_already_makes_no_group(store: PostgresStore) -> None:
+    add_one(store, "a", key="k")
+    again = captured("b", store.now(), key="k", payload=get(store, "a").payload)
+    assert [job.id for job in store.add([again])] == ["a"]
+    assert store.group_records() == {}
 
 
 def test_who_makes_causes_in_another_order_does_not_wait_in_a_circle(
@@ -267,7 +257,7 @@ def test_a_job_that_has_the_number_of_one_that_is_gone_does_not_answer_for_it(
     add_one(store, "gone")
     gone = claim_one(store)
     schema = store._database.address.schema
-    for table in ("jobs", "payloads", "leases"):
+    for table in ("jobs", "open"):
         other.execute(f'DELETE FROM "{schema}".{table}'.encode())
     other.execute(f'ALTER TABLE "{schema}".jobs ALTER n RESTART WITH 1'.encode())
     add_one(store, "new")

@@ -121,6 +121,7 @@ def test_the_callers_session_is_left_as_it_was(
     store: PostgresStore, mine: psycopg.Connection[Any]
 ) -> None:
     mine.prepare_threshold = 0
+    mine.execute("DO $$ BEGIN END $$")  # loads PL/pgSQL, which has settings of its own
     every = "SELECT name, setting FROM pg_settings ORDER BY name"
     ours = "SELECT name, setting FROM pg_settings WHERE source = 'session' ORDER BY name"
     before, session = mine.execute(every).fetchall(), mine.execute(ours).fetchall()

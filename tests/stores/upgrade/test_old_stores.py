@@ -40,7 +40,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) ->
     name = request.param
     opened: Store
     if name == "store.sql":
-        opened = PostgresStore(_loaded(STORES / name), clock=clock, migrating=True)
+        opened = PostgresStore(pgkit.loaded(STORES / name), clock=clock, migrating=True)
     else:
         kind = SqliteStore if name == "store.db" else JsonlStore
         opened = kind(shutil.copy(STORES / name, tmp_path), clock=clock)
@@ -49,15 +49,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) ->
     opened.close()
     if name == "store.sql":
         pgkit.drop(opened.url.rpartition("schema=")[2])
-
-
-def _loaded(dump: Path) -> str:
-    """Load a dump into a schema of its own; returns the URL."""
-    schema = pgkit.fresh_name()
-    text = dump.read_text("utf-8").replace("{schema}", schema)
-    with pgkit.connect() as connection:
-        connection.execute(text.replace("{channel}", f"redrive_{schema}").encode())
-    return pgkit.url_of(schema)
 
 
 def differences(expected: Any, found: Any, place: str = "") -> list[str]:

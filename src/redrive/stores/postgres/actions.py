@@ -33,9 +33,10 @@ def _tag_row(change: Changed) -> Row:
 
 
 def _change_row(change: Changed) -> Row:
-    job = change.job
+    job, was = change.job, change.was
     head, rest = state_row(job)[:5], state_row(job)[5:]
-    return (job.__dict__[ROW], change.was.lease, change.was.holder, *head, job.run, *rest)
+    fence = was.lease, was.holder, was.updated
+    return (job.__dict__[ROW], *fence, *head, job.run, *rest)
 
 
 def seize(

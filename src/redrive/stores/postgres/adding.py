@@ -16,6 +16,7 @@ from redrive.stores.counting import Tick, counts_to_json
 from redrive.stores.postgres.rows import job_from_row
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.record_codec import category_of, given_of, more_of
+from redrive.stores.sql.groups import Placing
 from redrive.stores.sql.outbox import EventRow
 from redrive.stores.sql.tx import Row
 
@@ -87,8 +88,10 @@ def _row(job: Job) -> Row:
     )
 
 
-def sorted_out(tx: PostgresTx, jobs: Sequence[Job]) -> tuple[list[Job], list[Job]]:
-    """Return the answer for each job, and those that are to be stored."""
+def sorted_out(
+    tx: PostgresTx, jobs: Sequence[Job], placing: Placing
+) -> tuple[list[Job], list[Job]]:
+    """Return those that are to be stored, and the answer for each job."""
     by_id = {job.id: job for job in _stored(tx, "by_ids", [job.id for job in jobs])}
     keys = [job.key for job in jobs if job.key is not None]
     by_key = {job.key: job for job in _stored(tx, "by_keys", keys)} if keys else {}
@@ -97,15 +100,17 @@ def sorted_out(tx: PostgresTx, jobs: Sequence[Job]) -> tuple[list[Job], list[Job
     for job in jobs:
         stored = by_id.get(job.id) or (by_key.get(job.key) if job.key is not None else None)
         if stored is None:
-            fresh.append(job)
-            stored = by_id[job.id] = without_history(job)
+            if job.failure is not None:
+                placing.place(job.failure, release=job.release)
+            fresh.append(as_new(job, placing.place))
+            stored = by_id[job.id] = without_history(fresh[-1])
             if job.key is not None:
                 by_key[job.key] = stored
         elif stored.id != job.id:
             check_same(stored, job)
             stored = replace(stored, is_new=False)
         answers.append(stored)
-    return answers, fresh
+    return fresh, answers
 
 
 def _stored(tx: PostgresTx, query: str, values: Sequence[str]) -> list[Job]:

@@ -159,14 +159,25 @@ class Database:
                 if outcome.unsure is None or (landed and self._came_true(landed, outcome.answer)):
                     return outcome.answer
                 error = outcome.unsure
-            if not is_passing(error) or effort.is_over():
+            newer = isinstance(error, ObjectNotInPrerequisiteState)
+            if newer or not is_passing(error) or effort.is_over():
                 raise self.explained(error) from error
             effort.pause()
 
     def explained(self, error: Exception) -> Exception:
         """Return our error for one of the driver's; if a lock was in the way, it names the holders."""
+        if isinstance(error, ObjectNotInPrerequisiteState):
+            return self._other_version(error)
         if isinstance(error, LockNotAvailable):
             return locked(self.address.url, self._holders())
+        return translate(error, self.address.url)
+
+    def _other_version(self, error: Exception) -> Exception:
+        """Return what a look at the schema's version raises, after a function refused ours."""
+        try:
+            self.read(lambda _: None)
+        except StoreError as found:
+            return found
         return translate(error, self.address.url)
 
     def _holders(self) -> list[Row]:
@@ -194,14 +205,9 @@ class Database:
             try:
                 return _Outcome(work(PostgresTx(line, self.queries, clock=self._clock)))
             except psycopg.Error as error:
-                if not line.connection.closed and not isinstance(
-                    error, ObjectNotInPrerequisiteState
-                ):
+                if not line.connection.closed:
                     raise
                 lost = error
-        if isinstance(lost, ObjectNotInPrerequisiteState):
-            self.read(lambda _: None)  # says which version, and what to do
-            raise lost
         for pause in _SECOND_LOOKS:
             time.sleep(pause)
             found = self._recalled(recall)
@@ -262,15 +268,7 @@ class Database:
                 f"{known}); update this program"
             )
             raise StoreForeign(msg)
-        raise self.outdated(version or 0)
-
-    def outdated(self, version: int) -> StoreOutdated:
-        """Return the error for a store of an older version."""
-        return StoreOutdated(
-            f"{self.address.url} was written by an older Redrive (schema {version}, this one needs "
-            f"{self.queries.version}); stop the old workers and run `redrive migrate --store …` "
-            "(about a minute for a million jobs); it can be interrupted and run again"
-        )
+        raise StoreOutdated.found(place, version or 0, known)
 
 
 @contextlib.contextmanager

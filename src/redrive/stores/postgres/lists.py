@@ -8,8 +8,8 @@ from redrive.errors import StoreDamaged
 from redrive.jobs.groups import GroupRecord
 from redrive.jobs.job import Group, Job, State
 from redrive.stores.contract import Count, Members, Query
+from redrive.stores.postgres import search
 from redrive.stores.postgres.rows import job_from_row
-from redrive.stores.postgres.search import OPEN, conditions
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.record_codec import category_from
 from redrive.stores.sql.rows import attempt_from_json
@@ -62,13 +62,7 @@ def tallies(tx: PostgresTx, query: Query) -> list[tuple[int, _Tally]]:
     """Count the query's jobs by group, most jobs first."""
     found: dict[int, _Tally] = {}
     for state in query.states or _DEAD:
-        ended = state not in OPEN
-        where = conditions(tx, query, ended=ended)
-        head = tx.text("tally_ended") + b" AND s.state = %s" if ended else tx.text("tally_open")
-        if not ended:
-            head += b" AND (s.holder IS NOT NULL) = %s"
-        of = state.value if ended else state is State.RUNNING
-        for row in tx.rows(head + where.text(tx) + b" " + tx.text("by_cause"), [of, *where.args]):
+        for row in search.tally(tx, query, state):
             found.setdefault(row[0], _Tally()).take(row)
     most = sorted(found.items(), key=lambda item: (-item[1].jobs, item[0]))
     return most[: max(query.limit, 0)]

@@ -15,11 +15,11 @@ from redrive.stores.postgres.tx import PostgresTx, script_named
 from redrive.stores.postgres.upgrade import upgrade
 
 
-def open_schema(database: Database, *, create: bool, read_only: bool) -> None:
+def open_schema(database: Database, *, create: bool, read_only: bool, migrating: bool) -> None:
     """Make sure that the schema is a store of this version; bring it there if that is allowed.
 
     A server that cannot be reached is an error at once: most likely its name is wrong. A store of an
-    older version that has jobs is left as it is: StoreOutdated says how to migrate it.
+    older version that has jobs is left as it is: `migrate` changes it, everybody else gets StoreOutdated.
     """
     version, has_jobs = database.opening(lambda tx: _found(tx, database))
     if version == 0 and (read_only or not create):
@@ -28,11 +28,10 @@ def open_schema(database: Database, *, create: bool, read_only: bool) -> None:
             "with --store"
         )
         raise StoreMissing(msg)
-    if 0 < version < database.queries.version and (has_jobs or read_only):
-        raise database.outdated(version)
-    if version < database.queries.version:
+    is_older = version < database.queries.version
+    if version == 0 or (is_older and not (has_jobs or read_only or migrating)):
         migrate(database)
-    else:
+    elif not (is_older and migrating):
         database.check_version(version)
 
 

@@ -1,6 +1,6 @@
 """Lists of jobs: one branch for each state, each along an index of its own, merged; then the whole jobs.
 
-The text of every condition is a constant of `lists.sql`; what people wrote is bound, never put in.
+The text of every condition is a constant; what people wrote is bound, never put in.
 """
 
 from __future__ import annotations
@@ -14,91 +14,145 @@ from redrive.stores._codec import encode
 from redrive.stores.contract import Page, Query, Scope, cursor_of
 from redrive.stores.postgres.rows import job_from_row
 from redrive.stores.postgres.tx import PostgresTx
-from redrive.stores.sql.tx import Row
+from redrive.stores.sql.tx import LAST, Row
 
-LAST = "\U0010ffff"
-"""Sorts after everything a name can continue with."""
-OPEN = frozenset({State.PENDING, State.RUNNING})
 _FEW = 20_000
 """Up to so many jobs are sorted rather than looked for in the order of ids."""
 _AT_ONCE = 2000
 """How many candidates are looked at before the time is."""
+_TAG = """(
+    SELECT strpos(j.given, %s) > 0 AND EXISTS (
+        SELECT FROM json_array_elements(j.given::json -> 'tags') AS one WHERE one::text = %s
+    )
+    FROM {schema}.jobs AS j WHERE j.n = s.n
+)"""
+"""Asked of the body alone, job by job: a join would make the planner fetch all first."""
+_TEXT = """(
+    strpos({schema}.fold(s.more::json #>> ARRAY['failure', 'type']), %s) > 0
+    OR strpos({schema}.fold(s.more::json #>> ARRAY['failure', 'message']), %s) > 0
+    OR strpos({schema}.fold(s.more::json #>> ARRAY['failure', 'title']), %s) > 0
+    OR strpos({schema}.fold((SELECT payload FROM {schema}.jobs AS j WHERE j.n = s.n)), %s) > 0
+)"""
+_LATEST = """
+SELECT latest.* FROM (WITH RECURSIVE {ended_kinds} SELECT lane, handler, category FROM kind) AS kind
+CROSS JOIN LATERAL (
+    SELECT s.n, s.at AS updated, s.id FROM {schema}.ended AS s
+    WHERE s.state = 'completed' AND s.lane = kind.lane AND s.handler = kind.handler
+        AND s.category = kind.category AND %s ORDER BY s.at DESC, s.id DESC LIMIT %%s
+) AS latest ORDER BY updated DESC, id DESC LIMIT %%s
+"""
+"""The latest completed jobs: those of each kind, which an index has in order, and of them the latest."""
+_PAGE = """
+WITH page AS MATERIALIZED (SELECT * FROM (%s) AS page ORDER BY %s LIMIT %%s)
+SELECT r.* FROM page
+CROSS JOIN LATERAL (SELECT * FROM {schema}.job_rows AS r WHERE r.n = page.n LIMIT 1) AS r ORDER BY %s
+"""
 
 
 @dataclass(slots=True)
 class Where:
-    """Names of conditions that must all hold, and what is bound to them, in order."""
+    """Conditions that must all hold, and what is bound to them, in order."""
 
-    names: list[str] = field(default_factory=list[str])
+    parts: list[str] = field(default_factory=list[str])
     args: list[object] = field(default_factory=list[object])
 
-    def add(self, name: str, *args: object) -> None:
+    def add(self, part: str, *args: object) -> None:
         """Ask for one more."""
-        self.names.append(name)
+        self.parts.append(part)
         self.args.extend(args)
 
-    def text(self, tx: PostgresTx) -> bytes:
-        """Return them as the end of a WHERE."""
-        return b"".join(b" AND " + tx.text(name) for name in self.names)
+    def __str__(self) -> str:
+        return " AND ".join(self.parts) or "true"
 
 
-def conditions(tx: PostgresTx, query: Query, *, ended: bool) -> Where:
-    """Return the conditions of a query on the rows of a state table, all but its states and cursor."""
-    where = Where()
-    _about_failure(query, where)
-    _about_identity(query, where)
-    _about_work(tx, query, where)
-    table = "ended" if ended else "open"
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the jobs of a state are: rows `s`, when each changed last, and what is true of them."""
+
+    rows: str
+    changed: str
+    only: str
+
+
+_SOURCES = {
+    State.PENDING: Source("{schema}.open AS s", "s.updated", "s.holder IS NULL"),
+    State.RUNNING: Source("{schema}.open AS s", "s.since", "s.holder IS NOT NULL"),
+    State.COMPLETED: Source("{schema}.ended AS s", "s.at", "s.state = 'completed'"),
+    # The second condition lets the planner see which indexes will do.
+    State.DEAD: Source(
+        "{schema}.ended AS s", "s.at", "s.state = 'dead' AND s.state <> 'completed'"
+    ),
+    State.RESOLVED: Source(
+        "{schema}.ended AS s", "s.at", "s.state = 'resolved' AND s.state <> 'completed'"
+    ),
+}
+_ALL = Source(
+    "{schema}.jobs AS j CROSS JOIN LATERAL "
+    "(SELECT * FROM {schema}.states AS one WHERE one.n = j.n LIMIT 1) AS s",
+    "s.updated",
+    "true",
+)
+"""All jobs along their ids."""
+
+
+def conditions(tx: PostgresTx, query: Query, source: Source) -> Where:
+    """Return the conditions of a query, all but its cursor."""
+    where = Where([source.only])
+    _add_names(where, query)
+    _add_kind(tx, where, query)
+    if query.variant is not None and query.group is not None:
+        where.add("s.variant = %s", query.variant)
+    if query.failed:
+        where.add("s.more::json -> 'spent' IS NOT NULL")
     if query.older_than is not None:
-        where.add(f"older_{table}", tx.now() - query.older_than)
+        where.add(f"{source.changed} <= %s", tx.now() - query.older_than)
     if query.newer_than is not None:
-        where.add(f"newer_{table}", tx.now() - query.newer_than)
+        where.add(f"{source.changed} >= %s", tx.now() - query.newer_than)
     if query.tag:
-        where.add("tag", *[encode(query.tag)] * 2)
+        where.add(_TAG, *[encode(query.tag)] * 2)
     if query.text:
-        where.add("text", *[query.text.casefold()] * 4)
+        where.add(_TEXT, *[query.text.casefold()] * 4)
     return where
 
 
-def _about_failure(query: Query, where: Where) -> None:
-    if query.category is not None:
-        where.add("category", query.category.value)
-    if query.group is not None:
-        where.add("group", query.group)
-        if query.variant is not None:
-            where.add("variant", query.variant)
-    if query.failed:
-        where.add("failed")
-
-
-def _about_identity(query: Query, where: Where) -> None:
+def _add_names(where: Where, query: Query) -> bool:
+    """Ask for the jobs that the query names; return True if it does, so that they are few."""
+    before, numbers = len(where.parts), "s.n IN (SELECT n FROM {schema}.jobs WHERE "
     if query.ids:
-        where.add("ids", list(query.ids))
+        where.add(numbers + "id = ANY(%b::text[]))", list(query.ids))
     if query.prefix:
-        where.add("prefix", query.prefix, query.prefix + LAST)
+        where.add(numbers + "id >= %s AND id < %s)", query.prefix, query.prefix + LAST)
     if query.key:
-        where.add("key", query.key)
+        where.add(numbers + "key = %s)", query.key)
     if query.event:
-        where.add("event", query.event)
+        where.add(numbers + "event = %s)", query.event)
     if query.action is not None:
-        where.add("action", query.action)
+        taken = "id IN (SELECT id FROM {schema}.act_jobs WHERE act = %s))"
+        where.add(numbers + taken, query.action)
     if query.run is not None:
-        where.add("run", query.run, -query.run)
+        where.add("s.run IN (%s, %s)", query.run, -query.run)
+    if query.group is not None:
+        where.add("s.cause = %s", query.group)
+    return len(where.parts) > before
 
 
-def _about_work(tx: PostgresTx, query: Query, where: Where) -> None:
+def _add_kind(tx: PostgresTx, where: Where, query: Query) -> bool:
+    """Ask for the handler, lane and category of the query; return True if it has any."""
+    before = len(where.parts)
     if query.handler:
-        if "*" in query.handler:
-            where.add("handler_like", tx.pattern(query.handler))
-        else:
-            where.add("handler", query.handler)
+        exact = "*" not in query.handler
+        pattern = query.handler if exact else tx.pattern(query.handler)
+        where.add("s.handler = %s" if exact else "s.handler LIKE %s", pattern)
     if query.lane:
-        where.add("lane", query.lane)
+        where.add("s.lane = %s", query.lane)
+    if query.category is not None:
+        where.add("s.category = %s", query.category.value)
+    return len(where.parts) > before
 
 
 def find(tx: PostgresTx, query: Query) -> Page:
     """Return a page of jobs, newest first."""
-    _check_cursor(query)
+    _after(query)
     if query.limit < 1:
         return Page([])
     if query.budget is not None and (query.tag or query.text):
@@ -141,101 +195,101 @@ def _sifted(tx: PostgresTx, query: Query, rows: list[Row]) -> list[tuple[Job, bo
 
 def _page(tx: PostgresTx, query: Query, limit: int) -> list[Row]:
     """Return the rows of the first so many jobs of a query."""
-    parts: list[bytes] = []
-    args: list[object] = []
-    for state in sorted(query.states or State):
-        text, bound = _branch(tx, query, state, limit)
-        parts.append(b"(%s)" % text)
-        args += bound
-    order = tx.text("page_by_change" if query.by_change else "page_by_submit")
-    text = b"WITH page AS MATERIALIZED (SELECT * FROM (%s) AS page %s LIMIT %d) %s %s" % (
-        b" UNION ALL ".join(parts),
-        order,
-        limit,
-        tx.text("page_rows"),
-        order,
-    )
-    return [row[:-1] for row in tx.rows(text, args)]
+    states = sorted(query.states or State)
+    if len(states) == len(State) and not query.by_change and not _is_narrow(tx, query):
+        branches = [_along_ids(tx, query, _ALL, limit)]
+    else:
+        branches = [_branch(tx, query, state, limit) for state in states]
+    order = "page.updated DESC, page.id DESC" if query.by_change else "page.id DESC"
+    merged = " UNION ALL ".join(f"({text})" for text, _ in branches)
+    args = [arg for _, bound in branches for arg in bound]
+    return tx.rows(_PAGE % (merged, order, order), [*args, limit])
 
 
-def _branch(tx: PostgresTx, query: Query, state: State, limit: int) -> tuple[bytes, list[object]]:
+def _is_narrow(tx: PostgresTx, query: Query) -> bool:
+    """Return True if the query leaves few of all jobs, and an index finds those."""
+    return _add_names(Where(), query) or _add_kind(tx, Where(), query)
+
+
+def _branch(tx: PostgresTx, query: Query, state: State, limit: int) -> tuple[str, list[object]]:
     """Return one state's part of a page."""
-    ended = state not in OPEN
-    where = conditions(tx, query, ended=ended)
-    if query.cursor is not None and query.by_change:
-        at, job_id = _time_and_id(query.cursor)
-        where.add("after_change_ended" if ended else "after_change_open", at, job_id)
-    elif query.cursor is not None:
-        where.add("after_submit", query.cursor[1:])
-    named = _is_named(query)
-    if state is State.COMPLETED and query.by_change and not named:
-        parts = ("completed_by_change", "by_change_ended", "completed_by_change_end")
-        begin, order, end = map(tx.text, parts)
-        return b"%s%s %s %s" % (begin, where.text(tx), order, end), [
-            state.value,
-            *where.args,
-            limit,
-            limit,
-        ]
-    head, tail = _head_and_tail(tx, query, state, named=named)
-    return tx.text(head) + where.text(tx) + b" " + tx.text(tail), [*where.args, limit]
-
-
-def _is_named(query: Query) -> bool:
-    """Return True if the query itself leaves few jobs: they are fetched and sorted."""
-    asked = (query.ids, query.key, query.prefix, query.event)
-    numbers = (query.run, query.group, query.action)
-    return any(asked) or any(number is not None for number in numbers)
-
-
-def _head_and_tail(tx: PostgresTx, query: Query, state: State, *, named: bool) -> tuple[str, str]:
-    head = f"from_{state.value}"
+    source = _SOURCES[state]
+    named = _add_names(Where(), query)
     if query.by_change:
-        if state in OPEN:
-            return head, "by_change_open"
-        return head, "by_change_sorted" if named else "by_change_ended"
-    if named or state is State.RUNNING:
-        return head, "by_id_sorted"
-    if state in {State.DEAD, State.RESOLVED}:
-        return head, "by_id_indexed"
-    return (
-        (head, "by_id_sorted")
-        if _are_few(tx, query, state)
-        else (f"along_{state.value}", "by_id_along")
-    )
+        where = _following(conditions(tx, query, source), query, source.changed, "s.id")
+        if state is State.COMPLETED and not named:
+            return _LATEST % where, ["completed", *where.args, limit, limit]
+        # Few jobs are fetched and sorted: an expression keeps the planner off the index of the order.
+        changed = f"{source.changed} + 0" if named else source.changed
+        order = f"{changed} DESC, s.id DESC"
+    elif state in {State.PENDING, State.COMPLETED} and not (named or _are_few(tx, query, source)):
+        along = f"{{schema}}.jobs AS j JOIN {source.rows} USING (n)"
+        return _along_ids(tx, query, replace(source, rows=along), limit)
+    else:
+        where = _following(conditions(tx, query, source), query, source.changed, "s.id")
+        indexed = state in {State.DEAD, State.RESOLVED} and not named
+        order = "s.id DESC" if indexed else "s.id || '' DESC"
+    return _select(source, where, order), [*where.args, limit]
 
 
-def _are_few(tx: PostgresTx, query: Query, state: State) -> bool:
+def _along_ids(
+    tx: PostgresTx, query: Query, source: Source, limit: int
+) -> tuple[str, list[object]]:
+    where = _following(conditions(tx, query, source), query, source.changed, "j.id")
+    return _select(source, where, "j.id DESC"), [*where.args, limit]
+
+
+def _select(source: Source, where: Where, order: str) -> str:
+    columns = f"s.n, {source.changed} AS updated, s.id"
+    return f"SELECT {columns} FROM {source.rows} WHERE {where} ORDER BY {order} LIMIT %s"  # noqa: S608
+
+
+def _following(where: Where, query: Query, changed: str, job_id: str) -> Where:
+    """Ask for what comes after the page before."""
+    after = _after(query)
+    if after is not None and query.by_change:
+        where.add(f"({changed}, {job_id}) < (%s::float8, %s::text)", *after)
+    elif after is not None:
+        where.add(f"{job_id} < %s", after[1])
+    return where
+
+
+def _are_few(tx: PostgresTx, query: Query, source: Source) -> bool:
     """Count the jobs of a state and kind, as far as the index of kinds says."""
-    where = Where()
-    _about_work(tx, query, where)
-    if query.category is not None:
-        where.add("category", query.category.value)
-    text = tx.text(f"few_{state.value}") + where.text(tx) + b" " + tx.text("few_end")
-    ((jobs,),) = tx.rows(text, [*where.args, _FEW])
+    where = Where([source.only])
+    _add_kind(tx, where, query)
+    counted = f"SELECT FROM {source.rows} WHERE {where} LIMIT %s"
+    ((jobs,),) = tx.rows(f"SELECT count(*) FROM ({counted}) AS counted", [*where.args, _FEW])  # noqa: S608
     return int(jobs) < _FEW
+
+
+def tally(tx: PostgresTx, query: Query, state: State) -> list[Row]:
+    """Count a state's jobs by group, handler and category, with their first failure and last change."""
+    source = _SOURCES[state]
+    where = conditions(tx, query, source)
+    changed = source.changed
+    text = (
+        "SELECT s.cause, s.handler, s.category, count(*), "  # noqa: S608
+        f"min(coalesce(s.first_failed, {changed})), max({changed}) FROM {source.rows} "
+        f"WHERE s.cause IS NOT NULL AND {where} GROUP BY s.cause, s.handler, s.category"
+    )
+    return tx.rows(text, where.args)
 
 
 def _cursor(query: Query, job: Job) -> str:
     return cursor_of(job.updated, job.id, by_change=query.by_change)
 
 
-def _check_cursor(query: Query) -> None:
+def _after(query: Query) -> tuple[float, str] | None:
+    """Return where the page before this one ended; UsageError if it is of another order."""
     if query.cursor is None:
-        return
-    if query.cursor[:1] != ("c" if query.by_change else "i"):
-        raise _bad_cursor(query.cursor)
-    if query.by_change:
-        _time_and_id(query.cursor)
-
-
-def _time_and_id(cursor: str) -> tuple[float, str]:
-    updated, _, job_id = cursor[1:].partition(":")
+        return None
+    kind, rest = query.cursor[:1], query.cursor[1:]
+    updated, _, job_id = rest.partition(":")
     try:
-        return float(updated), job_id
+        if kind == ("c" if query.by_change else "i"):
+            return (float(updated), job_id) if query.by_change else (0.0, rest)
     except ValueError:
-        raise _bad_cursor(cursor) from None
-
-
-def _bad_cursor(cursor: str) -> UsageError:
-    return UsageError(f"{cursor!r} is no cursor of this order; pass on what the last page gave")
+        pass
+    msg = f"{query.cursor!r} is no cursor of this order; pass on what the last page gave"
+    raise UsageError(msg)

@@ -14,17 +14,16 @@ import contextlib
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
-from operator import itemgetter
 from typing import TypeVar, cast
 
 import psycopg
 
-from redrive.errors import RedriveError, StoreError, StoreReadOnly
+from redrive.errors import RedriveError, StoreBusy, StoreError, StoreReadOnly
 from redrive.jobs.clock import Clock, SystemClock
-from redrive.jobs.job import Attempt, Claim, Group, Job, Settlement, State
-from redrive.jobs.transitions import Changed, Verb, settle_all
+from redrive.jobs.job import Claim, Group, Job, Settlement, State
+from redrive.jobs.transitions import Changed, Verb
 from redrive.stores.contract import Count, Members, Page, Query
-from redrive.stores.counting import FOLD_EVERY, Backlog, Share, Tick, counts_added, counts_of
+from redrive.stores.counting import FOLD_EVERY, Backlog, Tick, counts_added
 from redrive.stores.listening import HintListener
 from redrive.stores.postgres import (
     actions,
@@ -41,16 +40,17 @@ from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.listener import HINT_HOLDS, PostgresListener
 from redrive.stores.postgres.rows import job_from_row
-from redrive.stores.postgres.settling import End
 from redrive.stores.postgres.transactions import connection_of
 from redrive.stores.postgres.tx import PostgresTx, line_on
 from redrive.stores.report import Report
 from redrive.stores.sql.actions import SqlActions
-from redrive.stores.sql.groups import Places, Placing, Seen, SqlGroups
+from redrive.stores.sql.groups import Places, Placing, SqlGroups
 from redrive.stores.sql.notes import SqlNotes
 from redrive.stores.sql.tx import Row, Tx
 
 R = TypeVar("R")
+_LOOKS = 5
+"""How often to look for who stored an id or key; a strict transaction never sees it."""
 
 
 class PostgresStore(SqlGroups, SqlActions, SqlNotes):
@@ -58,7 +58,7 @@ class PostgresStore(SqlGroups, SqlActions, SqlNotes):
 
     `patience` is how many seconds to wait for locks that others hold, or for a server that is away; by
     default what the URL says (`?max_wait=`), else 15. The last try may take 4 seconds more.
-    `migrating` brings an older store up to this version; without it one that has jobs is StoreOutdated.
+    `migrating` opens an older store for `migrate`; without it one that has jobs is StoreOutdated.
     `clock` is for tests: one that stands still counts in place of the database's. The machine's own
     never does.
     """
@@ -83,15 +83,16 @@ class PostgresStore(SqlGroups, SqlActions, SqlNotes):
         self._backlog = Backlog()
         self._places = Places()
         self._damaged = claiming.Damaged()
-        self._folded: float | None = None
+        self._folded = time.monotonic()
         stands_in = None if isinstance(clock, SystemClock) else clock
         self._patience = address.max_wait if patience is None else patience
         self._database = Database(address, clock=stands_in, patience=self._patience)
+        self._settler = settling.Settler(self._database, self._places, self._backlog)
         weakref.finalize(self, self._database.pool.close)
         try:
-            if migrating and not read_only:
-                opening.migrate(self._database)
-            opening.open_schema(self._database, create=create, read_only=read_only)
+            opening.open_schema(
+                self._database, create=create, read_only=read_only, migrating=migrating
+            )
             self.durability = opening.durability_of(self._database)
         except BaseException:
             self._database.pool.close()
@@ -120,56 +121,50 @@ class PostgresStore(SqlGroups, SqlActions, SqlNotes):
         if not jobs:
             return []
         self._check_writable()
-        jobs = self._as_new(jobs)
         if within is not None:
             return self._add_within(within, jobs)
         stored = self._add_at_once(jobs) if adding.are_distinct(jobs) else None
         while stored is None:
             with contextlib.suppress(adding.Taken):
-                work = lambda tx: self._add(cast("PostgresTx", tx), jobs)  # noqa: E731
-                stored = self._write(work, durable=True)
+                stored, placing = self._database.write(lambda tx: self._add(tx, jobs), synced=True)
+                self._places.keep(placing)
         self._hint_of(stored)
         return stored
 
-    def _as_new(self, jobs: Sequence[Job]) -> list[Job]:
-        failed = [(job.failure, job.release) for job in jobs if job.failure is not None]
-        self._places.learn(self._place, failed)
-        return [adding.as_new(job, self._places.place) for job in jobs]
-
-    def _place(self, work: Callable[[Tx], Placing]) -> Placing:
-        return self._database.write(work, synced=False)
-
     def _add_at_once(self, jobs: Sequence[Job]) -> list[Job] | None:
-        """Store jobs in one statement; None if one of them is there already."""
+        """Store jobs in one statement; None if one is there already, or its group is not known here."""
         try:
-            self._database.direct(lambda tx: self._insert(tx, jobs))
-        except adding.Taken:
+            new = [adding.as_new(job, self._places.place) for job in jobs]
+            self._database.direct(lambda tx: self._insert(tx, new))
+        except (adding.Taken, KeyError):
             return None
-        return [adding.without_history(job) for job in jobs]
+        return [adding.without_history(job) for job in new]
 
-    def _add(self, tx: PostgresTx, jobs: Sequence[Job]) -> list[Job]:
-        answers, fresh = adding.sorted_out(tx, jobs)
+    def _add(self, tx: PostgresTx, jobs: Sequence[Job]) -> tuple[list[Job], Placing]:
+        """Store those that are new; groups are made only for failures that are stored."""
+        placing = self._places.begin(tx)
+        fresh, answers = adding.sorted_out(tx, jobs, placing)
         self._insert(tx, fresh)
-        return answers
+        return answers, placing
 
     def _insert(self, tx: PostgresTx, jobs: Sequence[Job]) -> None:
-        """Store jobs; those that have just died are counted and told with them."""
+        """Store jobs; those that have just died are counted and reported with them."""
         if not any(job.state is State.DEAD for job in jobs):
             adding.insert(tx, jobs, (), ())
             return
         now = self.now()
-        events = self._reports().rows(((None, job) for job in jobs), now)
         counts = counts_added(jobs, now)
-        share = self._backlog.share(counts, now) if counts.lanes else Share([], [], [])
-        stored = False
-        try:
-            adding.insert(tx, jobs, share.write, events)
-            stored = True
-        finally:
-            self._backlog.close(share, committed=stored)
+        ticks = [Tick(now, counts)] if counts.lanes else []
+        events = self._reports().rows(((None, job) for job in jobs), now)
+        adding.insert(tx, jobs, ticks, events)
 
     def _add_within(self, within: object, jobs: Sequence[Job]) -> list[Job]:
-        """Add in the caller's transaction, under a savepoint: what fails here leaves it as it was."""
+        """Add in the caller's transaction, under a savepoint: what fails here leaves it as it was.
+
+        Groups are made before it, or all other new groups would wait for the caller's commit.
+        """
+        failed = [(job.failure, job.release) for job in jobs if job.failure is not None]
+        self._places.learn(lambda work: self._database.write(work, synced=False), failed)
         connection = connection_of(within)
         line, queries = line_on(connection), self._database.queries
         limit = f"{max(self._patience, 0.001) * 1000:.0f}"
@@ -196,9 +191,14 @@ class PostgresStore(SqlGroups, SqlActions, SqlNotes):
         return stored
 
     def _add_savely(self, tx: PostgresTx, jobs: Sequence[Job]) -> list[Job]:
-        while True:
+        for _ in range(_LOOKS):
             with contextlib.suppress(adding.Taken), tx.savepoint():
-                return self._add(tx, jobs)
+                return self._add(tx, jobs)[0]
+        msg = (
+            f"an id or key was stored meanwhile in {self.url}, which this transaction does not see; "
+            "roll it back and repeat it"
+        )
+        raise StoreBusy(msg)
 
     def claim(
         self,
@@ -230,114 +230,19 @@ class PostgresStore(SqlGroups, SqlActions, SqlNotes):
     def renew(self, claims: Sequence[Claim], *, lease_for: float) -> list[bool]:
         """Lengthen leases from now; see the contract."""
         self._check_writable()
-        if not claims:
-            return []
-        numbers = settling.numbers_of(self._database, claims)
-        fences = [
-            (number, claim.job.lease, claim.job.holder, claim.job.updated)
-            for number, claim in zip(numbers, claims, strict=True)
-        ]
-        each = sorted(set(fences), key=itemgetter(0))
-        columns = list(zip(*each, strict=True))
-        end = self.now() + lease_for
-        rows = self._database.direct(
-            lambda tx: tx.all("renew", (tx.version, *tx.packed("renew", columns), end))
-        )
-        ours = {each[place - 1] for (place,) in rows}
-        return [fence in ours for fence in fences]
+        return settling.renew(self._database, claims, lease_for) if claims else []
 
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
         """End claims; see the contract."""
         self._check_writable()
-        ends, places = self._ends(results)
-        took = self._settled(ends) if ends else set[int]()
-        answers: list[Job | None] = [None] * len(results)
-        for place in took:
-            answers[places[place]] = ends[place].job
+        answers = self._settler.settle(results, self._reports())
+        self._fold_now_and_then()
         return answers
 
-    def _ends(self, results: Sequence[Settlement]) -> tuple[list[End], list[int]]:
-        """Compute what claims come to, each fence once; with their places in the batch, by number."""
-        numbers = settling.numbers_of(self._database, [result.claim for result in results])
-        attempts = [result.attempt for result in results]
-        self._places.learn(self._place, _failures(attempts, results))
-        now, reports = self.now(), self._reports()
-        jobs = ((result.claim.job, result) for result in results)
-        changes = settle_all(jobs, now=now, place=self._places.place)
-        found: dict[tuple[object, ...], tuple[int, End]] = {}
-        for place, (number, result, change) in enumerate(
-            zip(numbers, results, changes, strict=True)
-        ):
-            was = change.was
-            told = reports.of(was, change.job, now)
-            end = End(number, result, change, change.job, told)
-            found.setdefault((number, was.lease, was.holder, was.updated), (place, end))
-        ordered = sorted(found.values(), key=lambda one: one[1].number)
-        return [end for _, end in ordered], [place for place, _ in ordered]
-
-    def _settled(self, ends: list[End]) -> set[int]:
-        """End claims in one statement; where that is not enough, in a transaction around it."""
-        now = ends[0].job.updated
-        if settling.are_long(ends):
-            return self._settle_within(ends, now)
-        share, committed = self._share(ends, now), False
-
-        def again(tx: PostgresTx) -> set[int]:
-            """Do it once more, then look: what is refused, but is as we left it, was done before."""
-            rest = lambda done: self._rest(share, done, now)  # noqa: E731
-            return settling.settle_within(tx, ends, rest, again=True)
-
-        try:
-            took = self._database.once(
-                lambda tx: settling.settle_at_once(tx, ends, share.write), again
-            )
-            committed = True
-        except settling.SomeLost:
-            took = None
-        finally:
-            self._backlog.close(share, committed=committed)
-        if took is None:
-            return self._settle_within(ends, now)
-        self._fold_now_and_then(share, now)
-        return took
-
-    def _settle_within(self, ends: Sequence[End], now: float) -> set[int]:
-        """End claims in a transaction; only those that took are counted."""
-        share, committed, tries = self._share((), now), False, 0
-
-        def work(tx: PostgresTx) -> set[int]:
-            nonlocal tries
-            tries += 1
-            rest = lambda done: self._rest(share, done, now)  # noqa: E731
-            short = settling.shortened(tx, ends)
-            return settling.settle_within(tx, short, rest, again=tries > 1)
-
-        try:
-            took = self._database.write(
-                work, synced=False, landed=lambda tx, took: took <= settling.landed(tx, ends)
-            )
-            committed = True
-        finally:
-            self._backlog.close(share, committed=committed)
-        self._fold_now_and_then(share, now)
-        return took
-
-    def _rest(self, share: Share, done: Sequence[End], now: float) -> list[Tick]:
-        """Return what to write with those ends that took, beside what waited before."""
-        counts = counts_of((end.result, end.change) for end in done)
-        return [*share.back, Tick(now, counts)] if counts.lanes else share.back
-
-    def _share(self, ends: Iterable[End], now: float) -> Share:
-        counts = counts_of((end.result, end.change) for end in ends)
-        return self._backlog.share(counts, now)
-
-    def _fold_now_and_then(self, share: Share, now: float) -> None:
-        """Fold if counts were written, and this process has not folded for a while."""
-        if not share.write:
-            return
-        if self._folded is None:
-            self._folded = now
-        elif now - self._folded >= FOLD_EVERY:
+    def _fold_now_and_then(self) -> None:
+        """Fold if this process has not folded for a while."""
+        now = time.monotonic()
+        if now - self._folded >= FOLD_EVERY:
             self._folded = now
             with contextlib.suppress(StoreError):
                 self.fold()
@@ -431,7 +336,7 @@ class PostgresStore(SqlGroups, SqlActions, SqlNotes):
         return self._database.read(lambda tx: audit.verify(tx, self.url, facts))
 
     def migrate(self) -> list[str]:
-        """Bring an older store up to this version; opening it for `migrating` does so too."""
+        """Bring an older store up to this version; returns the steps taken."""
         self._check_writable()
         return opening.migrate(self._database)
 
@@ -446,11 +351,3 @@ class PostgresStore(SqlGroups, SqlActions, SqlNotes):
             with contextlib.suppress(RedriveError):
                 self._write_waiting()
         self._database.pool.close()
-
-
-def _failures(attempts: Iterable[Attempt | None], results: Sequence[Settlement]) -> list[Seen]:
-    return [
-        (attempt.failure, attempt.release or result.claim.job.release)
-        for attempt, result in zip(attempts, results, strict=True)
-        if attempt is not None and attempt.failure is not None
-    ]

@@ -46,6 +46,11 @@ class Queries:
     """The schema's name, quoted."""
     version: int = VERSION
 
+    def included(self, text: str) -> bytes:
+        """Put the schema's name, and the kinds of jobs that have ended, into a composed query."""
+        kinds = self.texts["ended_kinds"].decode()
+        return text.replace("{ended_kinds}", kinds).replace("{schema}", self.schema).encode()
+
 
 @cache
 def queries_for(schema: str) -> Queries:
@@ -135,13 +140,9 @@ class PostgresTx(Tx):
         """The schema version that our statements are for."""
         return self._queries.version
 
-    def text(self, name: str) -> bytes:
-        """Return the text of a statement, or of a part of one."""
-        return self._queries.texts[name]
-
-    def rows(self, text: bytes, args: Args) -> list[Row]:
-        """Return the rows of a query that was put together from such texts."""
-        return self._execute(text, args).fetchall()
+    def rows(self, text: str, args: Args) -> list[Row]:
+        """Return the rows of a query that was composed, with what it includes put in."""
+        return self._execute(self._queries.included(text), args).fetchall()
 
     def run(self, name: str, args: Args = ()) -> None:
         """Run a statement that changes something."""

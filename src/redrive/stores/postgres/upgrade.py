@@ -27,7 +27,7 @@ def upgrade(database: Database, tx: PostgresTx) -> None:
     literal = f"'{database.address.schema}'"
     tx.script(script("aside").replace("{literal}", literal))
     for name in ("tables", "functions", "filled"):
-        tx.script(script(name))
+        tx.script(script(name).replace("{now}", repr(tx.now())))
     for name, value in tx.all("marks"):
         _move_mark(tx, name, value)
     for name, handler in views:

@@ -72,31 +72,36 @@ SELECT * FROM {schema}.renew_leases(
 
 -- name: settle_jobs
 -- End claims; see the function.
-SELECT * FROM {schema}.settle_jobs(
-    %s::int, %s::bool, %b::int8[], %b::int8[], %b::text[], %b::float8[], %b::text[], %b::float8[],
-    %b::float8[], %b::float8[], %b::int8[], %b::int8[], %b::int4[], %b::int2[], %b::int2[], %b::text[],
-    %b::text[], %b::int8[], %b::text[], %b::float8[], %b::text[], %b::int8[], %b::text[], %b::text[],
+SELECT {schema}.settle_jobs(
+    %s::int, %b::int8[], %b::int8[], %b::text[], %b::float8[], %b::text[], %b::float8[], %b::float8[],
+    %b::float8[], %b::int8[], %b::int8[], %b::int4[], %b::int2[], %b::int2[], %b::text[], %b::text[],
+    %b::int8[], %b::text[], %b::float8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::float8[],
     %b::text[]
 )
 
--- name: landed
--- Which of these ends were written: their records are kept, or their jobs are as they were left then.
+-- name: standing
+-- Which of these claims stand, locked.
 SELECT g.place
-FROM unnest(%b::int8[], %b::int8[], %b::text[], %b::int8[], %b::float8[]) WITH ORDINALITY
-    AS g (n, ordinal, record, lease, updated, place)
-WHERE EXISTS (
-        SELECT FROM {schema}.attempts AS a
-        WHERE a.n = g.n AND a.ordinal = g.ordinal AND a.record = g.record
-    )
-    OR EXISTS (
-        SELECT FROM {schema}.open AS o
-        WHERE g.record IS NULL AND o.n = g.n AND o.updated = g.updated
-            AND o.lease >= g.lease + (o.holder IS NOT NULL)::int
-    )
-    OR EXISTS (
-        SELECT FROM {schema}.ended AS e
-        WHERE g.record IS NULL AND e.n = g.n AND e.lease = g.lease AND e.at = g.updated
-    )
+FROM unnest(%b::int8[], %b::int8[], %b::text[], %b::float8[]) WITH ORDINALITY
+    AS g (n, lease, holder, since, place)
+JOIN {schema}.open AS q
+    ON q.n = g.n AND q.lease = g.lease AND q.holder = g.holder AND q.since = g.since
+ORDER BY q.n FOR UPDATE OF q
+
+-- name: landed
+-- Something if one of these ends was written at this time: its record is kept, or its job is as it was left.
+SELECT
+FROM unnest(%b::int8[], %b::int8[], %b::text[], %b::int8[], %b::float8[])
+    AS g (n, ordinal, record, lease, updated)
+LEFT JOIN {schema}.open AS o
+    ON o.n = g.n AND o.updated = g.updated AND o.lease >= g.lease + (o.holder IS NOT NULL)::int
+LEFT JOIN {schema}.ended AS e ON e.n = g.n AND e.lease = g.lease
+LEFT JOIN {schema}.attempts AS a ON a.n = g.n AND a.ordinal = g.ordinal AND a.record = g.record
+WHERE CASE
+    WHEN g.record IS NULL THEN o.n IS NOT NULL OR e.at = g.updated
+    ELSE a.n IS NOT NULL AND coalesce(e.at = g.updated, true)
+END
+LIMIT 1
 
 -- name: ordinals
 -- The attempts that are kept of some jobs, oldest first.
@@ -125,10 +130,11 @@ FROM unnest(%b::int8[], %b::int8[], %b::text[], %b::float8[]) AS g (n, lease, ho
 WHERE q.n = g.n AND q.holder IS NOT NULL
 
 -- name: change_jobs
--- Change jobs that do not run; see the function.
+-- Change jobs by an action; see the function.
 SELECT {schema}.change_jobs(
-    %b::int8[], %b::int8[], %b::text[], %b::text[], %b::float8[], %b::float8[], %b::float8[], %b::int8[],
-    %b::int8[], %b::int8[], %b::int4[], %b::int2[], %b::int2[], %b::text[], %b::text[]
+    %b::int8[], %b::int8[], %b::text[], %b::float8[], %b::text[], %b::float8[], %b::float8[],
+    %b::float8[], %b::int8[], %b::int8[], %b::int8[], %b::int4[], %b::int2[], %b::int2[], %b::text[],
+    %b::text[]
 )
 
 -- name: enlist

@@ -24,10 +24,12 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 {begin_synced}, set_config('synchronous_commit', 'off', true)
 
 -- name: begin_read
--- A transaction that sees one moment and changes nothing.
+-- A transaction that sees one moment and changes nothing. Lists go along an index until they have a page:
+-- bitmaps and parallel workers would fetch everything first.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 {bounded};
-{glance}, set_config('jit', 'off', true)
+{glance}, set_config('jit', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('max_parallel_workers_per_gather', '0', true)
 
 -- name: begin_opening
 -- The same where there may be no schema yet.

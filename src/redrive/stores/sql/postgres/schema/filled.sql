@@ -41,5 +41,5 @@ INSERT INTO {schema}.group_counts (span, cause, start, deaths)
 SELECT span, cause, floor(finished / span)::bigint * span, count(*)
 FROM {schema}.v1_jobs CROSS JOIN (VALUES (60, 86400.0), (3600, 2592000.0)) AS kept (span, seconds)
 WHERE state = 'dead' AND cause IS NOT NULL
-    AND finished > extract(epoch FROM clock_timestamp()) - kept.seconds
+    AND finished > {now} - kept.seconds
 GROUP BY 1, 2, 3;

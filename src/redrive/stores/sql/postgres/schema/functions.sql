@@ -12,6 +12,24 @@ BEGIN
 END
 $$;
 
+-- Writes counts and events, mostly none.
+CREATE FUNCTION {schema}.tell(
+    tick_times float8[], tick_counts text[], subscriptions text[], event_jobs text[], kinds text[],
+    event_times float8[], bodies text[]
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF cardinality(tick_times) > 0 THEN
+        INSERT INTO {schema}.ticks (at, counts) SELECT * FROM unnest(tick_times, tick_counts);
+    END IF;
+    IF cardinality(bodies) > 0 THEN
+        INSERT INTO {schema}.outbox (subscription, job, kind, at, due, body)
+        SELECT e.subscription, e.job, e.kind, e.at, e.at, e.body
+        FROM unnest(subscriptions, event_jobs, kinds, event_times, bodies)
+            AS e (subscription, job, kind, at, body);
+    END IF;
+END
+$$;
+
 -- Stores new jobs, all or none; an error if an id or a key is taken.
 CREATE FUNCTION {schema}.store_jobs(
     known integer, ids text[], createds float8[], keys text[], events text[], givens text[],
@@ -61,15 +79,9 @@ BEGIN
     SELECT n, lease, due, updated, first_failed, since, lease_end, cause, run, ceiling, attempts,
         variant, suspect, id, lane, handler, category, holder, more
     FROM g WHERE state IN ('pending', 'running');
-    IF cardinality(tick_times) > 0 THEN
-        INSERT INTO {schema}.ticks (at, counts) SELECT * FROM unnest(tick_times, tick_counts);
-    END IF;
-    IF cardinality(bodies) > 0 THEN
-        INSERT INTO {schema}.outbox (subscription, job, kind, at, due, body)
-        SELECT subscription, job, kind, at, at, body
-        FROM unnest(subscriptions, event_jobs, kinds, event_times, bodies)
-            AS e (subscription, job, kind, at, body);
-    END IF;
+    PERFORM {schema}.tell(
+        tick_times, tick_counts, subscriptions, event_jobs, kinds, event_times, bodies
+    );
     RETURN true;
 END
 $$;
@@ -227,32 +239,32 @@ BEGIN
 END
 $$;
 
--- Ends the claims whose fence (number, lease, holder, time of the claim) still stands, in every way a
--- claim can end: the state rows, attempts, counts and events. Returns the places of those that took. If
--- `together`, and not all take, nothing is changed: the counts given are for all of them.
+-- Ends claims, in every way a claim can end: the state rows, attempts, counts and events. If the fence
+-- (number, lease, holder, time of the claim) of one does not stand, nothing is changed: error RD001.
 CREATE FUNCTION {schema}.settle_jobs(
-    known integer, together boolean, ns bigint[], leases bigint[], holders text[], sinces float8[],
+    known integer, ns bigint[], leases bigint[], holders text[], sinces float8[],
     states text[], dues float8[], updateds float8[], first_faileds float8[], causes bigint[],
     ceilings bigint[], attempts integer[], variants smallint[], suspects smallint[],
     categories text[], mores text[], ordinals bigint[], records text[], tick_times float8[],
-    tick_counts text[], event_places bigint[], subscriptions text[], kinds text[], bodies text[]
-) RETURNS SETOF bigint LANGUAGE plpgsql
+    tick_counts text[], subscriptions text[], event_jobs text[], kinds text[], event_times float8[],
+    bodies text[]
+) RETURNS void LANGUAGE plpgsql
 SET lock_timeout = '4s' SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    took bigint[];
+    took bigint;
 BEGIN
     PERFORM {schema}.check_version(known), set_config('synchronous_commit', 'off', true);
     WITH g AS MATERIALIZED (
         SELECT * FROM unnest(
             ns, leases, holders, sinces, states, dues, updateds, first_faileds, causes, ceilings,
             attempts, variants, suspects, categories, mores, ordinals, records
-        ) WITH ORDINALITY AS g (
+        ) AS g (
             n, was, held, since, state, due, updated, first_failed, cause, ceiling, attempts,
-            variant, suspect, category, more, ordinal, record, place
+            variant, suspect, category, more, ordinal, record
         )
     ), s AS (
         DELETE FROM {schema}.open AS q USING g
@@ -278,22 +290,13 @@ BEGIN
             id, lane, handler, category, more
         FROM s WHERE state = 'pending'
     )
-    SELECT array(SELECT place FROM s) INTO took;
-    IF together AND cardinality(took) < cardinality(ns) THEN
+    SELECT count(*) FROM s INTO took;
+    IF took < cardinality(ns) THEN
         RAISE EXCEPTION 'some claims were lost' USING ERRCODE = 'RD001';
     END IF;
-    IF cardinality(tick_times) > 0 THEN
-        INSERT INTO {schema}.ticks (at, counts) SELECT * FROM unnest(tick_times, tick_counts);
-    END IF;
-    IF cardinality(bodies) > 0 THEN
-        INSERT INTO {schema}.outbox (subscription, job, kind, at, due, body)
-        SELECT e.subscription, (SELECT id FROM {schema}.jobs WHERE n = ns[e.place]), e.kind,
-            updateds[e.place], updateds[e.place], e.body
-        FROM unnest(event_places, subscriptions, kinds, bodies)
-            AS e (place, subscription, kind, body)
-        WHERE e.place = ANY(took);
-    END IF;
-    RETURN QUERY SELECT unnest(took);
+    PERFORM {schema}.tell(
+        tick_times, tick_counts, subscriptions, event_jobs, kinds, event_times, bodies
+    );
 END
 $$;
 
@@ -317,9 +320,9 @@ BEGIN
 END
 $$;
 
--- Changes jobs that still have the lease and the holder given, or none; returns how many took.
+-- Changes jobs that still have the lease, the holder and the last change given; returns how many took.
 CREATE FUNCTION {schema}.change_jobs(
-    ns bigint[], leases bigint[], holders text[], states text[], dues float8[], updateds float8[],
+    ns bigint[], leases bigint[], holders text[], changes float8[], states text[], dues float8[], updateds float8[],
     first_faileds float8[], causes bigint[], runs bigint[], ceilings bigint[], attempts integer[],
     variants smallint[], suspects smallint[], categories text[], mores text[]
 ) RETURNS bigint LANGUAGE plpgsql
@@ -331,18 +334,20 @@ DECLARE
 BEGIN
     WITH g AS MATERIALIZED (
         SELECT * FROM unnest(
-            ns, leases, holders, states, dues, updateds, first_faileds, causes, runs, ceilings, attempts,
+            ns, leases, holders, changes, states, dues, updateds, first_faileds, causes, runs, ceilings, attempts,
             variants, suspects, categories, mores
         ) AS g (
-            n, was, held, state, due, updated, first_failed, cause, run, ceiling, attempts, variant,
+            n, was, held, changed, state, due, updated, first_failed, cause, run, ceiling, attempts, variant,
             suspect, category, more
         )
     ), o AS (
         DELETE FROM {schema}.open AS q USING g
         WHERE q.n = g.n AND q.lease = g.was AND q.holder IS NOT DISTINCT FROM g.held
+            AND coalesce(q.since, q.updated) = g.changed
         RETURNING g.*, q.id, q.lane, q.handler
     ), e AS (
-        DELETE FROM {schema}.ended AS q USING g WHERE q.n = g.n AND q.lease = g.was
+        DELETE FROM {schema}.ended AS q USING g
+        WHERE q.n = g.n AND q.lease = g.was AND q.at = g.changed
         RETURNING g.*, q.id, q.lane, q.handler
     ), s AS (
         SELECT * FROM o UNION ALL SELECT * FROM e

@@ -73,7 +73,7 @@ CREATE INDEX ended_by_kind ON {schema}.ended (state, lane, handler, category, at
 CREATE INDEX ended_by_run ON {schema}.ended (run, state, id) INCLUDE (n, cause) WHERE run IS NOT NULL;
 CREATE INDEX rest_by_id ON {schema}.ended (state, id) WHERE state <> 'completed';
 CREATE INDEX rest_by_change ON {schema}.ended (state, at, id) WHERE state <> 'completed';
-CREATE INDEX ended_by_cause ON {schema}.ended (cause, state, variant, handler, category, at, lane) WHERE cause IS NOT NULL;
+CREATE INDEX ended_by_cause ON {schema}.ended (cause, state, variant, handler, category, at, lane) INCLUDE (first_failed) WHERE cause IS NOT NULL;
 
 CREATE TABLE {schema}.attempts (n bigint NOT NULL, ordinal bigint NOT NULL, record text NOT NULL, PRIMARY KEY (n, ordinal));
 

@@ -106,15 +106,6 @@ class StoreForeign(StoreError):
 class StoreOutdated(StoreError):
     """An older Redrive wrote the store; `redrive migrate` brings it up to this version."""
 
-    @classmethod
-    def found(cls, url: str, version: int, needed: int) -> StoreOutdated:
-        """Return the error for a store of an older schema."""
-        return cls(
-            f"{url} has schema {version}; this Redrive needs {needed}. Stop the old workers and run "
-            f"`redrive migrate --store '{url}'` (about a minute for 1,000,000 jobs); it can be "
-            "interrupted and run again"
-        )
-
 
 class StoreReadOnly(StoreError):
     """The store may be read but not written."""

@@ -38,6 +38,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from redrive.errors import StoreOutdated
 from redrive.jobs.job import Act, Category, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
 from redrive.stores.group_verbs import GroupVerbs
@@ -56,6 +57,16 @@ _NOW = 0.05
 
 MIGRATED_ON_OPENING = 10_000
 """A file store with at most so many jobs is migrated when it is opened for writing."""
+
+
+def outdated(url: str, version: int, needed: int) -> StoreOutdated:
+    """Return the error for a store of an older schema."""
+    return StoreOutdated(
+        f"{url} has schema {version}; this Redrive needs {needed}. Stop the old workers and run "
+        f"`redrive migrate --store '{url}'` (about a minute for 1,000,000 jobs); it can be "
+        "interrupted and run again"
+    )
+
 
 UPGRADED = "upgraded:"
 """What a migration puts before the holder of a job that runs: whoever takes it over returns it."""

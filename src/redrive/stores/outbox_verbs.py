@@ -101,7 +101,8 @@ class OutboxVerbs(ABC):
         """Lease up to `limit` due events, longest due first.
 
         Of one subscription and job only the oldest that is stored, so a delivery that waits holds
-        up later events of that job. Events whose lease has ended are given again.
+        up later events of that job. Events whose lease has ended are given again; so are those
+        whose answer was lost on the way.
         """
 
     @abstractmethod

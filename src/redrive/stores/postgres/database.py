@@ -17,8 +17,9 @@ from typing import Generic, TypeVar, cast
 import psycopg
 from psycopg.errors import LockNotAvailable, ObjectNotInPrerequisiteState
 
-from redrive.errors import StoreError, StoreForeign, StoreLost, StoreOutdated
+from redrive.errors import StoreError, StoreForeign, StoreLost
 from redrive.jobs.clock import Clock
+from redrive.stores.contract import outdated
 from redrive.stores.postgres.address import Address
 from redrive.stores.postgres.connecting import LONG, MIGRATING, BoundedConnection, connect
 from redrive.stores.postgres.errors import is_passing, locked, translate
@@ -268,7 +269,7 @@ class Database:
                 f"{known}); update this program"
             )
             raise StoreForeign(msg)
-        raise StoreOutdated.found(place, version or 0, known)
+        raise outdated(place, version or 0, known)
 
 
 @contextlib.contextmanager

@@ -52,5 +52,5 @@ def _move_mark(tx: PostgresTx, name: str, value: str) -> None:
         record = GroupRecord(number=number, fingerprint=None, **mark)
     except (ValueError, TypeError, AttributeError, UsageError):
         return
-    tx.run("change_group", (said_of(record), 1, number))
+    tx.run("change_group", (said_of(record), number, 0))
     tx.run("remove_note", (name,))

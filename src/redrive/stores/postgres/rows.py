@@ -7,6 +7,7 @@ through `claimed`: how a claim changes a job stands there alone.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from redrive.jobs.job import Job
 from redrive.jobs.transitions import claimed, is_suspect
@@ -44,7 +45,7 @@ _GIVEN, _STATE, _LEASE, _MORE = 5, 8, 9, len(_NAMES)
 
 def job_from_row(row: Row, place: str = "") -> Job:
     """Build a job from a row of `job_rows`; StoreDamaged if it is not what Redrive wrote."""
-    columns = dict(zip(_NAMES, row, strict=False))
+    columns: dict[str, Any] = dict(zip(_NAMES, row, strict=False))
     given, more = columns.pop("given"), row[_MORE]
     since, lease_end, holder = row[_MORE + 1 :]
     columns[PLACE] = place

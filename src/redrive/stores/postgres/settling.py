@@ -157,7 +157,7 @@ def renew(database: Database, claims: Sequence[Claim], lease_for: float) -> list
     """Lengthen the leases of claims that stand; return which of them do."""
     numbers = numbers_of(database, claims)
     fences = [(n, *_fence_of(claim)) for n, claim in zip(numbers, claims, strict=True)]
-    each = sorted(set(fences))
+    each: list[Row] = sorted(set(fences))
     columns = list(zip(*each, strict=True))
     end = database.now() + lease_for
     rows = database.direct(

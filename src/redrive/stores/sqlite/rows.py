@@ -46,7 +46,7 @@ ROW, FILE = "_row", "_file"
 """What a stored job carries beside its fields: its number, and if it was claimed, whose number that is."""
 
 _OWN = ("n", "id", "lane", "handler", "created", "due", "updated", "at", "ceiling")
-_USUAL: dict[str, object] = {
+_USUAL: dict[str, str | int | None] = {
     "state": "pending",
     "suspect": 0,
     "category": "",

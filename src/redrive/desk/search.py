@@ -8,12 +8,13 @@ from contextvars import ContextVar
 from dataclasses import replace
 
 from redrive.desk import selectors
-from redrive.desk.selection import Wanted, job_id, no_group, no_run, query_of
+from redrive.desk.selection import Wanted, job_id, no_run, query_of
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Group, Job, State
 from redrive.jobs.transitions import Verb
 from redrive.payloads.masked_jobs import secrets_of
 from redrive.stores.contract import Page, Query, Scope, Store, cursor_of, every
+from redrive.stores.moving import no_group
 
 SEARCHED = 100_000
 """How many jobs are checked one by one, at most, where the store cannot answer; the newest first."""

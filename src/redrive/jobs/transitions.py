@@ -347,8 +347,14 @@ def _reopened(job: Job, now: float) -> Changes:
     return changes if job.died_at is not None else {**changes, "died_at": now}
 
 
-def amend_changes(job: Job, payload: str, *, now: float) -> Changes:
-    """Replace a job's payload; the first one is kept and the delivery key changes."""
+def amend_changes(job: Job, payload: str, *, now: float, expected: int | None = None) -> Changes:
+    """Replace a job's payload; the first one is kept and the delivery key changes.
+
+    Refused if its number of edits is not `expected` any more.
+    """
+    if expected not in {None, job.edits}:
+        msg = f"was edited meanwhile ({job.edits} edits, not {expected}); look at it again"
+        raise Refused(msg)
     if job.state in {State.RUNNING, State.COMPLETED}:
         msg = f"is {job.state}; only a pending, dead or resolved job can be edited"
         raise Refused(msg)

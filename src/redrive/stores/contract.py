@@ -38,7 +38,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from redrive.errors import StoreOutdated
+from redrive.errors import StoreOutdated, UsageError
 from redrive.jobs.job import Act, Category, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
 from redrive.stores.group_verbs import GroupVerbs
@@ -188,6 +188,10 @@ class PurgeRule:
     """…but these."""
     ids: frozenset[str] | None = None
     """Only these jobs; None is every one."""
+
+    def is_for(self, handler: str) -> bool:
+        """Return True if it removes jobs of this handler."""
+        return handler not in self.but and (self.handlers is None or handler in self.handlers)
 
 
 class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
@@ -372,8 +376,23 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
 
 
 def cursor_of(updated: float, job_id: str, *, by_change: bool) -> str:
-    """Say where a page ended."""
+    """Return the cursor of a page that ended with this job."""
     return f"c{updated!r}:{job_id}" if by_change else f"i{job_id}"
+
+
+def read_cursor(query: Query) -> tuple[float, str] | None:
+    """Return the last change and the id that the page before ended with; UsageError for another order."""
+    if query.cursor is None:
+        return None
+    kind, rest = query.cursor[:1], query.cursor[1:]
+    updated, _, job_id = rest.partition(":")
+    try:
+        if kind == ("c" if query.by_change else "i"):
+            return (float(updated), job_id) if query.by_change else (0.0, rest)
+    except ValueError:
+        pass
+    msg = f"{query.cursor!r} is no cursor of this order; pass on what the last page gave"
+    raise UsageError(msg)
 
 
 def every(store: Store, query: Query) -> Iterator[Job]:

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from redrive.errors import UsageError
 from redrive.jobs.job import Act, State
 from redrive.jobs.reports import EventKind
 
@@ -171,3 +172,17 @@ class OutboxVerbs(ABC):
         self, *, limit: int = 100, before: int | None = None, job: str | None = None
     ) -> list[Act]:
         """Return acts, newest first, from before that number; with `job` those that took it."""
+
+
+def bounded(chunks: Iterable[Sequence[PlannedJob]]) -> Iterator[list[PlannedJob]]:
+    """Return the chunks of a plan; UsageError once they are too many jobs."""
+    planned = 0
+    for chunk in chunks:
+        planned += len(chunk)
+        if len(chunk) > PLAN_CHUNK or planned > MOST_PLANNED:
+            msg = (
+                f"a plan has at most {MOST_PLANNED:,} jobs, {PLAN_CHUNK:,} in a chunk; "
+                "found more: use the command line for so many"
+            )
+            raise UsageError(msg)
+        yield list(chunk)

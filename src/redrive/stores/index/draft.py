@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from redrive.errors import JobNotFound
 from redrive.jobs.groups import MOST_VARIANTS, GroupRecord
 from redrive.jobs.job import Act, Failure, Job
 from redrive.jobs.reports import events_of
 from redrive.jobs.transitions import Changed, values_before
 from redrive.stores.index.changes import Change, Put, Queued, Took, Varied
 from redrive.stores.index.entries import Entry, Index
+from redrive.stores.moving import no_job
 from redrive.stores.record_codec import event_body, fields_to_json
 
 _TOOK = 1000
@@ -44,8 +44,7 @@ class Draft:
         """Return a job as it will be; JobNotFound if there is none."""
         job = self.job(job_id)
         if job is None:
-            msg = f"no job {job_id}; it may have been purged"
-            raise JobNotFound(msg)
+            raise no_job(job_id)
         return job
 
     def keyed(self, key: str) -> Job | None:

@@ -8,7 +8,6 @@ from itertools import islice
 from threading import Lock
 from typing import Any, cast
 
-from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.clock import Clock
 from redrive.jobs.groups import GroupRecord, LaneCount, Span, Variant
 from redrive.jobs.job import Act
@@ -17,16 +16,16 @@ from redrive.stores.group_codec import check_changes
 from redrive.stores.index.base import Drafted, IndexStore, reads, writes
 from redrive.stores.index.changes import Change, Delivered, Handed, Noted, Queued, Subscribed, Took
 from redrive.stores.index.counts import view
+from redrive.stores.moving import no_group
 from redrive.stores.note_verbs import PAUSE, Note
 from redrive.stores.outbox_verbs import (
-    MOST_PLANNED,
     MOST_PLANS,
-    PLAN_CHUNK,
     PLAN_LASTS,
     OutboxEvent,
     PlannedJob,
     SentAlert,
     StoredPlan,
+    bounded,
 )
 from redrive.stores.record_codec import more_from
 
@@ -149,8 +148,7 @@ class RecordStore(IndexStore):
         check_changes(changes)
         record = self.index.groups.get(number)
         if record is None:
-            msg = f"no group G{number}"
-            raise JobNotFound(msg)
+            raise no_group(number)
         if record.version != expected:
             return None, []
         draft = self._draft()
@@ -245,15 +243,7 @@ class RecordStore(IndexStore):
 
     def put_plan(self, plan: StoredPlan, chunks: Iterable[Sequence[PlannedJob]]) -> StoredPlan:
         """Keep a plan, and drop those that have expired or are too many."""
-        kept: list[list[PlannedJob]] = []
-        for chunk in chunks:
-            kept.append(list(chunk))
-            if len(chunk) > PLAN_CHUNK or sum(map(len, kept)) > MOST_PLANNED:
-                msg = (
-                    f"a plan has at most {MOST_PLANNED} jobs, {PLAN_CHUNK} in each chunk; "
-                    "use the command line for more"
-                )
-                raise UsageError(msg)
+        kept = list(bounded(chunks))
         now = self.now()
         plan = replace(plan, created=now, expires=now + PLAN_LASTS)
         with self._plans_lock:

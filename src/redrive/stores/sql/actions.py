@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from redrive.errors import JobNotFound, Refused, StoreDamaged
 from redrive.jobs.job import TERMINAL, Act, Job, State
-from redrive.jobs.transitions import Changed, Verb, action_changes, amend_changes, changed
+from redrive.jobs.transitions import Changed, Verb, amend_changes, changed
 from redrive.stores.contract import Moved, PurgeRule
+from redrive.stores.moving import apply_to, no_job
 from redrive.stores.sql.notes import act_landed, record_act
 from redrive.stores.sql.outbox import (
     Reports,
@@ -29,10 +29,6 @@ class SqlActions(SqlOutbox):
     """The verbs that people and retention use."""
 
     @abstractmethod
-    def _job_of(self, row: Row) -> Job:
-        """Return the job of a row, which carries its number; StoreDamaged if it cannot be read."""
-
-    @abstractmethod
     def _write_changes(self, tx: Tx, changes: Sequence[Changed], verb: Verb | None) -> None:
         """Write jobs that an action changed; those read last in this transaction."""
 
@@ -50,30 +46,19 @@ class SqlActions(SqlOutbox):
         run: int | None = None,
     ) -> Moved:
         """Apply an action to exactly these jobs; see the contract."""
-        waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
         reports = self._reports()
 
         def work(tx: Tx) -> Moved:
             found = {row[1]: row for row in tx.all("to_change", (tx.array(ids),))}
-            done: list[Changed] = []
-            skipped: list[tuple[str, str]] = []
-            for one in dict.fromkeys(ids):
-                try:
-                    job = self._present(found.get(one), one)
-                    new = action_changes(
-                        job,
-                        verb,
-                        actor=act.actor,
-                        reason=act.reason,
-                        now=tx.now(),
-                        delay=waits.get(one, 0.0),
-                        run=run,
-                    )
-                except (JobNotFound, Refused, StoreDamaged) as error:
-                    skipped.append((one, str(error)))
-                else:
-                    done.append(changed(job, new))
-            kept = replace(act, done=len(done), skipped=len(skipped))
+            done, skipped, kept = apply_to(
+                lambda one: self._present(found.get(one), one),
+                ids,
+                verb,
+                act,
+                now=tx.now(),
+                delays=delays,
+                run=run,
+            )
             kept = self._record_changes(tx, done, kept, verb, reports)
             return Moved([change.job for change in done], skipped, kept)
 
@@ -91,10 +76,7 @@ class SqlActions(SqlOutbox):
 
         def work(tx: Tx) -> Job:
             job = self._present(tx.one("to_change", (tx.array([job_id]),)), job_id)
-            if job.edits != expected:
-                msg = f"was edited meanwhile ({job.edits} edits, not {expected}); look at it again"
-                raise Refused(msg)
-            change = changed(job, amend_changes(job, payload, now=tx.now()))
+            change = changed(job, amend_changes(job, payload, now=tx.now(), expected=expected))
             self._record_changes(tx, [change], replace(act, done=1), None, reports)
             tx.run("repay", (change.job.payload, change.job.original, job.__dict__[ROW]))
             return change.job
@@ -119,8 +101,7 @@ class SqlActions(SqlOutbox):
 
     def _present(self, row: Row | None, job_id: str) -> Job:
         if row is None:
-            msg = f"no job {job_id}; it may have been purged"
-            raise JobNotFound(msg)
+            raise no_job(job_id)
         return self._job_of(row)
 
     def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
@@ -150,15 +131,11 @@ class SqlActions(SqlOutbox):
         if rule.ids is not None:
             rows = tx.all("to_change", (tx.array(rule.ids),))
             for job in readable_rows(rows, self._job_of):
-                if _is_of(rule, job.handler) and job.state is rule.state and job.updated < before:
+                if rule.is_for(job.handler) and job.state is rule.state and job.updated < before:
                     yield job.__dict__[ROW], (job.handler, rule.state)
             return
         for lane, handler, category, *_ in self._kinds(tx, rule.state):
-            if _is_of(rule, handler):
+            if rule.is_for(handler):
                 kind = (rule.state.value, lane, handler, category)
                 for (number,) in tx.all("over", (*kind, before, limit)):
                     yield number, (handler, rule.state)
-
-
-def _is_of(rule: PurgeRule, handler: str) -> bool:
-    return handler not in rule.but and (rule.handlers is None or handler in rule.handlers)

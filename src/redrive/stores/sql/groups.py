@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from redrive.errors import JobNotFound
 from redrive.jobs.groups import MOST_VARIANTS, GroupRecord, LaneCount, Span, Variant
 from redrive.jobs.job import Act, Failure
 from redrive.stores._files import log
@@ -19,8 +18,10 @@ from redrive.stores.counting import (
     counts_to_json,
     folded,
     start_of,
+    with_deaths,
 )
 from redrive.stores.group_codec import COLUMNS, check_changes, group_from, said_of, seen_of
+from redrive.stores.moving import no_group
 from redrive.stores.sql.notes import act_landed, alone_with_acts, record_act
 from redrive.stores.sql.rows import UNREADABLE
 from redrive.stores.sql.tx import Row, SqlBase, Tx
@@ -147,15 +148,8 @@ class SqlGroups(SqlBase):
         """Return the variants of a group, most deaths first; see the contract."""
 
         def work(tx: Tx) -> list[Variant]:
-            found = {row[0]: Variant(*row) for row in tx.all("variants", (group,))}
-            new = folded({}, self._unfolded(tx), tx.now()).variants
-            for (of, number), (deaths, last) in new.items():
-                if of == group:
-                    one = found.get(number, Variant(number, "", 0, None))
-                    latest = max(last, last if one.last_seen is None else one.last_seen)
-                    found[number] = one._replace(deaths=one.deaths + deaths, last_seen=latest)
-            shown = [one for one in found.values() if one.number or one.deaths]
-            return sorted(shown, key=lambda one: (one.number == 0, -one.deaths, one.number))
+            known = {row[0]: Variant(*row) for row in tx.all("variants", (group,))}
+            return with_deaths(known, folded({}, self._unfolded(tx), tx.now()), group)
 
         return self._read(work)
 
@@ -319,8 +313,7 @@ def _change_group(
 ) -> Act | None:
     stored = _stored_records(tx, [number]).get(number)
     if stored is None:
-        msg = f"no group G{number}"
-        raise JobNotFound(msg)
+        raise no_group(number)
     new: Any = changes
     said = said_of(replace(stored, **new))
     if stored.version != expected or not tx.one("change_group", (said, number, expected)):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from redrive.jobs.job import Job
 from redrive.stores.contract import Store
 
 R = TypeVar("R")
@@ -127,6 +128,10 @@ class SqlBase(Store):
         Where a commit can go unanswered, `landed` finds out whether the answer it would have given
         came true. Without it the work is simply repeated, which must then do no harm.
         """
+
+    @abstractmethod
+    def _job_of(self, row: Row) -> Job:
+        """Return the job of a row, which carries its number; StoreDamaged if it cannot be read."""
 
     @abstractmethod
     def _read(self, work: Callable[[Tx], R]) -> R:

@@ -18,21 +18,21 @@ from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.jobs.transitions import Changed, Verb
 from redrive.stores import _files
-from redrive.stores.contract import Durability
+from redrive.stores.contract import Count, Durability, Page, Query
 from redrive.stores.counting import FOLD_EVERY, Backlog, Counts, Share, Tick, counts_added
 from redrive.stores.listening import HintListener
 from redrive.stores.note_verbs import PAUSE
 from redrive.stores.report import Report
 from redrive.stores.sql.actions import SqlActions
 from redrive.stores.sql.groups import Places, Placing, add_ticks, fold
+from redrive.stores.sql.lists import SqlLists
 from redrive.stores.sql.notes import SqlNotes, live_notes
 from redrive.stores.sql.outbox import write_events
 from redrive.stores.sql.tx import Row, Tx
-from redrive.stores.sqlite import adding, audit, claiming, ending, opening
+from redrive.stores.sqlite import adding, audit, claiming, ending, opening, searching
 from redrive.stores.sqlite.changing import FenceFell, write_changes
 from redrive.stores.sqlite.claiming import Wanted
 from redrive.stores.sqlite.file import Settings, SqliteFile
-from redrive.stores.sqlite.reads import SqliteReads
 from redrive.stores.sqlite.rows import job_from_row
 from redrive.stores.sqlite.tx import SqliteTx
 
@@ -43,7 +43,7 @@ R = TypeVar("R")
 _NO_SHARE = Share([], [], [])
 
 
-class SqliteStore(SqliteReads, SqlActions, SqlNotes):
+class SqliteStore(SqlLists, SqlActions, SqlNotes):
     """A store in one file, made if it is missing.
 
     `patience` is how many seconds to wait for other processes. `durability="relaxed"` gives up the
@@ -220,6 +220,15 @@ class SqliteStore(SqliteReads, SqlActions, SqlNotes):
             return ending.seize(tx, rows, by=by, lease_for=lease_for, file=self._name)
 
         return self._file.write(work, durable=False)
+
+    def _find(self, tx: Tx, query: Query) -> Page:
+        return searching.find(cast("SqliteTx", tx), query)
+
+    def _counts(self, tx: Tx) -> list[Count]:
+        return searching.counts(cast("SqliteTx", tx))
+
+    def _tally(self, tx: Tx, query: Query) -> Iterable[Row]:
+        return searching.tally(cast("SqliteTx", tx), query)
 
     def _job_of(self, row: Row) -> Job:
         return job_from_row(row)

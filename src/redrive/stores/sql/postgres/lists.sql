@@ -49,25 +49,15 @@ SELECT state, lane, category, sum(jobs)::int8, min(at) FROM tally GROUP BY state
 
 -- name: run_states
 -- How many jobs are tagged so, by state.
-SELECT CASE WHEN holder IS NULL THEN 'pending' ELSE 'running' END, count(*) FROM {schema}.open
-WHERE run = %s GROUP BY 1
-UNION ALL
-SELECT state, count(*) FROM {schema}.ended WHERE run = %s GROUP BY state
+SELECT state, count(*) FROM {schema}.states WHERE run = %s GROUP BY state
 
 -- name: run_oldest
--- The oldest of them that could be let go.
-SELECT id FROM (
-    (SELECT id FROM {schema}.open WHERE run = %s AND holder IS NULL ORDER BY id LIMIT %s)
-    UNION ALL
-    (
-        SELECT oldest.id FROM unnest(ARRAY['dead', 'resolved'] COLLATE "C") AS wanted (state)
-        CROSS JOIN LATERAL (
-            SELECT id FROM {schema}.ended AS e WHERE e.run = %s AND e.state = wanted.state
-            ORDER BY id LIMIT %s
-        ) AS oldest
-    )
-) AS one
-ORDER BY id LIMIT %s
+-- The oldest of each state in which a run may let them go.
+(SELECT id FROM {schema}.open WHERE run = %s AND holder IS NULL ORDER BY id LIMIT %s)
+UNION ALL
+(SELECT id FROM {schema}.ended WHERE run = %s AND state = 'dead' ORDER BY id LIMIT %s)
+UNION ALL
+(SELECT id FROM {schema}.ended WHERE run = %s AND state = 'resolved' ORDER BY id LIMIT %s)
 
 -- name: run_failing
 -- How many of them failed in this life and wait for their next try.

@@ -22,8 +22,12 @@ SELECT lane, category, count(*) FROM jobs WHERE state = 'running' GROUP BY lane,
 SELECT state, count(*) FROM jobs WHERE run = ? GROUP BY state
 
 -- name: run_oldest
--- The oldest of them in one state.
-SELECT id FROM jobs WHERE run = ? AND state = +? ORDER BY id LIMIT ?
+-- The oldest of each state in which a run may let them go.
+SELECT * FROM (SELECT id FROM jobs WHERE run = ? AND state = 'pending' ORDER BY id LIMIT ?)
+UNION ALL
+SELECT * FROM (SELECT id FROM jobs WHERE run = ? AND state = 'dead' ORDER BY id LIMIT ?)
+UNION ALL
+SELECT * FROM (SELECT id FROM jobs WHERE run = ? AND state = 'resolved' ORDER BY id LIMIT ?)
 
 -- name: run_failing
 -- How many of them failed in this life and wait for their next try.

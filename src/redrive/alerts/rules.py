@@ -47,7 +47,7 @@ class Rules:
     unserved: Duration | None = 60.0
     """A lane is unserved when jobs have been due for so long and no worker knows it."""
     idle: Duration | None = None
-    """Tell when no job ran for so long."""
+    """Alert when no job ran for so long."""
     quiet: Duration = 600.0
     """A condition that comes back sooner than this is not told again."""
 

@@ -41,7 +41,7 @@ def verify(
     now: float | None = None,
     tolerance: float = TOLERANCE,
 ) -> bool:
-    """Tell, at the receiving end, whether a request is from who knows one of these secrets.
+    """Return True if a request was signed with one of these secrets; for receivers.
 
     False also for one that is older or newer than the tolerance: it may be a copy. Whoever must not
     act on the same request twice remembers its `Webhook-Id` for that long.

@@ -58,11 +58,11 @@ class Standing:
     left: float | None = None
     """Seconds until its pause ends, for ever being infinity; None if it is not paused."""
     is_told: bool = False
-    """Whether the server or a person said how long; else it is our own guess."""
+    """True if the server or a person set how long; else it is an estimate."""
     is_ours: bool = False
-    """Whether the pause is a cooldown; else it is a person's."""
+    """True if it is a cooldown; else it is a person's pause."""
     is_probed: bool = False
-    """Whether somebody finds out just now whether it works again."""
+    """True while one call tests if the provider works again."""
     category: Category = Category.TRANSIENT
     reason: str = ""
     count: int = 0

@@ -32,7 +32,7 @@ _TRANSIENT = {"is_new", "payload", "history"}
 
 
 def head_to_dict(job: Job) -> dict[str, Any]:
-    """Give everything about a job but its payload and history."""
+    """Return everything about a job but its payload and history."""
     head = {
         key: value
         for key, default, value in zip(_HEAD_KEYS, _HEAD_DEFAULTS, _head_values(job), strict=True)
@@ -125,7 +125,7 @@ def attempt_to_json(attempt: Attempt) -> str:
 
 
 def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
-    """Give an attempt as a dict ready for JSON."""
+    """Return an attempt as a dict ready for JSON."""
     data: dict[str, Any] = {
         "ordinal": attempt.ordinal,
         "number": attempt.number,
@@ -159,7 +159,7 @@ def failure_from_dict(data: dict[str, Any]) -> Failure:
 
 
 def failure_to_dict(failure: Failure) -> dict[str, Any]:
-    """Give a failure as a dict ready for JSON."""
+    """Return a failure as a dict ready for JSON."""
     return _sparse(failure, set())
 
 
@@ -176,7 +176,7 @@ def failure_to_json(failure: Failure) -> str:
 
 
 def act_to_dict(act: Act) -> dict[str, Any]:
-    """Give an act as a dict ready for JSON."""
+    """Return an action as a dict ready for JSON."""
     return _sparse(act, set())
 
 
@@ -186,7 +186,7 @@ def act_from_dict(data: dict[str, Any]) -> Act:
 
 
 def resolution_to_dict(resolution: Resolution) -> dict[str, Any]:
-    """Give a resolution as a dict ready for JSON."""
+    """Return a resolution as a dict ready for JSON."""
     return _sparse(resolution, set())
 
 
@@ -203,7 +203,7 @@ def _convert(data: dict[str, Any], name: str, make: Callable[[Any], T]) -> None:
 
 
 def _sparse(record: object, leave_out: set[str]) -> dict[str, Any]:
-    """Give the fields that differ from their default; nested records too."""
+    """Return the fields that differ from their default; nested records too."""
     out: dict[str, Any] = {}
     for name, default in _DEFAULTS[type(record)]:
         if name in leave_out:

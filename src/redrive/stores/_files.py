@@ -125,7 +125,7 @@ def _check_filesystem(place: Path, *, allow_network: bool) -> None:
 
 
 def is_network(directory: Path) -> bool:
-    """Whether a directory is on a file system whose locks and syncs cannot be trusted."""
+    """Return True if a directory is on a file system whose locks and syncs cannot be trusted."""
     return filesystem_of(directory) in _NETWORK
 
 
@@ -206,13 +206,13 @@ def failed(error: OSError, place: Path) -> StoreError:
 
 
 def identity_of(descriptor: int) -> tuple[int, int]:
-    """Say which file a descriptor stands for."""
+    """Return the device and inode of a descriptor's file."""
     found = os.fstat(descriptor)
     return found.st_dev, found.st_ino
 
 
 def is_still(descriptor: int, identity: tuple[int, int]) -> bool:
-    """Whether a descriptor stands for that file.
+    """Return True if a descriptor is of that file.
 
     A program that closes all descriptors, as daemons do, may have given its number to a file of its
     own, which is not ours to write to, to lock or to close.
@@ -272,7 +272,7 @@ class FileLock:
         self._pid = 0
 
     def _sign(self) -> None:
-        """Say who holds it, for people only: a full disk must not stop us here.
+        """Write who holds it, for people only: a full disk must not stop us here.
 
         Written only if it changes: a write would make the next sync of any file here dearer.
         """

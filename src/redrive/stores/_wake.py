@@ -41,7 +41,7 @@ class SocketHintListener:
         _listening.add(self)
 
     def fileno(self) -> int:
-        """Give what to poll; -1 once it is closed, here or by a program that closes everything."""
+        """Return the descriptor to poll; -1 once it is closed, here or by a program that closes everything."""
         descriptor = self._socket.fileno()
         return descriptor if is_still(descriptor, self._identity) else -1
 
@@ -189,7 +189,7 @@ class _Mouth:
         self._identity = (0, 0)
 
     def socket(self) -> socket.socket:
-        """Give it; a new one if a program that closes everything closed it."""
+        """Return it; a new one if a program that closes everything closed it."""
         mouth = self._socket
         if mouth is not None and is_still(mouth.fileno(), self._identity):
             return mouth

@@ -201,7 +201,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
     """How to open it again, without secrets."""
     durability: Durability
     is_server = False
-    """Whether somebody else does the work while whoever asks waits."""
+    """True if another machine or process does the work while the caller waits."""
 
     @abstractmethod
     def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
@@ -277,11 +277,11 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
 
     @abstractmethod
     def get(self, job_id: str) -> Job | None:
-        """Give one job with its history."""
+        """Return one job with its history."""
 
     @abstractmethod
     def find(self, query: Query) -> Page:
-        """Give a page of jobs, newest first. Paging through is stable while jobs come and go."""
+        """Return a page of jobs, newest first. Paging through is stable while jobs come and go."""
 
     @abstractmethod
     def counts(self) -> list[Count]:
@@ -339,7 +339,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
 
     @abstractmethod
     def now(self) -> float:
-        """Give the store's wall time; on a database, the database's."""
+        """Return the store's wall time; on a database, the database's."""
 
     @abstractmethod
     def verify(self) -> Report:
@@ -364,7 +364,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         return None
 
     def _hint(self) -> None:
-        """Tell those who listen that something may be due. It never waits and never fails."""
+        """Send a hint that something may be due to all listeners. It never waits and never fails."""
 
     def _hint_of(self, jobs: Iterable[Job]) -> None:
         """Hint if one of these jobs, which were just written, can be claimed now."""
@@ -396,7 +396,7 @@ def read_cursor(query: Query) -> tuple[float, str] | None:
 
 
 def every(store: Store, query: Query) -> Iterator[Job]:
-    """Give all jobs of a query from its cursor on, page by page as they are asked for."""
+    """Return all jobs of a query from its cursor on, page by page as they are asked for."""
     page = store.find(replace(query, limit=_PAGE))
     while True:
         yield from page.jobs

@@ -12,7 +12,7 @@ class HintListener(Protocol):
     """
 
     def fileno(self) -> int:
-        """Give what to poll for reading: asked anew before each poll, -1 while nothing is heard."""
+        """Return the descriptor to poll for reading: ask before each poll; -1 while nothing is heard."""
         ...
 
     def drain(self) -> None:

@@ -34,7 +34,7 @@ class Call:
     actor: str
     """Who is held to have done it, in the record of acts."""
     known: bool
-    """Whether the caller may read; False only where a route is open to all."""
+    """True if the caller may read; False only where a route is open to all."""
     root: str = ""
     """Where the API is mounted."""
     path: Mapping[str, str]

@@ -60,13 +60,13 @@ class Route:
     about: str = ""
     """What it does, where the function does not say it."""
     may_fail: bool = False
-    """Whether 503 has the same shape as 200."""
+    """True if 503 has the same shape as 200."""
     at_once: bool = False
-    """Whether it needs no thread, because it asks the store nothing."""
+    """True if it needs no thread, because it asks the store nothing."""
     searches: bool = False
-    """Whether it looks through jobs one by one, which takes long where many do it at once."""
+    """True if it looks through jobs one by one, which takes long where many do it at once."""
     changes: bool = True
-    """Whether a POST changes what is stored, and so is recorded as an act."""
+    """True if a POST changes what is stored, and so is recorded as an action."""
 
     @property
     def name(self) -> str:

@@ -33,7 +33,7 @@ class Draft:
         self.changes: list[Change] = []
 
     def job(self, job_id: str) -> Job | None:
-        """Give a job with its history, as this operation has made it so far."""
+        """Return a job with its history, as this operation has made it so far."""
         found = self._jobs.get(job_id)
         if found is not None:
             return found
@@ -48,7 +48,7 @@ class Draft:
         return job
 
     def keyed(self, key: str) -> Job | None:
-        """Give the job an idempotency key belongs to."""
+        """Return the job an idempotency key belongs to."""
         job_id = self._keys.get(key) or self._index.keys.get(key)
         return None if job_id is None else self.job(job_id)
 

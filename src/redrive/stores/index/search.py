@@ -159,7 +159,7 @@ class SearchStore(RecordStore):
 
 
 def without_history(job: Job) -> Job:
-    """Give the job as every verb but `get` shows it."""
+    """Return the job as every verb but `get` returns it."""
     return evolve(job, history=()) if job.history else job
 
 
@@ -173,7 +173,7 @@ def _matching(
 
 
 def _candidates(index: Index, query: Query) -> Iterable[Entry]:
-    """Give what comes into question at all, newest submit first."""
+    """Return the entries that may match, newest submit first."""
     if query.ids or query.key:
         return _named(index, query.ids or {index.keys.get(query.key, "")})
     if query.event:

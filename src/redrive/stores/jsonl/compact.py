@@ -127,7 +127,7 @@ def _rewrite(journal: Journal, now: float) -> None:
 
 
 def _new_lines(journal: Journal, now: float) -> Iterator[bytes]:
-    """Give every line of the new file, oldest first."""
+    """Return every line of the new file, oldest first."""
     index, seq = journal.index, journal.reading.seq
     store = journal.header.store or secrets.token_hex(8)
     yield lines.header_line(Header(store, seq, index.note_version, index.last_event), now)

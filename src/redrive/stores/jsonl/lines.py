@@ -134,7 +134,7 @@ def read_header(raw: bytes) -> Header | None:
 
 
 def newer_version(raw: bytes) -> int | None:
-    """Give the version of a journal that this Redrive is too old for."""
+    """Return the version of a journal that this Redrive is too old for."""
     found = _NEWER.match(raw)
     return int(found[1]) if found and int(found[1]) > VERSION else None
 
@@ -332,7 +332,7 @@ def _plain_body(job: Job) -> bytes | None:
 
 
 def _embedded(payload: str) -> bytes:
-    """Give the payload as it stands; as a JSON string if it would not fit on a line as it stands."""
+    """Return the payload unchanged; as a JSON string if it would not fit on a line."""
     if payload.startswith("{") and "\n" not in payload and "\r" not in payload:
         try:
             return payload.encode()

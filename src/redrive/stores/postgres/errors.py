@@ -34,12 +34,12 @@ _AGAIN = frozenset({"40001", "40P01", "55P03", "53300", "40003"})
 
 
 def code_of(error: psycopg.Error) -> str:
-    """Give the server's code; empty where the server said nothing."""
+    """Return the server's error code; empty if the server did not answer."""
     return error.sqlstate or ""
 
 
 def is_gone(error: psycopg.Error) -> bool:
-    """Whether the connection is lost, or could not be made."""
+    """Return True if the connection is lost, or could not be made."""
     code = code_of(error)
     if code:
         return code in _GONE or code[:2] in _GONE
@@ -47,12 +47,12 @@ def is_gone(error: psycopg.Error) -> bool:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether the same may work in a moment; nothing of it was kept."""
+    """Return True if a repeat may work in a moment; nothing was stored."""
     return isinstance(error, psycopg.Error) and (is_gone(error) or code_of(error) in _AGAIN)
 
 
 def translate(error: Exception, place: str) -> Exception:
-    """Give our error for one of the driver or the values; others stay as they are."""
+    """Return our error for one of the driver or the values; others stay as they are."""
     if isinstance(error, psycopg.Error):
         return _from_driver(error, place)
     if isinstance(error, OverflowError | UnicodeError):
@@ -124,6 +124,6 @@ def _unnamed(error: psycopg.Error, place: str, said: str) -> RedriveError:
 
 
 def _said(error: psycopg.Error) -> str:
-    """Give the message on one line, without the statement it goes on to quote."""
+    """Return the first line of the message: the next ones quote the statement."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__

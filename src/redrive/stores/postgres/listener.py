@@ -46,7 +46,7 @@ class PostgresListener:
         self._connecting = False
 
     def fileno(self) -> int:
-        """Give what to poll; -1 while the connection is lost."""
+        """Return the descriptor to poll; -1 while the connection is lost."""
         with contextlib.suppress(psycopg.Error, IndexError):
             return self._line[0].fileno()
         return -1

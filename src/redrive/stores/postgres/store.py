@@ -312,7 +312,7 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
                 self._database.send("notify")
 
     def now(self) -> float:
-        """Give the database's time."""
+        """Return the database's time."""
         return self._database.now()
 
     def verify(self) -> Report:

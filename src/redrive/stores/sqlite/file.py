@@ -140,7 +140,7 @@ class SqliteFile:
         )
 
     def synchronous(self) -> int:
-        """Say how commits are synced that were promised to be."""
+        """Return how durable commits are synced."""
         return self._exclusively(opening.synchronous)
 
     def close(self) -> None:

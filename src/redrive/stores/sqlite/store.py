@@ -240,7 +240,7 @@ class SqliteStore(SqlLists, SqlActions, SqlNotes):
         return tx.all("kinds", (state._value_, 0))
 
     def now(self) -> float:
-        """Give the wall time of this host."""
+        """Return the wall time of this host."""
         return self._clock.now()
 
     def verify(self) -> Report:

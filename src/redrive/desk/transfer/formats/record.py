@@ -88,7 +88,7 @@ class Format:
 
     name: str
     fits: Callable[[Fields], bool]
-    """Whether a record has the shape of this format."""
+    """Return True if a record has the shape of this format."""
     job: Callable[[Sequence[Line], Asked], Job]
     """Make a job of all the lines about it; ValueError says what is wrong."""
     write: Callable[[Iterable[Job], Asked], Iterator[str]]

@@ -63,6 +63,7 @@ def queries_for(schema: str) -> Queries:
         set_boot="",
         other_boot="",
         skip_locked="FOR UPDATE SKIP LOCKED",
+        states=f"{name}.states",
     )
     texts = {key: text.encode() for key, text in loaded.items()}
     lists = {key: _LIST.findall(text) for key, text in texts.items()}

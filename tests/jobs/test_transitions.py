@@ -21,9 +21,9 @@ from redrive.jobs.job import (
     Dead,
     Job,
     Reason,
-    Release,
     Resolution,
     Retry,
+    Return,
     Settlement,
     State,
 )
@@ -78,7 +78,7 @@ VERBS: dict[str, Callable[[Job], Job]] = {
     "claim": lambda job: claimed(job, holder="x", now=NOW, lease_end=9.0, boot="b"),
     "done": lambda job: settled(job, Completed(Reason.DONE), None, now=NOW, group=None),
     "retry later": lambda job: settled(job, Retry(5), make_failure(), now=NOW, group=1),
-    "give back": lambda job: settled(job, Release(), None, now=NOW, group=None),
+    "give back": lambda job: settled(job, Return(), None, now=NOW, group=None),
     "die": lambda job: settled(job, Dead(Reason.EXHAUSTED), make_failure(), now=NOW, group=1),
     "retry": lambda job: move(job, "retry"),
     "resolve": lambda job: move(job, "resolve"),
@@ -156,7 +156,7 @@ def test_a_seizure_raises_the_lease_and_counts_nothing() -> None:
 
 
 def test_settling_lets_the_lease_go_but_never_its_number() -> None:
-    for verdict in (Completed(Reason.DONE), Dead(Reason.CRASH), Retry(1), Release()):
+    for verdict in (Completed(Reason.DONE), Dead(Reason.CRASH), Retry(1), Return()):
         job = settled(job_in(R), verdict, None, now=NOW, group=None)
         assert (job.lease, job.holder, job.lease_end, job.boot) == (3, None, None, None)
         assert job.updated == NOW
@@ -171,10 +171,10 @@ def test_a_retry_is_due_after_its_delay_and_keeps_the_attempts() -> None:
 def test_a_released_claim_gets_its_attempt_back_and_keeps_its_due_time() -> None:
     """M5."""
     before = job_in(R)
-    job = settled(before, Release(), None, now=NOW, group=None)
+    job = settled(before, Return(), None, now=NOW, group=None)
     assert (job.attempts, job.due, dict(job.spent)) == (2, before.due, {})
-    assert settled(before, Release(delay=8), None, now=NOW, group=None).due == NOW + 8
-    assert settled(before, Release(delay=0), None, now=NOW, group=None).due == NOW
+    assert settled(before, Return(delay=8), None, now=NOW, group=None).due == NOW + 8
+    assert settled(before, Return(delay=0), None, now=NOW, group=None).due == NOW
 
 
 def test_an_end_has_a_reason_words_and_a_time() -> None:
@@ -365,7 +365,7 @@ def test_a_job_that_is_dead_only_by_reopening_died_then() -> None:
 
 @pytest.mark.parametrize("delay", [float("nan"), float("inf"), -float("inf")])
 def test_a_delay_that_is_no_finite_number_is_refused(delay: float) -> None:
-    for verdict in (Retry(delay), Release(delay)):
+    for verdict in (Retry(delay), Return(delay)):
         with pytest.raises(UsageError, match=f"finite number of seconds; found {delay}"):
             settled(job_in(R), verdict, None, now=NOW, group=None)
     with pytest.raises(UsageError, match="finite"):

@@ -18,8 +18,8 @@ from redrive.jobs.job import (
     Failure,
     Job,
     Reason,
-    Release,
     Retry,
+    Return,
     Verdict,
 )
 from redrive.jobs.outcomes import AlreadyDone, Done, Failed, Interrupted, Outcome, Skipped
@@ -76,7 +76,7 @@ def walk(
         (Done(), Completed(Reason.DONE)),
         (Skipped("too old"), Completed(Reason.SKIPPED, "too old")),
         (AlreadyDone(), Completed(Reason.ALREADY_DONE)),
-        (Interrupted(), Release()),
+        (Interrupted(), Return()),
     ],
     ids=["done", "skipped", "already done", "interrupted"],
 )

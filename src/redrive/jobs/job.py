@@ -304,7 +304,7 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Return:
     """Return the claim unspent; without a delay it keeps its due time."""
 
     delay: float | None = None
@@ -312,7 +312,7 @@ class Release:
     """Why, for people who look at the job while it waits; empty leaves the last words."""
 
 
-Verdict = Retry | Dead | Completed | Release
+Verdict = Retry | Dead | Completed | Return
 """What becomes of the job."""
 
 

@@ -25,9 +25,9 @@ from redrive.jobs.job import (
     Failure,
     Job,
     Reason,
-    Release,
     Resolution,
     Retry,
+    Return,
     Settlement,
     State,
     Verdict,
@@ -192,7 +192,7 @@ def _outcome(job: Job, verdict: Verdict, now: float) -> tuple[State, Changes]:
             return State.DEAD, died
         case Retry(delay, detail):
             return State.PENDING, {"detail": detail, "due": now + _finite(delay)}
-        case Release(delay, detail):
+        case Return(delay, detail):
             due = job.due if delay is None else now + _finite(delay)
             unspent = {"attempts": max(0, job.attempts - 1), "due": due}
             return State.PENDING, {**unspent, "detail": detail or job.detail}

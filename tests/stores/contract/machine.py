@@ -23,8 +23,8 @@ from redrive.jobs.job import (
     Dead,
     Job,
     Reason,
-    Release,
     Retry,
+    Return,
     Settlement,
     State,
     Verdict,
@@ -52,8 +52,8 @@ verdicts: st.SearchStrategy[Verdict] = st.one_of(
             Completed(Reason.SKIPPED, "nothing to do"),
             Dead(Reason.EXHAUSTED, "used up"),
             Dead(Reason.PERMANENT),
-            Release(),
-            Release(10.0),
+            Return(),
+            Return(10.0),
         ]
     ),
     DELAYS.map(Retry),
@@ -161,7 +161,7 @@ class StoreMachine(WatchedLife):
         # PostgreSQL makes a new group before it asks the fence, so nobody is first who is late.
         known = f"print-{cause}" in self.model.causes or set(map(fence, some)) & self.fences()
         failure = make_failure(cause) if fails and known else None
-        spent = not isinstance(verdict, Release)
+        spent = not isinstance(verdict, Return)
         results = self.store.settle(
             [
                 Settlement(each, verdict, make_attempt(each.job, failure) if spent else None)
@@ -240,7 +240,7 @@ class StoreMachine(WatchedLife):
         self.remember(taken)
         for each in taken if end != "leave" else []:
             job, failure = self.model.jobs[each.job.id], None
-            verdict: Verdict = Release()
+            verdict: Verdict = Return()
             if end == "crash":
                 failure = make_failure("crash")
                 verdict = Dead(Reason.CRASH) if job.crashes >= 2 else Retry(5.0)

@@ -14,8 +14,8 @@ from redrive.jobs.job import (
     Failure,
     Job,
     Reason,
-    Release,
     Retry,
+    Return,
     Settlement,
     State,
     Verdict,
@@ -63,7 +63,7 @@ def settle(
     """Settle one claim, with the record of its attempt unless it is only given back."""
     result = (
         Settlement(claimed, verdict, None, max_attempts)
-        if isinstance(verdict, Release)
+        if isinstance(verdict, Return)
         else make_settlement(claimed, verdict, failure, max_attempts=max_attempts)
     )
     (job,) = store.settle([result])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kit import make_act, make_failure, make_job, make_settlement
-from redrive.jobs.job import Claim, Completed, Dead, Job, Reason, Release, Retry, State
+from redrive.jobs.job import Claim, Completed, Dead, Job, Reason, Retry, Return, State
 from redrive.stores.contract import PurgeRule, Query
 from redrive.stores.jsonl import JsonlStore
 from redrive.testing import ManualClock
@@ -65,7 +65,7 @@ def scenario() -> list[Operation]:
         lambda store: store.purge([PurgeRule(state=State.COMPLETED, older_than=-1)]),
         lambda store: store.note("pause:slow", None),
         lease("job0"),
-        lambda store: store.settle([make_settlement(held["job0"], Release())]),
+        lambda store: store.settle([make_settlement(held["job0"], Return())]),
         lambda store: store.record(make_act("pause")),
     ]
 

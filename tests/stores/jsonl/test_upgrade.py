@@ -12,7 +12,7 @@ import pytest
 
 from kit import make_failure, make_job
 from redrive.errors import StoreForeign, StoreOutdated
-from redrive.jobs.job import Release, Settlement, State
+from redrive.jobs.job import Return, Settlement, State
 from redrive.stores.contract import UPGRADED, Query
 from redrive.stores.jsonl import JsonlStore, lines
 from redrive.stores.jsonl import store as store_module
@@ -137,7 +137,7 @@ def test_the_workers_of_old_are_fenced_off_and_their_jobs_returned(path: Path) -
         assert job.holder is not None
         assert job.holder.startswith(UPGRADED)
         lost = store.seize(by="new", lease_for=60, holder=job.holder)
-        store.settle([Settlement(one, Release()) for one in lost])
+        store.settle([Settlement(one, Return()) for one in lost])
     assert store.find(Query(states=frozenset({State.RUNNING}))).jobs == []
 
 

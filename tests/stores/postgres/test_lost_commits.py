@@ -9,7 +9,7 @@ import pytest
 
 from kit import make_act, make_attempt, make_failure, make_job
 from redrive.errors import KeyConflict, Refused, StoreLost
-from redrive.jobs.job import Completed, Reason, Release, Retry, Settlement, State
+from redrive.jobs.job import Completed, Reason, Retry, Return, Settlement, State
 from redrive.stores.contract import PurgeRule
 from redrive.stores.postgres import PostgresStore
 from stores.contract.verbs import DEAD, add, add_one, claim, claim_one, get, history, move, settle
@@ -85,16 +85,16 @@ def _learn_group(store: PostgresStore) -> None:
 
 @cuts
 @pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("verdict", [DEAD, Retry(0.0), Release()])
+@pytest.mark.parametrize("verdict", [DEAD, Retry(0.0), Return()])
 def test_a_settlement_counts_once(
-    store: PostgresStore, proxy: Proxy, cut: Cut, verdict: Release | Retry, known: bool
+    store: PostgresStore, proxy: Proxy, cut: Cut, verdict: Return | Retry, known: bool
 ) -> None:
     """Where its group is not known, a transaction ends the claim."""
     if known:
         _learn_group(store)
     add(store, make_job("a"), make_job("b"))
     taken = claim(store)
-    failure = None if isinstance(verdict, Release) else make_failure()
+    failure = None if isinstance(verdict, Return) else make_failure()
     results = [
         Settlement(each, verdict, make_attempt(each.job, failure) if failure else None)
         for each in taken

@@ -18,7 +18,7 @@ import pytest
 import pgkit
 from kit import make_act, make_failure, make_job
 from redrive.errors import Refused, StoreBusy
-from redrive.jobs.job import Release, State
+from redrive.jobs.job import Return, State
 from redrive.jobs.transitions import action_changes, changed
 from redrive.stores.contract import PurgeRule, Query
 from redrive.stores.postgres import PostgresStore, actions, opening, pool
@@ -76,7 +76,7 @@ def test_releases_and_claims_in_a_circle_never_let_a_lease_number_go_back(opener
         for _ in range(40):
             for each in claim(stores[number], limit=2, holder=f"w{number}"):
                 leases.append((each.job.id, each.job.lease))
-                assert settle(stores[number], each, Release()) is not None
+                assert settle(stores[number], each, Return()) is not None
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(work, range(6)))

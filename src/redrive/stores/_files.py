@@ -188,20 +188,22 @@ def sync_data(descriptor: int) -> None:
 
 def failed(error: OSError, place: Path) -> StoreError:
     """Turn a system error into one of ours that says what to do."""
-    said = error.strerror or str(error)
+    reason = error.strerror or str(error)
     if error.errno in _FULL:
-        return StoreFull(f"no room to write {place} ({said}); free space, then it works again")
+        return StoreFull(f"no room to write {place} ({reason}); free space, then it works again")
     if error.errno in _FORBIDDEN:
         return StoreReadOnly(
-            f"not allowed to use {place} ({said}); its directory must be yours with mode 700, "
+            f"not allowed to use {place} ({reason}); its directory must be yours with mode 700, "
             "the file with mode 600"
         )
     if error.errno == errno.ELOOP:
         return StoreError(f"{place} is a symbolic link; name the file itself")
     if error.errno in {errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}:
-        return StoreError(f"{place} cannot be a store ({said}); name a file in a directory you own")
+        return StoreError(
+            f"{place} cannot be a store ({reason}); name a file in a directory you own"
+        )
     return StoreLost(
-        f"reading or writing {place} failed ({said}); check the disk, then open it again"
+        f"reading or writing {place} failed ({reason}); check the disk, then open it again"
     )
 
 

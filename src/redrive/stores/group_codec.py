@@ -1,6 +1,6 @@
 """A group's record as stores keep it: columns, and two sparse JSON texts.
 
-`seen` has what only deaths write, `said` what only people write: a fold and a person who change one group
+One has what only deaths write, the other what only people write: a fold and a person who change one group
 at the same time never overwrite each other. A field at its default is left out.
 """
 
@@ -26,19 +26,19 @@ COLUMNS = (
     "version",
 )
 """The fields that are columns; a fold writes `last_seen` and `deaths` of them, people `version`."""
-SEEN = ("first_release", "last_release", "since", "regressed")
-SAID = tuple(one.name for one in fields(GroupRecord) if one.name in SET_BY_PEOPLE)
+BY_DEATHS = ("first_release", "last_release", "since", "regressed")
+BY_PEOPLE = tuple(one.name for one in fields(GroupRecord) if one.name in SET_BY_PEOPLE)
 _DEFAULTS = {one.name: one.default for one in fields(GroupRecord)}
 
 
-def seen_of(record: GroupRecord) -> str | None:
-    """Write what deaths have said of a group; None for nothing."""
-    return _sparse(record, SEEN)
+def deaths_json(record: GroupRecord) -> str | None:
+    """Write the fields that deaths set; None if all are at their defaults."""
+    return _sparse(record, BY_DEATHS)
 
 
-def said_of(record: GroupRecord) -> str | None:
-    """Write what people have said of a group; None for nothing."""
-    return _sparse(record, SAID)
+def people_json(record: GroupRecord) -> str | None:
+    """Write the fields that people set; None if all are at their defaults."""
+    return _sparse(record, BY_PEOPLE)
 
 
 def _sparse(record: GroupRecord, names: tuple[str, ...]) -> str | None:
@@ -47,10 +47,10 @@ def _sparse(record: GroupRecord, names: tuple[str, ...]) -> str | None:
     return encode(kept) if kept else None
 
 
-def group_from(columns: Mapping[str, Any], seen: str | None, said: str | None) -> GroupRecord:
+def group_from(columns: Mapping[str, Any], deaths: str | None, people: str | None) -> GroupRecord:
     """Build a record; ValueError or TypeError if a text is not what Redrive wrote."""
     known = dict(columns)
-    for text, names in ((seen, SEEN), (said, SAID)):
+    for text, names in ((deaths, BY_DEATHS), (people, BY_PEOPLE)):
         if text is not None:
             data = cast("dict[str, Any]", json.loads(text))
             check_types(GroupRecord, data)
@@ -83,3 +83,14 @@ def check_changes(changes: Mapping[str, object]) -> None:
     except TypeError as error:
         msg = f"a group's {error}"
         raise UsageError(msg) from None
+
+
+def mark_from(text: str) -> dict[str, Any] | None:
+    """Read what version 1 noted of a group as fields of its record; None if it cannot be read."""
+    try:
+        mark = cast("dict[str, Any]", json.loads(text))
+        fields_set = {"resolved_by" if name == "by" else name: mark[name] for name in mark}
+        check_changes(fields_set)
+    except (ValueError, TypeError, RecursionError, UsageError):
+        return None
+    return fields_set

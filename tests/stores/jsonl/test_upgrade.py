@@ -122,7 +122,7 @@ def test_an_old_process_beside_it_stops_and_says_that_it_must_be_upgraded(
     monkeypatch.setattr(lines, "VERSION", 1)
     verbs = [old.counts] if read_only else [old.counts, lambda: old.add([make_job("late")])]
     for verb in verbs:
-        with pytest.raises(StoreForeign, match=r"newer Redrive \(version 2.*knows 1.*update this"):
+        with pytest.raises(StoreForeign, match=r"newer Redrive \(schema 2.*knows 1.*update this"):
             verb()
     assert path.read_bytes() == data
     monkeypatch.undo()

@@ -152,10 +152,10 @@ class RecordStore(IndexStore):
         if record.version != expected:
             return None, []
         draft = self._draft()
-        said: dict[str, Any] = {**changes, "version": expected + 1}
-        draft.changes.append(replace(record, **said))
+        fields: dict[str, Any] = {**changes, "version": expected + 1}
+        draft.changes.append(replace(record, **fields))
         draft.act(action)
-        return replace(self._view().record(number) or record, **said), draft.changes
+        return replace(self._view().record(number) or record, **fields), draft.changes
 
     @writes(durable=False)
     def fold(self) -> Drafted[bool]:

@@ -26,6 +26,7 @@ from redrive.errors import (
 )
 from redrive.jobs.clock import Clock
 from redrive.stores import _files
+from redrive.stores.contract import newer
 from redrive.stores.index.changes import Change, Put
 from redrive.stores.index.entries import Index
 from redrive.stores.index.outbox import Place
@@ -189,11 +190,7 @@ class Journal:
         bare = recovery.plain(first.removeprefix(_BOM))
         version = lines.newer_version(bare)
         if version is not None:
-            msg = (
-                f"{self.place} was written by a newer Redrive (version {version}, this one knows "
-                f"{lines.VERSION}); update this program"
-            )
-            raise StoreForeign(msg)
+            raise newer(self.place, version, lines.VERSION)
         header = lines.read_header(bare)
         edited = bare != first
         self.refusal = self._broken

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Generic, Literal, TypeVar, cast
 
-from redrive.errors import StoreError, StoreOutdated, StoreReadOnly
+from redrive.errors import StoreError, StoreReadOnly
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.stores import _files
 from redrive.stores._combine import Combiner, Operation
 from redrive.stores._files import FileLock, log
 from redrive.stores._wake import Hints
-from redrive.stores.contract import MIGRATED_ON_OPENING
+from redrive.stores.contract import MIGRATED_ON_OPENING, closed, outdated
 from redrive.stores.counting import Backlog
 from redrive.stores.index.base import Drafted
 from redrive.stores.index.changes import Change
@@ -119,12 +119,7 @@ class JsonlStore(EngineStore):
 
     def _check_version(self) -> None:
         if self._journal.is_outdated:
-            msg = (
-                f"{self._place} is of version {self._journal.header.version}; this Redrive needs "
-                f"{lines.VERSION}. Stop the old workers and run `redrive migrate --store {self.url}`; "
-                "it can be interrupted and run again"
-            )
-            raise StoreOutdated(msg)
+            raise outdated(self.url, self._journal.header.version, lines.VERSION)
 
     def migrate(self) -> list[str]:
         """Bring an older file up to this version; returns the steps taken."""
@@ -155,18 +150,15 @@ class JsonlStore(EngineStore):
 
     def _run(self, kind: _Kind, work: Callable[[], R], *, durable: bool = False) -> R:
         if self._closed:
-            raise self._was_closed()
+            raise closed(self._place)
         return self._combiner.run(_Work(kind, work), durable=durable)
-
-    def _was_closed(self) -> StoreError:
-        return StoreError(f"{self._place} was closed; open it again")
 
     def _commit(self, batch: list[Operation[None]]) -> None:
         """Do what waits; a store that is to be closed does everything else before."""
         kinds = {_kind(one) for one in batch}
         if self._closed:
             for one in batch:
-                one.error = None if _kind(one) == "close" else self._was_closed()
+                one.error = None if _kind(one) == "close" else closed(self._place)
         elif "close" in kinds:
             self._finish(batch)
         elif kinds == {"read"}:

@@ -17,9 +17,9 @@ from typing import Generic, TypeVar, cast
 import psycopg
 from psycopg.errors import LockNotAvailable, ObjectNotInPrerequisiteState
 
-from redrive.errors import StoreError, StoreForeign, StoreLost
+from redrive.errors import StoreError, StoreLost
 from redrive.jobs.clock import Clock
-from redrive.stores.contract import outdated
+from redrive.stores.contract import newer, outdated
 from redrive.stores.postgres.address import Address
 from redrive.stores.postgres.connecting import LONG, MIGRATING, BoundedConnection, connect
 from redrive.stores.postgres.errors import is_passing, locked, translate
@@ -264,11 +264,7 @@ class Database:
             return
         place = self.address.url
         if version is not None and version > known:
-            msg = (
-                f"{place} was written by a newer Redrive (schema {version}, this one knows "
-                f"{known}); update this program"
-            )
-            raise StoreForeign(msg)
+            raise newer(place, version, known)
         raise outdated(place, version or 0, known)
 
 

@@ -15,7 +15,8 @@ import psycopg
 from psycopg import generators
 from psycopg.pq import TransactionStatus
 
-from redrive.errors import StoreBusy, StoreError
+from redrive.errors import StoreBusy
+from redrive.stores.contract import closed
 from redrive.stores.postgres.tx import Connection, Line
 
 SIZE = 8
@@ -65,8 +66,7 @@ class Pool:
     def _taken(self) -> Line:
         with self._lock:
             if self._closed:
-                msg = f"{self._place} was closed; open it again"
-                raise StoreError(msg)
+                raise closed(self._place)
             line = self._idle.pop() if self._idle else None
         return line if line and self._answered(line.connection) else self._connect()
 

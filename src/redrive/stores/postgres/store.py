@@ -18,11 +18,11 @@ from typing import TypeVar, cast
 
 import psycopg
 
-from redrive.errors import RedriveError, StoreBusy, StoreError, StoreReadOnly
+from redrive.errors import RedriveError, StoreBusy, StoreError
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.jobs.transitions import Changed, Verb
-from redrive.stores.contract import Count, Page, Query
+from redrive.stores.contract import Count, Page, Query, not_writable
 from redrive.stores.counting import FOLD_EVERY, Backlog, Tick, counts_added
 from redrive.stores.listening import HintListener
 from redrive.stores.postgres import (
@@ -113,8 +113,7 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
 
     def _check_writable(self) -> None:
         if self._read_only:
-            msg = f"{self.url} was opened for reading only; open it for writing to change it"
-            raise StoreReadOnly(msg)
+            raise not_writable(self.url)
 
     def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
         """Keep jobs, whole; see the contract. With `within` they are there once it commits."""

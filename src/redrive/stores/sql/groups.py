@@ -20,7 +20,7 @@ from redrive.stores.counting import (
     start_of,
     with_deaths,
 )
-from redrive.stores.group_codec import COLUMNS, check_changes, group_from, said_of, seen_of
+from redrive.stores.group_codec import COLUMNS, check_changes, deaths_json, group_from, people_json
 from redrive.stores.moving import no_group
 from redrive.stores.sql.notes import act_landed, alone_with_acts, record_act
 from redrive.stores.sql.rows import UNREADABLE
@@ -111,7 +111,7 @@ def _group(tx: Tx, failure: Failure, release: str | None) -> int:
     elif found is None:  # a failure without one has its fingerprint by the older rules
         found = tx.one("group_of_v1", (failure.fingerprint,))
     if found is None:
-        seen = seen_of(GroupRecord(number=0, fingerprint=None, first_release=release))
+        seen = deaths_json(GroupRecord(number=0, fingerprint=None, first_release=release))
         found = tx.one("add_group", (failure.fingerprint, older, failure.title, tx.now(), seen))
     return int(found[0]) if found else 0
 
@@ -267,7 +267,7 @@ def fold(tx: Tx) -> bool:
     tx.many("fold_deaths", sorted((*key, deaths) for key, deaths in sums.groups.items()))
     tx.many("fold_variants", sorted((*key, "", *counts) for key, counts in sums.variants.items()))
     changed = (
-        (one.number, one.last_seen, one.deaths, seen_of(one)) for one in sums.records.values()
+        (one.number, one.last_seen, one.deaths, deaths_json(one)) for one in sums.records.values()
     )
     tx.many("fold_groups", sorted(changed))
     for span, kept in KEPT.items():
@@ -299,10 +299,10 @@ def _stored_records(tx: Tx, numbers: Collection[int] | None) -> dict[int, GroupR
 
 
 def _record(row: Row) -> GroupRecord:
-    *columns, seen, said = row
+    *columns, seen, people = row
     fields: dict[str, Any] = dict(zip(COLUMNS, columns, strict=True))
     try:
-        return group_from(fields, seen, said)
+        return group_from(fields, seen, people)
     except UNREADABLE:
         log.error("the record of group G%s cannot be read; see `redrive verify`", row[0])
         return group_from(fields, None, None)
@@ -315,7 +315,7 @@ def _change_group(
     if stored is None:
         raise no_group(number)
     new: Any = changes
-    said = said_of(replace(stored, **new))
-    if stored.version != expected or not tx.one("change_group", (said, number, expected)):
+    people = people_json(replace(stored, **new))
+    if stored.version != expected or not tx.one("change_group", (people, number, expected)):
         return None
     return record_act(alone_with_acts(tx), action)

@@ -54,10 +54,10 @@ class Reports:
         if not self._names:
             return []
         kinds = [kind for kind in events_of(was, job, now=now) if kind in self._names]
-        told = job or was
-        if not kinds or told is None:
+        reported = job or was
+        if not kinds or reported is None:
             return []
-        body = event_body(told)
+        body = event_body(reported)
         return [(name, kind, body) for kind in kinds for name in self._names[kind]]
 
     def rows(self, pairs: Iterable[Pair], now: float) -> list[EventRow]:
@@ -65,10 +65,10 @@ class Reports:
         if not self._names:
             return []
         return [
-            (name, told.id, kind, now, body)
+            (name, reported.id, kind, now, body)
             for was, job in pairs
-            for told in (job or was,)
-            if told is not None
+            for reported in (job or was,)
+            if reported is not None
             for name, kind, body in self.of(was, job, now)
         ]
 

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from redrive.errors import StoreError, StoreLost, StoreReadOnly
+from redrive.errors import StoreError, StoreLost
 from redrive.jobs import logger
 from redrive.jobs.clock import Clock
 from redrive.stores._combine import Combiner, Operation, within_itself
 from redrive.stores._files import FileLock
-from redrive.stores.contract import MIGRATED_ON_OPENING
+from redrive.stores.contract import MIGRATED_ON_OPENING, closed, not_writable, outdated
 from redrive.stores.sqlite import opening, unanswered
 from redrive.stores.sqlite.errors import KNOWN, translate, translated
 from redrive.stores.sqlite.tx import SqliteTx
@@ -98,8 +98,7 @@ class SqliteFile:
     def write(self, work: Callable[[SqliteTx], R], *, durable: bool) -> R:
         """Run work in a transaction of its own or a shared one."""
         if self.settings.read_only:
-            msg = f"{self.place} was opened for reading only; open it for writing to change it"
-            raise StoreReadOnly(msg)
+            raise not_writable(self.place)
         return self._combiner.run(work, durable=durable)
 
     def read(self, work: Callable[[SqliteTx], R]) -> R:
@@ -194,7 +193,7 @@ class SqliteFile:
             (version,) = writer.execute("PRAGMA user_version").fetchone()
             opening.check_version(version, self.place)
             if version < opening.VERSION:
-                raise opening.outdated(self.place, version)
+                raise outdated(f"sqlite:{self.place}", version, opening.VERSION)
             tx = SqliteTx(writer, self.settings.clock)
             for one in batch:
                 one.result = one.work(tx)
@@ -251,8 +250,7 @@ class SqliteFile:
 
     def _check_open(self) -> None:
         if self._closed:
-            msg = f"{self.place} was closed; open it again"
-            raise StoreError(msg)
+            raise closed(self.place)
 
     def _check_disk(self) -> None:
         """Refuse to write after a write failed, until somebody looked and opened it again."""

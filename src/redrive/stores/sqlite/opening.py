@@ -15,12 +15,11 @@ from urllib.parse import quote
 from redrive.errors import (
     StoreDamaged,
     StoreError,
-    StoreForeign,
     StoreFull,
     StoreMissing,
-    StoreOutdated,
 )
 from redrive.stores._files import open_private
+from redrive.stores.contract import newer, outdated
 from redrive.stores.sqlite import upgrade
 from redrive.stores.sqlite.errors import foreign
 
@@ -209,11 +208,7 @@ def version_of(connection: sqlite3.Connection, place: Path) -> int:
 def check_version(version: int, place: Path) -> None:
     """Refuse what a newer Redrive wrote."""
     if version > VERSION:
-        msg = (
-            f"{place} was written by a newer Redrive (schema {version}, this one knows {VERSION}); "
-            "update this program"
-        )
-        raise StoreForeign(msg)
+        raise newer(place, version, VERSION)
 
 
 def check_readable(connection: sqlite3.Connection, place: Path) -> None:
@@ -222,16 +217,7 @@ def check_readable(connection: sqlite3.Connection, place: Path) -> None:
     if version == 0:
         raise _empty(place)
     if version < VERSION:
-        raise outdated(place, version)
-
-
-def outdated(place: Path, version: int) -> StoreOutdated:
-    """Return the error for a store of an older version."""
-    return StoreOutdated(
-        f"{place} has schema {version}; this Redrive needs {VERSION}. Stop the old workers and run "
-        f"`redrive migrate --store {place}` (about a minute for 1,000,000 jobs); it can be "
-        "interrupted and run again"
-    )
+        raise outdated(f"sqlite:{place}", version, VERSION)
 
 
 def _empty(place: Path) -> StoreMissing:
@@ -282,7 +268,7 @@ def _check_old(connection: sqlite3.Connection, place: Path, at_most: int | None)
         "SELECT count(*), total(length(failure)) FROM jobs"
     ).fetchone()
     if at_most is not None and jobs > at_most:
-        raise outdated(place, 1)
+        raise outdated(f"sqlite:{place}", 1, VERSION)
     needed, free = int(jobs * _BYTES_A_JOB + 2 * failures), free_bytes(place)
     if free < needed:
         msg = (

@@ -12,14 +12,13 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
-from redrive.errors import UsageError
 from redrive.jobs.groups import GroupRecord
 from redrive.jobs.job import Job, Reason, State
 from redrive.jobs.records import BLANK, evolve
 from redrive.stores._codec import failure_from_dict, resolution_from_dict
 from redrive.stores.contract import UPGRADED
 from redrive.stores.counting import KEPT, SPANS, GroupCount, after_deaths, start_of
-from redrive.stores.group_codec import check_changes, said_of, seen_of
+from redrive.stores.group_codec import deaths_json, mark_from, people_json
 from redrive.stores.sql.rows import UNREADABLE
 from redrive.stores.sqlite.rows import COLUMNS, insert, row_of
 
@@ -158,7 +157,7 @@ def _as_it_is(old: dict[str, Any]) -> tuple[object, ...]:
 
 def _copy_groups(connection: sqlite3.Connection, deaths: list[_Death], now: float) -> None:
     """Write a record for each group: what its dead jobs say, and what people said."""
-    said = dict(_marks(connection))
+    marks = dict(_marks(connection))
     records = {
         number: GroupRecord(
             number=number,
@@ -166,7 +165,7 @@ def _copy_groups(connection: sqlite3.Connection, deaths: list[_Death], now: floa
             fingerprint_v1=fingerprint,
             title=title,
             first_seen=first,
-            **said.get(number, {}),
+            **marks.get(number, {}),
         )
         for number, fingerprint, title, first in connection.execute(
             "SELECT number, fingerprint, title, first FROM v1_causes LEFT JOIN ("
@@ -193,8 +192,8 @@ def _copy_groups(connection: sqlite3.Connection, deaths: list[_Death], now: floa
                 one.first_seen,
                 one.last_seen,
                 one.deaths,
-                seen_of(one),
-                said_of(one),
+                deaths_json(one),
+                people_json(one),
             )
             for one in records.values()
         ],
@@ -211,19 +210,7 @@ def _marks(connection: sqlite3.Connection) -> Iterator[tuple[int, dict[str, Any]
         "SELECT name, value FROM notes WHERE name >= ? AND name < ?", (_MARK, _MARK + "\U0010ffff")
     )
     for name, value in found.fetchall():
-        said = _said(value)
-        if said is not None and name.removeprefix(_MARK).isdecimal():
+        mark = mark_from(value)
+        if mark is not None and name.removeprefix(_MARK).isdecimal():
             connection.execute("DELETE FROM notes WHERE name = ?", (name,))
-            yield int(name.removeprefix(_MARK)), said
-
-
-def _said(value: str) -> dict[str, Any] | None:
-    """Read a mark of version 1 as fields of a group's record; None if it cannot be read."""
-    try:
-        mark = _object(value)
-        names = {"by": "resolved_by"}
-        said = {names.get(name, name): one for name, one in mark.items()}
-        check_changes(said)
-    except (*UNREADABLE, UsageError):
-        return None
-    return said
+            yield int(name.removeprefix(_MARK)), mark

@@ -41,8 +41,8 @@ def test_out_to_a_private_file_and_into_another_store(shop: Shop) -> None:
     assert stat.S_IMODE(Path("b.jsonl").stat().st_mode) == 0o600
     back = shop.run("export", "--store", "jsonl:b.jsonl").stdout
     assert lines(back) == lines(Path("jobs.jsonl").read_text())
-    [act] = json.loads(shop.run("log", "--store", "jsonl:b.jsonl", "--json").stdout)["data"]
-    assert (act["verb"], act["target"], act["done"]) == ("import", "jobs.jsonl", 7)
+    [action] = json.loads(shop.run("log", "--store", "jsonl:b.jsonl", "--json").stdout)["data"]
+    assert (action["verb"], action["target"], action["done"]) == ("import", "jobs.jsonl", 7)
 
 
 def test_a_selection_goes_out_and_nothing_is_exit_3(shop: Shop) -> None:
@@ -163,8 +163,8 @@ def test_an_import_that_is_broken_off_is_recorded_as_far_as_it_came(shop: Shop) 
         told = app.desk.transfer.import_lines(many, source="f")
         next(told)
         told.close()
-        [act] = app.desk.log.actions()
-        assert (act.verb, act.target, act.done) == ("import", "f", 500)
+        [action] = app.desk.log.actions()
+        assert (action.verb, action.target, action.done) == ("import", "f", 500)
         assert len(list(app.desk.jobs.each(handler="mail.send"))) == 503
 
 

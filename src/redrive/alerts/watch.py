@@ -1,7 +1,7 @@
 """The watch: now and then one process looks, writes down what is to be told, and has it sent.
 
 What was told and what is still to be sent stand in one note, changed by compare-and-set: so a message
-is decided once, whoever looks. From there each becomes a job for each channel, under a key of its own,
+is decided once, however many processes look. From there each becomes a job for each channel, under a key of its own,
 before it is struck off the note; who dies in between is followed by one who submits the same jobs.
 Messages are sent here too, apart from the slots of the worker: a channel that hangs slows nobody.
 """

@@ -20,7 +20,7 @@ from redrive.desk.documents import (
     scope_document,
 )
 from redrive.desk.jobs import Count, Page
-from redrive.jobs.job import HOPELESS, Act, Category, Job
+from redrive.jobs.job import HOPELESS, Action, Category, Job
 
 _SHORT = columns(
     "#:number",
@@ -253,7 +253,7 @@ def log(face: Face, /, limit: int, before: int | None, **asked: Any) -> None:
     )
 
 
-def _run_of(act: Act) -> str | None:
+def _run_of(act: Action) -> str | None:
     run = act.detail.get("run")
     return run if isinstance(run, str) else None
 

@@ -1,6 +1,6 @@
 """Where a request may go: https to the public internet, and beyond that only what is listed.
 
-Whoever names an address must not reach what only this machine can. The text of a host proves nothing
+A caller who names an address must not reach what only this machine can. The text of a host proves nothing
 (2130706433 is 127.0.0.1, and a name is whatever DNS says today), so the *resolved* addresses are
 judged, all of them, and only these are connected to: a second answer of DNS is never asked for.
 """
@@ -81,7 +81,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What is allowed beyond https to public addresses on port 443, as whoever set it up listed it."""
+    """What is allowed beyond https to public addresses on port 443, as the operator listed it."""
 
     http: bool = False
     ports: frozenset[int] = frozenset()
@@ -182,7 +182,7 @@ def checked(
 ) -> list[str]:
     """Return the addresses to connect to; AddressRefused if one of them is not to be reached.
 
-    One is enough: whoever may add a good address beside a bad one would only have to wait.
+    One is enough: an attacker who adds a good address beside a bad one would only have to wait.
     """
     found = dict.fromkeys(_looked_up(resolver or resolve, target, timeout))
     if not found:

@@ -1,6 +1,6 @@
 """What of an endpoint nobody else is to read, in all the spellings in which it may come back.
 
-Whoever refuses a request likes to repeat it: decoded, escaped for a page, or only the part he knows.
+A server that refuses a request often repeats it: decoded, escaped for a page, or only in part.
 """
 
 from __future__ import annotations

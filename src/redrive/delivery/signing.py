@@ -1,7 +1,7 @@
 """Signatures by Standard Webhooks: an HMAC-SHA256 over id, time and body.
 
 The id is the same with every attempt, the time is that of the attempt. While a key is being replaced
-both sign, and whoever verifies is content with one.
+both sign, and the receiver accepts either.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def verify(
 ) -> bool:
     """Return True if a request was signed with one of these secrets; for receivers.
 
-    False also for one that is older or newer than the tolerance: it may be a copy. Whoever must not
+    False also for one that is older or newer than the tolerance: it may be a copy. A receiver that must not
     act on the same request twice remembers its `Webhook-Id` for that long.
     """
     given = {name.lower(): value for name, value in headers.items()}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from redrive.jobs.clock import iso
-from redrive.jobs.job import Act, Attempt, Category, Failure, Group, Job
+from redrive.jobs.job import Action, Attempt, Category, Failure, Group, Job
 from redrive.payloads.masked_jobs import secrets_of
 from redrive.payloads.masking import loads, mask_payload, mask_text
 
@@ -123,7 +123,7 @@ def scope_document(scope: Scope | None) -> dict[str, object] | None:
     return None if scope is None else {"looked": scope.looked, "of": scope.of}
 
 
-def action_document(action: Act) -> dict[str, object]:
+def action_document(action: Action) -> dict[str, object]:
     """Return an action: who did what to which jobs, when, why, and with what result."""
     return {
         "number": action.number,

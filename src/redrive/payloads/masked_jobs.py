@@ -23,7 +23,7 @@ def secrets_of(job: Job, *, first: bool = False) -> tuple[str, ...]:
 
 
 def masked(job: Job) -> Job:
-    """Return a job with its secrets hidden in every text but its payloads, whoever stored them."""
+    """Return a job with its secrets hidden in every text but its payloads, wherever it came from."""
     secrets = secrets_of(job)
     job = _texts_masked(job, secrets)
     if not (job.detail or job.resolution or job.history):

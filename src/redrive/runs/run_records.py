@@ -1,4 +1,4 @@
-"""Runs: bulk retries that are kept like jobs, so that each outlives whoever asked for it.
+"""Runs: bulk retries that are kept like jobs, so that each outlives the process that asked for it.
 
 A run is a note. Its jobs carry its number as a tag, below zero while they only wait for it; so the
 set is frozen, no job can wait for two runs, and who dies loses nothing. Nobody counts along: how a
@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
 from redrive.errors import UsageError
-from redrive.jobs.job import Act, State
+from redrive.jobs.job import Action, State
 from redrive.stores.contract import Members, Store
 from redrive.stores.note_verbs import note_named
 
@@ -210,7 +210,7 @@ def caught_up(store: Store, run: Run) -> Run:
     """Count the actions that let jobs go since the run was written; they are the truth."""
     before: int | None = None
     newest, released = run.act, run.released
-    while actions := store.acts(limit=100, before=before):
+    while actions := store.actions(limit=100, before=before):
         for action in actions:
             if action.number <= run.act:
                 return replace(run, act=newest, released=released)
@@ -220,7 +220,7 @@ def caught_up(store: Store, run: Run) -> Run:
     return replace(run, act=newest, released=released)
 
 
-def is_about(action: Act, run: str | None) -> bool:
+def is_about(action: Action, run: str | None) -> bool:
     """Return True if an action is about this run; without one, if it is no mere step of any."""
     if run is None:
         return action.verb not in QUIET

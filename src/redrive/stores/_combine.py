@@ -1,4 +1,4 @@
-"""Group commit: whoever finds the store idle does everybody's work.
+"""Group commit: the thread that finds the store idle does the work of all that wait.
 
 Threads hand in operations. The first one there becomes the leader, takes all that wait, and commits
 them together; the others sleep until theirs is done, or until one of them is made the next leader.

@@ -1,9 +1,9 @@
 """Hints within one host: "something may be due", told to the processes that listen to a file store.
 
 A listener is a datagram socket in a directory that belongs to the store: `redrive-<user>/<hash>`
-under the temporary directory, for its owner alone. Whoever added something sends a byte to each
+under the temporary directory, for its owner alone. A process that added something sends a byte to each
 socket there. That never waits, never fails and proves nothing: a full socket has hints enough, one
-that nobody holds any more is removed, and whoever hears nothing finds the work by looking.
+that nobody holds any more is removed, and a process that hears nothing finds the work by looking.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _send(path: str) -> None:
     try:
         _mouth.socket().sendto(b"!", path)
     except ConnectionRefusedError:
-        _remove(path)  # whoever listened there was killed
+        _remove(path)  # the process that listened there was killed
     except OSError:
         pass
 

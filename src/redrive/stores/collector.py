@@ -76,7 +76,7 @@ class Collector(Generic[A, R]):
 
     async def ask(self, threads: Threads, item: A) -> R:
         """Have one item worked on, on another thread."""
-        import asyncio  # noqa: PLC0415 - whoever awaits this has imported it
+        import asyncio  # noqa: PLC0415 - the awaiting program has imported it
 
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[R] = loop.create_future()

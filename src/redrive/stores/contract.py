@@ -39,7 +39,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from redrive.errors import StoreError, StoreForeign, StoreOutdated, StoreReadOnly, UsageError
-from redrive.jobs.job import Act, Category, Claim, Group, Job, Settlement, State
+from redrive.jobs.job import Action, Category, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
 from redrive.stores.group_verbs import GroupVerbs
 from redrive.stores.listening import HintListener
@@ -87,7 +87,7 @@ def closed(place: object) -> StoreError:
 
 
 UPGRADED = "upgraded:"
-"""What a migration puts before the holder of a job that runs: whoever takes it over returns it."""
+"""What a migration puts before the holder of a running job: a sweep takes it over and returns it."""
 
 ALONE = 2.0
 """Seconds for which a suspect that was claimed, and runs, keeps the other suspects waiting."""
@@ -187,11 +187,11 @@ class Members(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What a person's deed came to: which jobs it took, and why the others were left."""
+    """The result of an action: the jobs it took, and why the others were left."""
 
     done: list[Job]
     skipped: list[tuple[str, str]]
-    act: Act
+    action: Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +256,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         and with `lanes` all others too. `only` names the ids that come into question at all.
         `suspects` asks for jobs that crashed before (one at most should be asked for); without it
         they are left out. None is given while another that was claimed in the last `ALONE` seconds
-        runs, whoever has it: it may take all processes with it, and must not take another suspect.
+        runs, in any worker: it may take all processes with it, and must not take another suspect.
         Only those who ask for certain jobs, by `only` or `ignore_waits`, get them all the same.
         `ignore_waits` takes pending jobs whatever their due time, pauses too;
         `past_pauses` takes due jobs of paused lanes as well.
@@ -318,12 +318,12 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         self,
         ids: Sequence[str],
         verb: Verb,
-        act: Act,
+        action: Action,
         *,
         delays: Sequence[float] | None = None,
         run: int | None = None,
     ) -> Moved:
-        """Apply a person's deed to exactly these jobs, each once, and record the act with it.
+        """Apply an action to exactly these jobs, each once, and record it with them.
 
         Jobs whose state does not allow it are skipped with the reason. `delays` (one a job) are
         seconds until each retried job is due. The fields that changed are kept as they were before,
@@ -331,7 +331,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
 
         A run tags its jobs: "enlist" with `run=-12` makes them wait for run 12, a retry with
         `run=12` takes only those that still wait for it, and "enlist" with `run=0` lets them wait
-        no more. A job that waits for a run leaves it by every other deed.
+        no more. A job that waits for a run leaves it by every other action.
         """
 
     @abstractmethod
@@ -342,7 +342,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         """
 
     @abstractmethod
-    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
+    def amend(self, job_id: str, payload: str, action: Action, *, expected: int) -> Job:
         """Replace a job's payload if its number of edits is still `expected`; else Refused.
 
         The changed fields are kept as they were before, for `action_jobs`.

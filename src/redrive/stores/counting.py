@@ -29,7 +29,7 @@ MOST_LANES, MOST_GROUPS = 500, 1000
 """How many lanes and groups one bucket tells apart; the rest count as OTHER_LANE, OTHER_GROUP."""
 OTHER_LANE, OTHER_GROUP = "", 0
 FOLD_EVERY = 10.0
-"""Seconds after which whoever writes a tick folds."""
+"""Seconds after which the writer of a tick folds."""
 _QUIET = 86400.0
 """Seconds without a death after which the next death begins a new incident."""
 _MOST_WAITING = 1000

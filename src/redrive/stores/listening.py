@@ -18,7 +18,7 @@ class HintListener(Protocol):
     def drain(self) -> None:
         """Take in the hints that came, then look. It never waits and never raises.
 
-        Whoever calls it now and then, hint or not, hears again after a lost connection.
+        Called now and then, hint or not, it hears again after a lost connection.
         """
 
     def close(self) -> None:

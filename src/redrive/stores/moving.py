@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from redrive.errors import JobNotFound, Refused, StoreDamaged
-from redrive.jobs.job import Act, Job
+from redrive.jobs.job import Action, Job
 from redrive.jobs.transitions import Changed, Verb, action_changes, changed
 
 Skipped = list[tuple[str, str]]
@@ -17,12 +17,12 @@ def apply_to(
     load: Callable[[str], Job],
     ids: Sequence[str],
     verb: Verb,
-    act: Act,
+    action: Action,
     *,
     now: float,
     delays: Sequence[float] | None,
     run: int | None,
-) -> tuple[list[Changed], Skipped, Act]:
+) -> tuple[list[Changed], Skipped, Action]:
     """Apply an action to jobs, each once; return what changed, what was left, and the action with both counted."""
     waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
     done: list[Changed] = []
@@ -33,8 +33,8 @@ def apply_to(
             changes = action_changes(
                 job,
                 verb,
-                actor=act.actor,
-                reason=act.reason,
+                actor=action.actor,
+                reason=action.reason,
                 now=now,
                 delay=waits.get(one, 0.0),
                 run=run,
@@ -43,7 +43,7 @@ def apply_to(
             skipped.append((one, str(error)))
         else:
             done.append(changed(job, changes))
-    return done, skipped, replace(act, done=len(done), skipped=len(skipped))
+    return done, skipped, replace(action, done=len(done), skipped=len(skipped))
 
 
 def no_job(job_id: str) -> JobNotFound:

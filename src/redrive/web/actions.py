@@ -18,7 +18,7 @@ from redrive.desk.documents import (
     with_trends,
 )
 from redrive.errors import BadPayload, KeyConflict, Refused
-from redrive.jobs.job import Act, Group, Job
+from redrive.jobs.job import Action, Group, Job
 from redrive.jobs.transitions import Verb
 from redrive.payloads import editing, strict_json
 from redrive.payloads.masked_jobs import masked, secrets_of
@@ -79,7 +79,7 @@ def submit(call: Call) -> Document:
             raise
         job = known
     if job.is_new:
-        act = Act(actor=call.actor, verb="submit", target=job.id, done=1)
+        act = Action(actor=call.actor, verb="submit", target=job.id, done=1)
         call.app.desk.log.record(act)
     return {**job_document(masked(job)), "new": job.is_new}
 

@@ -14,10 +14,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
-from kit import make_act, make_attempt, make_failure, make_job
+from kit import make_action, make_attempt, make_failure, make_job
 from redrive.errors import KeyConflict, Refused
 from redrive.jobs.job import (
-    Act,
+    Action,
     Claim,
     Completed,
     Dead,
@@ -257,29 +257,29 @@ class StoreMachine(WatchedLife):
     def move(self, verb: Verb, which: list[int], delay: float) -> None:
         ids = [*dict.fromkeys(self.nth(n) for n in which), "nobody"]
         before = {job_id: self.store.get(job_id) for job_id in ids}
-        moved = self.store.move(ids, verb, make_act(verb), delays=[delay] * len(ids))
+        moved = self.store.move(ids, verb, make_action(verb), delays=[delay] * len(ids))
         allowed = [
             job_id for job_id in ids if self.model.move(verb, self.model.jobs.get(job_id), delay)
         ]
         assert [job.id for job in moved.done] == allowed
         assert [job_id for job_id, _ in moved.skipped] == [i for i in ids if i not in allowed]
         assert all(why for _, why in moved.skipped)
-        assert (moved.act.done, moved.act.skipped) == (len(allowed), len(ids) - len(allowed))
-        assert self.store.acts(limit=1) == [moved.act]
-        self.check_action(moved.act, before, allowed)
+        assert (moved.action.done, moved.action.skipped) == (len(allowed), len(ids) - len(allowed))
+        assert self.store.actions(limit=1) == [moved.action]
+        self.check_action(moved.action, before, allowed)
         self.touched |= set(allowed)
 
     def check_action(
-        self, act: Act, before: Mapping[str, Job | None], allowed: Collection[str]
+        self, action: Action, before: Mapping[str, Job | None], allowed: Collection[str]
     ) -> None:
         """The fields that an action changed, set back, are the job as it was."""
-        took = dict(self.store.action_jobs(act.number))
+        took = dict(self.store.action_jobs(action.number))
         assert set(took) == set(allowed)
         for job_id, fields in took.items():
             now, was = self.store.get(job_id), before[job_id]
             assert now is not None
             assert replace(now, **fields) == was  # type: ignore[arg-type]
-            assert self.store.acts(limit=1, job=job_id) == [act]
+            assert self.store.actions(limit=1, job=job_id) == [action]
 
     @precondition(lambda self: self.model.jobs)
     @rule(deed=st.sampled_from(["enlist", "release", "leave"]), run=st.integers(1, 2), which=picks)
@@ -288,7 +288,7 @@ class StoreMachine(WatchedLife):
         ids = [*dict.fromkeys(self.nth(n) for n in which), "nobody"]
         verb: Verb = "retry" if deed == "release" else "enlist"
         tag = {"enlist": -run, "release": run, "leave": 0}[deed]
-        moved = self.store.move(ids, verb, make_act(verb), run=tag)
+        moved = self.store.move(ids, verb, make_action(verb), run=tag)
         allowed = [one for one in ids if self.model.drive(deed, self.model.jobs.get(one), run)]
         assert [job.id for job in moved.done] == allowed
         self.touched |= set(allowed)
@@ -313,7 +313,7 @@ class StoreMachine(WatchedLife):
         fits = not late and job.state not in {"running", "completed"}
         before = self.store.get(job.id)
         try:
-            self.store.amend(job.id, payload, make_act("edit"), expected=job.edits + late)
+            self.store.amend(job.id, payload, make_action("edit"), expected=job.edits + late)
         except Refused:
             assert not fits
             return
@@ -322,7 +322,7 @@ class StoreMachine(WatchedLife):
         job.payload, job.edits = payload, job.edits + 1
         job.changed = self.clock.now()
         self.model.leave_run(job)
-        self.check_action(self.store.acts(limit=1)[0], {job.id: before}, [job.id])
+        self.check_action(self.store.actions(limit=1)[0], {job.id: before}, [job.id])
 
     @rule(
         state=st.sampled_from(State),
@@ -360,7 +360,7 @@ class StoreMachine(WatchedLife):
         record = records[which % len(records)]
         now = self.clock.now()
         changed = self.store.change_group(
-            record.number, {"resolved": now}, make_act("resolve"), expected=record.version + late
+            record.number, {"resolved": now}, make_action("resolve"), expected=record.version + late
         )
         assert (changed is None) == bool(late)
         if changed is not None:

@@ -187,9 +187,9 @@ def _close(screen: Screen, shop: Shop) -> bool:
         "6. No retry finds a street that is not there: closed, with a reason, on the record"
     )
     shop.app.desk.discard(state="dead", reason="the customers were refunded")
-    for act in reversed(shop.app.desk.log.actions()):
-        said = f" ({act.reason})" if act.reason else ""
-        screen.say(f"   {act.actor}: {act.verb} {act.target}{said}")
+    for action in reversed(shop.app.desk.log.actions()):
+        said = f" ({action.reason})" if action.reason else ""
+        screen.say(f"   {action.actor}: {action.verb} {action.target}{said}")
     return True
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from redrive.jobs.groups import MOST_VARIANTS, GroupRecord
-from redrive.jobs.job import Act, Failure, Job
+from redrive.jobs.job import Action, Failure, Job
 from redrive.jobs.reports import events_of
 from redrive.jobs.transitions import Changed, values_before
 from redrive.stores.index.changes import Change, Put, Queued, Took, Varied
@@ -113,14 +113,14 @@ class Draft:
             self.changes.append(Varied(group, number, text))
         return number
 
-    def act(self, act: Act, took: Iterable[Changed] = ()) -> Act:
-        """Keep an act with the jobs that it took; the store numbers acts and says when."""
-        last = self._index.acts[-1].number if self._index.acts else 0
-        act = replace(act, number=last + 1, at=self.now)
-        self.changes.append(act)
+    def action(self, action: Action, took: Iterable[Changed] = ()) -> Action:
+        """Record an action with the jobs that it took; the store sets its number and time."""
+        last = self._index.actions[-1].number if self._index.actions else 0
+        action = replace(action, number=last + 1, at=self.now)
+        self.changes.append(action)
         jobs = sorted((one.was.id, fields_to_json(values_before(one))) for one in took)
-        self.changes += [Took(act.number, some) for some in _parts(jobs)]
-        return act
+        self.changes += [Took(action.number, some) for some in _parts(jobs)]
+        return action
 
 
 def _parts(jobs: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], ...]]:

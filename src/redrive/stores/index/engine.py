@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from redrive.errors import UsageError
-from redrive.jobs.job import TERMINAL, Act, Claim, Job, Settlement, State
+from redrive.jobs.job import TERMINAL, Action, Claim, Job, Settlement, State
 from redrive.jobs.records import altered, evolve
 from redrive.jobs.transitions import (
     Verb,
@@ -269,7 +269,7 @@ class EngineStore(SearchStore):
         self,
         ids: Sequence[str],
         verb: Verb,
-        act: Act,
+        action: Action,
         *,
         delays: Sequence[float] | None = None,
         run: int | None = None,
@@ -279,12 +279,12 @@ class EngineStore(SearchStore):
         def work() -> Drafted[Moved]:
             draft = self._draft()
             done, skipped, kept = apply_to(
-                draft.need, ids, verb, act, now=draft.now, delays=delays, run=run
+                draft.need, ids, verb, action, now=draft.now, delays=delays, run=run
             )
             for one in done:
                 draft.put(one.job)
                 draft.report(one.was, without_history(one.job))
-            kept = draft.act(kept, () if verb == "enlist" else done)
+            kept = draft.action(kept, () if verb == "enlist" else done)
             return Moved([without_history(one.job) for one in done], skipped, kept), draft.changes
 
         moved = self._write(work, durable=True)
@@ -292,13 +292,13 @@ class EngineStore(SearchStore):
         return moved
 
     @writes(durable=True)
-    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Drafted[Job]:
+    def amend(self, job_id: str, payload: str, action: Action, *, expected: int) -> Drafted[Job]:
         """Replace a job's payload, if nobody else did meanwhile."""
         draft = self._draft()
         job = draft.need(job_id)
         change = changed(job, amend_changes(job, payload, now=draft.now, expected=expected))
         draft.put(change.job)
-        draft.act(replace(act, done=1), [change])
+        draft.action(replace(action, done=1), [change])
         return without_history(change.job), draft.changes
 
     @writes(durable=False)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from redrive.jobs.clock import Clock
 from redrive.jobs.groups import GroupRecord, LaneCount, Span, Variant
-from redrive.jobs.job import Act
+from redrive.jobs.job import Action
 from redrive.jobs.reports import EventKind
 from redrive.stores.group_codec import check_changes
 from redrive.stores.index.base import Drafted, IndexStore, reads, writes
@@ -91,21 +91,22 @@ class RecordStore(IndexStore):
                 yield note
 
     @writes(durable=True)
-    def record(self, act: Act) -> Drafted[Act]:
-        """Keep an act that moved no job."""
+    def record(self, action: Action) -> Drafted[Action]:
+        """Record an action that moved no job."""
         draft = self._draft()
-        return draft.act(act), draft.changes
+        return draft.action(action), draft.changes
 
     @reads
-    def acts(
+    def actions(
         self, *, limit: int = 100, before: int | None = None, job: str | None = None
-    ) -> list[Act]:
-        """Return acts, newest first."""
-        took = None if job is None else frozenset(self.index.actions.get(job, ()))
+    ) -> list[Action]:
+        """Return actions, newest first."""
+        took = None if job is None else frozenset(self.index.actions_of.get(job, ()))
         found = (
-            act
-            for act in reversed(self.index.acts)
-            if (before is None or act.number < before) and (took is None or act.number in took)
+            action
+            for action in reversed(self.index.actions)
+            if (before is None or action.number < before)
+            and (took is None or action.number in took)
         )
         return list(islice(found, max(limit, 0)))
 
@@ -142,7 +143,7 @@ class RecordStore(IndexStore):
 
     @writes(durable=True)
     def change_group(
-        self, number: int, changes: Mapping[str, object], action: Act, *, expected: int
+        self, number: int, changes: Mapping[str, object], action: Action, *, expected: int
     ) -> Drafted[GroupRecord | None]:
         """Change what people say of a group, if nobody else did meanwhile."""
         check_changes(changes)
@@ -154,7 +155,7 @@ class RecordStore(IndexStore):
         draft = self._draft()
         fields: dict[str, Any] = {**changes, "version": expected + 1}
         draft.changes.append(replace(record, **fields))
-        draft.act(action)
+        draft.action(action)
         return replace(self._view().record(number) or record, **fields), draft.changes
 
     @writes(durable=False)

@@ -235,7 +235,7 @@ def _link_checks(index: Index, query: Query) -> Iterator[Check]:
     if query.event:
         yield lambda entry: index.events.get(entry.id) == query.event
     if query.action is not None:
-        yield lambda entry: query.action in index.actions.get(entry.id, ())
+        yield lambda entry: query.action in index.actions_of.get(entry.id, ())
     if query.key:
         yield lambda entry: entry.key == query.key
 

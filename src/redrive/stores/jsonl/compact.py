@@ -156,7 +156,7 @@ def _changes(journal: Journal, now: float) -> Iterator[Change]:
         yield journal.change_at(one.place)
         yield Handed((number,), one.holder, one.end, one.boot, one.due, one.attempts)
     yield from index.alerts.values()
-    yield from index.acts
+    yield from index.actions
     yield from (journal.change_at(place) for places in index.took.values() for _, place in places)
     notes = index.notes.values()
     yield from (note for note in notes if note.expires is None or note.expires > now)

@@ -34,7 +34,7 @@ def changes(journal: Journal, now: float) -> Iterator[Change]:
             buckets.setdefault((span, start), {})[group] = deaths
     yield from (Bucket(*place, {}, groups) for place, groups in buckets.items())
     yield Folded(now)
-    yield from index.acts
+    yield from index.actions
     yield from (note for note in index.notes.values() if _is_kept(note, now))
     yield from (Put(job) for job in _jobs(journal))
 

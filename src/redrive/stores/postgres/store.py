@@ -1,6 +1,6 @@
 """Jobs in PostgreSQL: for many threads, processes and hosts; the database's clock counts alone.
 
-Submits, deeds of people and claims are on disk before they are answered. Settlements are committed
+Submits, actions and claims are on disk before they are answered. Settlements are committed
 before they are answered too, but the server may sync them a moment later: they survive the death of
 every client, and after a power cut of the server the last ones may be undone and run again.
 

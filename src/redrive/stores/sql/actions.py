@@ -6,11 +6,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from redrive.jobs.job import TERMINAL, Act, Job, State
+from redrive.jobs.job import TERMINAL, Action, Job, State
 from redrive.jobs.transitions import Changed, Verb, amend_changes, changed
 from redrive.stores.contract import Moved, PurgeRule
 from redrive.stores.moving import apply_to, no_job
-from redrive.stores.sql.notes import act_landed, record_act
+from redrive.stores.sql.notes import action_landed, record_action
 from redrive.stores.sql.outbox import (
     Reports,
     SqlOutbox,
@@ -40,7 +40,7 @@ class SqlActions(SqlOutbox):
         self,
         ids: Sequence[str],
         verb: Verb,
-        act: Act,
+        action: Action,
         *,
         delays: Sequence[float] | None = None,
         run: int | None = None,
@@ -54,7 +54,7 @@ class SqlActions(SqlOutbox):
                 lambda one: self._present(found.get(one), one),
                 ids,
                 verb,
-                act,
+                action,
                 now=tx.now(),
                 delays=delays,
                 run=run,
@@ -63,21 +63,21 @@ class SqlActions(SqlOutbox):
             return Moved([change.job for change in done], skipped, kept)
 
         def landed(tx: Tx, moved: Moved) -> bool:
-            tx.all("to_change", (tx.array(ids),))  # waits for whoever is at it
-            return act_landed(tx, moved.act)
+            tx.all("to_change", (tx.array(ids),))  # waits for a transaction that holds them
+            return action_landed(tx, moved.action)
 
         moved = self._write(work, durable=True, landed=landed)
         self._hint_of(moved.done)
         return moved
 
-    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
+    def amend(self, job_id: str, payload: str, action: Action, *, expected: int) -> Job:
         """Replace the payload of a job; see the contract."""
         reports = self._reports()
 
         def work(tx: Tx) -> Job:
             job = self._present(tx.one("to_change", (tx.array([job_id]),)), job_id)
             change = changed(job, amend_changes(job, payload, now=tx.now(), expected=expected))
-            self._record_changes(tx, [change], replace(act, done=1), None, reports)
+            self._record_changes(tx, [change], replace(action, done=1), None, reports)
             tx.run("repay", (change.job.payload, change.job.original, job.__dict__[ROW]))
             return change.job
 
@@ -89,15 +89,15 @@ class SqlActions(SqlOutbox):
         return self._write(work, durable=True, landed=landed)
 
     def _record_changes(
-        self, tx: Tx, done: Sequence[Changed], act: Act, verb: Verb | None, reports: Reports
-    ) -> Act:
+        self, tx: Tx, done: Sequence[Changed], action: Action, verb: Verb | None, reports: Reports
+    ) -> Action:
         """Write jobs that an action changed, the action, and what they were before it."""
         self._write_changes(tx, done, verb)
-        act = record_act(tx, act)
+        action = record_action(tx, action)
         if verb != "enlist":
-            keep_action_jobs(tx, act.number, done)
+            keep_action_jobs(tx, action.number, done)
             write_events(tx, reports, ((one.was, one.job) for one in done))
-        return act
+        return action
 
     def _present(self, row: Row | None, job_id: str) -> Job:
         if row is None:

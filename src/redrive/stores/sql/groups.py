@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from redrive.jobs.groups import MOST_VARIANTS, GroupRecord, LaneCount, Span, Variant
-from redrive.jobs.job import Act, Failure
+from redrive.jobs.job import Action, Failure
 from redrive.stores._files import log
 from redrive.stores.counting import (
     KEPT,
@@ -22,7 +22,7 @@ from redrive.stores.counting import (
 )
 from redrive.stores.group_codec import COLUMNS, check_changes, deaths_json, group_from, people_json
 from redrive.stores.moving import no_group
-from redrive.stores.sql.notes import act_landed, alone_with_acts, record_act
+from redrive.stores.sql.notes import action_landed, alone_with_actions, record_action
 from redrive.stores.sql.rows import UNREADABLE
 from redrive.stores.sql.tx import Row, SqlBase, Tx
 
@@ -192,12 +192,12 @@ class SqlGroups(SqlBase):
         return self._read(work)
 
     def change_group(
-        self, number: int, changes: Mapping[str, object], action: Act, *, expected: int
+        self, number: int, changes: Mapping[str, object], action: Action, *, expected: int
     ) -> GroupRecord | None:
         """Change fields of a group that people set, and record the action; see the contract."""
         check_changes(changes)
 
-        def work(tx: Tx) -> tuple[GroupRecord, Act] | None:
+        def work(tx: Tx) -> tuple[GroupRecord, Action] | None:
             recorded = _change_group(tx, number, changes, action, expected)
             if recorded is None:
                 return None
@@ -206,7 +206,7 @@ class SqlGroups(SqlBase):
         changed = self._write(
             work,
             durable=True,
-            landed=lambda tx, done: done is None or act_landed(alone_with_acts(tx), done[1]),
+            landed=lambda tx, done: done is None or action_landed(alone_with_actions(tx), done[1]),
         )
         return changed and changed[0]
 
@@ -309,8 +309,8 @@ def _record(row: Row) -> GroupRecord:
 
 
 def _change_group(
-    tx: Tx, number: int, changes: Mapping[str, object], action: Act, expected: int
-) -> Act | None:
+    tx: Tx, number: int, changes: Mapping[str, object], action: Action, expected: int
+) -> Action | None:
     stored = _stored_records(tx, [number]).get(number)
     if stored is None:
         raise no_group(number)
@@ -318,4 +318,4 @@ def _change_group(
     people = people_json(replace(stored, **new))
     if stored.version != expected or not tx.one("change_group", (people, number, expected)):
         return None
-    return record_act(alone_with_acts(tx), action)
+    return record_action(alone_with_actions(tx), action)

@@ -1,12 +1,12 @@
 """One SQLite file as a place to run transactions, safe for threads, processes and forks.
 
-Writers queue up in a combiner; whoever leads commits for all that wait, under the file lock, which
+Writers queue up in a combiner; the leader commits for all that wait, under the file lock, which
 also keeps checkpoints of other processes away. Readers have a connection of their own and see the
 last commit; no sync ever blocks them.
 
 Forks: SQLite keeps one table of locks for each process. A child that inherits an open connection
 inherits the belief that it holds locks which only the parent has, so every file is closed before a
-fork and opened again by whoever needs it after.
+fork and opened again when it is next needed.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class SqliteFile:
             if not self.give_up():
                 log.warning(
                     "%s was closed without taking over its log, because another process holds the "
-                    "lock; nothing is lost, and whoever opens it next does so",
+                    "lock; nothing is lost, and the next program that opens it does so",
                     self.place,
                 )
 
@@ -179,7 +179,7 @@ class SqliteFile:
         try:
             self._check_disk()
             self._run(writer, [one])
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever asked for this one
+        except Exception as error:  # noqa: BLE001 - it belongs to the caller of this one
             one.error = translate(error, self.place)
 
     def _run(self, writer: sqlite3.Connection, batch: list[Operation[SqliteTx]]) -> None:

@@ -1,6 +1,6 @@
 """Jobs in a SQLite file: the default store, for many threads and processes of one host.
 
-The file is in WAL mode. What was promised to a caller (submits, deeds of people) is synced before
+The file is in WAL mode. What was promised to a caller (submits, actions) is synced before
 the call returns; claims and settlements survive kill -9 and are synced with the next promise.
 """
 

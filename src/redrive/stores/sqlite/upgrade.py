@@ -88,7 +88,7 @@ def _copy_jobs(connection: sqlite3.Connection) -> list[_Death]:
 
 
 def _job(connection: sqlite3.Connection, old: dict[str, Any]) -> Job:
-    """Read a job of version 1; whoever runs it is fenced off."""
+    """Read a job of version 1; a worker that runs it is fenced off."""
     fields = {
         _RENAMED.get(name, name): value
         for name, value in old.items()

@@ -45,7 +45,7 @@ def _nobody(job: Job, why: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What whoever imports or exports wants."""
+    """The options of an import or export."""
 
     handler: str | None = None
     """Instead of the format's usual one."""

@@ -11,9 +11,9 @@ store can write them with one statement. Nobody may write into a dict of changes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
-from typing import Literal, NamedTuple, assert_never
+from typing import Literal, NamedTuple, TypeVar, assert_never
 
 from redrive.errors import Refused, UsageError
 from redrive.jobs.job import (
@@ -47,6 +47,9 @@ _RUNS = "is running now; wait for it to end"
 
 KEEP_FIRST, KEEP_LAST = 5, 20
 """How many attempts of a job's history are kept at either end; the middle is folded."""
+MOST_KEPT = KEEP_FIRST + KEEP_LAST
+
+T = TypeVar("T")
 
 
 class Changed(NamedTuple):
@@ -381,14 +384,14 @@ def values_before(change: Changed) -> Changes:
 def with_attempt(job: Job, attempt: Attempt) -> Job:
     """Append to the history; when it grows too long the middle is folded and counted."""
     history = (*job.history, attempt)
-    extra = len(history) - KEEP_FIRST - KEEP_LAST
-    if extra <= 0:
-        return evolve(job, history=history)
-    return evolve(
-        job,
-        history=history[:KEEP_FIRST] + history[KEEP_FIRST + extra :],
-        folded=job.folded + extra,
-    )
+    extra = len(middle_of(history))
+    kept = history[:KEEP_FIRST] + history[KEEP_FIRST + extra :] if extra else history
+    return evolve(job, history=kept, folded=job.folded + extra)
+
+
+def middle_of(history: Sequence[T]) -> Sequence[T]:
+    """Return what of a history is folded away: all between the first and the last ones to be kept."""
+    return history[KEEP_FIRST : max(KEEP_FIRST, len(history) - KEEP_LAST)]
 
 
 def is_suspect(job: Job) -> bool:

@@ -89,15 +89,12 @@ LIMIT ?
 -- name: repay -- Give a job another payload.
 UPDATE payloads SET payload = ?, original = ? WHERE n = ?
 
--- name: middle -- The attempts between the first and the last ones to be kept.
-SELECT ordinal FROM attempts WHERE n = ? ORDER BY ordinal LIMIT ? OFFSET ?
-
 -- name: rewrite_more -- Write that attempts were folded away, of a job that this transaction has just
 -- changed.
 UPDATE jobs SET more = ? WHERE n = ?
 
--- name: count_attempts -- How many attempts of a job are kept.
-SELECT count(*) FROM attempts WHERE n = ?
+-- name: ordinals -- The attempts that are kept of a job, oldest first.
+SELECT ordinal FROM attempts WHERE n = ? ORDER BY ordinal
 
 -- name: forget_attempt -- Fold one attempt away.
 DELETE FROM attempts WHERE n = ? AND ordinal = ?

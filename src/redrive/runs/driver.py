@@ -229,6 +229,6 @@ def _resolve_groups(store: Store, run: Run) -> None:
     changes = {"resolved": run.ended, "resolved_by": run.id, "reason": run.reason}
     for number, record in store.group_records(run.groups).items():
         if record.resolved != run.ended and not store.groups(Query(group=number, limit=1)):
-            said = {"said": "resolved", "run": run.id}
-            action = Action(actor=run.by, verb="mark", target=f"G{number}", detail=said)
+            detail = {"said": "resolved", "run": run.id}
+            action = Action(actor=run.by, verb="mark", target=f"G{number}", detail=detail)
             store.change_group(number, changes, action, expected=record.version)

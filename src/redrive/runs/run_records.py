@@ -145,15 +145,19 @@ def read(text: str) -> Run | None:
     """Read a run's note; None for one that nobody can read."""
     try:
         value = cast("dict[str, Any]", json.loads(text))
-        told = cast("dict[str, Any] | None", value.pop("counts"))
-        if told is not None:
-            told["new"] = {int(group): jobs for group, jobs in told["new"].items()}
-        counts = None if told is None else Counts(**told)
+        counts = cast("dict[str, Any] | None", value.pop("counts"))
+        if counts is not None:
+            counts["new"] = {int(group): jobs for group, jobs in counts["new"].items()}
         tuples: dict[str, Any] = {
             "samples": tuple((one, why) for one, why in value.pop("samples")),
             "groups": tuple(value.pop("groups")),
         }
-        return Run(spec=Spec(**value.pop("spec")), counts=counts, **tuples, **value)
+        return Run(
+            spec=Spec(**value.pop("spec")),
+            counts=Counts(**counts) if counts else None,
+            **tuples,
+            **value,
+        )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 

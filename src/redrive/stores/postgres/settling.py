@@ -230,8 +230,8 @@ def _write(tx: PostgresTx, ends: Sequence[End], ticks: Sequence[Tick], reports: 
         return
     columns = list(zip(*map(_row, ends), strict=True))
     counts = list(zip(*((at, counts_to_json(one)) for at, one in ticks), strict=True)) or [()] * 2
-    told = reports.rows(((end.change.was, end.job) for end in ends), ends[0].job.updated)
-    events = list(zip(*told, strict=True)) or [()] * 5
+    reported = reports.rows(((end.change.was, end.job) for end in ends), ends[0].job.updated)
+    events = list(zip(*reported, strict=True)) or [()] * 5
     lists = tx.packed("settle_jobs", chain(columns, counts, events))
     try:
         tx.run("settle_jobs", (tx.version, *lists))

@@ -200,8 +200,7 @@ def _shortened(tx: PostgresTx, ends: Sequence[End]) -> list[End]:
 
 def _folded(end: End, kept: list[int]) -> End:
     attempt = end.asked.result.attempt
-    middle = middle_of([*kept, attempt.ordinal]) if attempt else []
-    if not middle:
+    if not attempt or not (middle := middle_of([*kept, attempt.ordinal])):
         return end
     return end._replace(job=evolve(end.job, folded=end.job.folded + len(middle)), folded=[*middle])
 

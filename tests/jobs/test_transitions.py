@@ -38,7 +38,6 @@ from redrive.jobs.transitions import (
     claim_all,
     claimed,
     is_suspect,
-    moved,
     seized,
     settle_all,
     settled,
@@ -71,7 +70,9 @@ def job_in(state: State) -> Job:
 
 
 def move(job: Job, verb: Verb, delay: float = 0.0) -> Job:
-    return moved(job, verb, actor="ada", reason="fixed it", now=NOW, delay=delay)
+    return changed(
+        job, action_changes(job, verb, actor="ada", reason="fixed it", now=NOW, delay=delay)
+    ).job
 
 
 VERBS: dict[str, Callable[[Job], Job]] = {
@@ -84,7 +85,9 @@ VERBS: dict[str, Callable[[Job], Job]] = {
     "resolve": lambda job: move(job, "resolve"),
     "discard": lambda job: move(job, "discard"),
     "reopen": lambda job: move(job, "reopen"),
-    "enlist": lambda job: moved(job, "enlist", actor="ada", reason="", now=NOW, run=-4),
+    "enlist": lambda job: (
+        changed(job, action_changes(job, "enlist", actor="ada", reason="", now=NOW, run=-4)).job
+    ),
 }
 
 P, R, C, D, X = State.PENDING, State.RUNNING, State.COMPLETED, State.DEAD, State.RESOLVED
@@ -303,7 +306,9 @@ def test_changes_and_nothing_else_make_the_next_job() -> None:
     """What no verb names stays as it is stored."""
     dead = settled(job_in(R), Dead(Reason.EXHAUSTED), make_failure(), now=NOW, group=1, variant=2)
     changes = action_changes(dead, "retry", actor="ada", reason="", now=NOW + 1)
-    assert moved(dead, "retry", actor="ada", reason="", now=NOW + 1) == replace(dead, **changes)
+    assert changed(
+        dead, action_changes(dead, "retry", actor="ada", reason="", now=NOW + 1)
+    ).job == replace(dead, **changes)
     assert not {"died_at", "first_failed", "failure", "group", "lease", "run"} & changes.keys()
     assert (dead.group, dead.variant) == (1, 2)
 
@@ -348,7 +353,7 @@ def test_only_a_death_moves_the_time_of_death() -> None:
     dead = settled(job_in(R), Dead(Reason.EXHAUSTED), make_failure(), now=NOW, group=1)
     assert dead.died_at == NOW
     later = [
-        moved(dead, verb, actor="ada", reason="", now=NOW + 5)
+        changed(dead, action_changes(dead, verb, actor="ada", reason="", now=NOW + 5)).job
         for verb in ("retry", "resolve", "discard")
     ]
     later += [amended(dead, "{}", now=NOW + 6), move(later[1], "reopen")]

@@ -13,7 +13,7 @@ from redrive.jobs.groups import GroupRecord, Span
 from redrive.jobs.job import Group, State
 from redrive.payloads.masking import mask_text
 from redrive.stores.contract import Query, Scope
-from redrive.stores.moving import no_group
+from redrive.stores.refusals import no_group
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend

@@ -14,7 +14,7 @@ from redrive.jobs.job import Group, Job, State
 from redrive.jobs.transitions import Verb
 from redrive.payloads.masked_jobs import secrets_of
 from redrive.stores.contract import Page, Query, Scope, Store, cursor_of, every
-from redrive.stores.moving import no_group
+from redrive.stores.refusals import no_group
 
 SEARCHED = 100_000
 """How many jobs are checked one by one, at most, where the store cannot answer; the newest first."""

@@ -2,7 +2,7 @@
 
 Every rule exists once, in a function that returns *changes*: the changed fields and their new values.
 `claim_changes`, `seizure_changes`, `end_changes`, `action_changes` and `amend_changes` are the five;
-`claimed`, `seized`, `settled`, `moved` and `amended` return the job with them. Stores write the changes,
+`claimed`, `seized`, `settled` and `amended` return the job with them. Stores write the changes,
 so what no verb names stays as it is stored. Each verb checks `TRANSITIONS`.
 
 `claim_all` and `settle_all` do a batch: jobs that change alike share one dict of changes, so that a
@@ -250,21 +250,6 @@ def action_changes(
         case _:
             assert_never(verb)
     return changes if tag == job.run else {**changes, "run": tag}
-
-
-def moved(
-    job: Job,
-    verb: Verb,
-    *,
-    actor: str,
-    reason: str,
-    now: float,
-    delay: float = 0.0,
-    run: int | None = None,
-) -> Job:
-    """Return a job as it is after a person's action; Refused if its state does not allow it."""
-    changes = action_changes(job, verb, actor=actor, reason=reason, now=now, delay=delay, run=run)
-    return job_of(job.__dict__ | changes)
 
 
 def _enlisted(job: Job, run: int) -> int | None:

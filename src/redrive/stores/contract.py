@@ -38,7 +38,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from redrive.errors import StoreError, StoreForeign, StoreOutdated, StoreReadOnly, UsageError
+from redrive.errors import UsageError
 from redrive.jobs.job import Action, Category, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
 from redrive.stores.group_verbs import GroupVerbs
@@ -57,33 +57,6 @@ _NOW = 0.05
 
 MIGRATED_ON_OPENING = 10_000
 """A file store with at most so many jobs is migrated when it is opened for writing."""
-
-
-def outdated(url: str, version: int, needed: int) -> StoreOutdated:
-    """Return the error for a store of an older schema."""
-    return StoreOutdated(
-        f"{url} has schema {version}; this Redrive needs {needed}. Stop the old workers and run "
-        f"`redrive migrate --store '{url}'` (about a minute for 1,000,000 jobs); it can be "
-        "interrupted and run again"
-    )
-
-
-def newer(place: object, version: int, known: int) -> StoreForeign:
-    """Return the error for a store of a newer schema."""
-    return StoreForeign(
-        f"{place} was written by a newer Redrive (schema {version}, this one knows {known}); "
-        "update this program"
-    )
-
-
-def not_writable(place: object) -> StoreReadOnly:
-    """Return the error for a change of a store that was opened for reading."""
-    return StoreReadOnly(f"{place} was opened for reading only; open it for writing to change it")
-
-
-def closed(place: object) -> StoreError:
-    """Return the error for the use of a store after `close`."""
-    return StoreError(f"{place} was closed; open it again")
 
 
 UPGRADED = "upgraded:"

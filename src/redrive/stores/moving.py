@@ -44,13 +44,3 @@ def apply_to(
         else:
             done.append(changed(job, changes))
     return done, skipped, replace(action, done=len(done), skipped=len(skipped))
-
-
-def no_job(job_id: str) -> JobNotFound:
-    """Return the error for an id that no job has."""
-    return JobNotFound(f"no job {job_id}; it may have been purged")
-
-
-def no_group(number: int) -> JobNotFound:
-    """Return the error for a number that no group has."""
-    return JobNotFound(f"no group G{number}; `redrive groups` lists the groups")

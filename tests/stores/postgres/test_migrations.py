@@ -13,7 +13,7 @@ import pgkit
 from redrive.desk import backend
 from redrive.errors import StoreMissing, StoreOutdated, UsageError
 from redrive.jobs.job import State
-from redrive.jobs.transitions import moved
+from redrive.jobs.transitions import action_changes, changed
 from redrive.stores import open_store
 from redrive.stores.contract import Query
 from redrive.stores.postgres import PostgresStore
@@ -161,7 +161,9 @@ def test_the_queue_view_survives_with_its_rows_and_retries_as_the_store_does(
         )
         assert done.rowcount == 1
         found = store.find(Query(ids=(job.id,))).jobs[0]
-        by_store = moved(job, "retry", actor="", reason="", now=found.updated)
+        by_store = changed(
+            job, action_changes(job, "retry", actor="", reason="", now=found.updated)
+        ).job
         assert {**found.__dict__, "_row": 0} == {**by_store.__dict__, "_row": 0}
     assert store.verify().problems == []
 

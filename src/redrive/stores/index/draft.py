@@ -11,8 +11,8 @@ from redrive.jobs.reports import events_of
 from redrive.jobs.transitions import Changed, values_before
 from redrive.stores.index.changes import Change, Put, Queued, Took, Varied
 from redrive.stores.index.entries import Entry, Index
-from redrive.stores.moving import no_job
 from redrive.stores.record_codec import event_body, fields_to_json
+from redrive.stores.refusals import no_job
 
 _TOOK = 1000
 """How many jobs of an action one line has."""

@@ -16,7 +16,6 @@ from redrive.stores.group_codec import check_changes
 from redrive.stores.index.base import Drafted, IndexStore, reads, writes
 from redrive.stores.index.changes import Change, Delivered, Handed, Noted, Queued, Subscribed, Took
 from redrive.stores.index.counts import view
-from redrive.stores.moving import no_group
 from redrive.stores.note_verbs import PAUSE, Note
 from redrive.stores.outbox_verbs import (
     MOST_PLANS,
@@ -28,6 +27,7 @@ from redrive.stores.outbox_verbs import (
     bounded,
 )
 from redrive.stores.record_codec import more_from
+from redrive.stores.refusals import no_group
 
 
 class RecordStore(IndexStore):

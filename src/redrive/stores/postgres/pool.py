@@ -16,8 +16,8 @@ from psycopg import generators
 from psycopg.pq import TransactionStatus
 
 from redrive.errors import StoreBusy
-from redrive.stores.contract import closed
 from redrive.stores.postgres.tx import Connection, Line
+from redrive.stores.refusals import closed
 
 SIZE = 8
 """How many connections one store opens at most."""

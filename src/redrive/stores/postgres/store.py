@@ -22,7 +22,7 @@ from redrive.errors import RedriveError, StoreBusy, StoreError
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.jobs.transitions import Changed, Verb
-from redrive.stores.contract import Count, Page, Query, not_writable
+from redrive.stores.contract import Count, Page, Query
 from redrive.stores.counting import FOLD_EVERY, Backlog, Tick, counts_added
 from redrive.stores.listening import HintListener
 from redrive.stores.postgres import (
@@ -41,6 +41,7 @@ from redrive.stores.postgres.listener import HINT_HOLDS, PostgresListener
 from redrive.stores.postgres.rows import job_from_row
 from redrive.stores.postgres.transactions import connection_of
 from redrive.stores.postgres.tx import PostgresTx, line_on
+from redrive.stores.refusals import not_writable
 from redrive.stores.report import Report
 from redrive.stores.sql.actions import SqlActions
 from redrive.stores.sql.groups import Places, Placing

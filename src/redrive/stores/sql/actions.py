@@ -9,7 +9,8 @@ from dataclasses import replace
 from redrive.jobs.job import TERMINAL, Action, Job, State
 from redrive.jobs.transitions import Changed, Verb, amend_changes, changed
 from redrive.stores.contract import Moved, PurgeRule
-from redrive.stores.moving import apply_to, no_job
+from redrive.stores.moving import apply_to
+from redrive.stores.refusals import no_job
 from redrive.stores.sql.notes import action_landed, record_action
 from redrive.stores.sql.outbox import (
     Reports,

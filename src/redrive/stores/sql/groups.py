@@ -21,7 +21,7 @@ from redrive.stores.counting import (
     with_deaths,
 )
 from redrive.stores.group_codec import COLUMNS, check_changes, deaths_json, group_from, people_json
-from redrive.stores.moving import no_group
+from redrive.stores.refusals import no_group
 from redrive.stores.sql.notes import action_landed, alone_with_actions, record_action
 from redrive.stores.sql.rows import UNREADABLE
 from redrive.stores.sql.tx import Row, SqlBase, Tx

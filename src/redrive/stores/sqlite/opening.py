@@ -19,7 +19,7 @@ from redrive.errors import (
     StoreMissing,
 )
 from redrive.stores._files import open_private
-from redrive.stores.contract import newer, outdated
+from redrive.stores.refusals import newer, outdated
 from redrive.stores.sqlite import upgrade
 from redrive.stores.sqlite.errors import foreign
 

@@ -249,8 +249,8 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         """End claims: attempt record, counters and new state in one step.
 
         Gives the job as it is now, or None where the fence refused (then nothing changed). Failures
-        with a fingerprint put the job in its group; a group is made the first time one is seen, at
-        worst by a settlement that is then refused.
+        with a fingerprint put the job in its group; a group is made the first time one is stored,
+        never by a settlement that is refused.
         """
 
     @abstractmethod

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from typing import NamedTuple
 
 from redrive.desk import selectors
 from redrive.desk.selection import Wanted, job_id, no_group, no_run, query_of
@@ -13,10 +15,13 @@ from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Group, Job, State
 from redrive.jobs.transitions import Verb
 from redrive.payloads.masked_jobs import secrets_of
-from redrive.stores.contract import Page, Query, Scope, Store, cursor_of, every
+from redrive.stores.contract import Page, Query, Scope, Store, every
+from redrive.stores.cursors import cursor_of, read_cursor
 
 SEARCHED = 100_000
 """How many jobs are checked one by one, at most, where the store cannot answer; the newest first."""
+BUDGET = 0.2
+"""Seconds in which a store may search for a tag or a text, for a page that people wait for."""
 _READ_FOR_REASON = 100
 """How many jobs of an action are read for secrets that its reason may repeat."""
 
@@ -100,13 +105,33 @@ def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:
         yield job
 
 
-def find(store: Store, wanted: Wanted, *, limit: int, cursor: str | None, by_change: bool) -> Page:
-    """Return a page of a selection, searching SEARCHED jobs at most; its scope says how many."""
+class _Stop(NamedTuple):
+    """Where the search of a query ended because its time was over."""
+
+    updated: float
+    id: str
+    cursor: str
+    looked: int
+
+
+def find(
+    store: Store,
+    wanted: Wanted,
+    *,
+    limit: int,
+    cursor: str | None,
+    by_change: bool,
+    budget: float | None = None,
+) -> Page:
+    """Return a page of a selection, searching SEARCHED jobs at most; its scope says how many.
+
+    It also ends when a store has searched for a tag or a text for `budget` seconds; None is no bound.
+    """
     if wanted.ids:
         return Page(list(each(store, wanted)))
     _check_names(store, wanted)
     queries = [
-        replace(query, limit=limit, cursor=cursor, by_change=by_change)
+        replace(query, limit=limit, cursor=cursor, by_change=by_change, budget=budget)
         for query in _queries(wanted)
     ]
     confirmed = wanted.confirmation()
@@ -115,6 +140,9 @@ def find(store: Store, wanted: Wanted, *, limit: int, cursor: str | None, by_cha
     fits, must_end, matching = wanted.question(), MUST_END.get(), list[Job]()
     looked, after, last = 0, None, None
     for job in _merged(store, queries):
+        if isinstance(job, _Stop):
+            scope = Scope(job.looked, max(job.looked, _size(store, queries)))
+            return Page(matching, job.cursor, scope)
         if last is not None and must_end():
             after = cursor_of(last.updated, last.id, by_change=by_change)
             return Page(matching, after, Scope(looked, _size(store, queries)))
@@ -184,16 +212,39 @@ def _sum(group: Group, other: Group) -> Group:
     )
 
 
-def _merged(store: Store, queries: Sequence[Query]) -> Iterator[Job]:
+def _merged(store: Store, queries: Sequence[Query]) -> Iterator[Job | _Stop]:
     """Merge the jobs of several queries, which share none, in one order."""
-    if len(queries) == 1:
-        return every(store, queries[0])
     by_change = queries[0].by_change
+    if queries[0].budget is None or not (queries[0].tag or queries[0].text):
+        found: list[Iterator[Job | _Stop]] = [every(store, query) for query in queries]
+    else:
+        ends, looked = time.monotonic() + queries[0].budget, list[int]()
+        found = [_until(ends, store, query, looked) for query in queries]
+    if len(found) == 1:
+        return found[0]
 
-    def order(job: Job) -> tuple[float, str]:
+    def order(job: Job | _Stop) -> tuple[float, str]:
         return job.updated if by_change else 0.0, job.id
 
-    return heapq.merge(*(every(store, query) for query in queries), key=order, reverse=True)
+    return heapq.merge(*found, key=order, reverse=True)
+
+
+def _until(ends: float, store: Store, query: Query, looked: list[int]) -> Iterator[Job | _Stop]:
+    """Return the jobs of a query as far as they are found in time; then where the search stopped.
+
+    A full page is no place to stop: it ends at a job that has the text, which may be masked.
+    """
+    while True:
+        page = store.find(replace(query, budget=max(ends - time.monotonic(), 0.0)))
+        looked.append(page.scope.looked if page.scope else 0)
+        yield from page.jobs
+        if page.cursor is None:
+            return
+        if len(page.jobs) < query.limit and time.monotonic() >= ends:
+            updated, job = read_cursor(page.cursor, by_change=query.by_change)
+            yield _Stop(updated, job, page.cursor, sum(looked))
+            return
+        query = replace(query, cursor=page.cursor)
 
 
 def _queries(wanted: Wanted) -> list[Query]:

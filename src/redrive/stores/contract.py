@@ -383,11 +383,6 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
                 return
 
 
-def cursor_of(updated: float, job_id: str, *, by_change: bool) -> str:
-    """Say where a page ended."""
-    return f"c{updated!r}:{job_id}" if by_change else f"i{job_id}"
-
-
 def every(store: Store, query: Query) -> Iterator[Job]:
     """Give all jobs of a query from its cursor on, page by page as they are asked for."""
     page = store.find(replace(query, limit=_PAGE))

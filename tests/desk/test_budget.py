@@ -72,6 +72,19 @@ def test_a_list_by_words_ends_in_time_says_how_far_and_goes_on(
     assert all(len(page.jobs) <= 3 for page in pages)
 
 
+def test_a_list_ends_in_time_also_where_every_job_has_the_words_behind_a_mask(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its cursor and scope are those of words that no job has."""
+    app.store.add([make_job(f"z{n:05d}", payload='{"password":"zebra"}') for n in range(MANY)])
+    masked = app.desk.jobs.find('"zebra"', reveal=False, limit=1)
+    assert (masked.jobs, masked.cursor is None) == ([], False)
+    absent = app.desk.jobs.find('"nobody has this"', reveal=False, limit=1)
+    assert (masked.cursor, masked.scope) == (absent.cursor, absent.scope)
+    monkeypatch.setattr(search, "BUDGET", 60.0)
+    assert app.desk.jobs.find('"zebra"', reveal=False, limit=1)[:2] == ([], None)
+
+
 def test_an_action_sees_all_jobs(app: Redrive) -> None:
     for words in ("tag:vip", '"needle"', "G1 G2 tag:vip"):
         chosen = app.desk.jobs.select("retry", words, reveal=False)

@@ -232,15 +232,18 @@ def _merged(store: Store, queries: Sequence[Query]) -> Iterator[Job | _Stop]:
 def _until(ends: float, store: Store, query: Query, looked: list[int]) -> Iterator[Job | _Stop]:
     """Return the jobs of a query as far as they are found in time; then where the search stopped.
 
-    A full page is no place to stop: it ends at a job that has the text, which may be masked.
+    The last page asked for is never full: a full one ends at a job that has the text, and where it is
+    masked nobody may learn that from the cursor.
     """
     while True:
-        page = store.find(replace(query, budget=max(ends - time.monotonic(), 0.0)))
+        left = ends - time.monotonic()
+        limit = query.limit + 1 if left > 0 else SEARCHED
+        page = store.find(replace(query, limit=limit, budget=max(left, 0.0)))
         looked.append(page.scope.looked if page.scope else 0)
         yield from page.jobs
         if page.cursor is None:
             return
-        if len(page.jobs) < query.limit and time.monotonic() >= ends:
+        if left <= 0:
             updated, job = read_cursor(page.cursor, by_change=query.by_change)
             yield _Stop(updated, job, page.cursor, sum(looked))
             return

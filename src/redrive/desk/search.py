@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from redrive.desk import selectors
 from redrive.desk.selection import Wanted, job_id, no_group, no_run, query_of
@@ -28,6 +28,18 @@ _READ_FOR_REASON = 100
 
 MUST_END: ContextVar[Callable[[], bool]] = ContextVar("redrive_must_end", default=bool)
 """Called before each job is read: True ends a search (bool() is False). A server sets it per request."""
+
+
+class _Stop(NamedTuple):
+    """Where the search of a query ended because its time was over."""
+
+    updated: float
+    id: str
+    cursor: str
+    looked: int
+
+
+F = TypeVar("F", bound=Job | _Stop)
 
 
 def meant(store: Store, verb: Verb, wanted: Wanted) -> Iterator[Job | str]:
@@ -74,7 +86,7 @@ def each(store: Store, wanted: Wanted) -> Iterator[Job]:
         ids = dict.fromkeys(job_id(store, text) for text in wanted.ids)
         return (job for name in ids for job in store.find(Query(ids=(name,), limit=1)).jobs)
     _check_names(store, wanted)
-    jobs = _in_time(_merged(store, _queries(wanted)))
+    jobs = _in_time(_merged([every(store, query) for query in _queries(wanted)]))
     return filter(wanted.question(), filter(wanted.confirmation(), jobs))
 
 
@@ -105,15 +117,6 @@ def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:
         yield job
 
 
-class _Stop(NamedTuple):
-    """Where the search of a query ended because its time was over."""
-
-    updated: float
-    id: str
-    cursor: str
-    looked: int
-
-
 def find(
     store: Store,
     wanted: Wanted,
@@ -139,7 +142,7 @@ def find(
         return store.find(queries[0])
     fits, must_end, matching = wanted.question(), MUST_END.get(), list[Job]()
     looked, after, last = 0, None, None
-    for job in _merged(store, queries):
+    for job in _merged(_searches(store, queries), by_change=by_change):
         if isinstance(job, _Stop):
             scope = Scope(job.looked, max(job.looked, _size(store, queries)))
             return Page(matching, job.cursor, scope)
@@ -212,21 +215,22 @@ def _sum(group: Group, other: Group) -> Group:
     )
 
 
-def _merged(store: Store, queries: Sequence[Query]) -> Iterator[Job | _Stop]:
-    """Merge the jobs of several queries, which share none, in one order."""
-    by_change = queries[0].by_change
-    if queries[0].budget is None or not (queries[0].tag or queries[0].text):
-        found: list[Iterator[Job | _Stop]] = [every(store, query) for query in queries]
-    else:
-        ends, looked = time.monotonic() + queries[0].budget, list[int]()
-        found = [_until(ends, store, query, looked) for query in queries]
-    if len(found) == 1:
-        return found[0]
+def _searches(store: Store, queries: Sequence[Query]) -> list[Iterator[Job | _Stop]]:
+    """Return the jobs of each query; those of a search for a tag or a text as far as time allows."""
+    first = queries[0]
+    if first.budget is None or not (first.tag or first.text):
+        return [every(store, query) for query in queries]
+    ends, looked = time.monotonic() + first.budget, list[int]()
+    return [_until(ends, store, query, looked) for query in queries]
 
-    def order(job: Job | _Stop) -> tuple[float, str]:
+
+def _merged(found: list[Iterator[F]], *, by_change: bool = False) -> Iterator[F]:
+    """Merge the jobs of several queries, which share none, in one order."""
+
+    def order(job: F) -> tuple[float, str]:
         return job.updated if by_change else 0.0, job.id
 
-    return heapq.merge(*found, key=order, reverse=True)
+    return found[0] if len(found) == 1 else heapq.merge(*found, key=order, reverse=True)
 
 
 def _until(ends: float, store: Store, query: Query, looked: list[int]) -> Iterator[Job | _Stop]:

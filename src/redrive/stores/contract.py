@@ -38,7 +38,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from redrive.errors import UsageError
+from redrive.errors import StoreForeign, StoreOutdated
 from redrive.jobs.job import Action, Category, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
 from redrive.stores.group_verbs import GroupVerbs
@@ -57,6 +57,27 @@ _NOW = 0.05
 
 MIGRATED_ON_OPENING = 10_000
 """A file store with at most so many jobs is migrated when it is opened for writing."""
+
+
+def check_newest(url: str, version: int, known: int) -> None:
+    """Raise StoreForeign if a newer Redrive wrote a store."""
+    if version > known:
+        raise StoreForeign(
+            f"{url} was written by a newer Redrive (schema {version}, this one knows {known}); "
+            "update this program"
+        )
+
+
+def check_version(url: str, version: int, needed: int) -> None:
+    """Raise StoreForeign if a newer Redrive wrote a store, StoreOutdated if an older one did."""
+    check_newest(url, version, needed)
+    if version < needed:
+        raise StoreOutdated(
+            f"{url} has schema {version}; this Redrive needs {needed}. The store is older than this "
+            "program: stop the old workers and upgrade the store with "
+            f"`redrive migrate --store '{url}'` (about a minute for 1,000,000 jobs); it can be "
+            "interrupted and run again"
+        )
 
 
 UPGRADED = "upgraded:"
@@ -244,8 +265,8 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         """End claims: attempt record, counters and new state in one step.
 
         Gives the job as it is now, or None where the fence refused (then nothing changed). Failures
-        with a fingerprint put the job in its group; a group is made the first time one is seen, at
-        worst by a settlement that is then refused.
+        with a fingerprint put the job in its group; a group is made the first time one is stored,
+        never by a settlement that is refused.
         """
 
     @abstractmethod
@@ -364,26 +385,6 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
             if job.state is State.PENDING and job.due <= soon:
                 self._hint()
                 return
-
-
-def cursor_of(updated: float, job_id: str, *, by_change: bool) -> str:
-    """Return the cursor of a page that ended with this job."""
-    return f"c{updated!r}:{job_id}" if by_change else f"i{job_id}"
-
-
-def read_cursor(query: Query) -> tuple[float, str] | None:
-    """Return the last change and the id that the page before ended with; UsageError for another order."""
-    if query.cursor is None:
-        return None
-    kind, rest = query.cursor[:1], query.cursor[1:]
-    updated, _, job_id = rest.partition(":")
-    try:
-        if kind == ("c" if query.by_change else "i"):
-            return (float(updated), job_id) if query.by_change else (0.0, rest)
-    except ValueError:
-        pass
-    msg = f"{query.cursor!r} is no cursor of this order; pass on what the last page gave"
-    raise UsageError(msg)
 
 
 def every(store: Store, query: Query) -> Iterator[Job]:

@@ -2,24 +2,7 @@
 
 from __future__ import annotations
 
-from redrive.errors import JobNotFound, StoreError, StoreForeign, StoreOutdated, StoreReadOnly
-
-
-def outdated(url: str, version: int, needed: int) -> StoreOutdated:
-    """Return the error for a store of an older schema."""
-    return StoreOutdated(
-        f"{url} has schema {version}; this Redrive needs {needed}. Stop the old workers and run "
-        f"`redrive migrate --store '{url}'` (about a minute for 1,000,000 jobs); it can be "
-        "interrupted and run again"
-    )
-
-
-def newer(place: object, version: int, known: int) -> StoreForeign:
-    """Return the error for a store of a newer schema."""
-    return StoreForeign(
-        f"{place} was written by a newer Redrive (schema {version}, this one knows {known}); "
-        "update this program"
-    )
+from redrive.errors import JobNotFound, StoreError, StoreReadOnly
 
 
 def not_writable(place: object) -> StoreReadOnly:

@@ -38,7 +38,8 @@ def is_old(path: Path) -> bool:
 
 def test_reading_leaves_it_as_it_is(path: Path) -> None:
     data = path.read_bytes()
-    with pytest.raises(StoreOutdated, match="run `redrive migrate"):
+    said = rf"jsonl:{path} has schema 1; this Redrive needs 2\..*upgrade the store with `redrive migrate --store 'jsonl:"
+    with pytest.raises(StoreOutdated, match=said):
         JsonlStore(path, clock=CLOCK, read_only=True)
     assert path.read_bytes() == data
 

@@ -17,16 +17,8 @@ from time import monotonic
 from redrive.jobs.job import Category, Group, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads.wildcards import matches
-from redrive.stores.contract import (
-    RELEASABLE,
-    Count,
-    Members,
-    Page,
-    Query,
-    Scope,
-    cursor_of,
-    read_cursor,
-)
+from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, Scope
+from redrive.stores.cursors import cursor_of, place_after
 from redrive.stores.index.base import reads
 from redrive.stores.index.entries import Entry, Index
 from redrive.stores.index.records import RecordStore
@@ -37,6 +29,8 @@ Load = Callable[[Entry], Job]
 Check = Callable[[Entry], bool]
 
 _LAST = "\U0010ffff"
+_AT_ONCE = 250
+"""How many jobs are read for a tag or a text before the clock is."""
 _SOME = 1000
 """How many jobs are put in the order of their changes at once, unless a page has more."""
 
@@ -48,7 +42,9 @@ def _find_in_time(index: Index, load: Load, query: Query, now: float) -> Page:
     found: list[Entry] = []
     looked, last = 0, None
     for entry in _in_order(index, query, now):
-        if len(found) >= query.limit or (last is not None and monotonic() >= ends):
+        if len(found) >= query.limit:
+            break
+        if looked and looked % _AT_ONCE == 0 and monotonic() >= ends:
             break
         looked, last = looked + 1, entry
         if fits is None or fits(entry):
@@ -190,7 +186,7 @@ def _candidates(index: Index, query: Query) -> Iterable[Entry]:
     if query.prefix:
         start = bisect_left(ids_in_order, query.prefix)
         end = bisect_left(ids_in_order, query.prefix + _LAST)
-    after = read_cursor(query)
+    after = place_after(query)
     if after is not None and not query.by_change:
         end = min(end, bisect_left(ids_in_order, after[1]))
     entries = index.entries
@@ -216,7 +212,7 @@ def _filter(index: Index, query: Query, now: float) -> Check:
     if query.prefix:
         checks.append(lambda entry: entry.id.startswith(query.prefix))
     checks.extend(_age_checks(query, now))
-    after = read_cursor(query)
+    after = place_after(query)
     if after is not None and query.by_change:
         checks.append(lambda entry: _changed(entry) < after)
     elif after is not None:

@@ -26,6 +26,7 @@ from redrive.errors import (
 )
 from redrive.jobs.clock import Clock
 from redrive.stores import _files
+from redrive.stores.contract import check_newest
 from redrive.stores.index.changes import Change, Put
 from redrive.stores.index.entries import Index
 from redrive.stores.index.outbox import Place
@@ -33,7 +34,6 @@ from redrive.stores.jsonl import lines, recovery
 from redrive.stores.jsonl.lines import Header
 from redrive.stores.jsonl.recovery import Damage, Reading
 from redrive.stores.jsonl.warm import WarmJobs
-from redrive.stores.refusals import newer
 
 _BOM = b"\xef\xbb\xbf"
 SYNC_EVERY = 1.0
@@ -188,9 +188,7 @@ class Journal:
         raw = os.pread(self.descriptor, recovery.HEADER, 0)
         first = raw[: raw.find(b"\n") + 1] or raw
         bare = recovery.plain(first.removeprefix(_BOM))
-        version = lines.newer_version(bare)
-        if version is not None:
-            raise newer(self.place, version, lines.VERSION)
+        check_newest(f"jsonl:{self.place}", lines.newer_version(bare) or 0, lines.VERSION)
         header = lines.read_header(bare)
         edited = bare != first
         self.refusal = self._broken

@@ -19,12 +19,12 @@ from psycopg.errors import LockNotAvailable, ObjectNotInPrerequisiteState
 
 from redrive.errors import StoreError, StoreLost
 from redrive.jobs.clock import Clock
+from redrive.stores.contract import check_version
 from redrive.stores.postgres.address import Address
 from redrive.stores.postgres.connecting import LONG, MIGRATING, BoundedConnection, connect
 from redrive.stores.postgres.errors import is_passing, locked, translate
 from redrive.stores.postgres.pool import Pool
 from redrive.stores.postgres.tx import Connection, Line, PostgresTx, line_on, queries_for
-from redrive.stores.refusals import newer, outdated
 from redrive.stores.sql.tx import Row
 
 R = TypeVar("R")
@@ -259,13 +259,7 @@ class Database:
 
     def check_version(self, version: int | None) -> None:
         """Refuse to work on what another version of us has made of the tables meanwhile."""
-        known = self.queries.version
-        if version == known:
-            return
-        place = self.address.url
-        if version is not None and version > known:
-            raise newer(place, version, known)
-        raise outdated(place, version or 0, known)
+        check_version(self.address.url, version or 0, self.queries.version)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from redrive.jobs.job import Job, State
 from redrive.stores._codec import encode
-from redrive.stores.contract import Count, Page, Query, Scope, cursor_of, read_cursor
+from redrive.stores.contract import Count, Page, Query, Scope
+from redrive.stores.cursors import cursor_of, place_after
 from redrive.stores.postgres.rows import job_from_row
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.record_codec import category_from
@@ -138,7 +139,7 @@ def _add_kind(tx: PostgresTx, where: Where, query: Query) -> bool:
 
 def find(tx: PostgresTx, query: Query) -> Page:
     """Return a page of jobs, newest first."""
-    read_cursor(query)
+    place_after(query)
     if query.limit < 1:
         return Page([])
     if query.budget is not None and (query.tag or query.text):
@@ -232,7 +233,7 @@ def _select(source: Source, where: Where, order: str) -> str:
 
 def _following(where: Where, query: Query, changed: str, job_id: str) -> Where:
     """Ask for what comes after the page before."""
-    after = read_cursor(query)
+    after = place_after(query)
     if after is not None and query.by_change:
         where.add(f"({changed}, {job_id}) < (%s::float8, %s::text)", *after)
     elif after is not None:

@@ -12,7 +12,8 @@ from time import monotonic
 
 from redrive.jobs.job import Category, Job, State
 from redrive.stores._codec import encode
-from redrive.stores.contract import Count, Page, Query, Scope, cursor_of, read_cursor
+from redrive.stores.contract import Count, Page, Query, Scope
+from redrive.stores.cursors import cursor_of, place_after
 from redrive.stores.record_codec import category_from
 from redrive.stores.sql.lists import Where
 from redrive.stores.sql.tx import LAST
@@ -46,7 +47,7 @@ Kind = tuple[int, str, str, str]
 
 def find(tx: SqliteTx, query: Query) -> Page:
     """Return a page of jobs, newest first."""
-    after = read_cursor(query)
+    after = place_after(query)
     if query.limit < 1:
         return Page([])
     if query.budget is not None and (query.tag or query.text):
@@ -65,7 +66,7 @@ def _find_in_time(tx: SqliteTx, query: Query, budget: float) -> Page:
     of, size = _size(tx, query), FIRST_CHUNK
     looked, cursor, is_last = 0, query.cursor, False
     while not is_last and len(hits) < query.limit and (not looked or monotonic() < ends):
-        after = read_cursor(replace(query, cursor=cursor))
+        after = place_after(replace(query, cursor=cursor))
         found = _candidates(tx, plain, after, size + 1)
         chunk, is_last = found[:size], len(found) <= size
         size = min(2 * size, CHUNK)

@@ -23,6 +23,10 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 -- transaction, so a pooler can give the connection to anybody after it.
 {begin_synced}, set_config('synchronous_commit', 'off', true)
 
+-- name: sync_commit
+-- Let the commit of this transaction be on disk when it is answered, as the server is set up to do.
+SET LOCAL synchronous_commit TO DEFAULT
+
 -- name: begin_read
 -- A transaction that sees one moment and changes nothing. Lists go along an index until they have a page:
 -- bitmaps and parallel workers would fetch everything first.

@@ -58,7 +58,12 @@ def test_r_summaries_7_the_columns_are_those_of_the_table(service: Service) -> N
 
 def test_r_summaries_7_a_nul_in_one_job_does_not_stop_the_view(service: Service) -> None:
     failure = make_failure("timeout", type="TimeoutError", message="a\0b")
-    ended = {"spent": {"timeout": 2}, "failure": failure, "updated": START + 9, "finished": START + 9}
+    ended = {
+        "spent": {"timeout": 2},
+        "failure": failure,
+        "updated": START + 9,
+        "finished": START + 9,
+    }
     service.keep("j1", "a1", state=State.DEAD, reason=Reason.EXHAUSTED, **ended)
     query = f"SELECT retry_count, error_message FROM {VIEW}"
     assert [tuple(row.values()) for row in service.sql(query)] == [(2, "TimeoutError: a\ufffdb")]

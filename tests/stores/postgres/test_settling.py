@@ -276,9 +276,7 @@ def test_after_a_server_came_back_without_a_group_its_number_is_not_used_for_it(
     other.execute(f"SET search_path = {schema}".encode())
     other.execute("TRUNCATE groups, variants, ticks; ALTER SEQUENCE groups_number_seq RESTART")
     for line in store._database.pool._idle:  # as a server ends them that goes away
-        other.execute(
-            "SELECT pg_terminate_backend(%s, 5000)", [line.connection.info.backend_pid]
-        )
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", [line.connection.info.backend_pid])
     kill(opener(), "b", make_failure(fingerprint="y"))
     kill(store, "c", make_failure(fingerprint="x"))
     found = {one.fingerprint: one.deaths for one in store.group_records().values()}

@@ -33,7 +33,7 @@ _TEXT = f"""(
     OR instr(fold(json_extract({_MORE}, '$.failure.message')), ?)
     OR instr(fold(json_extract({_MORE}, '$.failure.title')), ?)
     OR (SELECT instr(fold(payload), ?) FROM payloads p WHERE p.n = j.n)
-)"""
+)"""  # noqa: S608 - of constants only
 _TAG = "instr(given, ?) AND EXISTS (SELECT 1 FROM json_each(given, '$.tags') WHERE value = ?)"
 
 Found = tuple[float, str, int]

@@ -152,7 +152,9 @@ def _as_it_is(old: dict[str, Any]) -> tuple[object, ...]:
     if state in TERMINAL:
         plain |= {"finished": changed, "died_at": changed if state is State.DEAD else None}
     row = dict(zip(COLUMNS, row_of(evolve(BLANK, **plain), old["n"]), strict=True))
-    texts = {name: old[name] for name in _TEXTS} | {"reason": old["reason"] and encode(old["reason"])}
+    texts = {name: old[name] for name in _TEXTS} | {
+        "reason": old["reason"] and encode(old["reason"])
+    }
     parts = [row["more"][1:-1]] if row["more"] else []
     parts += [f'"{name}":{text}' for name, text in texts.items() if text is not None]
     row |= {"category": old["category"], "more": f"{{{','.join(parts)}}}"}

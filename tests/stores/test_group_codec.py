@@ -73,3 +73,5 @@ def test_people_set_their_own_fields_only() -> None:
         check_changes({"deaths": 0})
     with pytest.raises(UsageError, match="a group's owner cannot be 7"):
         check_changes({"owner": 7})
+    with pytest.raises(UsageError, match="a group's resolved must be a finite time; found inf"):
+        check_changes({"resolved": float("inf")})

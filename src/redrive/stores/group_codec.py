@@ -7,8 +7,10 @@ at the same time never overwrite each other. A field at its default is left out.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields
+from math import isfinite
 from typing import Any, cast
 
 from redrive.errors import UsageError
@@ -83,14 +85,25 @@ def check_changes(changes: Mapping[str, object]) -> None:
     except TypeError as error:
         msg = f"a group's {error}"
         raise UsageError(msg) from None
+    for name, value in changes.items():
+        if isinstance(value, float) and not isfinite(value):
+            msg = f"a group's {name} must be a finite time; found {value}"
+            raise UsageError(msg)
 
 
-def mark_from(text: str) -> dict[str, Any] | None:
-    """Read what version 1 noted of a group as fields of its record; None if it cannot be read."""
+_MARK = re.compile(r"group:([0-9]{1,18})")
+
+
+def mark_from(name: str, value: str) -> tuple[int, dict[str, Any]] | None:
+    """Read a note by which version 1 kept what people said of a group; None if it is no such note.
+
+    Returns the number of the group, and fields of its record.
+    """
+    found = _MARK.fullmatch(name)
     try:
-        mark = cast("dict[str, Any]", json.loads(text))
-        fields_set = {"resolved_by" if name == "by" else name: mark[name] for name in mark}
-        check_changes(fields_set)
-    except (ValueError, TypeError, RecursionError, UsageError):
+        mark = cast("dict[str, Any]", json.loads(value))
+        mark["resolved_by"] = mark.pop("by", "")
+        check_changes(mark)
+    except (ValueError, TypeError, AttributeError, RecursionError, UsageError):
         return None
-    return fields_set
+    return (int(found[1]), mark) if found else None

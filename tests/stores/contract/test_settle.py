@@ -275,6 +275,21 @@ def test_a_claim_twice_in_one_batch_is_settled_once(store: Store) -> None:
     assert len(history(store, "a")) == 1
 
 
+@pytest.mark.parametrize("with_attempt", [True, False])
+def test_a_claim_twice_in_a_batch_does_not_end_the_job_between(
+    store: Store, *, with_attempt: bool
+) -> None:
+    add(store, *(make_job(name) for name in "abc"))
+    taken = {each.job.id: each for each in claim(store)}
+    results = [
+        make_settlement(taken[name], DONE) if with_attempt else Settlement(taken[name], DONE)
+        for name in "aac"
+    ]
+    assert [job and job.id for job in store.settle(results)] == ["a", None, "c"]
+    assert get(store, "b").state is State.RUNNING
+    assert settle(store, taken["b"]) is not None
+
+
 def test_a_refused_failure_makes_no_group(store: Store) -> None:
     add_one(store, "a")
     taken = claim_one(store)

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -155,6 +156,21 @@ def test_a_group_of_old_takes_the_fingerprint_of_the_present_rules(path: Path) -
     other = make_failure("auth", fingerprint="v2b", fingerprint_v1=old.fingerprint_v1)
     job = make_job("c", state=State.DEAD, failure=other, finished=CLOCK.now())
     assert store.add([job])[0].group not in {None, old.number}
+
+
+@pytest.mark.parametrize("odd", ['{"resolved":"yes"}', '{"resolved":1e999}', "null", "nope"])
+def test_a_note_about_a_group_that_cannot_be_read_stays_a_note(path: Path, odd: str) -> None:
+    old = path.read_bytes().splitlines(keepends=True)
+    place = next(n for n, line in enumerate(old) if b'"name":"group:1"' in line)
+    start, data = old[place][: len('{"crc":"00000000')], json.loads(old[place])
+    data["note"]["value"] = odd
+    rest = json.dumps(data, separators=(",", ":")).encode()[len(start) :] + b"\n"
+    old[place] = b'{"crc":"%08x%b' % (crc32(rest), rest)
+    path.write_bytes(b"".join(old))
+    store = JsonlStore(path, clock=CLOCK)
+    assert store.group_records()[1].resolved is None
+    assert [note.value for note in store.notes("group:")] == [odd]
+    store.close()
 
 
 def test_the_version_is_this_one(tmp_path: Path) -> None:

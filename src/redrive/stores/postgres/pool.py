@@ -33,6 +33,8 @@ class Pool:
         self._idle: list[Line] = []
         self._unanswered: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._closed = False
+        self.on_loss: Callable[[], None] = lambda: None
+        """Called when a connection was lost."""
         self._begin_threads()
         _pools.add(self)
 
@@ -98,6 +100,7 @@ class Pool:
 
     def forget(self) -> None:
         """Close what nobody uses now."""
+        self.on_loss()
         with self._lock:
             idle, self._idle = self._idle, []
         for line in idle:

@@ -23,19 +23,23 @@ _FEW = 20_000
 """Up to so many jobs are sorted rather than looked for in the order of ids."""
 _AT_ONCE = 2000
 """How many candidates are looked at before the time is."""
-_TAG = """(
+_NUL = r"'\u0000', '\ufffd'"
+"""What is replaced before PostgreSQL reads JSON: it refuses a NUL, and with it the whole query."""
+_MORE = f"replace(s.more, {_NUL})::json"
+_TAG = f"""(
     SELECT strpos(j.given, %s) > 0 AND EXISTS (
-        SELECT FROM json_array_elements(j.given::json -> 'tags') AS one WHERE one::text = %s
+        SELECT FROM json_array_elements(replace(j.given, {_NUL})::json -> 'tags') AS one
+        WHERE one::text = replace(%s, {_NUL})
     )
-    FROM {schema}.jobs AS j WHERE j.n = s.n
-)"""
+    FROM {{schema}}.jobs AS j WHERE j.n = s.n
+)"""  # noqa: S608 - of constants only
 """Asked of the body alone, job by job: a join would make the planner fetch all first."""
-_TEXT = """(
-    strpos({schema}.fold(s.more::json #>> ARRAY['failure', 'type']), %s) > 0
-    OR strpos({schema}.fold(s.more::json #>> ARRAY['failure', 'message']), %s) > 0
-    OR strpos({schema}.fold(s.more::json #>> ARRAY['failure', 'title']), %s) > 0
-    OR strpos({schema}.fold((SELECT payload FROM {schema}.jobs AS j WHERE j.n = s.n)), %s) > 0
-)"""
+_TEXT = f"""(
+    strpos({{schema}}.fold({_MORE} #>> ARRAY['failure', 'type']), %s) > 0
+    OR strpos({{schema}}.fold({_MORE} #>> ARRAY['failure', 'message']), %s) > 0
+    OR strpos({{schema}}.fold({_MORE} #>> ARRAY['failure', 'title']), %s) > 0
+    OR strpos({{schema}}.fold((SELECT payload FROM {{schema}}.jobs AS j WHERE j.n = s.n)), %s) > 0
+)"""  # noqa: S608 - of constants only
 _LATEST = """
 SELECT latest.* FROM (WITH RECURSIVE {ended_kinds} SELECT lane, handler, category FROM kind) AS kind
 CROSS JOIN LATERAL (
@@ -90,7 +94,7 @@ def conditions(tx: PostgresTx, query: Query, source: Source) -> Where:
     if query.variant is not None and query.group is not None:
         where.add("s.variant = %s", query.variant)
     if query.failed:
-        where.add("s.more::json -> 'spent' IS NOT NULL")
+        where.add(f"{_MORE} -> 'spent' IS NOT NULL")
     if query.older_than is not None:
         where.add(f"{source.changed} <= %s", tx.now() - query.older_than)
     if query.newer_than is not None:

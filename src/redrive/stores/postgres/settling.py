@@ -125,6 +125,8 @@ class Settler:
             _write(tx, ends, [Tick(now, counts)] if counts.lanes else [], reports)
             gone = [(end.asked.number, ordinal) for end in ends for ordinal in end.folded]
             tx.many("forget_attempts", gone)
+            if placing.new:  # others rely on the numbers: a server that crashes must not lose them
+                tx.run("sync_commit")
             return ends, placing
 
         ends, placing = self._database.write(

@@ -88,6 +88,7 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
         stands_in = None if isinstance(clock, SystemClock) else clock
         self._patience = address.max_wait if patience is None else patience
         self._database = Database(address, clock=stands_in, patience=self._patience)
+        self._database.pool.on_loss = self._places.forget
         self._settler = settling.Settler(self._database, self._places, self._backlog)
         weakref.finalize(self, self._database.pool.close)
         try:
@@ -164,7 +165,7 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
         Groups are made before it, or all other new groups would wait for the caller's commit.
         """
         failed = [(job.failure, job.release) for job in jobs if job.failure is not None]
-        self._places.learn(lambda work: self._database.write(work, synced=False), failed)
+        self._places.learn(lambda work: self._database.write(work, synced=True), failed)
         connection = connection_of(within)
         line, queries = line_on(connection), self._database.queries
         limit = f"{max(self._patience, 0.001) * 1000:.0f}"

@@ -44,8 +44,9 @@ def upgrade(database: Database, tx: PostgresTx) -> None:
 
 def _move_mark(tx: PostgresTx, name: str, value: str) -> None:
     """Move what people noted about a group into its record; what nobody can read stays a note."""
-    number, mark = name.removeprefix("group:"), mark_from(value)
-    if mark is not None and number.isdecimal():
-        record = GroupRecord(number=int(number), fingerprint=None, **mark)
-        tx.run("change_group", (people_json(record), record.number, 0))
+    mark = mark_from(name, value)
+    if mark:
+        number, changes = mark
+        record = GroupRecord(number=number, fingerprint=None, **changes)
+        tx.run("change_group", (people_json(record), number, 0))
         tx.run("remove_note", (name,))

@@ -35,7 +35,10 @@ _Spots = dict[tuple[str, str], Spot]
 
 
 class Places:
-    """The groups and variants of failures, as far as this process knows them: they never change."""
+    """The groups and variants of failures, as far as this process knows them.
+
+    They never change, but a server that comes back from a backup or a standby may not have them all.
+    """
 
     def __init__(self) -> None:
         self._spots: _Spots = {}
@@ -47,6 +50,10 @@ class Places:
     def begin(self, tx: Tx) -> Placing:
         """Return what places failures in a transaction; `keep` it once that has committed."""
         return Placing(tx, self._spots)
+
+    def forget(self) -> None:
+        """Know nothing any more: the store may not be the one it was."""
+        self._spots.clear()
 
     def keep(self, placing: Placing) -> None:
         """Take over what a transaction that has committed found out."""

@@ -28,12 +28,14 @@ OF_KIND = (
     "state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ? "
     "AND category = ?"
 )
-_TEXT = """(
-    instr(fold(json_extract(more, '$.failure.type')), ?)
-    OR instr(fold(json_extract(more, '$.failure.message')), ?)
-    OR instr(fold(json_extract(more, '$.failure.title')), ?)
+_MORE = r"replace(more, '\u0000', '\ufffd')"
+"""SQLite's JSON functions end a text at a NUL."""
+_TEXT = f"""(
+    instr(fold(json_extract({_MORE}, '$.failure.type')), ?)
+    OR instr(fold(json_extract({_MORE}, '$.failure.message')), ?)
+    OR instr(fold(json_extract({_MORE}, '$.failure.title')), ?)
     OR (SELECT instr(fold(payload), ?) FROM payloads p WHERE p.n = j.n)
-)"""
+)"""  # noqa: S608 - of constants only
 _TAG = "instr(given, ?) AND EXISTS (SELECT 1 FROM json_each(given, '$.tags') WHERE value = ?)"
 
 _IN_ORDER = [(state, 0) for state in State if state is not State.RUNNING] + [(State.PENDING, 1)]

@@ -20,6 +20,9 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 -- end with the transaction, so a pooler can give the connection to anybody after it.
 {begin_synced}, set_config('synchronous_commit', 'off', true)
 
+-- name: sync_commit -- Let the commit of this transaction be on disk when it is answered.
+SET LOCAL synchronous_commit TO DEFAULT
+
 -- name: begin_read -- A transaction that sees one moment and changes nothing. Lists go along an index
 -- until they have a page: bitmaps and parallel workers would fetch everything first.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;

@@ -9,7 +9,11 @@ from __future__ import annotations
 from redrive.jobs.job import Attempt, Category, Failure, Job, Settlement
 
 _new = object.__new__
-_set = object.__setattr__
+# The setters of `__dict__` itself: object.__setattr__ looks for them at every call.
+_fill_job = vars(Job)["__dict__"].__set__
+_fill_failure = vars(Failure)["__dict__"].__set__
+_fill_attempt = vars(Attempt)["__dict__"].__set__
+_fill_settlement = vars(Settlement)["__dict__"].__set__
 
 BLANK = Job(id="", handler="", lane="", payload="", created=0.0, due=0.0, since=0.0, updated=0.0)
 """A job that nothing is known of yet: new ones evolve from it."""
@@ -18,21 +22,21 @@ BLANK = Job(id="", handler="", lane="", payload="", created=0.0, due=0.0, since=
 def evolve(job: Job, /, **changes: object) -> Job:
     """Return a copy of a job with these fields changed: `evolve(job, due=5.0)`."""
     new = _new(Job)
-    _set(new, "__dict__", {**job.__dict__, **changes})
+    _fill_job(new, {**job.__dict__, **changes})
     return new
 
 
 def job_of(fields: dict[str, object]) -> Job:
     """Make a job of the values of all its fields; the dict belongs to it from now on."""
     new = _new(Job)
-    _set(new, "__dict__", fields)
+    _fill_job(new, fields)
     return new
 
 
 def settlement_of(fields: dict[str, object]) -> Settlement:
     """Make the end of a claim of the values of all its fields; the same holds for the dict."""
     new = _new(Settlement)
-    _set(new, "__dict__", fields)
+    _fill_settlement(new, fields)
     return new
 
 
@@ -43,12 +47,12 @@ UNSAID = Failure(category=Category.UNKNOWN)
 def altered(failure: Failure, /, **changes: object) -> Failure:
     """Return a copy of a failure with these fields changed."""
     new = _new(Failure)
-    _set(new, "__dict__", {**failure.__dict__, **changes})
+    _fill_failure(new, {**failure.__dict__, **changes})
     return new
 
 
 def attempt_of(fields: dict[str, object]) -> Attempt:
     """Make an attempt of the values of all its fields; the same holds for the dict."""
     new = _new(Attempt)
-    _set(new, "__dict__", fields)
+    _fill_attempt(new, fields)
     return new

@@ -99,7 +99,7 @@ def claim_all(
         if changes is None:
             changes = claim_changes(job, holder=holder, now=now, lease_end=lease_end, boot=boot)
             alike[kind] = changes
-        claims.append(changed(job, changes))
+        claims.append(Changed(job, changes, job_of(job.__dict__ | changes)))
     return claims
 
 
@@ -181,7 +181,7 @@ def settle_all(
                 found = end_changes(job, verdict, None, now=now, group=None, max_attempts=most)
                 alike[kind] = found
             changes = found
-        ends.append(changed(job, changes))
+        ends.append(Changed(job, changes, job_of(job.__dict__ | changes)))
     return ends
 
 

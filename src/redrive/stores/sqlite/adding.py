@@ -40,7 +40,10 @@ def _insert(tx: SqliteTx, jobs: Sequence[Job]) -> bool:
         if tx.execute_all(text, rest) < len(rest):
             tx.run("take_back", (first,))
             return False
-    tx.many("insert_payload", [(n, job.payload, job.original) for n, job in numbered])
+    tx.many("insert_payload", [(n, job.payload) for n, job in numbered])
+    originals = [(job.payload, job.original, n) for n, job in numbered if job.original is not None]
+    if originals:
+        tx.many("repay", originals)
     attempts = [
         (n, attempt.ordinal, attempt_to_json(attempt))
         for n, job in numbered

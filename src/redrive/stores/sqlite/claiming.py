@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from redrive.jobs.job import Claim, Job
 from redrive.jobs.transitions import claim_all
 from redrive.stores.contract import ALONE
+from redrive.stores.note_verbs import PAUSE
 from redrive.stores.sql.tx import Row
 from redrive.stores.sqlite.changing import mark, write_changes
 from redrive.stores.sqlite.rows import readable
 from redrive.stores.sqlite.tx import SqliteTx
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(NamedTuple):
     """Which pending jobs a claim may take."""
 
-    handlers: frozenset[str]
-    lanes: frozenset[str] | None
-    paused: frozenset[str]
+    handlers: Collection[str]
+    lanes: Collection[str] | None
+    past_pauses: bool
     only: Collection[str] | None
     suspects: bool
     latest: float
@@ -35,11 +35,11 @@ class Wanted:
 
     def allows(self, lane: str, handler: str) -> bool:
         """Return True if jobs of this lane and handler may be claimed."""
-        return (
-            handler in self.handlers
-            and lane not in self.paused
-            and (self.lanes is None or lane in self.lanes)
-        )
+        return handler in self.handlers and (self.lanes is None or lane in self.lanes)
+
+    def args(self, now: float) -> tuple[object, ...]:
+        """Return what `due_kinds` and `pending_of` end with."""
+        return int(self.suspects), self.latest, None if self.past_pauses else PAUSE, now
 
 
 def claim(tx: SqliteTx, wanted: Wanted, holder: str, lease_for: float, file: str) -> list[Claim]:
@@ -61,7 +61,7 @@ def _sound(tx: SqliteTx, wanted: Wanted) -> list[Job]:
         jobs = readable(rows)
         if len(jobs) >= limit or len(rows) < wanted.limit:
             return jobs[:limit]
-        wanted = replace(wanted, limit=limit + len(rows) - len(jobs))
+        wanted = wanted._replace(limit=limit + len(rows) - len(jobs))
 
 
 def _due(tx: SqliteTx, wanted: Wanted) -> list[Row]:
@@ -84,8 +84,8 @@ def _kinds(tx: SqliteTx, wanted: Wanted) -> list[_Kind]:
     """Return the kinds of which something is due, the earliest first; one seek finds where each begins."""
     return sorted(
         (at, lane, handler, category)
-        for lane, handler, category, at in tx.all("kinds", ("pending", int(wanted.suspects)))
-        if at <= wanted.latest and wanted.allows(lane, handler)
+        for lane, handler, category, at in tx.all("due_kinds", ("pending", *wanted.args(tx.now())))
+        if wanted.allows(lane, handler)
     )
 
 
@@ -113,6 +113,6 @@ def _kind_args(wanted: Wanted, kind: Sequence[str], latest: float) -> tuple[obje
 
 def _first_of(tx: SqliteTx, wanted: Wanted, only: Collection[str]) -> list[tuple[float, int]]:
     """Return time and number of those of some jobs that are due first."""
-    rows = tx.all("pending_of", (tx.array(only), int(wanted.suspects), wanted.latest))
+    rows = tx.all("pending_of", (tx.array(only), *wanted.args(tx.now())))
     due = [(at, n) for at, n, lane, handler in rows if wanted.allows(lane, handler)]
     return sorted(due)[: wanted.limit]

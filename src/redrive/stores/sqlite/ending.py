@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import chain
 
 from redrive.jobs.job import Claim, Job, Settlement
 from redrive.jobs.records import evolve
@@ -30,8 +31,8 @@ from redrive.stores.sqlite.changing import (
 from redrive.stores.sqlite.rows import ROW, readable
 from redrive.stores.sqlite.tx import SqliteTx
 
-_AT_ONCE = 75
-"""How many values `insert_attempts` takes: three a row."""
+_AT_ONCE = 25
+"""How many rows `insert_attempts` takes."""
 
 
 def settle(
@@ -49,7 +50,7 @@ def settle(
     """
     jobs = [result.claim.job for result in results]
     if not careful:
-        if not all(is_held_here(job, file) for job in jobs):
+        if False in [is_held_here(job, file) for job in jobs]:
             raise FenceFell
         ended, counts = _end(tx, jobs, results, placing, reports)
         return list(ended), counts
@@ -93,15 +94,15 @@ def _place(placing: Placing, results: Sequence[Settlement]) -> None:
 
 def _keep_attempts(tx: SqliteTx, ended: Sequence[Settlement], jobs: list[Job]) -> list[Job]:
     """Write the records of attempts; returns the jobs, with what was folded of long histories."""
-    values: list[int | str] = []
-    for result, job in zip(ended, jobs, strict=True):
-        attempt = result.attempt
-        if attempt is not None:
-            values += job.__dict__[ROW], attempt.ordinal, attempt_to_json(attempt)
-    whole = len(values) // _AT_ONCE * _AT_ONCE
+    rows = [
+        (job.__dict__[ROW], result.attempt.ordinal, attempt_to_json(result.attempt))
+        for result, job in zip(ended, jobs, strict=True)
+        if result.attempt is not None
+    ]
+    whole = len(rows) // _AT_ONCE * _AT_ONCE
     for begin in range(0, whole, _AT_ONCE):
-        tx.run("insert_attempts", values[begin : begin + _AT_ONCE])
-    tx.many("insert_attempt", [values[one : one + 3] for one in range(whole, len(values), 3)])
+        tx.run("insert_attempts", [*chain.from_iterable(rows[begin : begin + _AT_ONCE])])
+    tx.many("insert_attempt", rows[whole:])
     return [_folded(tx, job) if job.lease > MOST_KEPT else job for job in jobs]
 
 

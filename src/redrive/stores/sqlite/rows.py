@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from typing import NamedTuple
 
 from redrive.jobs.job import TERMINAL, Job
 from redrive.jobs.transitions import Changed, is_suspect
@@ -72,8 +73,8 @@ _LEASES = frozenset({"state", "attempts", "lease", "holder", "lease_end", "boot"
 """Changes from which, as long as the job is open, no other column follows."""
 
 
-def row_of(job: Job, number: int | None = None) -> Row:
-    """Return the columns of a new job, in the order of COLUMNS."""
+def row_of(job: Job, number: int = 0) -> Row:
+    """Return the columns of a new job, in the order of COLUMNS; 0 lets SQLite choose the number."""
     return (
         number,
         job.id,
@@ -85,7 +86,7 @@ def row_of(job: Job, number: int | None = None) -> Row:
         at_of(job),
         job.max_attempts,
         job.state._value_,
-        is_suspect(job),
+        int(is_suspect(job)),
         category_of(job),
         job.attempts,
         job.lease,
@@ -110,10 +111,10 @@ def insert_of(jobs: Iterable[Job]) -> tuple[str, list[Row]]:
     """
     rows = [row_of(job) for job in jobs]
     size = len(_OWN)
-    named: tuple[str, ...] = ()
-    if any(row[size:] != _USUAL_VALUES for row in rows):
-        columns = zip(_USUAL.items(), list(zip(*rows, strict=True))[size:], strict=True)
-        named = tuple(name for (name, usual), values in columns if set(values) != {usual})
+    if {row[size:] for row in rows} == {_USUAL_VALUES}:
+        return insert(()), [row[:size] for row in rows]
+    columns = zip(_USUAL.items(), list(zip(*rows, strict=True))[size:], strict=True)
+    named = tuple(name for (name, usual), values in columns if set(values) != {usual})
     places = [COLUMNS.index(name) for name in named]
     return insert(named), [(*row[:size], *[row[place] for place in places]) for row in rows]
 
@@ -121,7 +122,7 @@ def insert_of(jobs: Iterable[Job]) -> tuple[str, list[Row]]:
 @cache
 def insert(named: tuple[str, ...]) -> str:
     """Compose the statement; the columns of _USUAL that are not named get what is usual."""
-    values = ["?"] * len(_OWN)
+    values = ["nullif(?, 0)"] + ["?"] * (len(_OWN) - 1)
     values += ["?" if name in named else _SQL[usual] for name, usual in _USUAL.items()]
     return (  # of constants only
         f"INSERT INTO jobs ({', '.join(COLUMNS)}) VALUES ({', '.join(values)}) "  # noqa: S608
@@ -129,28 +130,39 @@ def insert(named: tuple[str, ...]) -> str:
     )
 
 
-def columns_written(change: Changed) -> tuple[str, ...]:
-    """Return the columns that a change writes: those it names, and those that follow from it."""
+class Written(NamedTuple):
+    """What some changes write."""
+
+    columns: tuple[str, ...]
+    """Those of the fields that change, the state first, then those that follow from them."""
+    fields: tuple[str, ...]
+    derives: bool
+    """True if other columns follow; nothing does from the lease of an open job, or from a tag."""
+
+
+def written(change: Changed) -> Written:
+    """Return what a change writes."""
     was, changes, job = change
-    return _columns(tuple(changes), was.state not in TERMINAL and job.state not in TERMINAL)
+    return _written(tuple(changes), was.state not in TERMINAL and job.state not in TERMINAL)
 
 
 @cache
-def _columns(names: tuple[str, ...], is_open: bool) -> tuple[str, ...]:
-    """Return the same for some fields; nothing follows from the lease of an open job, or from a tag."""
-    own = tuple(FIELDS[name] for name in names if name in FIELDS)
-    leaves_rest = (is_open and _LEASES.issuperset(names)) or names == ("run",)
-    return own if leaves_rest else (*own, "suspect", "category", "at", "more")
+def _written(names: tuple[str, ...], is_open: bool) -> Written:
+    fields = sorted((name for name in names if name in FIELDS), key=lambda name: name != "state")
+    columns = [FIELDS[name] for name in fields]
+    derives = names != ("run",) and not (is_open and _LEASES.issuperset(names))
+    columns += ["suspect", "category", "at", "more"] if derives else []
+    return Written(tuple(columns), tuple(fields), derives)
 
 
-def values_written(change: Changed, columns: tuple[str, ...], more: str | None) -> list[object]:
+def values_written(change: Changed, plan: Written, more: str | None) -> list[object]:
     """Return what a change writes into these columns; `more` is the job's."""
     _, changes, job = change
-    values: list[object] = [value for name, value in changes.items() if name in FIELDS]
+    values = [changes[name] for name in plan.fields]
     if "state" in changes:
-        values[columns.index("state")] = job.state._value_
-    if columns[-1:] == ("more",):
-        values += is_suspect(job), category_of(job), at_of(job), more
+        values[0] = job.state._value_
+    if plan.derives:
+        values += int(is_suspect(job)), category_of(job), at_of(job), more
     return values
 
 

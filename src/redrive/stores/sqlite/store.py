@@ -21,12 +21,11 @@ from redrive.stores import _files
 from redrive.stores.contract import Count, Durability, Page, Query
 from redrive.stores.counting import FOLD_EVERY, Backlog, Counts, Share, Tick, counts_added
 from redrive.stores.listening import HintListener
-from redrive.stores.note_verbs import PAUSE
 from redrive.stores.report import Report
 from redrive.stores.sql.actions import SqlActions
 from redrive.stores.sql.groups import Places, Placing, add_ticks, fold
 from redrive.stores.sql.lists import SqlLists
-from redrive.stores.sql.notes import SqlNotes, live_notes
+from redrive.stores.sql.notes import SqlNotes
 from redrive.stores.sql.outbox import write_events
 from redrive.stores.sql.tx import Row, Tx
 from redrive.stores.sqlite import adding, audit, claiming, ending, opening, searching
@@ -117,7 +116,8 @@ class SqliteStore(SqlLists, SqlActions, SqlNotes):
             answer, counts = work(tx, placing)
             share = self._backlog.share(counts, tx.now()) if counts.lanes else _NO_SHARE
             tries.append((placing, share))
-            _write_ticks(tx, share.write)
+            if share.write:
+                _write_ticks(tx, share.write)
             return answer
 
         committed = False
@@ -171,11 +171,10 @@ class SqliteStore(SqlLists, SqlActions, SqlNotes):
             return []
 
         def work(tx: SqliteTx) -> list[Claim]:
-            paused = [] if ignore_waits or past_pauses else live_notes(tx, PAUSE)
             wanted = Wanted(
-                handlers=frozenset(handlers),
-                lanes=None if lanes is None else frozenset(lanes),
-                paused=frozenset(note.name.removeprefix(PAUSE) for note in paused),
+                handlers=handlers,
+                lanes=lanes,
+                past_pauses=ignore_waits or past_pauses,
                 only=only,
                 suspects=suspects,
                 latest=float("inf") if ignore_waits else tx.now(),
@@ -269,8 +268,6 @@ class SqliteStore(SqlLists, SqlActions, SqlNotes):
 
 def _write_ticks(tx: SqliteTx, ticks: Sequence[Tick]) -> None:
     """Append counts, and fold all there are if the oldest has waited for long enough."""
-    if not ticks:
-        return
     add_ticks(tx, ticks)
     (oldest,) = tx.one("oldest_tick") or (tx.now(),)
     if abs(tx.now() - oldest) >= FOLD_EVERY:

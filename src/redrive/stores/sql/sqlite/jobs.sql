@@ -9,7 +9,7 @@ FROM (SELECT value AS n FROM json_each(?)) CROSS JOIN jobs USING (n) CROSS JOIN 
 DELETE FROM jobs WHERE n >= ?
 
 -- name: insert_payload -- Its arguments.
-INSERT INTO payloads (n, payload, original) VALUES (?, ?, ?)
+INSERT INTO payloads (n, payload) VALUES (?, ?)
 
 -- name: insert_attempt -- One ended execution.
 INSERT INTO attempts (n, ordinal, record) VALUES (?, ?, ?)
@@ -51,6 +51,13 @@ WITH RECURSIVE kind (n) AS (
 )
 SELECT lane, handler, category, at FROM kind JOIN jobs USING (n)
 
+-- name: due_kinds -- Those of these kinds of which something is due, unless their lane is paused; null
+-- ignores pauses.
+{kinds} WHERE at <= ? AND {unpaused}
+
+-- name: unpaused -- The end of two queries.
+NOT EXISTS (SELECT 1 FROM notes WHERE name = ? || lane AND (expires IS NULL OR expires > ?))
+
 -- name: of_kind -- The pending jobs of one kind that are due first; the end of two queries.
 WHERE state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ?
     AND category = ? AND at <= ?
@@ -66,6 +73,7 @@ SELECT {read} FROM jobs CROSS JOIN payloads USING (n) {of_kind}
 -- that are.
 SELECT at, n, lane, handler FROM jobs
 WHERE id IN (SELECT value FROM json_each(?)) AND +state = 'pending' AND +suspect = ? AND at <= ?
+    AND {unpaused}
 
 -- name: suspect_runs -- Whether a job that crashed before was claimed less than so many seconds ago, and
 -- runs.

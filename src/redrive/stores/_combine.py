@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from _thread import LockType, allocate_lock, get_ident
 from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from redrive.errors import StoreError, StoreLost
 
@@ -25,7 +25,7 @@ class Operation(Generic[Tx]):
     def __init__(self, work: Callable[[Tx], object], *, durable: bool) -> None:
         self.work = work
         self.durable = durable
-        self.result: object = None
+        self.result: Any = None
         self.error: BaseException | None = None
         self.leads = False
         self.wake: LockType | None = None
@@ -76,7 +76,8 @@ class Combiner(Generic[Tx]):
             self._inside.discard(me)
         if mine.error is not None:
             raise mine.error
-        return cast("R", mine.result)
+        result: R = mine.result
+        return result
 
     def caller(self) -> int:
         """Return the calling thread; StoreError if it is in the middle of a call already."""

@@ -36,6 +36,7 @@ _MOST_WAITING = 1000
 """How many counts wait apart before they are added up."""
 _WRITE_EVERY = 1.0
 """Seconds for which counts without deaths may wait in the process."""
+_COMPLETED = State.COMPLETED  # a class of enums looks every name up in Python
 
 
 class GroupCount(NamedTuple):
@@ -53,11 +54,6 @@ class Counts(NamedTuple):
 
     lanes: Mapping[str, LaneCount]
     groups: Mapping[int, GroupCount]
-
-    @property
-    def has_deaths(self) -> bool:
-        """Return True if a job died: then this must be written with its batch."""
-        return any(one.deaths for one in self.lanes.values())
 
 
 class Tick(NamedTuple):
@@ -79,7 +75,7 @@ def counts_of(settled: Iterable[tuple[Settlement, Changed]]) -> Counts:
         if lane is None:
             lane = lanes[job.lane] = [0, 0, 0, 0]
         lane[0] += 1
-        if job.state is State.COMPLETED:
+        if job.state is _COMPLETED:
             lane[1] += 1
             continue
         if attempt.failure is not None and not was.spent:
@@ -180,8 +176,9 @@ class Backlog:
     def share(self, counts: Counts, now: float) -> Share:
         """Return what to write with a batch: all that waits too, or nothing before a second is over."""
         own = [Tick(now, counts)] if counts.lanes else []
+        deaths = sum([one.deaths for one in counts.lanes.values()])
         with self._lock:
-            if not counts.has_deaths and 0 <= now - self._written < _WRITE_EVERY:
+            if not deaths and 0 <= now - self._written < _WRITE_EVERY:
                 return Share([], own, [])
             self._written = now
             waiting = self._take()
@@ -207,7 +204,9 @@ class Backlog:
         taken, self._waiting = _by_minute(self._waiting), []
         return taken
 
-    def _keep(self, ticks: Iterable[Tick]) -> None:
+    def _keep(self, ticks: list[Tick]) -> None:
+        if not ticks:
+            return
         with self._lock:
             self._waiting += ticks
             if len(self._waiting) > _MOST_WAITING:

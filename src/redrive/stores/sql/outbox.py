@@ -45,6 +45,10 @@ class Reports:
             for kind in kinds:
                 self._names.setdefault(kind, []).append(name)
 
+    def __bool__(self) -> bool:
+        """Return True if there is a subscription."""
+        return bool(self._names)
+
     def wants(self, kind: EventKind) -> bool:
         """Return True if there is a subscription to this kind."""
         return kind in self._names
@@ -213,8 +217,7 @@ class SqlOutbox(SqlBase):
 
 def write_events(tx: Tx, reports: Reports, pairs: Iterable[Pair]) -> None:
     """Store what is reported of these changes, for those who subscribed to it."""
-    rows = reports.rows(pairs, tx.now())
-    if rows:
+    if reports and (rows := reports.rows(pairs, tx.now())):
         tx.many("add_events", [(*row, row[3]) for row in rows])
 
 

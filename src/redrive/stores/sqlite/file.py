@@ -184,7 +184,7 @@ class SqliteFile:
             one.error = translate(error, self.place)
 
     def _run(self, writer: sqlite3.Connection, batch: list[Operation[SqliteTx]]) -> None:
-        durable = batch[0].durable or any(one.durable for one in batch)
+        durable = True in [one.durable for one in batch]
         wanted = opening.FULL if durable and not self.settings.relaxed else opening.NORMAL
         if wanted != self._synchronous:
             writer.execute(f"PRAGMA synchronous = {wanted:d}")
@@ -192,7 +192,8 @@ class SqliteFile:
         try:
             writer.execute("BEGIN IMMEDIATE")
             (version,) = writer.execute("PRAGMA user_version").fetchone()
-            check_version(opening.url_of(self.place), version, opening.VERSION)
+            if version != opening.VERSION:
+                check_version(opening.url_of(self.place), version, opening.VERSION)
             tx = SqliteTx(writer, self.settings.clock)
             for one in batch:
                 one.result = one.work(tx)

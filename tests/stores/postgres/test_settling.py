@@ -67,17 +67,16 @@ def test_ends_of_all_kinds_are_one_statement(
 ) -> None:
     add_one(store, "known")
     settle(store, claim_one(store), DEAD, make_failure())
-    asked: list[bytes] = []
-    execute = settling.PostgresTx._execute
+    asked: list[str] = []
 
-    def count(tx: settling.PostgresTx, text: bytes, args: Any) -> Any:
-        asked.append(text)
-        return execute(tx, text, args)
+    def counted(run: Any) -> Any:
+        return lambda *args: asked.append(args[1]) or run(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(settling.PostgresTx, "_execute", count)
+        for way in ("_execute", "call"):
+            patch.setattr(settling.PostgresTx, way, counted(getattr(settling.PostgresTx, way)))
         answers = store.settle(mixed)
-    assert len(asked) == 1
+    assert asked == ["settle_jobs"]
     assert [answer and answer.state for answer in answers] == ENDS
     stored = {job.id: job for job in store.find(Query(limit=100)).jobs}
     assert answers == [stored[one.claim.job.id] for one in mixed]

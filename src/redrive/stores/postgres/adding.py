@@ -47,7 +47,7 @@ def insert(
     counts = _columns(((at, counts_to_json(one)) for at, one in ticks), 2)
     lists = chain(columns, history, counts, _columns(events, 5))
     try:
-        tx.is_true("store_jobs", (tx.version, *tx.packed("store_jobs", lists)))
+        tx.call("store_jobs", lists)
     except UniqueViolation as error:
         raise Taken from error
 

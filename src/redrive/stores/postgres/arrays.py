@@ -7,6 +7,7 @@ one known type can be packed in one go. The types are those that our statements 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain, repeat
 from struct import Struct, error, pack
 from typing import Any
@@ -26,6 +27,10 @@ _KINDS: dict[bytes, tuple[int, str]] = {
     b"float8": (701, "d"),
 }
 """The number of each type at the server, and how a value of it is packed."""
+_LONG = 100
+"""Characters of a text from which on its packed form is not kept."""
+_VALUES = {letter: Struct(f"!i{letter}") for _, letter in _KINDS.values() if letter}
+"""A number with its length before it."""
 
 
 class Array(bytes):
@@ -51,35 +56,49 @@ def packed(kind: bytes, values: Sequence[Any], encoding: str) -> Array:
 
     OverflowError or UnicodeError if one does not fit.
     """
+    if not values:
+        return _EMPTY[kind]
+    first, count = values[0], len(values)
+    if count == 1 or values.count(first) == count:  # a lane, a handler; or one job
+        if isinstance(first, str) and len(first) > _LONG:
+            return _repeated.__wrapped__(kind, first, count, encoding)
+        return _repeated(kind, first, count, encoding)
     number, letter = _KINDS[kind]
     has_null = None in values
-    head = _HEAD.pack(1, has_null, number, len(values), 1)
-    if values and values.count(values[0]) == len(values):  # a lane, a handler; or nothing
-        return Array(head + _packed_value(letter, values[0], encoding) * len(values))
+    head = _HEAD.pack(1, has_null, number, count, 1)
     if letter and not has_null:
         return Array(head + _packed_numbers(letter, values))
     return Array(head + b"".join([_packed_value(letter, value, encoding) for value in values]))
 
 
+_EMPTY = {kind: Array(_HEAD.pack(1, 0, number, 0, 1)) for kind, (number, _) in _KINDS.items()}
+
+
+@lru_cache(maxsize=1024)
+def _repeated(kind: bytes, value: Any, count: int, encoding: str) -> Array:
+    """Pack the same value several times; most columns of most batches hold one of a few."""
+    number, letter = _KINDS[kind]
+    head = _HEAD.pack(1, value is None, number, count, 1)
+    return Array(head + _packed_value(letter, value, encoding) * count)
+
+
 def _packed_value(letter: str, value: Any, encoding: str) -> bytes:
     if value is None:
         return _NULL
-    data = _packed_number(letter, value) if letter else value.encode(encoding)
+    if letter:
+        return _packed_numbers(letter, (value,))
+    data = value.encode(encoding)
     return _LENGTH.pack(len(data)) + data
 
 
 def _packed_numbers(letter: str, values: Sequence[Any]) -> bytes:
-    size = Struct("!" + letter).size
+    one = _VALUES[letter]
     try:
+        if len(values) == 1:
+            return one.pack(one.size - 4, *values)
         return pack(
-            "!" + f"i{letter}" * len(values), *chain.from_iterable(zip(repeat(size), values))
+            "!" + f"i{letter}" * len(values),
+            *chain.from_iterable(zip(repeat(one.size - 4), values)),
         )
-    except error as problem:
-        raise OverflowError(str(problem)) from problem
-
-
-def _packed_number(letter: str, value: Any) -> bytes:
-    try:
-        return pack("!" + letter, value)
     except error as problem:
         raise OverflowError(str(problem)) from problem

@@ -39,11 +39,8 @@ class _Asked(NamedTuple):
     number: int
     place: int
     result: Settlement
-
-    @property
-    def fence(self) -> Row:
-        """The number, lease, holder and time of the claim."""
-        return (self.number, *_fence_of(self.result.claim))
+    fence: Row
+    """The number, lease, holder and time of the claim."""
 
 
 class End(NamedTuple):
@@ -68,11 +65,11 @@ class Settler:
     def settle(self, results: Sequence[Settlement], reports: Reports) -> list[Job | None]:
         """End claims, each fence once; return the jobs, None for claims that were lost."""
         numbers = numbers_of(self._database, [result.claim for result in results])
-        each = map(_Asked, numbers, range(len(results)), results)
         by_fence: dict[Row, _Asked] = {}
-        for asked in each:
-            by_fence.setdefault(asked.fence, asked)
-        batch = sorted(by_fence.values(), key=lambda asked: asked.number)
+        for place, (number, result) in enumerate(zip(numbers, results, strict=True)):
+            fence = (number, *_fence_of(result.claim))
+            by_fence.setdefault(fence, _Asked(number, place, result, fence))
+        batch = sorted(by_fence.values())
         answers: list[Job | None] = [None] * len(results)
         for end in self._ended(batch, reports) if batch else ():
             answers[end.asked.place] = end.job
@@ -169,7 +166,7 @@ def renew(database: Database, claims: Sequence[Claim], lease_for: float) -> list
 
 
 def _failures(batch: Iterable[_Asked]) -> Iterable[tuple[Failure, str | None]]:
-    for _, _, result in batch:
+    for _, _, result, _ in batch:
         attempt = result.attempt
         if attempt is not None and attempt.failure is not None:
             yield attempt.failure, attempt.release or result.claim.job.release
@@ -189,7 +186,8 @@ def _standing(tx: PostgresTx, batch: Sequence[_Asked]) -> list[_Asked]:
 
 def _are_long(ends: Iterable[End]) -> bool:
     """Return True if a history may have grown too long."""
-    return any(end.asked.result.attempt and end.job.lease > MOST_KEPT for end in ends)
+    longest = max([end.job.lease for end in ends if end.asked.result.attempt], default=0)
+    return longest > MOST_KEPT
 
 
 def _shortened(tx: PostgresTx, ends: Sequence[End]) -> list[End]:
@@ -233,9 +231,8 @@ def _write(tx: PostgresTx, ends: Sequence[End], ticks: Sequence[Tick], reports: 
     counts = list(zip(*((at, counts_to_json(one)) for at, one in ticks), strict=True)) or [()] * 2
     reported = reports.rows(((end.change.was, end.job) for end in ends), ends[0].job.updated)
     events = list(zip(*reported, strict=True)) or [()] * 5
-    lists = tx.packed("settle_jobs", chain(columns, counts, events))
     try:
-        tx.run("settle_jobs", (tx.version, *lists))
+        tx.call("settle_jobs", chain(columns, counts, events))
     except psycopg.Error as error:
         if error.sqlstate == _SOME_LOST:
             raise _SomeLost from error
@@ -248,10 +245,8 @@ def _record(end: End) -> str | None:
 
 
 def _row(end: End) -> Row:
-    attempt = end.asked.result.attempt
-    return (
-        *end.asked.fence,
-        *state_row(end.job),
-        attempt.ordinal if attempt else None,
-        _record(end),
-    )
+    _, _, result, fence = end.asked
+    attempt = result.attempt
+    if attempt is None:
+        return (*fence, *state_row(end.job), None, None)
+    return (*fence, *state_row(end.job), attempt.ordinal, attempt_to_json(attempt))

@@ -7,18 +7,18 @@ would be state of a session, and a pooler gives each transaction another one.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import count, repeat
 from typing import Any
 
 import psycopg
 from psycopg import generators
-from psycopg.pq import ExecStatus
+from psycopg.pq import ExecStatus, Format
 from psycopg.rows import tuple_row
 
 from redrive.jobs.clock import Clock
@@ -29,7 +29,7 @@ Connection = psycopg.Connection[Any]
 
 VERSION = 2
 """The version of the schema that we write."""
-_ASKED = ("store_jobs",)
+_CALLED = ("store_jobs", "settle_jobs")
 _LIST = re.compile(rb"%b::(\w+)\[\]")
 
 
@@ -40,8 +40,8 @@ class Queries:
     texts: dict[str, bytes]
     lists: dict[str, list[bytes]]
     """The types of the lists that each takes, in order."""
-    asked: dict[str, bytes]
-    """Those for `is_true`, as the server wants them."""
+    called: dict[str, bytes]
+    """Those for `call`, as the server wants them."""
     schema: str
     """The schema's name, quoted."""
     version: int = VERSION
@@ -67,7 +67,7 @@ def queries_for(schema: str) -> Queries:
     )
     texts = {key: text.encode() for key, text in loaded.items()}
     lists = {key: _LIST.findall(text) for key, text in texts.items()}
-    return Queries(texts, lists, {key: _numbered(texts[key]) for key in _ASKED}, name)
+    return Queries(texts, lists, {key: _numbered(texts[key]) for key in _CALLED}, name)
 
 
 def script_named(name: str, schema: str) -> str:
@@ -76,25 +76,9 @@ def script_named(name: str, schema: str) -> str:
     return file.read_text("utf-8").replace("{schema}", schema)
 
 
-def _bytes_of(arg: object, spelling: str) -> bytes | None:
-    """Return the bytes of a text or number, also of a subclass."""
-    match arg:
-        case None | bytes():
-            return arg
-        case str():
-            return arg.encode(spelling)
-        case int():
-            return b"%d" % arg
-        case float():
-            return float.__repr__(arg).encode()
-        case _:
-            msg = f"a text or a number was expected, not {type(arg).__name__}"
-            raise TypeError(msg)
-
-
 def _numbered(text: bytes) -> bytes:
     """Return a statement with its parameters numbered."""
-    numbers = itertools.count(1)
+    numbers = count(1)
     return re.sub(rb"%[sb]", lambda _: b"$%d" % next(numbers), text)
 
 
@@ -149,21 +133,22 @@ class PostgresTx(Tx):
         """Run a statement that changes something."""
         self._execute(self._queries.texts[name], args)
 
-    def is_true(self, name: str, args: Args) -> bool:
-        """Return the last column of the answer, asked without the driver's ways: a tenth of a submit.
+    def call(self, name: str, columns: Iterable[Sequence[Any]]) -> None:
+        """Call a function of the schema that takes our version and lists.
 
-        The statement says of what type each argument is. Text goes in binary form, or it would end at
-        a character NUL; so that is refused.
+        Without the driver's ways, which would be a tenth of a submit.
         """
-        connection, spelling = self._cursor.connection, self._spelling
-        values = [_bytes_of(arg, spelling) for arg in args]
-        forms = [int(isinstance(arg, str | bytes)) for arg in args]
-        connection.pgconn.send_query_params(self._queries.asked[name], values, param_formats=forms)
-        results = connection.wait(generators.execute(connection.pgconn))
-        for result in results:  # more than one where the server ends the session
-            if result.status != ExecStatus.TUPLES_OK:
-                raise psycopg.errors.error_from_result(result, spelling)
-        return bool(results[0].get_value(0, results[0].nfields - 1) == b"t")
+        connection, lists = self._cursor.connection, self.packed(name, columns)
+        connection.pgconn.send_query_params(
+            self._queries.called[name],
+            [b"%d" % self.version, *lists],
+            param_formats=[Format.TEXT, *repeat(Format.BINARY, len(lists))],
+        )
+        for result in connection.wait(generators.execute(connection.pgconn)):
+            if (
+                result.status != ExecStatus.TUPLES_OK
+            ):  # the last one where the server ends the session
+                raise psycopg.errors.error_from_result(result, self._spelling)
 
     def many(self, name: str, rows: Iterable[Args], *more: object) -> int:
         """Run a statement for every row, at once; returns how many rows it changed."""

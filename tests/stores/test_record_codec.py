@@ -18,12 +18,13 @@ from redrive.stores.record_codec import (
     GIVEN,
     MORE,
     at_of,
+    blank_fields,
     columns_of,
     event_body,
     event_job,
     fields_to_json,
     given_of,
-    job_from,
+    job_from_fields,
     more_from,
     more_of,
 )
@@ -98,7 +99,7 @@ jobs = st.builds(
 
 
 def again(job: Job) -> Job:
-    return job_from(columns_of(job), given_of(job), more_of(job))
+    return job_from_fields(blank_fields() | columns_of(job), given_of(job), more_of(job))
 
 
 @given(jobs)
@@ -154,12 +155,12 @@ def test_text_that_redrive_never_wrote_is_refused(
     given_text: str | None, more_text: str | None
 ) -> None:
     with pytest.raises((ValueError, TypeError)):
-        job_from(columns_of(make_job()), given_text, more_text)
+        job_from_fields(blank_fields() | columns_of(make_job()), given_text, more_text)
 
 
 def test_fields_of_a_newer_version_are_left_aside() -> None:
     job = make_job("a")
-    assert job_from(columns_of(job), '{"colour":1}', '{"weight":2}') == job
+    assert job_from_fields(blank_fields() | columns_of(job), '{"colour":1}', '{"weight":2}') == job
 
 
 @given(jobs)

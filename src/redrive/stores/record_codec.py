@@ -152,17 +152,12 @@ def more_of(job: Job) -> str | None:
     return f"{{{','.join(parts)}}}" if parts else None
 
 
-def job_from(columns: Mapping[str, object], given: str | None, more: str | None) -> Job:
-    """Build a job from its columns (by their names in `Job`) and its two texts, without history.
-
-    Names that are no fields of a job are kept in its dict. ValueError, KeyError, TypeError or
-    RecursionError if a value is not what Redrive wrote.
-    """
-    return job_from_fields({**blank_fields(), **columns}, given, more)
-
-
 def job_from_fields(fields: dict[str, Any], given: str | None, more: str | None) -> Job:
-    """Build a job from `blank_fields` with its columns in them; the dict belongs to it from now on."""
+    """Build a job, without history, from `blank_fields` with its columns in them, and its two texts.
+
+    The dict belongs to it from now on; names that are no fields of a job stay in it. ValueError,
+    KeyError, TypeError or RecursionError if a value is not what Redrive wrote.
+    """
     fields["state"], fields["reason"], has_ended = _STATES[fields["state"]]
     fields["since"] = fields["due"]
     if has_ended:
@@ -175,7 +170,7 @@ def job_from_fields(fields: dict[str, Any], given: str | None, more: str | None)
 
 
 def more_from(text: str) -> dict[str, Any]:
-    """Read `more`, by the names of fields in `Job`; raises as `job_from` does."""
+    """Read `more`, by the names of fields in `Job`; raises as `job_from_fields` does."""
     data = cast("dict[str, Any]", json.loads(text))
     check_types(Job, data)
     return job_fields(data)

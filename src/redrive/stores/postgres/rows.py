@@ -7,58 +7,62 @@ through `claimed`: how a claim changes a job stands there alone.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from redrive.jobs.job import Job, State
 from redrive.jobs.transitions import claimed, is_suspect
-from redrive.stores.record_codec import category_of, given_of, job_from, more_of
+from redrive.stores.record_codec import (
+    blank_fields,
+    category_of,
+    given_of,
+    job_from_fields,
+    more_of,
+)
 from redrive.stores.sql.rows import UNREADABLE, damaged_job, readable_rows
 from redrive.stores.sql.tx import Row
 
 ROW, PLACE = "_row", "_file"
 """What a job carries beside its fields: the number of its row, and in whose tables."""
-_NAMES = (
-    ROW,
-    "id",
-    "created",
-    "key",
-    "event",
-    "given",
-    "payload",
-    "original",
-    "state",
-    "lease",
-    "due",
-    "updated",
-    "first_failed",
-    "group",
-    "variant",
-    "run",
-    "max_attempts",
-    "attempts",
-    "lane",
-    "handler",
-)
-"""The columns of `job_rows` before `more`, since, lease_end and holder, by the names of fields."""
-_GIVEN, _STATE, _LEASE, _MORE = 5, 8, 9, len(_NAMES)
 
 
 def job_from_row(row: Row, place: str = "") -> Job:
     """Build a job from a row of `job_rows`; StoreDamaged if it is not what Redrive wrote."""
-    columns: dict[str, Any] = dict(zip(_NAMES, row, strict=False))
-    given, more = columns.pop("given"), row[_MORE]
-    since, lease_end, holder = row[_MORE + 1 :]
-    columns[PLACE] = place
+    fields = blank_fields()
+    (
+        fields[ROW],
+        fields["id"],
+        fields["created"],
+        fields["key"],
+        fields["event"],
+        given,
+        fields["payload"],
+        fields["original"],
+        fields["state"],
+        fields["lease"],
+        fields["due"],
+        fields["updated"],
+        fields["first_failed"],
+        fields["group"],
+        fields["variant"],
+        fields["run"],
+        fields["max_attempts"],
+        fields["attempts"],
+        fields["lane"],
+        fields["handler"],
+        more,
+        since,
+        lease_end,
+        holder,
+    ) = row
+    fields[PLACE] = place
     try:
         if holder is None:
-            return job_from(columns, given, more)
-        columns["state"] = "pending"
-        columns["lease"] = row[_LEASE] - 1
-        return claimed(
-            job_from(columns, given, more), holder=holder, now=since, lease_end=lease_end, boot=None
-        )
+            return job_from_fields(fields, given, more)
+        fields["state"] = "pending"
+        fields["lease"] -= 1
+        pending = job_from_fields(fields, given, more)
+        return claimed(pending, holder=holder, now=since, lease_end=lease_end, boot=None)
     except UNREADABLE as error:
-        raise damaged_job(row[1], row[_GIVEN], row[_MORE]) from error
+        raise damaged_job(row[1], given, more) from error
 
 
 def readable(rows: Iterable[Row], place: str = "") -> list[Job]:

@@ -87,7 +87,7 @@ def _packed_value(letter: str, value: Any, encoding: str) -> bytes:
         return _NULL
     if letter:
         return _packed_numbers(letter, (value,))
-    data = value.encode(encoding)
+    data: bytes = value.encode(encoding)
     return _LENGTH.pack(len(data)) + data
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from redrive.desk import search
+from redrive.desk import search, shapes
 from redrive.desk.documents import job_document
 from redrive.desk.selection import USUAL, Filters, Target, Wanted, read
 from redrive.errors import Refused, UsageError
@@ -86,7 +86,7 @@ class Plan:
         self.lanes.add(job.lane)
         self.oldest = job.updated if self.oldest is None else min(self.oldest, job.updated)
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> shapes.Plan:
         """Return what would be done, for machines."""
         return {
             "verb": self.verb,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_origin
 
+from redrive.web import openapi
 from redrive.web.routes import ROUTES, Route
-from redrive.web.schema import Schema
-from redrive.web.shapes import SCHEMAS
 
 _HEAD = """\
 # Redrive over HTTP
@@ -55,7 +54,8 @@ most 200 entries, a request may take 30 seconds, a search 5: then the page ends 
 many jobs were looked at, and `cursor` goes on from there. What is unknown, in a query or a body, is refused, \
 never ignored.
 
-**Errors** are `application/problem+json`: `status`, a `code` for machines, and a `detail` for people.
+**Errors** are `application/problem+json`: `status`, a `code` for machines, and a `detail` for people: what is
+wrong and where, and the value that was found, unless it may be secret. Times are ISO 8601, UTC.
 
 | status | when |
 |---|---|
@@ -99,61 +99,50 @@ POST /api/v1/plans/hlvuqO8kdUnOW4G_OVLc6A/carry-out
 
 def page() -> str:
     """Return the whole page."""
-    return "\n".join([_HEAD, *map("".join, map(_route, ROUTES)), "## Shapes\n", *_shapes()])
+    return "\n".join([_HEAD, *map("".join, map(_route, ROUTES)), "## Documents\n", *_documents()])
 
 
 def _route(route: Route) -> Iterator[str]:
     right = f"token: {route.right}" if route.right else "no token needed"
     yield f"### {route.method} {route.path}\n\n{route.summary} ({right})\n"
-    body: Mapping[str, Any] = route.body or {}
-    fields = [
-        *((name, "path", shape, True) for name, shape in route.params.items()),
-        *((name, "query", shape, False) for name, shape in route.query.items()),
-        *(
-            (name, "body", shape, name in body["required"])
-            for name, shape in body.get("properties", {}).items()
-        ),
-    ]
-    if fields:
+    rows = [(name, "path", openapi.schema(kind), True) for name, kind in route.params.items()]
+    for place, kind in (("query", route.query), ("body", route.body)):
+        if kind is not None:
+            rows += [(name, place, *found) for name, found in openapi.fields(kind).items()]
+    if rows:
         yield "\n| | in | | |\n|---|---|---|---|\n"
-        for name, place, shape, needed in fields:
-            must = "" if needed else "optional; "
-            about = str(shape.get("description", ""))
-            yield f"| `{name}` | {place} | {must}{_kind(shape)} | {about} |\n"
-    if route.gives is not None and route.gives != {"type": "object"}:
-        yield f"\nGives {_kind(route.gives)}.\n"
+    for name, place, shape, needed in rows:
+        must = "" if needed else "optional; "
+        yield f"| `{name}` | {place} | {must}{_kind(shape)} | {shape.get('description', '')} |\n"
+    if names := [kind.__name__ for kind in route.answers if get_origin(kind) is None]:
+        yield f"\nReturns {' or '.join(names)}.\n"
 
 
-def _shapes() -> Iterator[str]:
-    for name, shape in SCHEMAS.items():
-        fields = ", ".join(f"`{one}` {_kind(kind)}" for one, kind in shape["properties"].items())
-        yield f"**{name}**: {fields}.\n"
+def _documents() -> Iterator[str]:
+    asked = {route.body.__name__ for route in ROUTES if route.body}
+    for name, shape in openapi.components().items():
+        if "properties" in shape and name not in asked:
+            fields = ", ".join(f"`{one}` {_kind(it)}" for one, it in shape["properties"].items())
+            yield f"**{name}**: {shape.get('description', '')} {fields}.\n"
+        elif "enum" in shape:
+            yield f"**{name}**: {_kind(shape)}.\n"
 
 
-def _kind(shape: Schema) -> str:
+def _kind(shape: dict[str, Any]) -> str:
     """Return a shape in a few words."""
     if "anyOf" in shape:
-        return f"{_kind(shape['anyOf'][0])} or null"
+        return " or ".join(map(_kind, shape["anyOf"]))
     if "$ref" in shape:
         return str(shape["$ref"]).rpartition("/")[2]
-    kinds = shape.get("type", "anything")
-    if isinstance(kinds, list):
-        return f"{_kind({**shape, 'type': kinds[0], 'enum': shape.get('enum', [])[:-1]})} or null"
-    if shape.get("enum"):
+    if "enum" in shape:
         return " \\| ".join(shape["enum"])
-    if kinds == "array":
+    kind = shape.get("type", "anything")
+    if kind == "array":
         return f"list of {_kind(shape['items'])}"
-    if kinds == "object" and "properties" in shape:
-        inner = (f"`{name}` {_kind(one)}" for name, one in shape["properties"].items())
-        return f"{{ {', '.join(inner)} }}"
-    if kinds == "object" and isinstance(shape.get("additionalProperties"), Mapping):
+    if kind == "object" and "additionalProperties" in shape:
         return f"object of {_kind(shape['additionalProperties'])}"
-    return f"{kinds}{_bounds(shape)}"
-
-
-def _bounds(shape: Schema) -> str:
     least, most = shape.get("minimum"), shape.get("maximum")
-    return "" if most is None else f", {least:,} to {most:,.0f}"
+    return f"{kind}" if most is None else f"{kind}, {least:,} to {most:,.0f}"
 
 
 if __name__ == "__main__":

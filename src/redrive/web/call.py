@@ -21,25 +21,23 @@ if TYPE_CHECKING:
     from redrive.web.health import Health
     from redrive.web.plans import Plans
 
-Document = dict[str, Any]
+Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What a route's function is given; all of it has been checked against the route's table."""
+    """What every route's function is given, beside its query or body."""
 
     app: Redrive
     plans: Plans
     health: Health
     actor: str
-    """Who is held to have done it, in the record of acts."""
+    """Who does it, for the audit log."""
     known: bool
-    """Whether the caller may read; False only where a route is open to all."""
+    """True if the caller may read; False only where a route is open to all."""
     root: str = ""
     """Where the API is mounted."""
     path: Mapping[str, str]
-    query: Mapping[str, Any]
-    body: Mapping[str, Any]
     text: str = ""
     """The body as it was written."""
 

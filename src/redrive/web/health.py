@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from redrive import __version__
 from redrive.app import Redrive
@@ -16,8 +16,7 @@ from redrive.desk.status import health_of
 from redrive.errors import RedriveError
 from redrive.jobs.job import State
 from redrive.jobs.logger import log
-from redrive.web.call import Document
-from redrive.web.shapes import shape
+from redrive.web.messages import Counts, Standing, Status
 
 FRESH = 2.0
 """Seconds for which an answer serves everybody."""
@@ -29,16 +28,9 @@ READY = "web:ready"
 FAILURES = (RedriveError, OSError)
 """What a store that is down or away raises."""
 
-UNAVAILABLE: Document = {"status": "unavailable"}
+UNAVAILABLE: Status = {"status": "unavailable"}
 
 T = TypeVar("T")
-
-SHAPE = shape(
-    "status:Health counts:Counts oldest_due_seconds:number? oldest_dead_seconds:number? store "
-    "durability version workers:Worker[] last_pass:time? unserved:text[] unserved_because:text{} pauses:Pause[] "
-    "now:time?",
-    needed="status",
-)
 
 
 class Cached(Generic[T]):
@@ -68,11 +60,11 @@ class Health:
 
     def __init__(self, app: Redrive) -> None:
         self._app = app
-        self._standing: Cached[Document | None] = Cached(self._look)
+        self._standing: Cached[Standing | None] = Cached(self._look)
         self._answers: Cached[bool] = Cached(lambda: self._tried("answer", app.desk.lanes.pauses))
         self._ready: Cached[bool] = Cached(lambda: self._tried("take writes", self._write))
 
-    def standing(self) -> Document | None:
+    def standing(self) -> Standing | None:
         """Return how things stand; None if the store does not answer."""
         return self._standing.get()
 
@@ -84,13 +76,13 @@ class Health:
         """Return True if the store takes writes."""
         return self._ready.get()
 
-    def _look(self) -> Document | None:
+    def _look(self) -> Standing | None:
         try:
             health = health_of(self._app.desk)
             return {
                 **health.document(),
                 "status": "ok",
-                "counts": {state.value: health.total(state) for state in State},
+                "counts": cast("Counts", {state.value: health.total(state) for state in State}),
                 "version": __version__,
             }
         except FAILURES as error:

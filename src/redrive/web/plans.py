@@ -20,9 +20,9 @@ from redrive.desk.selectors import no_job
 from redrive.errors import JobNotFound, Refused, UsageError
 from redrive.jobs.transitions import Verb
 from redrive.runs import rules
-from redrive.web.call import Document
+from redrive.web import messages
+from redrive.web.messages import CarryOut
 
-VERBS: tuple[Verb, ...] = ("retry", "resolve", "discard", "reopen")
 LASTS = 600.0
 """Seconds for which a plan holds."""
 MOST = 100_000
@@ -39,11 +39,11 @@ class Kept:
     plan: Plan
     made: float
     id: str = field(default_factory=lambda: secrets.token_urlsafe(16))
-    result: Document | None = None
+    result: messages.Done | None = None
     """A repeat returns the same."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def document(self) -> Document:
+    def document(self) -> messages.Plan:
         """Return what would be done, and what not and why."""
         return {
             **self.plan.document(),
@@ -76,7 +76,7 @@ class Plans:
             self._forget()
         return kept
 
-    def carry_out(self, desk: Desk, name: str, actor: str, said: Document) -> Document:
+    def carry_out(self, desk: Desk, name: str, actor: str, body: CarryOut) -> messages.Done:
         """Do what a plan says to those of its jobs that are still as they were; once."""
         with self._lock:
             self._forget()
@@ -86,8 +86,8 @@ class Plans:
             raise JobNotFound(msg)
         with kept.lock:
             if kept.result is None:
-                _agree(kept.plan, said)
-                kept.result = {"plan": name, **_carry_out(desk, kept.plan, actor, said)}
+                _agree(kept.plan, body)
+                kept.result = _carry_out(desk, kept, actor, body)
             return kept.result
 
     def _forget(self) -> None:
@@ -100,39 +100,43 @@ class Plans:
                 del self._plans[one.id]
 
 
-def _agree(plan: Plan, said: Document) -> None:
-    if said["confirm"] != len(plan.eligible):
-        msg = f"the plan is for {len(plan.eligible)} jobs and confirm says {said['confirm']}"
+def _agree(plan: Plan, body: CarryOut) -> None:
+    if body.confirm != len(plan.eligible):
+        msg = f"the plan is for {len(plan.eligible)} jobs and confirm says {body.confirm}"
         raise Refused(f"{msg}; nothing was changed")
     if not plan.eligible:
         msg = f"none of the {len(plan.ineligible)} jobs can be taken; nothing was changed"
         raise Refused(msg)
-    if plan.verb != "retry" and (wrong := [name for name in _ONLY_RUNS if name in said]):
+    if plan.verb != "retry" and (wrong := [name for name in _ONLY_RUNS if getattr(body, name)]):
         msg = f"{', '.join(wrong)}: only a retry is driven as a run"
         raise UsageError(msg)
 
 
-def _carry_out(desk: Desk, plan: Plan, actor: str, said: Document) -> Document:
+def _carry_out(desk: Desk, kept: Kept, actor: str, body: CarryOut) -> messages.Done:
+    plan = kept.plan
     same, changed = plans.recheck(desk, plan)
-    reason, run, done = said.get("reason", ""), None, 0
+    run, done = None, 0
     if plan.verb == "retry":
         spec = rules.spec_of(
-            canary=said.get("canary", 0),
-            rate=said.get("rate"),
-            ramp=said.get("ramp", False),
-            stop_on=said.get("stop_on", ""),
+            canary=body.canary, rate=body.rate or None, ramp=body.ramp, stop_on=body.stop_on
         )
         skipped = [*plan.ineligible, *changed]
-        name = said.get("name", "")
         begun = desk.runs.freeze(
-            same, spec, asked=plan.asked, name=name, reason=reason, actor=actor, skipped=skipped
+            same,
+            spec,
+            asked=plan.asked,
+            name=body.name,
+            reason=body.reason,
+            actor=actor,
+            skipped=skipped,
         )
         run, done = begun.id, begun.total
     else:
         ids = [job.id for job in same]
-        moved = desk.jobs.move(plan.verb, ids, asked=plan.asked, reason=reason, actor=actor)
+        moved = desk.jobs.move(plan.verb, ids, asked=plan.asked, reason=body.reason, actor=actor)
         done, changed = len(moved.done), [*changed, *moved.skipped]
     return {
+        "plan": kept.id,
         "verb": plan.verb,
         "planned": len(plan.eligible),
         "done": done,
@@ -141,7 +145,7 @@ def _carry_out(desk: Desk, plan: Plan, actor: str, said: Document) -> Document:
     }
 
 
-def _left(pairs: Sequence[tuple[str, str]]) -> Document:
+def _left(pairs: Sequence[tuple[str, str]]) -> messages.LeftOut:
     """Count jobs that are left by why, and name some."""
     return {
         "total": len(pairs),

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import parse_qsl
 
+import msgspec
 from starlette.requests import Request
 
+from redrive.payloads.masking import mask_text
 from redrive.web.call import Problem
-from redrive.web.schema import Schema, faults
 
 LARGEST = 1_048_576
 """Bytes of a body."""
 SLOWEST = 10.0
 """Seconds for a body to arrive."""
-_INTEGER = re.compile(r"-?\d{1,19}")
+_STEP = re.compile(r"[^.\[\]]+")
 _NAMES = 100
+_SHOWN = 80
+
+T = TypeVar("T")
 
 
 async def read(request: Request) -> str:
@@ -61,31 +64,53 @@ def body_of(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def query_of(said: bytes, shapes: Mapping[str, Schema]) -> dict[str, Any]:
-    """Read the query by its shapes; an unknown name is refused, for it would be ignored in vain."""
+def query_of(said: bytes) -> dict[str, str]:
+    """Read the query: each name once."""
     try:
         pairs = parse_qsl(
             said.decode(), keep_blank_values=True, errors="strict", max_num_fields=_NAMES
         )
+        return _once(pairs)
     except ValueError as error:
         raise _bad(f"the query cannot be read: {error}") from error
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name not in shapes or name in found:
-            known = ", ".join(shapes) or "nothing"
-            why = "comes twice" if name in shapes else f"means nothing here; known: {known}"
-            raise _bad(f"the query's {name!r} {why}")
-        whole = shapes[name]["type"] == "integer" and _INTEGER.fullmatch(value)
-        found[name] = int(value) if whole else value
-        for wrong in faults(found[name], shapes[name], f"the query's {name}"):
-            raise _bad(wrong)
-    return found
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def checked(value: object, kind: type[T], at: str, *, strict: bool = True) -> T:
+    """Return a value of a request as this type; a Problem says what is wrong with it and where.
+
+    What was found is shown too, but nothing of a payload, and no secret.
+    """
+    try:
+        return msgspec.convert(value, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        wrong, _, path = str(error).partition(" - at `$")
+        path = path.rstrip("`")
+        fields = f"; it may have: {', '.join(_fields(kind))}" if "unknown field" in wrong else ""
+        found = _found(value, path)
+        raise _bad(
+            mask_text(f"{at}{path}: {wrong[0].lower()}{wrong[1:200]}{found}{fields}")
+        ) from None
+
+
+def _fields(kind: type) -> list[str]:
+    return [field.name for field in msgspec.structs.fields(kind)] or ["nothing"]
+
+
+def _found(value: Any, path: str) -> str:
+    """Return the value at a path, where it is short and says more than its type."""
+    steps = _STEP.findall(path)
+    for step in steps:
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    if isinstance(value, dict | list) or "payload" in steps:
+        return ""
+    shown = repr(value)
+    return f"; found {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'}"
+
+
+def _once(pairs: list[tuple[str, T]]) -> dict[str, T]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        msg = "a name comes twice in an object"
+        msg = "a name comes twice"
         raise ValueError(msg)
     return found
 

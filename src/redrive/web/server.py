@@ -10,12 +10,13 @@ import asyncio
 import json
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from http import HTTPStatus
-from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route as Path
 from starlette.routing import Router
@@ -23,22 +24,23 @@ from starlette.types import Message, Receive, Scope, Send
 
 from redrive.app import Redrive
 from redrive.desk import search
+from redrive.desk.shapes import WholeJob
 from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
 from redrive.jobs.threads import Threads, hop
 from redrive.payloads import editing
 from redrive.web import guard, health
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
+from redrive.web.messages import Request
 from redrive.web.plans import Plans
-from redrive.web.reads import body_of, query_of, read
+from redrive.web.reads import body_of, checked, query_of, read
 from redrive.web.routes import ROUTES, Route
-from redrive.web.schema import faults, named
 from redrive.web.tokens import Tokens
+
+Do = Callable[[], Document | Reply]
 
 _AT_ONCE = 200
 """Requests that are worked on at the same time; probes are not counted."""
-_EXACT = named("WholeJob")
-"""Has a payload in it, whose numbers keep their text."""
 SEARCHES = 2
 """So many look through jobs at the same time; others wait their turn, and probes do not wait for them."""
 LONGEST_SEARCH = 5.0
@@ -101,7 +103,7 @@ class Server:
                 await receive()
                 await send({"type": f"lifespan.{word}.complete"})
 
-    async def answer(self, route: Route, request: Request) -> Response:
+    async def answer(self, route: Route, request: HttpRequest) -> Response:
         """Answer a request, unless there are too many; a probe is always answered."""
         if not route.right:
             return await self._answer(route, request)
@@ -114,17 +116,21 @@ class Server:
         finally:
             self._active -= 1
 
-    async def _answer(self, route: Route, request: Request) -> Response:
+    async def _answer(self, route: Route, request: HttpRequest) -> Response:
         """Check a request by its route's line in the table, and do what it asks."""
         if route.method not in guard.SAFE:
             guard.check_origin(request.headers)
         token = guard.who(request.headers, self._tokens, route.right)
         path = dict(request.path_params)
-        _check(path, {"properties": route.params}, "the path")
-        query = query_of(request.scope["query_string"], route.query)
-        text = await read(request) if route.body is not None else ""
-        body = body_of(text) if route.body is not None else {}
-        _check(body, route.body or {}, "the body")
+        for name, kind in route.params.items():
+            checked(path[name], kind, f"path.{name}")
+        asked = query_of(request.scope["query_string"])
+        query = checked(asked, route.query, "query", strict=False)
+        given = [] if route.query is Request else [query]
+        text = ""
+        if route.body is not None:
+            text = await read(request)
+            given.append(checked(body_of(text), route.body, "body"))
         call = Call(
             app=self._app,
             plans=self._plans,
@@ -133,31 +139,30 @@ class Server:
             known=token is not None,
             root=str(request.scope.get("root_path", "")),
             path=path,
-            query=query,
-            body=body,
             text=text,
         )
-        return _response(route, await self._done(route, call))
+        words = text or asked.get("q")
+        return _response(route, await self._done(route, partial(route.does, call, *given), words))
 
-    async def _done(self, route: Route, call: Call) -> Document | Reply:
+    async def _done(self, route: Route, do: Do, words: str | None) -> Document | Reply:
         if route.at_once:
-            return route.does(call)
-        if route.searches and (call.body or call.query.get("q")):
-            return await hop(self._searches, self._searched, route, call)
+            return do()
+        if route.searches and words:
+            return await hop(self._searches, self._searched, do)
         if not route.may_fail:
-            return await hop(self._threads, route.does, call)
+            return await hop(self._threads, do)
         try:
             async with asyncio.timeout(health.PATIENCE):
-                return await hop(self._probes, route.does, call)
+                return await hop(self._probes, do)
         except TimeoutError:
             log.warning("the store has not answered for %g s", health.PATIENCE)
             return Reply(health.UNAVAILABLE, 503)
 
-    def _searched(self, route: Route, call: Call) -> Document | Reply:
+    def _searched(self, do: Do) -> Document | Reply:
         """Do what looks through jobs, for so long that nobody else waits for it."""
         end = time.monotonic() + LONGEST_SEARCH
         search.MUST_END.set(lambda: self._is_closed or time.monotonic() > end)
-        return route.does(call)
+        return do()
 
 
 class _Place:
@@ -168,7 +173,7 @@ class _Place:
         self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
+        request = HttpRequest(scope, receive)
         route = self._routes.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
             allowed = [*self._routes, *(["HEAD"] if "GET" in self._routes else [])]
@@ -197,17 +202,12 @@ async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:  # noqa:
     raise Problem(404, "no_route", "there is nothing here; /api/v1/openapi.json says what there is")
 
 
-def _check(value: MutableMapping[str, Any], schema: Mapping[str, Any], at: str) -> None:
-    wrong = next(faults(dict(value), schema, at), None)
-    if wrong is not None:
-        raise Problem(400, "bad_request", wrong)
-
-
 def _response(route: Route, found: Document | Reply) -> Response:
     reply = found if isinstance(found, Reply) else Reply(found)
     if isinstance(reply.document, str):
         return Response(reply.document, reply.status, media_type=reply.kind)
-    write = editing.written if route.gives == _EXACT else json.dumps
+    # The numbers of a payload keep their text.
+    write = editing.written if route.answers == (WholeJob,) else json.dumps
     return Response(write(reply.document), reply.status, media_type=reply.kind)
 
 

@@ -62,9 +62,9 @@ def test_looking_at_one_and_counting_raise_too(app: Redrive, dead: str) -> None:
     for call in (app.desk.groups.get, app.desk.groups.find):
         with pytest.raises(JobNotFound, match="no group G99"):
             call("G99")
-    for verb in ("retry", "resolve"):
+    for act in (app.desk.retry, app.desk.resolve):
         with pytest.raises(JobNotFound, match="no group G99"):
-            app.desk.jobs.select(verb, "G99")
+            act("G99")
     for ask in (app.desk.runs.get, app.desk.runs.pause, app.desk.runs.resume, app.desk.runs.cancel):
         with pytest.raises(JobNotFound, match="no run R99"):
             ask("R99")

@@ -193,7 +193,7 @@ def test_what_is_looked_through_is_bounded_and_said(
     ]
     assert scope is not None
     assert scope.looked == 2
-    assert len(app.desk.jobs.select("retry", "-payload.zzz:1")) == 4
+    assert len(list(app.desk.jobs.ids("-payload.zzz:1"))) == 5
 
 
 def test_several_groups_come_in_one_order_with_one_cursor(app: Redrive) -> None:
@@ -205,9 +205,7 @@ def test_several_groups_come_in_one_order_with_one_cursor(app: Redrive) -> None:
 
 
 def test_a_deed_takes_the_same_words(app: Redrive) -> None:
-    assert [
-        str(j.id) for j in app.desk.jobs.select("resolve", "error:Conn*") if isinstance(j, Job)
-    ] == ["JOB1"]
+    assert [job.id for job in app.desk.resolve("error:Conn*").done] == ["JOB1"]
     assert read(["G1", "g1", "G2"], {}).groups == [1, 2]
     with pytest.raises(UsageError, match="say which jobs"):
-        app.desk.jobs.select("retry")
+        app.desk.retry()

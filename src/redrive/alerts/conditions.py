@@ -11,7 +11,6 @@ from redrive.desk.lanes import LanePause, LiveWorker
 from redrive.desk.selection import Filters
 from redrive.jobs.durations import words
 from redrive.jobs.job import Group, Job, State
-from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import inert
 
 NAME = "redrive.alert"
@@ -49,9 +48,9 @@ def look(desk: Desk, memory: Memory, rules: Rules, *, born: float) -> World:
 
 
 def newest(desk: Desk, cause: Cause) -> Job | None:
-    """Return the dead job of a cause that died last, its payload's secrets masked in its error."""
+    """Return the dead job of a cause that died last."""
     page = desk.jobs.find(group=cause.number, state=State.DEAD, by_change=True, limit=1)
-    return next(map(masked, page.jobs), None)
+    return next(iter(page.jobs), None)
 
 
 def _is_open_cause(subject: str, state: str) -> bool:

@@ -85,7 +85,7 @@ def selection_of(said: dict[str, Any], usual: Iterable[State] = tuple(State)) ->
     """
     words = list(_words(said["selectors"]))
     try:
-        wanted = read(words, _filters(said), usual, reveal=False)
+        wanted = read(words, _filters(said), usual)
     except UsageError as error:
         raise UsageError(_expanded(words) or str(error)) from error
     filters = wanted.filters

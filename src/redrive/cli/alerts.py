@@ -92,7 +92,7 @@ def _list(face: Face, found: Alerts) -> None:
     jobs: list[Job] = []
     try:
         with face.reading() as desk:
-            jobs = desk.jobs.find(handler=NAME, limit=_LATEST, reveal=False).jobs
+            jobs = desk.jobs.find(handler=NAME, limit=_LATEST).jobs
     except StoreMissing:
         pass  # channels can be set up before there is a store
     channels: list[list[Cell]] = [

@@ -56,7 +56,7 @@ def suggestions(face: Face, kind: Kind, begun: str) -> list[CompletionItem]:
 
 def _known(desk: Desk, kind: Kind, begun: str) -> Iterator[tuple[str, str]]:
     if kind in {"selector", "group"}:
-        for group in desk.groups.find(limit=NEWEST, reveal=False):
+        for group in desk.groups.find(limit=NEWEST):
             yield group.name, f"{group.jobs:,} {group.title}"
     if kind == "run":
         for run in desk.runs.recent():
@@ -66,5 +66,5 @@ def _known(desk: Desk, kind: Kind, begun: str) -> Iterator[tuple[str, str]]:
         yield from ((lane, "") for lane in sorted(lanes))
     if kind == "id" or (kind == "selector" and begun):
         for state in ("dead", "pending"):
-            for job in desk.jobs.find(state=state, by_change=True, limit=NEWEST, reveal=False).jobs:
+            for job in desk.jobs.find(state=state, by_change=True, limit=NEWEST).jobs:
                 yield job.id, f"{state} {job.handler} {error_line(job.failure) or ''}"

@@ -28,9 +28,8 @@ from redrive.errors import BadPayload, RedriveError
 from redrive.jobs.job import Job
 from redrive.jobs.transitions import amended
 from redrive.payloads import strict_json
-from redrive.payloads.editing import Hidden, hide
-from redrive.payloads.masked_jobs import secrets_of
-from redrive.payloads.masking import MASK
+from redrive.payloads.editing import Hidden
+from redrive.payloads.masking import MASK, mask_json
 
 _PARTLY_HIDDEN = re.compile(rf'"(?:[^"\\]|\\.)*?{MASK}(?:[^"\\]|\\.)*+"')
 
@@ -65,11 +64,11 @@ def edit(
     Opens $VISUAL or $EDITOR. Secret fields are shown as marks such as •••1••• and stay what they
     are; --reveal shows them. The handler must accept the new payload where its program is known.
     """
-    with face.acting(read_only=dry_run) as desk:
-        job = desk.jobs.get(job_id)
+    with face.acting(read_only=dry_run and not reveal) as desk:
+        job, hidden, _ = desk.jobs.editable(job_id, reveal=reveal)
         amended(job, job.payload, now=job.updated)  # or it is refused, before anybody has typed
         program = program_of(face, app_name)
-        accept = partial(_accepted, job, None if program is None else program.desk)
+        accept = partial(_accepted, job, hidden, None if program is None else program.desk)
         if not (yes or dry_run or _somebody_there()):
             msg = "there is no terminal to ask on"
             hint = "add --yes, or look first with --dry-run"
@@ -77,30 +76,21 @@ def edit(
         if payload is not None:
             said = _content(payload)
             text = accept(said)
-            _check_changed(said, _shown(job, reveal=reveal))
+            _check_changed(said, hidden.text, job.payload)
             _finish(face, desk, job, text, reason, dry_run=dry_run, yes=yes)
             return
-        hidden = hide(job.payload, secrets_of(job, first=True), reveal=reveal)
         with _paper(face, hidden) as paper:
-            text = _ask(face, paper, lambda said: accept(hidden.restore(said)))
-            _check_changed(_content(str(paper)), hidden.text)
+            text = _ask(face, paper, accept)
+            _check_changed(_content(str(paper)), hidden.text, job.payload)
             _finish(face, desk, job, text, reason, dry_run=dry_run, yes=yes)
 
 
-def _shown(job: Job, *, reveal: bool) -> str:
-    """Return a payload as this person may see it; what cannot be read is shown as nothing."""
-    try:
-        return hide(job.payload, secrets_of(job, first=True), reveal=reveal).text
-    except BadPayload:
-        return ""
-
-
-def _check_changed(said: str, shown: str) -> None:
+def _check_changed(said: str, *shown: str) -> None:
     """Stop if a text is as it was shown.
 
     It is not compared with what is stored: the answer would say whether a secret was guessed right.
     """
-    if _is_same(said, shown):
+    if any(_is_same(said, text) for text in shown):
         raise Stop("unchanged", "the payload is as it was; nothing was saved", exits=FAILED)
 
 
@@ -116,12 +106,9 @@ def _content(file: str) -> str:
         raise BadPayload(msg) from error
 
 
-def _accepted(job: Job, program: Desk | None, text: str) -> str:
-    """Check a payload as a submit would, and by its handler where that is known."""
-    text = strict_json.compact(text)
-    if MASK in text and MASK not in job.payload:
-        msg = f"the text has {MASK} where a secret was hidden: give the secret itself, or use --reveal"
-        raise BadPayload(msg)
+def _accepted(job: Job, hidden: Hidden, program: Desk | None, text: str) -> str:
+    """Put hidden values back, and check the payload as a submit would, also by its handler if known."""
+    text = strict_json.compact(hidden.restore(text))
     if program is not None:
         program.jobs.check_payload(job.handler, text)
     return text
@@ -203,11 +190,11 @@ def _is_same(text: str, stored: str) -> bool:
 
 
 def _difference(before: str, after: str) -> str:
-    """Return what changes, line by line, with the secrets of each hidden.
+    """Return what changes, line by line, with the secrets of each hidden; `before` is masked already.
 
     Each by its own: what was typed is not compared with what is hidden, or it would tell a right guess.
     """
-    old, new = (_hidden_whole(payload_text(text)) for text in (before, after))
+    old, new = (_hidden_whole(payload_text(text)) for text in (before, mask_json(after)))
     lines = list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=2))
     return "\n".join(lines) or "only hidden values, or the spelling of numbers, differ"
 

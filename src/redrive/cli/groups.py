@@ -59,7 +59,6 @@ def groups(face: Face, /, limit: int, *, new: bool, since: str, sort: str, **sai
         found, scope = desk.groups.page(
             *selection.words,
             limit=_ALL if every else limit,
-            reveal=False,
             **(selection.filters or {}),
         )
         rows = with_trends(desk, found)
@@ -158,7 +157,7 @@ def _turn(ctx: click.Context, name: str, action: str, options: dict[str, Any]) -
     with face.reading() as desk:
         found = desk.groups.get(name)
         state = "dead" if action == "resolve" else "resolved"
-        some = desk.jobs.find(found, state=state, limit=1, reveal=False).jobs
+        some = desk.jobs.find(found, state=state, limit=1).jobs
         seen, resolved = desk.store.now(), action == "resolve"
     if some:
         ctx.invoke(

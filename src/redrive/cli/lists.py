@@ -73,9 +73,7 @@ def attempts_of(job: Job) -> str:
 def dlq(face: Face, limit: int, cursor: str | None) -> None:
     """Show the dead letters, newest first."""
     with face.reading() as desk:
-        page = desk.jobs.find(
-            state="dead", by_change=True, limit=limit, cursor=cursor, reveal=False
-        )
+        page = desk.jobs.find(state="dead", by_change=True, limit=limit, cursor=cursor)
         view = _short(page, limit, desk.store.now(), "Dead letter queue is empty!")
     _show(face, view, page)
 
@@ -93,7 +91,7 @@ def failed(face: Face, limit: int, cursor: str | None) -> None:
     """Show the jobs that failed and wait for their next try, newest first."""
     with face.reading() as desk:
         page = desk.jobs.find(
-            state="pending", failed=True, by_change=True, limit=limit, cursor=cursor, reveal=False
+            state="pending", failed=True, by_change=True, limit=limit, cursor=cursor
         )
         view = _short(page, limit, desk.store.now(), "No failed jobs!")
     _show(face, view, page)
@@ -113,7 +111,7 @@ def retry_candidates(face: Face, limit: int, cursor: str | None) -> None:
     hopeful = ",".join(kind for kind in Category if kind not in HOPELESS)
     with face.reading() as desk:
         words = f"state:dead category:{hopeful}"
-        page = desk.jobs.find(words, by_change=True, limit=limit, cursor=cursor, reveal=False)
+        page = desk.jobs.find(words, by_change=True, limit=limit, cursor=cursor)
         view = _short(page, limit, desk.store.now(), "No retry candidates!")
     _show(face, view, page)
 
@@ -260,9 +258,7 @@ def _run_of(act: Act) -> str | None:
 
 def _found(desk: Desk, selection: Selection, limit: int, cursor: str | None) -> Page:
     """Find a page: of the selection with a cursor, or exactly the jobs that were named."""
-    page = desk.jobs.find(
-        *selection.words, limit=limit, cursor=cursor, reveal=False, **(selection.filters or {})
-    )
+    page = desk.jobs.find(*selection.words, limit=limit, cursor=cursor, **(selection.filters or {}))
     if selection.ids and len(page.jobs) > limit:
         msg = f"{len(page.jobs)} jobs are meant; give --limit {len(page.jobs)} to see them all"
         raise click.UsageError(msg)
@@ -272,10 +268,7 @@ def _found(desk: Desk, selection: Selection, limit: int, cursor: str | None) -> 
 def _all_ids(desk: Desk, selection: Selection, cursor: str | None) -> list[str]:
     """Return the ids of all that is meant, however many, without keeping the jobs."""
     if cursor is None:
-        return [
-            job.id
-            for job in desk.jobs.each(*selection.words, reveal=False, **(selection.filters or {}))
-        ]
+        return list(desk.jobs.ids(*selection.words, **(selection.filters or {})))
     ids: list[str] = []
     while cursor is not None:
         page = _found(desk, selection, _PAGE, cursor)

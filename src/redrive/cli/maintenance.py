@@ -71,7 +71,7 @@ def _made(face: Face, desk: Desk, wanted: tuple[str, str] | None, *, created: bo
     if wanted:
         make: Callable[[str, str], str] = getattr(desk.store, "make_view")  # noqa: B009 - its own
         name, handler = make(*wanted), wanted[1]
-        jobs = desk.jobs.find(handler=handler, limit=1, reveal=False).jobs
+        jobs = desk.jobs.find(handler=handler, limit=1).jobs
         parts.append(
             Line(f"the view {name} shows the jobs of {handler}{'' if jobs else ' (none yet)'}")
         )
@@ -175,10 +175,7 @@ def cleanup(
             _show_removed(face, app.cleanup())
         return
     with face.opened(read_only=dry_run, keep=_keep(spans)) as app:
-        old = [
-            app.desk.jobs.each(state=state, older_than=age, reveal=False)
-            for state, age in spans.items()
-        ]
+        old = [app.desk.jobs.ids(state=state, older_than=age) for state, age in spans.items()]
         number = sum(1 for jobs in old for _ in jobs)
         if dry_run:
             data = {"dry_run": True, "would_remove": number}

@@ -76,7 +76,7 @@ class _Plan:
         self._selection = selection
         live = {run.number for run in desk.runs.live()}
         with explained(selection):
-            for job in chosen(desk, selection):
+            for job in chosen(desk.jobs.each, selection):
                 if why := _must_stay(job, live):
                     self.left[why] += 1
                     continue
@@ -90,7 +90,7 @@ class _Plan:
         filters = Filters(**(self._selection.filters or {}))
         filters.pop("older_than", None)  # jobs grow older while people think
         filters.pop("newer_than", None)
-        jobs = chosen(desk, replace(self._selection, filters=filters))
+        jobs = chosen(desk.jobs.each, replace(self._selection, filters=filters))
         return [job.id for job in jobs if self.ids.get(job.id) == version(job)]
 
     @property

@@ -30,7 +30,6 @@ from redrive.desk.documents import (
     category_of,
     error_line,
     group_name,
-    origin_document,
     payload_of,
     payload_text,
     run_name,
@@ -40,7 +39,6 @@ from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Job, State
 from redrive.payloads.escaping import inert
-from redrive.payloads.masked_jobs import masked
 
 
 @command(
@@ -66,7 +64,7 @@ def show(
 ) -> None:
     """Show everything about a job; the unique beginning of its id is enough."""
     with face.reading() as desk:
-        job = masked(_named(desk, job_id))
+        job = _named(desk, job_id)
         now = desk.store.now()
         # The store's own URL, not what was typed: it holds no password.
         retry = _retry_line(job, desk.store.url if face.store else None)
@@ -227,8 +225,7 @@ def _resolved_by(job: Job) -> str | None:
 def _origin_words(job: Job) -> str | None:
     import json  # noqa: PLC0415
 
-    found = origin_document(job)
-    return None if found is None else json.dumps(found, ensure_ascii=False)
+    return None if job.origin is None else json.dumps(dict(job.origin), ensure_ascii=False)
 
 
 def _retry_line(job: Job, store: str | None) -> str:

@@ -13,7 +13,7 @@ from datetime import tzinfo
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import click
 
@@ -30,8 +30,10 @@ from redrive.desk.transfer.formats.quarantine import Quarantine, private
 from redrive.desk.transfer.formats.record import Asked
 from redrive.desk.transfer.formats.times import Zone, no_zone, zone_of
 from redrive.desk.transfer.importing import AUTO, Told
-from redrive.errors import StoreForeign, StoreMissing
-from redrive.jobs.job import Job, State
+from redrive.errors import StoreError, StoreForeign, StoreMissing
+from redrive.jobs.job import State
+
+T = TypeVar("T")
 
 
 @command(
@@ -82,9 +84,9 @@ def export(
         if sys.stdout.isatty():
             msg = "this would show payloads with their secrets on the terminal"
             raise Stop("needs_file", msg, hint="add -o FILE, or use a pipe", exits=USAGE)
-        with face.opened(read_only=True) as app, explained(selection):
+        with _exporting(face) as app, explained(selection):
             for line in app.desk.transfer.export_lines(
-                chosen(app.desk, selection), format=format_, asked=asked
+                chosen(app.desk.jobs.ids, selection), format=format_, asked=asked
             ):
                 sys.stdout.write(line + "\n")
         _say_left(face, left, format_)
@@ -92,12 +94,12 @@ def export(
     place = Path(output or "")
     if place.exists() and not force:
         raise Stop("exists", f"{place} is there already", hint="add --force", exits=CONFLICT)
-    with face.opened(read_only=True) as app, explained(selection), private(place) as file:
+    with _exporting(face) as app, explained(selection), private(place) as file:
         total = sum(count.jobs for count in app.desk.jobs.counts()) if selection.is_empty else None
         number = 0
         with face.progress("jobs written", total) as count:
             for line in app.desk.transfer.export_lines(
-                _counted(chosen(app.desk, selection), count), format=format_, asked=asked
+                _counted(chosen(app.desk.jobs.ids, selection), count), format=format_, asked=asked
             ):
                 file.write(line.encode() + b"\n")
                 number += 1
@@ -107,7 +109,20 @@ def export(
         raise click.exceptions.Exit(NOTHING)
 
 
-def _counted(jobs: Iterable[Job], count: Callable[[int], None]) -> Iterator[Job]:
+@contextmanager
+def _exporting(face: Face) -> Generator[Redrive]:
+    """Open the store so that the export is recorded in it; only to read it, where that is all it allows."""
+    with ExitStack() as stack:
+        try:
+            app = stack.enter_context(face.opened())
+        except (StoreMissing, StoreForeign):
+            raise
+        except (StoreError, OSError):
+            app = stack.enter_context(face.opened(read_only=True))
+        yield app
+
+
+def _counted(jobs: Iterable[str], count: Callable[[int], None]) -> Iterator[str]:
     for job in jobs:
         yield job
         count(1)
@@ -120,17 +135,17 @@ def _say_left(face: Face, left: Counter[str], format_: str) -> None:
         raise click.exceptions.Exit(PARTLY)
 
 
-def chosen(desk: Desk, selection: Selection) -> Iterator[Job]:
-    """Return the selected jobs, each once, whatever their state; without a selection all."""
+def chosen(read: Callable[..., Iterator[T]], selection: Selection) -> Iterator[T]:
+    """Read the selected jobs (or their ids), each once, whatever their state; without a selection all."""
     if selection.ids:
-        yield from {job.id: job for job in map(desk.jobs.get, selection.ids)}.values()
+        yield from read(*selection.ids)
         return
     filters = selection.filters or {}
     if not selection.groups:
-        yield from desk.jobs.each(reveal=False, **filters)
+        yield from read(**filters)
     for number in dict.fromkeys(selection.groups):
         filters["group"] = number
-        yield from desk.jobs.each(reveal=False, **filters)
+        yield from read(**filters)
 
 
 def _exported(face: Face, place: Path, number: int) -> None:

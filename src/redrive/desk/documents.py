@@ -1,17 +1,19 @@
-"""Make the documents of jobs, groups, runs and actions; `shapes` has their fields."""
+"""Make the documents of jobs, groups, runs and actions; `shapes` has their fields.
+
+They show records as the desk returns them, masked: nothing is masked here.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from redrive.desk import shapes
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Act, Attempt, Category, Failure, Group, Job
-from redrive.payloads.masked_jobs import secrets_of
-from redrive.payloads.masking import loads, mask_payload, mask_text
+from redrive.payloads.masking import loads
 
 if TYPE_CHECKING:  # who lists jobs does not wait for runs
     from redrive.desk.desk import Desk
@@ -52,16 +54,15 @@ def job_document(job: Job) -> shapes.Job:
     )
 
 
-def whole_document(job: Job, show: Callable[[str], object] | None = None) -> shapes.WholeJob:
-    """Return everything about a job, attempts newest first; `show` shows a payload's text."""
-    show = show or (lambda text: payload_of(text, secrets_of(job)))
+def whole_document(job: Job) -> shapes.WholeJob:
+    """Return everything about a job, attempts newest first."""
     return {
         **job_document(job),
-        "payload": show(job.payload),
-        "original_payload": None if job.original is None else show(job.original),
+        "payload": payload_of(job.payload),
+        "original_payload": None if job.original is None else payload_of(job.original),
         "spent": dict(job.spent),
         "folded": job.folded,
-        "origin": origin_document(job),
+        "origin": None if job.origin is None else dict(job.origin),
         "resolution": _resolution(job),
         "history": [attempt_document(attempt) for attempt in reversed(job.history)],
     }
@@ -127,20 +128,17 @@ def error_line(failure: Failure | None) -> str | None:
     return ": ".join(part for part in (failure.type, failure.message) if part) or failure.why
 
 
-def payload_of(text: str, more: Sequence[str] = ()) -> object:
-    """Read a stored payload for display; its secrets and those in `more` are masked.
-
-    One that cannot be read (a file edited by hand) is shown as masked text.
-    """
+def payload_of(text: str) -> object:
+    """Read a payload for display; one that cannot be read (a file edited by hand) is shown as text."""
     try:
-        return mask_payload(loads(text), more)
+        return cast("object", loads(text))
     except (ValueError, RecursionError):
-        return mask_text(text, more)
+        return text
 
 
-def payload_text(text: str, more: Sequence[str] = ()) -> str:
-    """Write a payload out over several lines, masked."""
-    shown = payload_of(text, more)
+def payload_text(text: str) -> str:
+    """Write a payload out over several lines."""
+    shown = payload_of(text)
     return shown if isinstance(shown, str) else json.dumps(shown, indent=2, ensure_ascii=False)
 
 
@@ -162,13 +160,13 @@ class Seen:
 
 
 def with_trends(desk: Desk, groups: Sequence[Group]) -> list[Seen]:
-    """Return groups with their trends, their titles masked."""
+    """Return groups with their trends."""
     numbers = [group.number for group in groups]
     day, hour = desk.groups.deaths(3600, 24, numbers), desk.groups.deaths(60, 60, numbers)
     now = desk.store.now()
     return [
         Seen(
-            replace(group, title=mask_text(group.title)),
+            group,
             sums(day[group.number], 2),
             sum(hour[group.number]),
             now,
@@ -256,13 +254,6 @@ def worker_document(worker: LiveWorker) -> shapes.Worker:
 def pause_document(pause: LanePause) -> shapes.Pause:
     """Return which lane is paused, by whom and why, and for how long."""
     return _filled(shapes.Pause, pause)
-
-
-def origin_document(job: Job) -> object:
-    """Return where an imported job came from, masked like a payload."""
-    if job.origin is None:
-        return None
-    return payload_of(json.dumps(dict(job.origin), default=str), secrets_of(job))
 
 
 def _resolution(job: Job) -> shapes.Resolution | None:

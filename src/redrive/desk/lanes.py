@@ -12,6 +12,7 @@ from redrive.errors import Refused
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.groups import Span
+from redrive.payloads.masking import mask_payload, mask_text
 from redrive.stores.contract import Count
 from redrive.stores.note_verbs import PAUSE, Note, note_named
 
@@ -147,7 +148,10 @@ class Lanes:
     def unserved_because(self) -> dict[str, str]:
         """Return the lanes that a worker cannot serve because a library is missing, and its error."""
         missing = worker_notes.missing(self._backend.store)
-        return {lane: f"handler {name} cannot run: {why}" for name, (lane, why) in missing.items()}
+        return {
+            lane: mask_text(f"handler {name} cannot run: {why}")
+            for name, (lane, why) in missing.items()
+        }
 
 
 def _pause_of(note: Note) -> LanePause:
@@ -156,7 +160,7 @@ def _pause_of(note: Note) -> LanePause:
     return LanePause(
         lane=note.name.removeprefix(PAUSE),
         by=str(fields.get("by") or "unknown"),
-        reason=str(fields.get("reason") or "") if fields else note.value,
+        reason=mask_text(str(fields.get("reason") or "") if fields else note.value),
         since=since if isinstance(since, int | float) else None,
         seconds_left=note.expires_in,
     )
@@ -171,7 +175,9 @@ def _worker_of(note: Note) -> LiveWorker:
         version=str(fields.get("version", "unknown")),
         since=since if isinstance(since, int | float) else None,
         lanes=tuple(map(str, cast("list[object]", lanes))) if isinstance(lanes, list) else (),
-        missing=cast("dict[str, Any]", missing) if isinstance(missing, dict) else {},
+        missing=cast("Any", mask_payload(cast("Any", missing)))
+        if isinstance(missing, dict)
+        else {},
         silent=worker_notes.silence(note),
         blocked=worker_notes.blocked(note),
     )

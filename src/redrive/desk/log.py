@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from redrive.jobs import checks
 from redrive.jobs.durations import Duration, seconds
 from redrive.jobs.job import Act
+from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import mask_text
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Log:
             if len(page) < _PAGE or page[-1].at < begin:
                 break
             before = page[-1].number
-        return actions[:limit]
+        return [masked(action, "actor", "target", "reason") for action in actions[:limit]]
 
     def action(
         self,
@@ -80,3 +81,7 @@ class Log:
     def record(self, action: Act) -> None:
         """Store an action that changed no job."""
         self._backend.store.record(action)
+
+    def reveal(self, target: str) -> None:
+        """Record that somebody asked for records with their secrets."""
+        self.record(self.action("reveal", target))

@@ -19,7 +19,6 @@ from redrive.errors import Refused, UsageError
 from redrive.jobs import transitions
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Job, State
-from redrive.payloads.masked_jobs import masked
 
 if TYPE_CHECKING:
     from redrive.desk.desk import Desk
@@ -113,7 +112,7 @@ def make(
 
     A run takes no job of another run. UsageError if the selection means more than `most` jobs.
     """
-    plan = Plan(verb, asked, read(targets, filters, USUAL[verb], reveal=False))
+    plan = Plan(verb, asked, read(targets, filters, USUAL[verb]))
     meant = search.meant(desk.store, verb, plan.wanted)
     jobs = [_light(job) for job in islice(meant, None if most is None else most + 1)]
     if most is not None and len(jobs) > most:
@@ -130,7 +129,7 @@ def make(
             plan.ineligible.append((job.id, why))
         else:
             plan.take(job)
-    plan.samples = [masked(desk.jobs.get(job_id)) for job_id in islice(plan.eligible, SAMPLES)]
+    plan.samples = [desk.jobs.get(job_id) for job_id in islice(plan.eligible, SAMPLES)]
     return plan
 
 

@@ -11,6 +11,7 @@ from redrive.desk.selection import USUAL, Filters, Target, no_run, read, spelled
 from redrive.errors import Refused
 from redrive.jobs import checks
 from redrive.jobs.job import Job
+from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import mask_text
 from redrive.runs import rules, run_records
 from redrive.runs.run_records import Phase, Run, Spec
@@ -24,6 +25,8 @@ _VERBS: Mapping[Phase, str] = {"paused": "pause", "live": "resume", "cancelled":
 
 _UNFINISHED: frozenset[Phase] = frozenset({"freezing", "done", "stopped", "cancelled"})
 """The phases in which a run may have been abandoned: being made, or being closed."""
+
+_TEXTS = ("by", "asked", "name", "reason", "why")
 
 _MANY = 20
 """How many groups of a run are counted for arrivals, at most."""
@@ -125,8 +128,8 @@ class Runs:
 
     def recent(self, *, counted: bool = True) -> list[Run]:
         """Return the runs that are remembered, newest first, with their progress if `counted`."""
-        runs = run_records.every(self._backend.store)
-        return [self._with_counts(run) for run in runs] if counted else list(runs)
+        runs = [masked(run, *_TEXTS) for run in run_records.every(self._backend.store)]
+        return [self._with_counts(run) for run in runs] if counted else runs
 
     def live(self, *, counted: bool = True) -> list[Run]:
         """Return the runs that are not over, newest first, with their progress if `counted`."""
@@ -135,7 +138,7 @@ class Runs:
 
     def get(self, number: int | str | Run) -> Run:
         """Return a run with its progress: `runs.get("R12").counts.succeeded`."""
-        return self._with_counts(self._stored(number)[0])
+        return self._with_counts(masked(self._stored(number)[0], *_TEXTS))
 
     def pause(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """Release no more jobs of a run until `resume`; those that are released go on."""

@@ -14,7 +14,7 @@ from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category, Group, Job, Reason, State
 from redrive.jobs.transitions import Verb
-from redrive.payloads.masked_jobs import searched
+from redrive.payloads.masked_jobs import seen
 from redrive.stores.contract import Query, Store
 
 Target = str | Job | Group
@@ -144,7 +144,7 @@ class Wanted:
     """For the store."""
     terms: list[Term] = field(default_factory=list[Term])
     """For each job."""
-    reveal: bool = True
+    reveal: bool = False
     """True if masked values may be asked for; else jobs are compared as views show them."""
 
     @property
@@ -183,7 +183,7 @@ class Wanted:
         def fits(job: Job) -> bool:
             if not all(check(job) for check in openly):
                 return False
-            view = searched(job) if shown else job
+            view = seen(job) if shown else job
             return all(check(view) for check in shown)
 
         return fits
@@ -194,7 +194,7 @@ def read(
     filters: Filters,
     usual: Iterable[State] = tuple(State),
     *,
-    reveal: bool = True,
+    reveal: bool = False,
 ) -> Wanted:
     """Read the words of a selection and its filters; all must hold, groups are alternatives.
 
@@ -232,7 +232,7 @@ def _check_terms(terms: list[Term], *, reveal: bool) -> None:
         if not reveal and term.masked_name:
             msg = (
                 f"{term.name} cannot be asked for: {term.masked_name!r} is a masked name. A program "
-                "that may see secrets can ask app.desk.jobs.find() for it"
+                "that may see secrets can ask app.desk.jobs.find(…, reveal=True) for it"
             )
             raise UsageError(msg)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, Literal, TypedDict
 
 from redrive.jobs.job import Category, Reason, State
-from redrive.runs.run_records import Phase
 
 
 class Error(TypedDict):
@@ -134,7 +133,7 @@ class Run(TypedDict):
     """A bulk retry and its progress."""
 
     run: str
-    phase: Phase
+    phase: Literal["freezing", "live", "paused", "done", "stopped", "cancelled"]
     why: str | None
     name: str | None
     reason: str | None

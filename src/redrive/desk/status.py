@@ -143,7 +143,7 @@ def status_of(desk: Desk) -> Status:
     """Read how things stand, with the groups, the runs and the deaths of the last day."""
     return Status(
         **_facts(desk),
-        groups=with_trends(desk, desk.groups.find(limit=TOP, reveal=False)),
+        groups=with_trends(desk, desk.groups.find(limit=TOP)),
         runs=desk.runs.live(),
         minutes=sums(desk.lanes.deaths(60, 60), 10),
         day=desk.lanes.deaths(3600, 24),

@@ -5,9 +5,7 @@ A function's `query` or `body` is checked by its type, and its result is describ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET, to_builtins
@@ -24,11 +22,9 @@ from redrive.desk.documents import (
     with_trends,
 )
 from redrive.errors import BadPayload, KeyConflict, Refused
-from redrive.jobs.job import Act, Group, Job
+from redrive.jobs.job import Act, Group
 from redrive.jobs.transitions import Verb
 from redrive.payloads import editing, strict_json
-from redrive.payloads.masked_jobs import masked, secrets_of
-from redrive.payloads.masking import mask_json, mask_text
 from redrive.registry import check_key
 from redrive.runs.run_records import Run
 from redrive.submission import Options, check_tags
@@ -81,25 +77,15 @@ def submit(call: Call, body: messages.Submit) -> messages.Submitted:
     try:
         job = call.app.submitter.submit(entry, payload, options)
     except KeyConflict:
-        if key is None or (known := _same_as_seen(call, entry.name, payload, key)) is None:
+        desk = call.app.desk
+        known = None if key is None else desk.jobs.same_as_masked(entry.name, key, payload)
+        if known is None:
             raise
         job = known
     if job.is_new:
         act = Act(actor=call.actor, verb="submit", target=job.id, done=1)
         call.app.desk.log.record(act)
-    return {**job_document(masked(job)), "new": job.is_new}
-
-
-def _same_as_seen(call: Call, handler: str, payload: str, key: str) -> Job | None:
-    """Return the job of the key, if it differs from this payload in masked values only.
-
-    To refuse it, and to take the same payload, would tell if a secret was guessed right.
-    """
-    for found in call.app.desk.jobs.find(key=key, limit=1).jobs:
-        first = found.payload if found.original is None else found.original
-        if found.handler == handler and strict_json.same(mask_json(first), mask_json(payload)):
-            return replace(found, is_new=False)
-    return None
+    return {**job_document(call.app.desk.jobs.get(job.id)), "new": job.is_new}
 
 
 def _payload(call: Call) -> str:
@@ -118,7 +104,6 @@ def jobs(call: Call, query: messages.JobSearch) -> messages.Jobs:
         limit=query.limit,
         cursor=None if query.cursor is UNSET else query.cursor,
         by_change=query.order == "changed",
-        reveal=False,
     )
     return {
         "jobs": [job_document(job) for job in page.jobs],
@@ -129,22 +114,17 @@ def jobs(call: Call, query: messages.JobSearch) -> messages.Jobs:
 
 def job(call: Call) -> shapes.WholeJob:
     """Return one job with its payload and its attempts, newest first."""
-    return _whole(call.app.desk.jobs.get(call.path["job"]))
+    return _whole(call)
 
 
-def _whole(job: Job) -> shapes.WholeJob:
-    """Return everything about a job; what is secret in its payload is a mark, numbers keep their text.
-
-    Sent back with a mark in it, the hidden value stays as it was.
-    """
-    return whole_document(masked(job), partial(_shown, secrets_of(job)))
-
-
-def _shown(secrets: Sequence[str], payload: str) -> object:
-    try:
-        return editing.parsed(editing.hide(payload, secrets).text)
-    except (BadPayload, ValueError, RecursionError):
-        return mask_text(payload, secrets)  # a file edited by hand
+def _whole(call: Call) -> shapes.WholeJob:
+    """Return everything about a job; what is secret in its payload is a mark, numbers keep their text."""
+    job, payload, original = call.app.desk.jobs.editable(call.path["job"])
+    return {
+        **whole_document(job),
+        "payload": payload.shown,
+        "original_payload": original and original.shown,
+    }
 
 
 def retry(call: Call, body: messages.Why) -> shapes.Job:
@@ -176,26 +156,24 @@ def _move(call: Call, verb: Verb, reason: str) -> shapes.Job:
         one, why = moved.skipped[0]
         msg = f"{one} {why}"
         raise Refused(msg)
-    return job_document(masked(moved.done[0]))
+    return job_document(moved.done[0])
 
 
 def edit(call: Call, body: messages.Edit) -> shapes.WholeJob:
     """Replace a job's payload; marks for masked values in it stand for what they stood for."""
-    found = call.app.desk.jobs.get(call.path["job"])
-    hidden = editing.hide(found.payload, secrets_of(found, first=True))
-    edited = call.app.desk.edit(
-        found.id,
-        hidden.restore(_payload(call)),
+    call.app.desk.edit(
+        call.path["job"],
+        _payload(call),
         expected=body.edits,
         reason=body.reason,
         actor=call.actor,
     )
-    return _whole(replace(edited, history=found.history))
+    return _whole(call)
 
 
 def groups(call: Call, query: messages.Search) -> messages.Groups:
     """Return the groups of dead jobs, or of those that are selected, the largest first."""
-    found, scope = call.app.desk.groups.page(*query.words, limit=query.limit, reveal=False)
+    found, scope = call.app.desk.groups.page(*query.words, limit=query.limit)
     return {
         "groups": [seen_document(one) for one in with_trends(call.app.desk, found)],
         "scope": scope_document(scope),

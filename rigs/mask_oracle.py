@@ -41,13 +41,13 @@ from kit import START, make_attempt, make_failure, make_job
 from redrive import Job, Reason, Redrive, State
 from redrive.cli._face import Face
 from redrive.cli._root import root
+from redrive.desk import jobs as desk_jobs
 from redrive.desk import selection
 from redrive.desk.selection import Wanted
 from redrive.desk.transfer import job_lines
 from redrive.jobs.job import Resolution
 from redrive.payloads import masking
 from redrive.testing import ManualClock
-from redrive.web import actions
 from redrive.web.routes import ROUTES
 from webkit import READ, Web
 
@@ -396,7 +396,7 @@ def _differing(one: str, other: str) -> str:
 
 
 def asks_what_is_stored(job: Job) -> Job:
-    """Match unmasked values."""
+    """Match, or return, unmasked values."""
     return job
 
 
@@ -420,9 +420,10 @@ def forgets_the_shapes(text: str) -> tuple[()]:
 
 
 CONTROLS: list[tuple[object, str, Callable[..., Any]]] = [
-    (selection, "searched", asks_what_is_stored),
+    (selection, "seen", asks_what_is_stored),
+    (desk_jobs, "seen", asks_what_is_stored),
     (Wanted, "confirmation", takes_the_store_s_word),
-    (actions, "_same_as_seen", compares_keys_openly),
+    (desk_jobs.Jobs, "same_as_masked", compares_keys_openly),
     (masking, "_unknown", forgets_the_shapes),
 ]
 

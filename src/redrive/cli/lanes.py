@@ -28,7 +28,7 @@ def pause(face: Face, lane: str, duration: str | None, reason: str) -> None:
     span = None if duration is None else positive(duration, name="--for")
     with face.acting() as desk:
         before = {one.lane: one for one in desk.lanes.pauses()}.get(lane)
-        desk.lanes.pause(lane, reason=reason, duration=span)
+        action = desk.lanes.pause(lane, reason=reason, duration=span)
         counts = desk.jobs.counts()
         waiting = sum(c.jobs for c in counts if c.lane == lane and c.state == "pending")
         known = {c.lane for c in counts} | desk.lanes.served()
@@ -37,7 +37,8 @@ def pause(face: Face, lane: str, duration: str | None, reason: str) -> None:
     if lane not in known and not lane.startswith("provider:"):
         face.say(f"no job and no worker has the lane {lane}{_meant(lane, known)}")
     ends = "until `redrive resume`" if span is None else f"for {words(span)}"
-    data = {"lane": lane, "paused": True, "seconds": span, "reason": reason, "waiting": waiting}
+    said = {"seconds": span, "reason": action.reason, "waiting": waiting}
+    data = {"lane": lane, "paused": True, **said}
     parts: list[Part] = [
         Line(f"lane {lane} is paused {ends}", "good"),
         Facts([("waiting", waiting)]),
@@ -67,6 +68,6 @@ def resume(face: Face, lane: str, reason: str) -> None:
     with face.acting() as desk:
         if not any(pause.lane == lane for pause in desk.lanes.pauses()):
             raise Stop("nothing_matched", f"lane {lane} is not paused", exits=NOTHING)
-        desk.lanes.resume(lane, reason=reason)
-    data = {"lane": lane, "paused": False, "reason": reason}
+        action = desk.lanes.resume(lane, reason=reason)
+    data = {"lane": lane, "paused": False, "reason": action.reason}
     face.show(View(data, [Line(f"lane {lane} goes on", "good")]), then="redrive status")

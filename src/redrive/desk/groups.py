@@ -11,7 +11,7 @@ from redrive.desk.selection import Filters, Target, group_number, no_group, read
 from redrive.jobs import checks
 from redrive.jobs.groups import GroupRecord, Span
 from redrive.jobs.job import Group, State
-from redrive.payloads.masked_jobs import masked
+from redrive.payloads.masked_jobs import masked, seen_group
 from redrive.payloads.masking import mask_text
 from redrive.stores.contract import Query, Scope
 
@@ -52,14 +52,14 @@ class Groups:
         """Return the same, with how far was searched."""
         checks.whole(limit, "limit", least=1)
         groups, scope = search.groups(self._backend.store, read(words, filters), limit)
-        return GroupPage([masked(group, "title") for group in groups], scope)
+        return GroupPage(list(map(seen_group, groups)), scope)
 
     def get(self, which: int | str | Group) -> Group:
         """Return a group with its dead jobs counted, or with its others where none is dead."""
         number, store = group_number(which), self._backend.store
         for states in (frozenset({State.DEAD}), frozenset(State)):
             if groups := store.groups(Query(group=number, states=states, limit=1)):
-                group = masked(groups[0], "title")
+                group = seen_group(groups[0])
                 return group if State.PENDING not in states else replace(group, jobs=0)
         raise no_group(number)
 
@@ -90,8 +90,9 @@ class Groups:
         What dies of it after `at` is a regression; None is now. JobNotFound if there is no such group.
         """
         number, store = group_number(which), self._backend.store
-        reason = mask_text(checks.text(reason, "reason"))
-        note = None if note is None else mask_text(checks.text(note, "note"))
+        secrets = search.secrets_in(store, Query(group=number)) if reason or note else ()
+        reason = mask_text(checks.text(reason, "reason"), secrets)
+        note = None if note is None else mask_text(checks.text(note, "note"), secrets)
         action = self._log.action("mark" if note is None else "note", f"G{number}", reason, actor)
         change = note if note is not None else "resolved" if resolved else "open"
         changes: dict[str, object] = {}

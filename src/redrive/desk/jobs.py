@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
@@ -62,14 +63,14 @@ class Jobs:
             raise JobNotFound(f"no job {which!r}")
         return job
 
-    def editable(self, which: str, *, reveal: bool = False) -> Editable:
-        """Return a job for an editor; with `reveal` its payload has no marks."""
+    def editable(self, which: str, *, reveal: bool = False, actor: str | None = None) -> Editable:
+        """Return a job for an editor; with `reveal` its payloads have no marks."""
         job = self._stored(which)
         if reveal:
-            self._log.reveal(job.id)
-        payload = editing.hidden_of(job, job.payload, reveal=reveal)
-        original = None if job.original is None else editing.hidden_of(job, job.original)
-        return Editable(seen(job), payload, original)
+            self._log.reveal(job.id, actor)
+        hidden = partial(editing.hidden_of, job, reveal=reveal)
+        original = None if job.original is None else hidden(job.original)
+        return Editable(seen(job), hidden(job.payload), original)
 
     def find(
         self,

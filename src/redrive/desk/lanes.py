@@ -12,6 +12,7 @@ from redrive.errors import Refused
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.groups import Span
+from redrive.jobs.job import Act
 from redrive.payloads.masking import mask_payload, mask_text
 from redrive.stores.contract import Count
 from redrive.stores.note_verbs import PAUSE, Note, note_named
@@ -79,8 +80,11 @@ class Lanes:
         reason: str = "",
         duration: Duration | None = None,
         actor: str | None = None,
-    ) -> None:
-        """Pause a lane for all workers, until `resume` or for `duration`; waiting costs no attempt."""
+    ) -> Act:
+        """Pause a lane for all workers, until `resume` or for `duration`; waiting costs no attempt.
+
+        Returns the action as it was recorded.
+        """
         from redrive.events import Event  # noqa: PLC0415 - a desk that only reads needs none
         from redrive.registry import check_lane  # noqa: PLC0415
 
@@ -91,9 +95,10 @@ class Lanes:
         store.note(PAUSE + lane, json.dumps(value), expires_in=seconds, durable=True)
         store.record(action)
         self._backend.bus.emit(Event("paused", detail=lane))
+        return action
 
-    def resume(self, lane: str, *, reason: str = "", actor: str | None = None) -> None:
-        """End the pause of a lane; Refused if it is not paused."""
+    def resume(self, lane: str, *, reason: str = "", actor: str | None = None) -> Act:
+        """End the pause of a lane, and return the action; Refused if the lane is not paused."""
         from redrive.events import Event  # noqa: PLC0415
         from redrive.registry import check_lane  # noqa: PLC0415
 
@@ -101,8 +106,10 @@ class Lanes:
         if note_named(store, name) is None:
             raise Refused(f"lane {lane!r} is not paused; `redrive status` shows the lanes that are")
         store.note(name, None, durable=True)
-        store.record(self._log.action("resume", lane, reason, actor))
+        action = self._log.action("resume", lane, reason, actor)
+        store.record(action)
         self._backend.bus.emit(Event("resumed", detail=lane))
+        return action
 
     def pauses(self) -> list[LanePause]:
         """Return the pauses in force."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from redrive.jobs import checks
 from redrive.jobs.durations import Duration, seconds
 from redrive.jobs.job import Act
-from redrive.payloads.masked_jobs import masked
+from redrive.payloads.masked_jobs import seen_action
 from redrive.payloads.masking import mask_text
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Log:
             if len(page) < _PAGE or page[-1].at < begin:
                 break
             before = page[-1].number
-        return [masked(action, "actor", "target", "reason") for action in actions[:limit]]
+        return [seen_action(action) for action in actions[:limit]]
 
     def action(
         self,
@@ -82,6 +82,6 @@ class Log:
         """Store an action that changed no job."""
         self._backend.store.record(action)
 
-    def reveal(self, target: str) -> None:
+    def reveal(self, target: str, actor: str | None = None) -> None:
         """Record that somebody asked for records with their secrets."""
-        self.record(self.action("reveal", target))
+        self.record(self.action("reveal", target, actor=actor))

@@ -19,6 +19,7 @@ from redrive.errors import Refused, UsageError
 from redrive.jobs import transitions
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Job, State
+from redrive.payloads.masking import mask_text
 
 if TYPE_CHECKING:
     from redrive.desk.desk import Desk
@@ -48,7 +49,7 @@ class Plan:
 
     verb: Verb
     asked: str
-    """The selection as it was typed."""
+    """The selection as it was typed, masked."""
     wanted: Wanted
     eligible: dict[str, Version] = field(default_factory=dict[str, Version])
     ineligible: Left = field(default_factory=Left)
@@ -112,7 +113,7 @@ def make(
 
     A run takes no job of another run. UsageError if the selection means more than `most` jobs.
     """
-    plan = Plan(verb, asked, read(targets, filters, USUAL[verb]))
+    plan = Plan(verb, mask_text(asked), read(targets, filters, USUAL[verb]))
     meant = search.meant(desk.store, verb, plan.wanted)
     jobs = [_light(job) for job in islice(meant, None if most is None else most + 1)]
     if most is not None and len(jobs) > most:

@@ -128,8 +128,8 @@ class Runs:
 
     def recent(self, *, counted: bool = True) -> list[Run]:
         """Return the runs that are remembered, newest first, with their progress if `counted`."""
-        runs = [masked(run, *_TEXTS) for run in run_records.every(self._backend.store)]
-        return [self._with_counts(run) for run in runs] if counted else runs
+        runs = run_records.every(self._backend.store)
+        return [self._with_counts(run) if counted else masked(run, *_TEXTS) for run in runs]
 
     def live(self, *, counted: bool = True) -> list[Run]:
         """Return the runs that are not over, newest first, with their progress if `counted`."""
@@ -138,7 +138,7 @@ class Runs:
 
     def get(self, number: int | str | Run) -> Run:
         """Return a run with its progress: `runs.get("R12").counts.succeeded`."""
-        return self._with_counts(masked(self._stored(number)[0], *_TEXTS))
+        return self._with_counts(self._stored(number)[0])
 
     def pause(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """Release no more jobs of a run until `resume`; those that are released go on."""
@@ -189,4 +189,4 @@ class Runs:
 
     def _with_counts(self, run: Run) -> Run:
         run, counts = run_records.counted(self._backend.store, run)
-        return replace(run, counts=counts)
+        return replace(masked(run, *_TEXTS), counts=counts)

@@ -52,10 +52,13 @@ def known(jobs: Iterable[Job | str]) -> list[Job]:
     return [job for job in named if isinstance(job, Job)]
 
 
-def secrets_in(store: Store, ids: Sequence[str]) -> list[str]:
-    """Return the secrets of the first jobs of a set, for a reason that may repeat one."""
-    few = tuple(ids[:_READ_FOR_REASON])
-    jobs = store.find(Query(ids=few, limit=len(few))).jobs if few else []
+def secrets_in(store: Store, which: Sequence[str] | Query) -> list[str]:
+    """Return the secrets of the first of these jobs, for a reason that may repeat one."""
+    if not isinstance(which, Query):
+        which = Query(ids=tuple(which[:_READ_FOR_REASON]))
+        if not which.ids:
+            return []
+    jobs = store.find(replace(which, limit=_READ_FOR_REASON)).jobs
     return [secret for job in jobs for secret in secrets_of(job)]
 
 

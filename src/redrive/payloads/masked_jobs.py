@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from redrive.jobs.job import Attempt, Failure, Job
+from redrive.jobs.job import Act, Attempt, Failure, Group, Job
 from redrive.jobs.records import evolve
 from redrive.payloads import masking
 
@@ -48,6 +48,19 @@ def seen(job: Job) -> Job:
     if mask(together) != together:  # hardly ever, and quicker than one by one
         changes |= _texts_masked(job, mask)
     return evolve(job, **changes)
+
+
+def seen_group(group: Group) -> Group:
+    """Return a group with what looks secret hidden in its texts."""
+    texts = ("title", "first_release", "last_release", "reason", "note")
+    record = group.record and masked(group.record, *texts)
+    return replace(masked(group, "title"), record=record)
+
+
+def seen_action(action: Act) -> Act:
+    """Return an action with what looks secret hidden in its texts."""
+    detail = cast("Any", masking.mask_payload(cast("Any", dict(action.detail))))
+    return replace(masked(action, "actor", "target", "reason"), detail=detail)
 
 
 def failures_masked(job: Job) -> Job:

@@ -112,14 +112,19 @@ def jobs(call: Call, query: messages.JobSearch) -> messages.Jobs:
     }
 
 
-def job(call: Call) -> shapes.WholeJob:
+def job(call: Call, query: messages.JobView) -> shapes.WholeJob:
     """Return one job with its payload and its attempts, newest first."""
-    return _whole(call)
+    if query.reveal and not call.may_reveal:
+        msg = "the token is not good for this: reveal; ask without it, or with a token for reveal"
+        raise Problem(403, "not_allowed", msg)
+    return _whole(call, reveal=query.reveal)
 
 
-def _whole(call: Call) -> shapes.WholeJob:
+def _whole(call: Call, *, reveal: bool = False) -> shapes.WholeJob:
     """Return everything about a job; what is secret in its payload is a mark, numbers keep their text."""
-    job, payload, original = call.app.desk.jobs.editable(call.path["job"])
+    job, payload, original = call.app.desk.jobs.editable(
+        call.path["job"], reveal=reveal, actor=call.actor
+    )
     return {
         **whole_document(job),
         "payload": payload.shown,

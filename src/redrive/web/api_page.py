@@ -32,9 +32,10 @@ token = made("shop", "act", "a-token-of-20-or-more-characters")
 site = asgi(app, tokens=[token], hosts=["shop.example"])  # any ASGI server serves or mounts it
 ```
 
-**Tokens.** `Authorization: Bearer TOKEN`. One for `read` may look; one for `act` may also change. They \
-come from `REDRIVE_READ_TOKEN` and `REDRIVE_ACT_TOKEN` (both named `api`), or from a file for its owner \
-only, one a line: a name, `read` or `act`, the token. A file that is missing is made with two. The name \
+**Tokens.** `Authorization: Bearer TOKEN`. One for `read` may look; one for `act` may also change; one for \
+`reveal` may also see payloads whole (`GET /api/v1/jobs/{job}?reveal=true`, recorded in the audit log). They \
+come from `REDRIVE_READ_TOKEN`, `REDRIVE_ACT_TOKEN` and `REDRIVE_REVEAL_TOKEN` (all named `api`), or from a \
+file for its owner only, one a line: a name, a right, the token. A file that is missing is made with two. The name \
 is who is held to have done it in `redrive log`. To take a token back, remove it and start the server \
 again. `--no-auth` lets everybody in and is for loopback addresses only.
 

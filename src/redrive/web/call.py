@@ -35,6 +35,8 @@ class Call:
     """Who does it, for the audit log."""
     known: bool
     """True if the caller may read; False only where a route is open to all."""
+    may_reveal: bool = False
+    """True if the caller may see payloads whole."""
     root: str = ""
     """Where the API is mounted."""
     path: Mapping[str, str]

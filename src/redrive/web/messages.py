@@ -70,6 +70,12 @@ class JobSearch(Search, kw_only=True):
     order: Literal["submitted", "changed"] = "submitted"
 
 
+class JobView(Request, kw_only=True):
+    """How one job is shown."""
+
+    reveal: Annotated[bool, Meta(description="payloads whole; needs a token for reveal")] = False
+
+
 class RunSearch(Request, kw_only=True):
     """Which runs."""
 

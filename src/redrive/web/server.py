@@ -137,6 +137,7 @@ class Server:
             health=self._health,
             actor=token.name if token else "",
             known=token is not None,
+            may_reveal=token is not None and token.allows("reveal"),
             root=str(request.scope.get("root_path", "")),
             path=path,
             text=text,

@@ -1,8 +1,8 @@
-"""Who may read and who may act: tokens with a name, a right, and only a hash of themselves.
+"""Who may read, act and reveal: tokens with a name, a right, and only a hash of themselves.
 
-They come from the environment (`REDRIVE_READ_TOKEN`, `REDRIVE_ACT_TOKEN`) or from a file that only its
-owner may read, one a line: a name, `read` or `act`, and the token. The name is who is held to have
-done what is done with it. The file is read at the start: to take a token back, start again.
+They come from the environment (`REDRIVE_READ_TOKEN`, `REDRIVE_ACT_TOKEN`, `REDRIVE_REVEAL_TOKEN`) or
+from a file that only its owner may read, one a line: a name, `read`, `act` or `reveal`, and the token.
+Each right includes those before it. The name is the actor of what is done with the token. The file is read at the start: to take a token back, start again.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from redrive.errors import UsageError
 
-Right = Literal["read", "act"]
-VARIABLES: Mapping[str, Right] = {"REDRIVE_READ_TOKEN": "read", "REDRIVE_ACT_TOKEN": "act"}
+Right = Literal["read", "act", "reveal"]
+RIGHTS = ("", *get_args(Right))
+VARIABLES = {f"REDRIVE_{right.upper()}_TOKEN": right for right in get_args(Right)}
 _NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
 _TOKEN = re.compile(r"[\x21-\x7e]{20,500}")
 
@@ -35,8 +36,8 @@ class Token:
     digest: bytes = b""
 
     def allows(self, right: str) -> bool:
-        """Return True if it is good for this; who may act may read."""
-        return right in {"", "read", self.right}
+        """Return True if it is good for this."""
+        return RIGHTS.index(right) <= RIGHTS.index(self.right)
 
 
 class Tokens:
@@ -61,12 +62,12 @@ class Tokens:
 def made(name: str, right: str, token: str) -> Token:
     """Make a token of what a file or the environment says."""
     if not _NAME.fullmatch(name) or right not in VARIABLES.values():
-        msg = f"a token needs a plain name and the right read or act; found {name!r} {right!r}"
+        msg = f"a token needs a plain name and the right read, act or reveal; found {name!r} {right!r}"
         raise UsageError(msg)
     if not _TOKEN.fullmatch(token):
         msg = f"the token of {name!r} must have 20 to 500 visible ASCII characters"
         raise UsageError(msg)
-    return Token(name, "act" if right == "act" else "read", _hash(token))
+    return Token(name, cast("Right", right), _hash(token))
 
 
 def from_environ(environ: Mapping[str, str] | None = None) -> list[Token]:
@@ -92,7 +93,7 @@ def from_file(path: Path) -> list[Token]:
     tokens: dict[str, Token] = {}
     for number, parts in enumerate(words, 1):
         if len(parts) != 3 or parts[0] in tokens:  # noqa: PLR2004 - name, right, token
-            msg = f"{path}, token {number}: must be a name of its own, read or act, and the token"
+            msg = f"{path}, token {number}: must be a name of its own, a right, and the token"
             raise UsageError(msg)
         tokens[parts[0]] = made(*parts)
     return list(tokens.values())

@@ -1,6 +1,6 @@
 """Messages: a change in words that people can act on, harmless wherever they are shown.
 
-Text from jobs is masked and made inert here. Of a payload nothing gets into a message but the fields
+Text from jobs comes masked from the desk and is made inert here. Of a payload nothing gets into a message but the fields
 that were listed, and templates are filled by plain replacement: no format language meets their values.
 """
 

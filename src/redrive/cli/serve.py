@@ -82,9 +82,9 @@ def serve(
 ) -> None:
     """Serve health, metrics and the JSON API until stopped (SIGTERM or Ctrl-C).
 
-    Tokens come from REDRIVE_READ_TOKEN and REDRIVE_ACT_TOKEN, or from a file. Jobs are submitted to
-    the handlers of MODULE:APP; without one the API serves the store alone. An address that others
-    can reach needs tokens, and TLS or a proxy that does it.
+    Tokens come from REDRIVE_READ_TOKEN, REDRIVE_ACT_TOKEN and REDRIVE_REVEAL_TOKEN, or from a file.
+    Jobs are submitted to the handlers of MODULE:APP; without one the API serves the store alone. An
+    address that others can reach needs tokens, and TLS or a proxy that does it.
     """
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key belong together")

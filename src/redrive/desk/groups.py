@@ -11,7 +11,7 @@ from redrive.desk.selection import Filters, Target, group_number, no_group, read
 from redrive.jobs import checks
 from redrive.jobs.groups import GroupRecord, Span
 from redrive.jobs.job import Group, State
-from redrive.payloads.masked_jobs import masked, seen_group
+from redrive.payloads.masked_jobs import seen_group, seen_record
 from redrive.payloads.masking import mask_text
 from redrive.stores.contract import Query, Scope
 
@@ -108,4 +108,4 @@ class Groups:
                 raise no_group(number)
             record = store.change_group(number, changes, action, expected=known.version)
             if record is not None:
-                return record
+                return seen_record(record)

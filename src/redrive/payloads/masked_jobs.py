@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
+from redrive.jobs.groups import GroupRecord
 from redrive.jobs.job import Act, Attempt, Failure, Group, Job
 from redrive.jobs.records import evolve
 from redrive.payloads import masking
@@ -52,9 +53,12 @@ def seen(job: Job) -> Job:
 
 def seen_group(group: Group) -> Group:
     """Return a group with what looks secret hidden in its texts."""
-    texts = ("title", "first_release", "last_release", "reason", "note")
-    record = group.record and masked(group.record, *texts)
-    return replace(masked(group, "title"), record=record)
+    return replace(masked(group, "title"), record=seen_record(group.record))
+
+
+def seen_record(record: GroupRecord) -> GroupRecord:
+    """Return the record of a group like that."""
+    return masked(record, "title", "first_release", "last_release", "reason", "note")
 
 
 def seen_action(action: Act) -> Act:

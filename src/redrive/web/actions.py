@@ -6,6 +6,7 @@ A function's `query` or `body` is checked by its type, and its result is describ
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from msgspec import UNSET, to_builtins

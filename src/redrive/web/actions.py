@@ -270,5 +270,5 @@ def _steer(call: Call, change: Callable[..., Run], body: messages.Why) -> shapes
 
 def acts(call: Call, query: messages.ActSearch) -> messages.Acts:
     """Return what people did, newest first."""
-    asked = {"limit": query.limit, **to_builtins(query)}
+    asked: dict[str, Any] = {"limit": query.limit, **to_builtins(query)}
     return {"acts": [action_document(act) for act in call.app.desk.log.actions(**asked)]}

@@ -100,7 +100,7 @@ def _found(value: Any, path: str) -> str:
     """Return the value at a path, where it is short and says more than its type."""
     steps = _STEP.findall(path)
     for step in steps:
-        value = value[int(step)] if isinstance(value, list) else value[step]
+        value = value[int(step) if type(value) is list else step]
     if isinstance(value, dict | list) or "payload" in steps:
         return ""
     shown = repr(value)

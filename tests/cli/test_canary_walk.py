@@ -11,6 +11,7 @@ import logging
 import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,10 @@ from ptykit import on_terminal
 from redrive import Job, Reason, Redrive, State
 from redrive.alerts import Alerts
 from redrive.cli._root import root
+from redrive.desk.backend import ReadOnly
+from redrive.desk.desk import Desk
 from redrive.desk.transfer import job_lines
-from redrive.errors import RedriveError
+from redrive.errors import RedriveError, Refused
 from redrive.jobs.group_marks import Mark
 from redrive.jobs.job import Act, Resolution
 from redrive.metrics import text as metrics_text
@@ -298,6 +301,14 @@ def test_the_desk_returns_nothing_unmasked_unless_it_is_revealed(walk: Shop) -> 
             assert NAMED in revealed.payload
         targets = [act.target for act in desk.log.actions() if act.verb == "reveal"]
         assert targets == ["state:pending", name(3)]
+
+
+def test_what_cannot_be_recorded_is_not_revealed(walk: Shop) -> None:
+    with (
+        closing(ReadOnly(walk.url, walk.clock)) as backend,
+        pytest.raises(Refused, match="read-only"),
+    ):
+        Desk(backend).jobs.get(name(1), reveal=True)
 
 
 def whole(value: object) -> str:

@@ -28,7 +28,6 @@ from redrive.desk.backend import ReadOnly
 from redrive.desk.desk import Desk
 from redrive.desk.transfer import job_lines
 from redrive.errors import RedriveError, Refused
-from redrive.jobs.group_marks import Mark
 from redrive.jobs.job import Act, Resolution
 from redrive.metrics import text as metrics_text
 from redrive.runs import driver, run_records
@@ -109,8 +108,9 @@ def plant(app: Redrive) -> None:
     store = app.store
     store.add(jobs())
     list(app.desk.transfer.import_lines([imported()]))
-    mark = Mark(resolved=START, by="ada", reason=SAID, note=SAID, noted=START, noted_by="ada")
-    store.note("group:1", mark.dump(), durable=True)
+    marks = {"resolved": START, "resolved_by": "ada", "reason": SAID, "note": SAID, "noted": START}
+    leak = Act(actor="ada", verb="note", target=SAID, reason=SAID, detail={"said": SAID})
+    assert store.change_group(1, marks, leak, expected=store.group_records([1])[1].version)
     store.note("pause:mail.send", json.dumps({"by": "ada", "reason": SAID, "since": START}))
     store.note("pause:other", SAID)
     worker = {"host": "w1", "pid": 7, "lanes": [], "missing": {"x": ["mail.send", SAID]}}
@@ -120,7 +120,7 @@ def plant(app: Redrive) -> None:
     assert known is not None
     leaking = replace(known[0], name=SAID, reason=SAID, asked=SAID, why=SAID)
     driver.save(store, leaking, known[1], durable=True)
-    store.record(Act(actor="ada", verb="note", target=SAID, reason=SAID, detail={"said": SAID}))
+    store.record(leak)
 
 
 @pytest.fixture

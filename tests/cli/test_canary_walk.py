@@ -284,7 +284,7 @@ def test_the_desk_returns_nothing_unmasked_unless_it_is_revealed(walk: Shop) -> 
             lambda: [desk.jobs.get(name(number)) for number in range(1, 7)],
             lambda: desk.jobs.find().jobs,
             lambda: list(desk.jobs.each()),
-            lambda: [desk.groups.find(), desk.groups.get("G1"), desk.groups.marks()],
+            lambda: [desk.groups.find(), desk.groups.get("G1"), desk.groups.records()],
             lambda: [desk.runs.recent(), desk.runs.get("R1")],
             lambda: [desk.lanes.pauses(), desk.lanes.workers(), desk.lanes.unserved_because()],
             desk.log.actions,

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from redrive.cli._command import Command
-from redrive.cli._face import Face
+from redrive.cli._cli import Cli
 from redrive.cli._root import EXAMPLES, root
 from redrive.cli.command_page import page
 
@@ -37,7 +37,7 @@ def calls(line: str) -> list[list[str]]:
 
 def parse(words: list[str]) -> str:
     """Read a command as it would be read, and give its name; nothing is run."""
-    top = root.make_context("redrive", list(words), obj=Face())
+    top = root.make_context("redrive", list(words), obj=Cli())
     rest = [*top._protected_args, *top.args]
     name, found, more = root.resolve_command(top, rest)
     assert name is not None

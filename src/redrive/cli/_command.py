@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import click
 
-from redrive.cli._face import Face
+from redrive.cli._cli import Cli
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -40,7 +40,7 @@ class Word(click.types.StringParamType):
         """Return the candidates; none where the store does not answer."""
         from redrive.cli.completion import suggestions  # noqa: PLC0415 - only a shell asks
 
-        return suggestions(ctx.ensure_object(Face), self.kind, incomplete)
+        return suggestions(ctx.ensure_object(Cli), self.kind, incomplete)
 
 
 class Command(click.Command):
@@ -79,12 +79,12 @@ def write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) ->
 def shared() -> list[click.Parameter]:
     """Return the options that stand before or after any command."""
     flags = {
-        "--plain": "Stable plain text, tabs between values (the default in a pipe).",
+        "--plain": "Plain text with tabs between values (the default in a pipe).",
         "--json": "One JSON document.",
-        "--jsonl": "One JSON document a line, of lists.",
-        "--no-color": "Without colours, as with NO_COLOR=1.",
-        "--quiet": "Only what was asked for: no next command, no progress.",
-        "--verbose": "Say more about what is done.",
+        "--jsonl": "Lists as one JSON document a line.",
+        "--no-color": "No colours, as with NO_COLOR=1.",
+        "--quiet": "No next command, no progress.",
+        "--verbose": "Log more on standard error.",
     }
     short = {"--quiet": ["-q"], "--verbose": ["-v"]}
     store = click.Option(
@@ -100,23 +100,23 @@ def shared() -> list[click.Parameter]:
             click.Option(
                 [name, *short.get(name, [])],
                 is_flag=True,
-                help=words,
+                help=text,
                 expose_value=False,
                 callback=_keep,
             )
-            for name, words in flags.items()
+            for name, text in flags.items()
         ),
     ]
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
-    """Note an option where it was given; the group and the command fill the same face."""
-    face = ctx.ensure_object(Face)
+    """Store an option; it may stand before or after the command."""
+    cli = ctx.ensure_object(Cli)
     if value == "":
-        raise click.BadParameter("a store must have a name", ctx=ctx, param=param)
+        raise click.BadParameter("the name of the store is empty", ctx=ctx, param=param)
     if value and param.name:
-        setattr(face, param.name, value)
-    if face.jsonl:
-        face.json = True
-    if face.json and face.plain:
-        raise click.UsageError("give --json or --plain, not both", ctx=ctx)
+        setattr(cli, param.name, value)
+    if cli.jsonl:
+        cli.json = True
+    if cli.json and cli.plain:
+        raise click.UsageError("use --json or --plain, not both", ctx=ctx)

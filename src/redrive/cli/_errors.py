@@ -18,7 +18,7 @@ from redrive.errors import (
 )
 
 DONE, FAILED, USAGE, NOTHING, CONFLICT, STORE, PARTLY, STOPPED, OUTDATED = range(9)
-"""The exit codes: part of the public face, so they never change their meaning."""
+"""The exit codes: part of the public cli, so they never change their meaning."""
 
 INTERRUPTED = 130
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from redrive.cli._cli import Cli
 from redrive.cli._errors import CONFLICT, Stop
-from redrive.cli._face import Face
 from redrive.cli._load import program_of
 from redrive.desk.desk import Desk
 from redrive.registry import Registry
@@ -40,13 +40,13 @@ class Handlers:
         return handler in self.names and (not url or not listed or url in listed)
 
 
-def handlers_of(face: Face, app_name: str | None, endpoints: tuple[str, ...] = ()) -> Handlers:
+def handlers_of(cli: Cli, app_name: str | None, endpoints: tuple[str, ...] = ()) -> Handlers:
     """Find the handlers of the program that is named, and of `redrive.toml`."""
     from redrive.delivery.endpoint import urls  # noqa: PLC0415 - slow to load
 
-    configured = face.config.endpoints
+    configured = cli.config.endpoints
     known = {name: str(one["url"]) for name, one in configured.items() if one.get("url")}
-    program = program_of(face, app_name)
+    program = program_of(cli, app_name)
     registry = program.submitter.registry if program else Registry()
     return Handlers({*known, *registry.names()}, {**known, **urls(registry)}, endpoints)
 

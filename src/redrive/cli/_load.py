@@ -11,8 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 import click
 
 from redrive.app import Redrive
+from redrive.cli._cli import Cli
 from redrive.cli._errors import FAILED, USAGE, Stop
-from redrive.cli._face import Face, leave_log_to_program, warn_on_stderr
+from redrive.cli._logging import leave_log_to_program, warn_on_stderr
 from redrive.config import Config
 from redrive.errors import ProgramMissing, UsageError
 from redrive.worker.programs import load_program
@@ -20,28 +21,28 @@ from redrive.worker.programs import load_program
 
 @contextmanager
 def load_app(
-    face: Face, name: str, *, level: int = logging.WARNING, existing: bool = False
+    cli: Cli, name: str, *, level: int = logging.WARNING, existing: bool = False
 ) -> Generator[Redrive]:
     """Import a program's Redrive object and close it at the end; its store is its own.
 
     With `existing` a store that is not there is not made.
     """
-    if face.store is not None:
+    if cli.store is not None:
         msg = "the program names its own store: leave --store out"
         raise click.UsageError(msg)
     warn_on_stderr(level)
     with find_program(name) as app:
         leave_log_to_program()
         app.submitter.must_exist = existing
-        _say_other_store(face, name, app.store.url)
-        _set_up_alerts(face, app)
+        _say_other_store(cli, name, app.store.url)
+        _set_up_alerts(cli, app)
         yield app
 
 
-def _set_up_alerts(face: Face, app: Redrive) -> None:
+def _set_up_alerts(cli: Cli, app: Redrive) -> None:
     """Set up the alerts of the settings file for a program that has none."""
     try:
-        said = face.config.alerts
+        said = cli.config.alerts
     except UsageError:
         return  # a broken file is no matter of the program's
     if app.alerts is None and said:
@@ -50,11 +51,11 @@ def _set_up_alerts(face: Face, app: Redrive) -> None:
         app.alerts = Alerts()
 
 
-def program_name(face: Face, name: str | None) -> str | None:
+def program_name(cli: Cli, name: str | None) -> str | None:
     """Return the program that was named, or the one in the settings of this directory."""
-    if name is None and (above := not_loaded(face.config)):
-        face.say(f"note: {'; '.join(above)}")
-    return name or face.config.app
+    if name is None and (above := not_loaded(cli.config)):
+        cli.say(f"note: {'; '.join(above)}")
+    return name or cli.config.app
 
 
 def not_loaded(config: Config) -> tuple[str, str] | None:
@@ -65,32 +66,32 @@ def not_loaded(config: Config) -> tuple[str, str] | None:
     return said, f"name it on the command line, or run the command in {config.file.parent}"
 
 
-def program_of(face: Face, name: str | None) -> Redrive | None:
+def program_of(cli: Cli, name: str | None) -> Redrive | None:
     """Return the program that knows the handlers: the one named, or the one in the settings if it loads.
 
     Only its handlers are meant; the store is that of the command.
     """
     if name is not None:
         return find_program(name)
-    configured = program_name(face, None)
+    configured = program_name(cli, None)
     if configured is None:
         return None
     try:
         return find_program(configured)
     except click.ClickException as error:
-        face.say(f"note: not checked against the handler: {error.message}")
+        cli.say(f"note: not checked against the handler: {error.message}")
         return None
 
 
-def _say_other_store(face: Face, name: str, used: str) -> None:
+def _say_other_store(cli: Cli, name: str, used: str) -> None:
     """Print a note if all other commands would use another store than the program's."""
     try:
-        config = face.config
+        config = cli.config
     except UsageError:
         return  # a broken file is no matter of the program's
     if config.source != "default" and _place(config.store) != _place(used):
         # Not what it names: there may be a password in it.
-        face.say(f"note: {name} uses {used}; {config.source} names another store for `redrive`")
+        cli.say(f"note: {name} uses {used}; {config.source} names another store for `redrive`")
 
 
 def _place(url: str) -> tuple[str, str]:

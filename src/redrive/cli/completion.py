@@ -10,8 +10,8 @@ from contextlib import redirect_stderr
 import click
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
+from redrive.cli._cli import Cli
 from redrive.cli._command import Kind, command
-from redrive.cli._face import Face
 from redrive.desk.desk import Desk
 from redrive.desk.documents import error_line
 from redrive.errors import RedriveError
@@ -40,10 +40,10 @@ def completion(ctx: click.Context, shell: str) -> None:
     sys.stdout.write(ShellComplete.source(made) + "\n")
 
 
-def suggestions(face: Face, kind: Kind, begun: str) -> list[CompletionItem]:
+def suggestions(cli: Cli, kind: Kind, begun: str) -> list[CompletionItem]:
     """Return what the beginning of a word may mean; print no errors into the shell."""
     try:
-        with redirect_stderr(io.StringIO()), face.reading() as desk:
+        with redirect_stderr(io.StringIO()), cli.reading() as desk:
             found = list(_known(desk, kind, begun))
     except (RedriveError, OSError, click.ClickException):
         return []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from redrive.cli._cli import Cli
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED
-from redrive.cli._face import Face
 
 
 @command("demo", "redrive demo", "redrive demo --plain", "redrive demo --no-color")
@@ -20,6 +20,6 @@ def demo(ctx: click.Context) -> None:
     from redrive.contrib.demo.screen import Screen  # noqa: PLC0415 - what runs jobs is loaded when needed
     from redrive.contrib.demo.story import tell  # noqa: PLC0415
 
-    face = ctx.ensure_object(Face)
-    if not tell(Screen(plain=face.plain, no_color=face.no_color)):
+    cli = ctx.ensure_object(Cli)
+    if not tell(Screen(plain=cli.plain, no_color=cli.no_color)):
         ctx.exit(FAILED)

@@ -17,10 +17,11 @@ import click
 
 from redrive import web
 from redrive.app import Redrive
+from redrive.cli._cli import Cli
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, USAGE, Stop
-from redrive.cli._face import Face, warn_on_stderr
 from redrive.cli._load import load_app, program_name
+from redrive.cli._logging import warn_on_stderr
 from redrive.web import tokens
 from redrive.worker.supervisor import heeding
 
@@ -66,7 +67,7 @@ _GRACE = 10
 @click.option("-v", "--verbose", is_flag=True, help="Log each request on standard error.")
 @click.pass_obj
 def serve(
-    face: Face,
+    cli: Cli,
     app_name: str | None,
     *,
     host: str,
@@ -91,15 +92,15 @@ def serve(
     is_safe = behind_proxy or tls_cert is not None
     _check_address(host, auth=not no_auth, is_safe=is_safe)
     _check_extra()
-    known = None if no_auth else _tokens(face, token_file)
+    known = None if no_auth else _tokens(cli, token_file)
     hosts = {*web.LOOPBACK, *names, *([] if _is_everywhere(host) else [host])}
-    with _app(face, app_name, verbose=verbose) as app:
+    with _app(cli, app_name, verbose=verbose) as app:
         app.store.now()  # opened here and now, so that its errors come before anybody asks
         site = web.asgi(app, tokens=known, hosts=hosts, auth=not no_auth)
         with _listening(host, port) as sock:
             scheme = "http" if tls_cert is None else "https"
             shown = f"[{host}]" if ":" in host else host
-            face.say(f"serving on {scheme}://{shown}:{sock.getsockname()[1]}")
+            cli.say(f"serving on {scheme}://{shown}:{sock.getsockname()[1]}")
             each = (0 if behind_proxy else PER_CLIENT) if per_client is None else per_client
             try:
                 _run(site, sock, tls_cert, tls_key, each=each, verbose=verbose)
@@ -108,21 +109,21 @@ def serve(
 
 
 @contextmanager
-def _app(face: Face, name: str | None, *, verbose: bool) -> Generator[Redrive]:
+def _app(cli: Cli, name: str | None, *, verbose: bool) -> Generator[Redrive]:
     """Return the program's app; where there is none, the store by itself."""
     level = logging.INFO if verbose else logging.WARNING
-    if name is None and face.store is None:
-        name = program_name(face, None)
+    if name is None and cli.store is None:
+        name = program_name(cli, None)
     if name is not None:
-        with load_app(face, name, level=level) as app:
+        with load_app(cli, name, level=level) as app:
             yield app
         return
     warn_on_stderr(level)
-    with face.opened() as app:
+    with cli.opened() as app:
         yield app
 
 
-def _tokens(face: Face, path: Path | None) -> list[tokens.Token]:
+def _tokens(cli: Cli, path: Path | None) -> list[tokens.Token]:
     known = tokens.from_environ()
     if path is None:
         if not known:
@@ -135,7 +136,7 @@ def _tokens(face: Face, path: Path | None) -> list[tokens.Token]:
     path = path.expanduser()
     if not path.exists():
         tokens.write_file(path)
-        face.say(f"new tokens, one to read and one to act, are in {path}")
+        cli.say(f"new tokens, one to read and one to act, are in {path}")
     return [*known, *tokens.from_file(path)]
 
 

@@ -10,8 +10,8 @@ import pytest
 from kit import make_job
 from redrive import Reason, State
 from redrive.cli import actions
-from redrive.cli._errors import Stop
 from redrive.cli._cli import Cli
+from redrive.cli._errors import Stop
 from redrive.desk.plans import Plan
 from shopkit import Shop, dead_letter, name
 

@@ -78,7 +78,7 @@ def test_jobs_without_a_worker_and_unserved_lanes_are_wrong(shop: Shop) -> None:
     found = findings(shop, code=1)
     assert found["workers"][0] == "bad"
     assert "2 jobs" in found["workers"][1]
-    assert found["lanes"][:2] == ("bad", "due, and nobody serves them: pay.charge")
+    assert found["lanes"][:2] == ("bad", "jobs are due and no worker serves: pay.charge")
 
 
 def test_workers_of_several_versions_are_told(sound: Shop) -> None:

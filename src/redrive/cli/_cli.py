@@ -147,8 +147,7 @@ class Cli:
             from redrive.cli.output import terminal  # noqa: PLC0415
         except ImportError:
             return False
-        terminal.render_markdown(text, sys.stdout)
-        return True
+        return terminal.render_markdown(text, sys.stdout)
 
     def _draws(self, out: TextIO) -> bool:
         """Return True if tables and colours are wanted; FORCE_COLOR asks for them in a pipe too."""

@@ -1,4 +1,4 @@
-"""A command with examples on top of its help and the options that all commands share."""
+"""A command with examples at the top of its help, and the options that all commands share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kind = Literal["selector", "id", "lane", "group", "run"]
 
 
 class Word(click.types.StringParamType):
-    """A text that the shell can complete from what is in the store."""
+    """A text that the shell can complete from the contents of the store."""
 
     KINDS: ClassVar[dict[str, Kind]] = {
         "selectors": "selector",
@@ -26,7 +26,7 @@ class Word(click.types.StringParamType):
         "R12": "run",
         "lane": "lane",
     }
-    """By what stands for it in the help, or by name."""
+    """By metavar, or by the name of the parameter."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind: Kind = kind
@@ -57,13 +57,13 @@ class Command(click.Command):
                 param.type = Word(kind)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples first: they are what people look for."""
+        """Write the examples before the rest of the help."""
         write_examples(self.examples, formatter)
         super().format_help(ctx, formatter)
 
 
 def command(name: str, *examples: str, **settings: Any) -> Callable[[Function], Command]:
-    """Make a command of a function; the examples are lines that can be typed as they are."""
+    """Make a command from a function; the examples are lines that can be typed as they are."""
     settings.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
     return click.command(name, cls=Command, examples=examples, **settings)
 

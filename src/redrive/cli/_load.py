@@ -1,4 +1,4 @@
-"""Finding the program that a person names as `module:attribute`."""
+"""Importing the program that is named as `module:attribute`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from redrive.worker.programs import load_program
 def load_app(
     cli: Cli, name: str, *, level: int = logging.WARNING, existing: bool = False
 ) -> Generator[Redrive]:
-    """Import a program's Redrive object and close it at the end; its store is its own.
+    """Import a program's Redrive object with its own store, and close it at the end.
 
-    With `existing` a store that is not there is not made.
+    With `existing` a missing store is not created.
     """
     if cli.store is not None:
-        msg = "the program names its own store: leave --store out"
+        msg = "the program sets its own store: remove --store"
         raise click.UsageError(msg)
     warn_on_stderr(level)
     with find_program(name) as app:
@@ -42,11 +42,11 @@ def load_app(
 def _set_up_alerts(cli: Cli, app: Redrive) -> None:
     """Set up the alerts of the settings file for a program that has none."""
     try:
-        said = cli.config.alerts
+        settings = cli.config.alerts
     except UsageError:
-        return  # a broken file is no matter of the program's
-    if app.alerts is None and said:
-        from redrive.alerts import Alerts  # noqa: PLC0415 - few files say anything of them
+        return  # the program does not need the file
+    if app.alerts is None and settings:
+        from redrive.alerts import Alerts  # noqa: PLC0415 - few files have any
 
         app.alerts = Alerts()
 
@@ -59,17 +59,17 @@ def program_name(cli: Cli, name: str | None) -> str | None:
 
 
 def not_loaded(config: Config) -> tuple[str, str] | None:
-    """Return a notice if a file in a directory above names a program: it is not imported; what to do."""
+    """Return a note and a remedy if only a file in a directory above names a program."""
     if config.app_above is None or config.file is None:
         return None
-    said = f"app {config.app_above} is not loaded: {config.file} is in a directory above this one"
-    return said, f"name it on the command line, or run the command in {config.file.parent}"
+    note = f"app {config.app_above} is not loaded: {config.file} is in a directory above this one"
+    return note, f"name it on the command line, or run the command in {config.file.parent}"
 
 
 def program_of(cli: Cli, name: str | None) -> Redrive | None:
-    """Return the program that knows the handlers: the one named, or the one in the settings if it loads.
+    """Return the program that has the handlers: the one named, or that of the settings if it loads.
 
-    Only its handlers are meant; the store is that of the command.
+    Only its handlers are used; the store is that of the command.
     """
     if name is not None:
         return find_program(name)
@@ -84,11 +84,11 @@ def program_of(cli: Cli, name: str | None) -> Redrive | None:
 
 
 def _say_other_store(cli: Cli, name: str, used: str) -> None:
-    """Print a note if all other commands would use another store than the program's."""
+    """Print a note if other commands would use another store than the program does."""
     try:
         config = cli.config
     except UsageError:
-        return  # a broken file is no matter of the program's
+        return  # the program does not need the file
     if config.source != "default" and _place(config.store) != _place(used):
         # Not what it names: there may be a password in it.
         cli.say(f"note: {name} uses {used}; {config.source} names another store for `redrive`")
@@ -109,7 +109,7 @@ def _place(url: str) -> tuple[str, str]:
 
 
 def find_program(name: str) -> Redrive:
-    """Import a program's Redrive object, or stop and say why not."""
+    """Import a program's Redrive object; stop with the reason if that fails."""
     try:
         return load_program(name, Redrive)
     except ProgramMissing as error:

@@ -12,10 +12,10 @@ from redrive.cli._errors import FAILED
 @command("demo", "redrive demo", "redrive demo --plain", "redrive demo --no-color")
 @click.pass_context
 def demo(ctx: click.Context) -> None:
-    """Watch a bad night, in under a minute: jobs fail, are retried, die, are mended and redriven.
+    """Watch jobs fail, be retried, die, be repaired and be retried again, in under a minute.
 
-    A server on this machine plays the world outside. Everything is in a temporary directory, which is
-    gone afterwards; no store of yours is touched. Exits with 1 if it did not end as told.
+    A local server plays the services that jobs call. Everything is in a temporary directory, which is
+    removed at the end; your stores are not touched. Exits with 1 if the demo did not end as expected.
     """
     from redrive.contrib.demo.screen import Screen  # noqa: PLC0415 - what runs jobs is loaded when needed
     from redrive.contrib.demo.story import tell  # noqa: PLC0415

@@ -44,7 +44,9 @@ _PARTLY_HIDDEN = re.compile(rf'"(?:[^"\\]|\\.)*?{MASK}(?:[^"\\]|\\.)*+"')
 )
 @click.argument("job_id", metavar="ID")
 @click.option("--payload", metavar="FILE|-", help="The new payload, instead of an editor.")
-@click.option("--app", "app_name", metavar="MODULE:APP", help="The program whose handler must accept it.")
+@click.option(
+    "--app", "app_name", metavar="MODULE:APP", help="The program whose handler must accept it."
+)
 @click.option("--reveal", is_flag=True, help="Show secret fields in the editor.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit log.")
 @click.option("--dry-run", is_flag=True, help="Check and show the difference, save nothing.")

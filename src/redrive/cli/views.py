@@ -51,13 +51,13 @@ def _resolved_by(document: Document) -> str:
 _SHOWN = {"error": error_of, "attempts": attempts_of}
 
 JOBS = fields(
-    """id:id state:word handler updated=changed:time error:main category:word attempts:number group:id
+    """id:id state:word handler updated=changed:time error:main category:word? attempts:number group:id
     lane+ created:time+ due:time+ reason:word+ tags+ key+""",
     tags=lambda job: joined(job["tags"], " "),
     **_SHOWN,
 )
 SHORT_JOBS = fields(
-    "#:number id:id updated=time:time handler error:main category:word attempts:number group:id",
+    "#:number? id:id updated=time:time handler error:main category:word? attempts:number group:id",
     **_SHOWN,
 )
 SAMPLES = fields("id:id state:word handler error:main", **_SHOWN)
@@ -87,14 +87,14 @@ JOB_MORE = [
     ),
 ]
 ATTEMPTS = fields(
-    """number:number life=driven_again:number started:time duration=took:span outcome:word
-    error.category=category:word error:main error.why=why worker+ provider+""",
+    """number:number life=driven_again:number started:time duration=took:span? outcome:word
+    error.category=category:word? error:main error.why=why? worker+ provider+""",
     error=error_of,
 )
 
 GROUPS = fields(
-    """group:id jobs:number title=cause:main category:word handlers:list first_seen=first:time
-    last_seen=last:time deaths_last_hour=last_hour:number deaths_last_day=last_day:trend status:word
+    """group:id jobs:number title=cause:main category:word? handlers:list first_seen=first:time?
+    last_seen=last:time deaths_last_hour=last_hour:number deaths_last_day=last_day:trend? status:word
     note"""
 )
 GROUP = fields(
@@ -135,8 +135,8 @@ def _settings_of(run: Document) -> str:
 
 
 RUNS = fields(
-    """run:id phase:word total=jobs:number waiting:number working:number succeeded=ok:number
-    failed:number left:number created:time by name asked+""",
+    """run:id phase:word total=jobs:number waiting:number? working:number? succeeded=ok:number
+    failed:number left:number? created:time by? name asked+""",
     left=left_out,
 )
 RUN = fields(
@@ -148,7 +148,7 @@ RUN = fields(
     settings=_settings_of,
 )
 ACTIONS = fields(
-    """number:number at=time:time actor verb:word target:main run:id done:number skipped:number
+    """number:number at=time:time actor verb:word target:main run:id? done:number skipped:number?
     reason"""
 )
 

@@ -43,10 +43,16 @@ if TYPE_CHECKING:
 @click.argument("app_name", metavar="[MODULE:APP]", required=False)
 @click.option("--once", is_flag=True, help="Run the jobs that are due, each once, and exit.")
 @click.option(
-    "--ignore-backoff", is_flag=True, help="With --once: run every pending job, also of paused lanes."
+    "--ignore-backoff",
+    is_flag=True,
+    help="With --once: run every pending job, also of paused lanes.",
 )
 @click.option(
-    "--limit", type=click.IntRange(0), default=0, metavar="N", help="With --once: at most so many jobs."
+    "--limit",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="With --once: at most so many jobs.",
 )
 @click.option(
     "--processes",

@@ -41,6 +41,8 @@ class Field(NamedTuple):
     title: str
     kind: Kind = "text"
     plain_only: bool = False
+    minor: bool = False
+    """Left out on a narrow terminal, where each row would take too many lines."""
     show: Callable[[Document], object] | None = None
 
     def value(self, document: Document) -> object:
@@ -54,20 +56,22 @@ class Field(NamedTuple):
 
 
 def fields(text: str, **show: Callable[[Document], object]) -> list[Field]:
-    """Declare fields: `key=title:kind+`, where only the key is needed and + means plain text only.
+    """Declare fields: `key=title:kind+`, where only the key is needed.
 
-    An underscore in a title stands for a space. `show` has functions that compute values, by key.
+    An underscore in a title stands for a space. A field that ends with `+` is for plain text only, one
+    that ends with `?` is minor. `show` has functions that compute values, by key.
     """
     return [_field(word, show) for word in text.split()]
 
 
 def _field(word: str, show: Mapping[str, Callable[[Document], object]]) -> Field:
-    named, _, kind = word.removesuffix("+").partition(":")
+    named, _, kind = word.rstrip("+?").partition(":")
     key, _, title = named.partition("=")
     if kind and kind not in get_args(Kind):
         raise ValueError(f"field {word!r} is of no known kind")
     title = (title or key).replace("_", " ")
-    return Field(key, title, cast("Kind", kind or "text"), word.endswith("+"), show.get(key))
+    ends = word.endswith("+"), word.endswith("?")
+    return Field(key, title, cast("Kind", kind or "text"), *ends, show.get(key))
 
 
 def fact(title: str, value: object, kind: Kind = "text") -> Field:

@@ -27,8 +27,11 @@ WIDE, NARROW = 140, 60
 """From WIDE columns on a table shows when, not only how long ago; below NARROW facts do not either."""
 ROOM = 44
 """Facts whose values would get less than this put long values on lines of their own."""
-LEAST: dict[Kind, int] = {"text": 12, "main": 30}
-"""To how many columns texts are shortened in a table, the least important first."""
+Steps = Sequence[tuple[Kind, int]]
+SHORTENING: Steps = (("text", 24), ("main", 60), ("text", 12), ("main", 30))
+"""To how many columns texts of a table are shortened, step by step until it fits."""
+CARD = 4
+"""Lines of a card; minor fields are left out of a longer one."""
 GAP, INDENT = "  ", "   "
 
 _TEXTS = {"text", "main", "prose", "list"}
@@ -73,12 +76,15 @@ def render(view: View, file: TextIO) -> None:
         screen.print(part, first=index == 0)
 
 
-def render_markdown(text: str, file: TextIO) -> None:
-    """Print a help page on a terminal."""
+def render_markdown(text: str, file: TextIO) -> bool:
+    """Print a help page on a terminal; return False if the terminal knows only ASCII."""
     from rich.markdown import Markdown  # noqa: PLC0415 - slow to import, and only pages need it
 
     console = _console(file)
+    if _signs(file) is _ASCII:
+        return False
     console.print(Markdown(text), width=min(console.width, 100))
+    return True
 
 
 def _console(file: TextIO) -> Console:
@@ -151,6 +157,7 @@ class Screen:
                 continue
             title.align("left", width + len(GAP))
             for line in text.wrap(self._console, room) or [text]:
+                line.rstrip()
                 yield title + line
                 title = Text(" " * (width + len(GAP)))
 
@@ -162,46 +169,65 @@ class Screen:
 
     def _table(self, fields: Sequence[Field], table: Table) -> Iterator[Text]:
         """Yield a table with whole times, else with ages, else with a card for each row."""
-        heads = [Text(field.title, style="bold") for field in fields]
         for full in (True, False)[self._width < WIDE :]:
-            rows = [
-                [self._text(field.value(row), field.kind, CELL, full=full) for field in fields]
-                for row in table.rows
-            ]
-            columns = zip(heads, *rows, strict=True)
-            widths = [max(cell.cell_len for cell in column) for column in columns]
-            fitting = _fit(fields, widths, self._width)
+            cells = self._cells(fields, table, full=full)
+            steps = SHORTENING[:2] if full else SHORTENING
+            fitting = _fit(fields, _widths(cells), self._width, steps)
             if fitting:
-                yield self._line(fields, heads, fitting)
+                heads, *rows = [self._line(fields, row, fitting) for row in cells]
+                yield heads
                 yield Text(self._signs.rule * (sum(fitting) + len(GAP) * (len(fields) - 1)))
-                yield from (self._line(fields, row, fitting) for row in rows)
+                yield from rows
                 return
-            if not full:
-                yield from self._cards(fields, heads, rows, widths)
+        yield from self._cards(fields, table)
 
-    def _cards(
-        self, fields: Sequence[Field], heads: list[Text], rows: list[list[Text]], widths: list[int]
-    ) -> Iterator[Text]:
-        """Yield each row as a card: short values, then texts, then sentences."""
+    def _cells(self, fields: Sequence[Field], table: Table, *, full: bool) -> list[list[Text]]:
+        """Return the titles of the fields, and below them the values of each row."""
+        heads = [Text(field.title, style="bold") for field in fields]
+        rows = [
+            [self._text(field.value(row), field.kind, CELL, full=full) for field in fields]
+            for row in table.rows
+        ]
+        return [heads, *rows]
+
+    def _cards(self, fields: Sequence[Field], table: Table) -> Iterator[Text]:
+        """Yield each row as a card: short values on the first line, then texts, then sentences."""
+        cells = self._cells(fields, table, full=False)
+        widths = _widths(cells)
+        lines = self._card(fields, widths)
+        while len(lines) > CARD and (minor := [f for f in fields if f.minor]):
+            fields = [field for field in fields if field is not minor[-1]]
+            cells = self._cells(fields, table, full=False)
+            widths = _widths(cells)
+            lines = self._card(fields, widths)
+        for number, row in enumerate(cells):
+            for line, sizes in lines:
+                kinds, values = [fields[i] for i in line], [row[i] for i in line]
+                indent = "" if line is lines[0][0] else INDENT
+                if kinds[0].kind == "prose":
+                    if values[0].plain != self._signs.nothing:
+                        yield from self._wrapped(values[0], indent)
+                elif not indent or any(v.plain != self._signs.nothing for v in values):
+                    yield self._cut(Text(indent) + self._line(kinds, values, sizes))
+            if number == 0:
+                yield Text(self._signs.rule * self._width)
+
+    def _card(
+        self, fields: Sequence[Field], widths: list[int]
+    ) -> list[tuple[list[int], list[int]]]:
+        """Return the lines of a card, each as the indexes and widths of its fields."""
         everything = range(len(fields))
         short = [index for index in everything if fields[index].kind not in _TEXTS]
         texts = [index for index in everything if fields[index].kind in {"text", "main", "list"}]
         prose = [index for index in everything if fields[index].kind == "prose"]
         first, *others = [*_groups(short, widths, self._width)] or [[]]
-        below = self._width - len(INDENT)
-        fitting = _fit([fields[i] for i in texts], [widths[i] for i in texts], below)
-        middle = [texts] if fitting else [[index] for index in texts]
-        lines = [line for line in (first, *middle, *others) if line]
-        for row in (heads, *rows):
-            for number, line in enumerate(lines):
-                kinds, cells = [fields[i] for i in line], [row[i] for i in line]
-                sizes = fitting if fitting and line is texts else [widths[i] for i in line]
-                indent = INDENT if number else ""
-                if not number or any(cell.plain != self._signs.nothing for cell in cells):
-                    yield self._cut(Text(indent) + self._line(kinds, cells, sizes))
-            for index in prose:
-                if row[index].plain != self._signs.nothing:
-                    yield from self._wrapped(row[index], INDENT if lines else "")
+        room = self._width - len(INDENT)
+        fitting = _fit([fields[i] for i in texts], [widths[i] for i in texts], room)
+        below = [(texts, fitting)] if fitting else [([i], [min(widths[i], room)]) for i in texts]
+        lines = [(first, [widths[i] for i in first]), *below]
+        lines += [(line, [widths[i] for i in line]) for line in others]
+        lines += [([index], [room]) for index in prose]
+        return [line for line in lines if line[0]]
 
     def _line(self, fields: Sequence[Field], cells: Sequence[Text], widths: Sequence[int]) -> Text:
         line: list[Text] = []
@@ -223,7 +249,7 @@ class Screen:
         return shorter.append(self._signs.more)
 
     def _text(self, value: object, kind: Kind, limit: int, *, full: bool) -> Text:
-        if not _has(value):
+        if not _has(value) and kind != "count":
             return Text(self._signs.nothing, style="dim")
         match kind:
             case "time":
@@ -264,15 +290,21 @@ class Screen:
         return shown
 
 
+def _widths(cells: Sequence[Sequence[Text]]) -> list[int]:
+    return [max(cell.cell_len for cell in column) for column in zip(*cells, strict=True)]
+
+
 def _has(value: object) -> bool:
     return value not in (None, "", [])
 
 
-def _fit(fields: Sequence[Field], widths: Sequence[int], room: int) -> list[int]:
+def _fit(
+    fields: Sequence[Field], widths: Sequence[int], room: int, steps: Steps = SHORTENING
+) -> list[int]:
     """Return the widths at which a line fits, with the texts shortened; nothing if they are too many."""
     fitting = list(widths)
     excess = sum(widths) + len(GAP) * (len(widths) - 1) - room
-    for kind, least in LEAST.items():
+    for kind, least in steps:
         for index, field in enumerate(fields):
             if field.kind == kind or (kind == "text" and field.kind == "list"):
                 cut = max(0, min(excess, fitting[index] - least))

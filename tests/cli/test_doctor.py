@@ -53,7 +53,7 @@ def test_a_sound_store_with_passes_is_in_order(sound: Shop) -> None:
         app.run_due()
     found = findings(sound)
     assert {level for level, _, _ in found.values()} == {"ok"}
-    assert found["workers"][1].startswith("none is alive; last pass ")
+    assert found["workers"][1].startswith("none is running; last pass ")
     assert set(found) == {
         "version",
         "settings",
@@ -142,7 +142,7 @@ def test_settings_that_mean_nothing_and_a_program_that_does_not_load(
     assert "stoer" in found["settings"][1]
     assert found["app"][0] == "bad"
     Path("doctor_program.py").write_text(PROGRAM)
-    assert findings(sound)["app"][:2] == ("ok", "doctor_program:app has 1 handlers")
+    assert findings(sound)["app"][:2] == ("ok", "doctor_program:app has 1 handler")
 
 
 def test_a_broken_settings_file_is_a_finding(sound: Shop) -> None:
@@ -153,7 +153,7 @@ def test_a_broken_settings_file_is_a_finding(sound: Shop) -> None:
 def test_memory_is_no_place_for_work(empty: Shop) -> None:
     level, said, _ = findings(empty, "--store", "memory:", code=1)["settings"]
     assert level == "bad"
-    assert "lives inside one process" in said
+    assert "exists only inside one process" in said
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_the_editor_sees_secrets_when_asked_to(shop: Shop, editor: Path) -> None
         ("text = '[1]'", "object"),
         ('text = \'{"a":1,"a":2}\'', "twice"),
         ("text = text.replace('ada@', 'x •••1•••')", "inside a text"),
-        ("text = text.replace('•••1•••', '•••')", "hidden"),
+        ("text = text.replace('•••1•••', '•••')", "in the place of a secret"),
     ],
 )
 def test_what_cannot_be_accepted_is_kept_in_its_file(

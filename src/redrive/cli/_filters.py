@@ -147,7 +147,9 @@ def _filters(options: dict[str, Any]) -> Filters:
         if options[name] is None:
             continue
         if not options[name].strip():
-            msg = f"--{name} is empty, which would select every job: add a value or remove the option"
+            msg = (
+                f"--{name} is empty, which would select every job: add a value or remove the option"
+            )
             raise UsageError(msg)
         filters[name] = options[name]
     if options["states"]:

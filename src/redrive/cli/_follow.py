@@ -20,8 +20,8 @@ from redrive.runs.run_records import Counts, Run
 
 _EVERY = 0.5
 """Seconds between two reads of the run."""
-_BAR, _TEXT = 24, 72
-"""Columns of the bar at most, and those that the text beside it needs."""
+_BAR = 24
+"""Columns of the bar, at most."""
 
 
 def follow(cli: Cli, desk: Desk, run: Run) -> None:
@@ -91,7 +91,7 @@ def line_of(run: Run, speed: float, width: int) -> str:
     share = over / run.total if run.total else 1.0
     parts = [f"{counts.succeeded:,} ok", f"{counts.failed:,} failed again"]
     if counts.failing:
-        parts.append(f"{counts.failing:,} waiting for the next attempt")
+        parts.append(f"{counts.failing:,} waiting for retry")
     if run.phase != "live":
         parts.append(run.phase)
     elif speed > 0:
@@ -99,15 +99,17 @@ def line_of(run: Run, speed: float, width: int) -> str:
         parts.append(f"{words((counts.waiting + counts.working) / speed)} left")
     if run.phase == "live" and run.spec.canary and not run.passed:
         parts.append("canary")
-    size = min(_BAR, max(0, width - _TEXT))
-    full = round(share * size)
-    bar = f"{'━' * full}{'─' * (size - full)} " if size else ""
-    line = f"{run.id} {bar}{share:4.0%}  {' · '.join(parts)}"
+    text = f"{share:4.0%}  {' · '.join(parts)}"
     if not width:
-        return line
+        return f"{run.id} {text}"
+    size = min(_BAR, width - len(run.id) - len(text) - 3)
+    full = round(share * max(0, size))
+    bar = f"{'━' * full}{'─' * (size - full)} " if size > 0 else ""
+    line = f"{run.id} {bar}{text}"
     whole = f"{line}  (Ctrl-C detaches)"
-    whole = whole if len(whole) < width else line
-    return whole if len(whole) < width else f"{line[: width - 2]}…"
+    if len(whole) < width:
+        return whole
+    return line if len(line) < width else f"{line[: width - 2]}…"
 
 
 def _draw(line: str) -> None:

@@ -51,9 +51,7 @@ def purge(cli: Cli, /, reason: str, *, dry_run: bool, yes: bool, **options: Any)
             cli.show(View({"dry_run": True, **plan.document()}, plan.parts()), then=then)
             return
         if plan.ids and not yes:
-            need_terminal(f"removing {plural(len(plan.ids), 'job')} permanently")
-            cli.preview(View(None, plan.parts()))
-            confirm_number(len(plan.ids), "remove them permanently")
+            _ask(cli, plan)
         ids = plan.unchanged(desk)
         removed = desk.jobs.purge(ids, target=selection.asked, reason=reason) if ids else 0
     data = {**plan.document(), "removed": removed, "skipped": plan.matched - removed}
@@ -113,6 +111,12 @@ class _Plan:
             *unfinished,
             Table(fields("id:id state:word handler"), self.samples, "Some of them", "sample"),
         ]
+
+
+def _ask(cli: Cli, plan: _Plan) -> None:
+    need_terminal(f"removing {plural(len(plan.ids), 'job')} permanently")
+    cli.preview(View(None, plan.parts()))
+    confirm_number(len(plan.ids), "remove them permanently")
 
 
 def _must_stay(job: Job, live: set[int]) -> str:

@@ -45,7 +45,11 @@ _GRACE = 10
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65_535))
 @click.option(
-    "--allow-host", "names", multiple=True, metavar="NAME", help="A host name of the server; repeatable."
+    "--allow-host",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A host name of the server; repeatable.",
 )
 @click.option(
     "--tokens",

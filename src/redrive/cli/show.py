@@ -31,7 +31,12 @@ from redrive.payloads.masked_jobs import masked
 @click.argument("job_id", metavar="ID")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only this attempt, in full.")
 @click.option("--payload", "only_payload", is_flag=True, help="Only the payload, masked.")
-@click.option("--repro", "wants_repro", is_flag=True, help="Print a program that calls the handler with the job's arguments.")
+@click.option(
+    "--repro",
+    "wants_repro",
+    is_flag=True,
+    help="Print a program that calls the handler with the job's arguments.",
+)
 @click.option("--app", metavar="MODULE:APP", help="With --repro: the program with the handler.")
 @click.pass_obj
 def show(

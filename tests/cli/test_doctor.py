@@ -31,7 +31,7 @@ def findings(shop: Shop, *words: str, code: int = 0) -> dict[str, tuple[str, str
     for one in json.loads(done.stdout)["data"]["findings"]:
         assert (one["level"] == "ok") is (one["remedy"] is None)
         if one["level"] != "ok" or one["what"] not in found:
-            found[one["what"]] = (one["level"], one["said"], one["remedy"])
+            found[one["what"]] = (one["level"], one["message"], one["remedy"])
     return found
 
 

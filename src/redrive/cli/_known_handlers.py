@@ -45,7 +45,7 @@ def handlers_of(cli: Cli, app_name: str | None, endpoints: tuple[str, ...] = ())
     from redrive.delivery.endpoint import urls  # noqa: PLC0415 - slow to load
 
     configured = cli.config.endpoints
-    known = {name: str(one["url"]) for name, one in configured.items() if one.get("url")}
+    known = {name: str(end["url"]) for name, end in configured.items() if end.get("url")}
     program = program_of(cli, app_name)
     registry = program.submitter.registry if program else Registry()
     return Handlers({*known, *registry.names()}, {**known, **urls(registry)}, endpoints)

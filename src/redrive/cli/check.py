@@ -45,7 +45,7 @@ class Figure:
     @property
     def perfdata(self) -> str:
         """Write it as monitors read it: label=value[unit];warn;crit;min."""
-        limits = ";".join("" if one is None else f"{one:g}" for one in (self.warn, self.crit))
+        limits = ";".join("" if limit is None else f"{limit:g}" for limit in (self.warn, self.crit))
         return f"{self.name}={_number(self.value)}{self.unit};{limits};0"
 
 
@@ -78,24 +78,31 @@ def check(cli: Cli, /, **limits: str | None) -> None:
     except (RedriveError, OSError) as error:
         cli.show(_view(UNKNOWN, str(error), []))
         raise click.exceptions.Exit(UNKNOWN) from error
-    level = max(one.level for one in figures)
-    said = " ".join(f"{one.name}={one.text or _number(one.value)}" for one in figures)
-    cli.show(_view(level, said, figures))
+    level = max(figure.level for figure in figures)
+    message = " ".join(
+        f"{figure.name}={figure.text or _number(figure.value)}" for figure in figures
+    )
+    cli.show(_view(level, message, figures))
     raise click.exceptions.Exit(level)
 
 
-def _view(level: int, said: str, figures: list[Figure]) -> View:
+def _view(level: int, message: str, figures: list[Figure]) -> View:
     data = {
         "status": _NAMES[level],
-        "said": said,
+        "message": message,
         "figures": {
-            one.name: {"value": one.value, "warn": one.warn, "crit": one.crit, "level": one.level}
-            for one in figures
+            figure.name: {
+                "value": figure.value,
+                "warn": figure.warn,
+                "crit": figure.crit,
+                "level": figure.level,
+            }
+            for figure in figures
         },
     }
-    perfdata = " ".join(one.perfdata for one in figures)
-    # A bar separates the text from the figures, so the text must not contain one.
-    text = said.replace("|", "/")
+    perfdata = " ".join(figure.perfdata for figure in figures)
+    # A bar separates the text from the figures, so the text must not contain figure.
+    text = message.replace("|", "/")
     return View(data, [Line(f"{_NAMES[level]} {text}{f' | {perfdata}' if figures else ''}")])
 
 
@@ -108,46 +115,46 @@ def _figures(desk: Desk, limits: dict[str, str | None]) -> Iterator[Figure]:
     number = sum(count.jobs for count in dead)
 
     def limit(name: str, default: float | None = None) -> tuple[float | None, float | None]:
-        said = limits[name]
-        return (default if alone else None, None) if said is None else _limits(name, said)
+        text = limits[name]
+        return (default if alone else None, None) if text is None else _limits(name, text)
 
     yield Figure("dead", number, "", "", *limit("max_dead", 0))
     yield Figure("oldest", age, "s", words(age), *limit("max_age"))
     yield Figure("growth", growth, "", f"{growth:g}/m", *limit("max_growth"))
     lanes, because = desk.lanes.unserved(), desk.lanes.unserved_because()
     why = "; ".join(because[lane] for lane in lanes if lane in because)
-    said = f"{len(lanes)} ({why})" if why else ""
-    yield Figure("unserved", len(lanes), "", said, *limit("max_unserved", 0))
+    text = f"{len(lanes)} ({why})" if why else ""
+    yield Figure("unserved", len(lanes), "", text, *limit("max_unserved", 0))
     workers = desk.lanes.workers()
     silent = sum(worker.is_silent for worker in workers)
     yield Figure("silent", silent, "", "", *limit("max_silent", 0))
     yield Figure("blocked", sum(worker.blocked is not None for worker in workers), "", "", 0)
 
 
-def _limits(name: str, said: str) -> tuple[float | None, float | None]:
+def _limits(name: str, text: str) -> tuple[float | None, float | None]:
     """Read one limit, or two: the first warns."""
-    first, comma, second = said.partition(",")
+    first, comma, second = text.partition(",")
     if not comma:
         return None, _limit(name, first)
     warn, crit = _limit(name, first), _limit(name, second)
     if warn > crit:
-        msg = f"{_option(name)} {said}: the first limit is the warning, so it must not be greater than the second"
+        msg = f"{_option(name)} {text}: the first limit is the warning, so it must not be greater than the second"
         raise UsageError(msg)
     return warn, crit
 
 
-def _limit(name: str, said: str) -> float:
+def _limit(name: str, text: str) -> float:
     if name == "max_age":
-        return seconds(said.strip(), name=_option(name))
+        return seconds(text.strip(), name=_option(name))
     if name == "max_growth":
-        found = _RATE.fullmatch(said)
-        if found:
-            return float(found[1]) * _PER_MINUTE[found[2]]
-        msg = f"{_option(name)} must be a rate such as 10/m; found {said!r}"
+        match = _RATE.fullmatch(text)
+        if match:
+            return float(match[1]) * _PER_MINUTE[match[2]]
+        msg = f"{_option(name)} must be a rate such as 10/m; found {text!r}"
         raise UsageError(msg)
-    if said.strip().isascii() and said.strip().isdecimal() and len(said) < sys.float_info.dig:
-        return float(said)
-    msg = f"{_option(name)} must be a whole number; found {said!r}"
+    if text.strip().isascii() and text.strip().isdecimal() and len(text) < sys.float_info.dig:
+        return float(text)
+    msg = f"{_option(name)} must be a whole number; found {text!r}"
     raise UsageError(msg)
 
 

@@ -44,12 +44,12 @@ def suggestions(cli: Cli, kind: Kind, begun: str) -> list[CompletionItem]:
     """Return the candidates for the beginning of a word; print no errors into the shell."""
     try:
         with redirect_stderr(io.StringIO()), cli.reading() as desk:
-            found = list(_known(desk, kind, begun))
+            known = list(_known(desk, kind, begun))
     except (RedriveError, OSError, click.ClickException):
         return []
     return [
-        CompletionItem(word, help=inert(words)[:SHORT])
-        for word, words in found
+        CompletionItem(word, help=inert(about)[:SHORT])
+        for word, about in known
         if word.upper().startswith(begun.upper())
     ]
 

@@ -50,13 +50,13 @@ class Finding:
 
     what: str
     level: Level
-    said: str
+    message: str
     remedy: str = ""
 
     @property
     def text(self) -> str:
         """Return the finding with its remedy."""
-        return f"{self.said} → {self.remedy}" if self.remedy else self.said
+        return f"{self.message} → {self.remedy}" if self.remedy else self.message
 
 
 @command("doctor", "redrive doctor", "redrive doctor --json", "redrive doctor --store jobs.db")
@@ -71,7 +71,7 @@ def doctor(cli: Cli) -> None:
     data = {
         "ok": not levels["bad"],
         "findings": [
-            {"what": f.what, "level": f.level, "said": f.said, "remedy": f.remedy or None}
+            {"what": f.what, "level": f.level, "message": f.message, "remedy": f.remedy or None}
             for f in findings
         ],
     }
@@ -117,8 +117,8 @@ def _settings(cli: Cli) -> Iterator[Finding]:
     config = cli.config
     yield Finding("settings", "ok", f"the store is set by: {config.source}")
     if config.unknown:
-        said = f"{config.file} has unknown keys: {', '.join(config.unknown)}"
-        yield Finding("settings", "warn", said, f"remove them; known: {', '.join(_keys())}")
+        message = f"{config.file} has unknown keys: {', '.join(config.unknown)}"
+        yield Finding("settings", "warn", message, f"remove them; known: {', '.join(_keys())}")
     program = None
     if above := not_loaded(config):
         yield Finding("app", "warn", *above)
@@ -138,12 +138,12 @@ def _alerts(config: Config, program: Redrive | None) -> Iterator[Finding]:
     """Check that the channels of the program, or else of the file, can send."""
     from redrive.alerts import Alerts  # noqa: PLC0415 - few have any
 
-    found = program.alerts if program else None
-    if found is None and config.alerts:
-        found = Alerts()
-    for name, variable in found.unset() if isinstance(found, Alerts) else ():
-        said = f"channel {name} cannot send: {variable} is not set here"
-        yield Finding("alerts", "warn", said, "set it where workers run; redrive alerts test")
+    alerts = program.alerts if program else None
+    if alerts is None and config.alerts:
+        alerts = Alerts()
+    for name, variable in alerts.unset() if isinstance(alerts, Alerts) else ():
+        message = f"channel {name} cannot send: {variable} is not set here"
+        yield Finding("alerts", "warn", message, "set it where workers run; redrive alerts test")
 
 
 def _keys() -> tuple[str, ...]:
@@ -169,14 +169,14 @@ def _files(desk: Desk) -> Iterator[Finding]:
     place = Path(rest)
     if scheme not in {"sqlite", "jsonl"} or not place.exists():
         return
-    found = place.stat()
-    mode = stat.S_IMODE(found.st_mode)
-    if found.st_uid != os.geteuid():
-        said = f"{place} belongs to another user (uid {found.st_uid}, yours is {os.geteuid()})"
-        yield Finding("permissions", "warn", said, "run commands and workers as that user")
+    status = place.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid != os.geteuid():
+        message = f"{place} belongs to another user (uid {status.st_uid}, yours is {os.geteuid()})"
+        yield Finding("permissions", "warn", message, "run commands and workers as that user")
     if mode & 0o077:
-        said = f"{place} has mode {mode:o}: others may read payloads"
-        yield Finding("permissions", "warn", said, f"chmod 600 {place}")
+        message = f"{place} has mode {mode:o}: others may read payloads"
+        yield Finding("permissions", "warn", message, f"chmod 600 {place}")
     else:
         yield Finding("permissions", "ok", f"mode {mode:o}: for its owner only")
     free = shutil.disk_usage(place.parent).free
@@ -204,17 +204,17 @@ def _workers(desk: Desk) -> Iterator[Finding]:
         return
     if not workers:
         level: Level = "bad" if waiting else "warn"
-        said = f"no worker is running; {plural(waiting, 'job')} pending"
-        yield Finding("workers", level, said, "redrive work MODULE:APP")
+        message = f"no worker is running; {plural(waiting, 'job')} pending"
+        yield Finding("workers", level, message, "redrive work MODULE:APP")
         return
     versions = sorted({worker.version for worker in workers})
     hosts = sorted({worker.host for worker in workers})
-    said = f"{len(workers)} on {', '.join(hosts)}, version {', '.join(versions)}"
+    message = f"{len(workers)} on {', '.join(hosts)}, version {', '.join(versions)}"
     if versions == [redrive.__version__]:
-        yield Finding("workers", "ok", said)
+        yield Finding("workers", "ok", message)
     else:
         remedy = f"bring all to one version; this command is {redrive.__version__}"
-        yield Finding("workers", "warn", said, remedy)
+        yield Finding("workers", "warn", message, remedy)
 
 
 def _lanes(desk: Desk) -> Iterator[Finding]:
@@ -242,6 +242,6 @@ def _pauses(desk: Desk) -> Iterator[Finding]:
 def _growth(desk: Desk) -> Iterator[Finding]:
     minutes = desk.lanes.deaths(60, 60)
     soon, hour = sum(minutes[-10:]), sum(minutes)
-    said = f"{soon:,} died in the last 10 minutes, {hour:,} in the last hour"
+    message = f"{soon:,} died in the last 10 minutes, {hour:,} in the last hour"
     grows = soon >= GROWTH
-    yield Finding("growth", "warn" if grows else "ok", said, "redrive groups" if grows else "")
+    yield Finding("growth", "warn" if grows else "ok", message, "redrive groups" if grows else "")

@@ -76,14 +76,14 @@ def edit(
         if not (yes or dry_run):
             need_terminal("edit")
         if payload is not None:
-            said = _content(payload)
-            text = accept(said)
-            _check_changed(said, _shown(job, reveal=reveal))
+            new = _content(payload)
+            text = accept(new)
+            _check_changed(new, _shown(job, reveal=reveal))
             _finish(cli, desk, job, text, reason, dry_run=dry_run, yes=yes)
             return
         hidden = hide(job.payload, secrets_of(job, first=True), reveal=reveal)
         with _draft(cli, hidden) as draft:
-            text = _ask(cli, draft, lambda said: accept(hidden.restore(said)))
+            text = _ask(cli, draft, lambda new: accept(hidden.restore(new)))
             _check_changed(_content(str(draft)), hidden.text)
             _finish(cli, desk, job, text, reason, dry_run=dry_run, yes=yes)
 
@@ -96,12 +96,12 @@ def _shown(job: Job, *, reveal: bool) -> str:
         return ""
 
 
-def _check_changed(said: str, shown: str) -> None:
+def _check_changed(new: str, shown: str) -> None:
     """Stop if a text is as it was shown.
 
     It is not compared with the stored text: the answer would tell if a secret was guessed right.
     """
-    if _is_same(said, shown):
+    if _is_same(new, shown):
         raise Stop("unchanged", "the payload is unchanged; nothing was saved", exits=FAILED)
 
 
@@ -157,15 +157,15 @@ def _ask(cli: Cli, draft: Path, accept: Callable[[str], str]) -> str:
 
 
 def _open_editor(draft: Path) -> None:
-    said = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
-        done = subprocess.run([*shlex.split(said), str(draft)], check=False)  # noqa: S603 - theirs
+        done = subprocess.run([*shlex.split(editor), str(draft)], check=False)  # noqa: S603 - theirs
     except (OSError, ValueError) as error:
-        msg = f"cannot start the editor {said!r}: {error}"
+        msg = f"cannot start the editor {editor!r}: {error}"
         hint = "set EDITOR, or pass the text with --payload FILE"
         raise Stop("no_editor", msg, hint=hint, exits=USAGE) from error
     if done.returncode:
-        msg = f"the editor {said!r} ended with {done.returncode}; nothing was changed"
+        msg = f"the editor {editor!r} ended with {done.returncode}; nothing was changed"
         raise Stop("editor_failed", msg, exits=FAILED)
 
 
@@ -180,14 +180,14 @@ def _finish(
     if not dry_run:
         job = desk.edit(job.id, text, reason=reason, expected=job.edits)
     version = job.edits + 1 + dry_run
-    said = f"{'would be' if dry_run else 'saved as'} version {version} of {job.id}"
+    text = f"{'would be' if dry_run else 'saved as'} version {version} of {job.id}"
     data = {
         "id": job.id,
         "version": version,
         "saved": not dry_run,
         "diff": changed.text.splitlines(),
     }
-    parts: list[Part] = [Line(said, "" if dry_run else "good"), changed]
+    parts: list[Part] = [Line(text, "" if dry_run else "good"), changed]
     cli.show(View(data, parts), then="" if dry_run else f"redrive retry {job.id}")
 
 
@@ -199,9 +199,9 @@ def _is_same(text: str, stored: str) -> bool:
 
 
 def _difference(before: str, after: str) -> str:
-    """Return what changes, line by line, with the secrets of each hidden.
+    """Return what changes, line by line, with the secrets of each text masked.
 
-    Each by its own: what was typed is not compared with what is hidden, or it would tell a right guess.
+    Masked values are not compared: that would tell if a secret was guessed right.
     """
     old, new = (_hidden_whole(payload_text(text)) for text in (before, after))
     lines = list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=2))
@@ -209,5 +209,5 @@ def _difference(before: str, after: str) -> str:
 
 
 def _hidden_whole(text: str) -> list[str]:
-    """Hide each value that has a hidden part: where it begins and ends would say what was guessed right."""
+    """Mask whole values that have a masked part: its length would tell if a guess was right."""
     return [_PARTLY_HIDDEN.sub(f'"{MASK}"', line) for line in text.splitlines()]

@@ -107,22 +107,22 @@ def explain(cli: Cli, what: str, name: str, headers: tuple[str, ...]) -> None:
     policy = PRESETS.get(name.upper())
     if policy is None:
         raise click.UsageError(f"no policy {name!r}; there are: {', '.join(PRESETS)}")
-    error = _meant(what, {"headers": _headers(headers)})
+    error = _error_of(what, {"headers": _headers(headers)})
     failure = classify(error, now=(cli.clock or SystemClock()).now())
     cli.show(_view(failure, name.upper(), _steps(failure, policy)))
 
 
 def _headers(given: tuple[str, ...]) -> dict[str, str]:
-    pairs = [one.partition(":") for one in given]
+    pairs = [header.partition(":") for header in given]
     if not all(colon for _, colon, _ in pairs):
         raise click.UsageError("write --header as 'NAME: VALUE'")
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _meant(what: str, held: Mapping[str, object]) -> BaseException:
+def _error_of(what: str, evidence: Mapping[str, object]) -> BaseException:
     """Make an error that carries what is known of the one in question."""
     if re.fullmatch(r"[1-5]\d\d", what):
-        return _stand_in(Raised("HTTPError"), {**held, "status_code": int(what)})
+        return _stand_in(Raised("HTTPError"), {**evidence, "status_code": int(what)})
     if what == "-" or Path(what).is_file():
         errors = [*_read(_text(what))]
         problem = "it contains no error: it should end as Python's tracebacks do"
@@ -132,7 +132,7 @@ def _meant(what: str, held: Mapping[str, object]) -> BaseException:
     if not errors:
         hint = "redrive explain 429, redrive explain httpx.ReadTimeout, redrive explain FILE"
         raise Stop("usage", f"cannot explain {what!r}: {problem}", hint=hint, exits=USAGE)
-    return _chain(errors, held)
+    return _chain(errors, evidence)
 
 
 def _text(what: str) -> str:
@@ -160,13 +160,13 @@ def _read(text: str) -> Iterator[Raised]:
             return
 
 
-def _chain(errors: list[Raised], held: Mapping[str, object]) -> BaseException:
+def _chain(errors: list[Raised], evidence: Mapping[str, object]) -> BaseException:
     """Put the errors of a traceback together again; headers are taken for the last one's."""
     error: BaseException | None = None
     joint = ""
     for raised in errors:
         outer = _stand_in(
-            raised, {**_evidence(raised.message), **(held if raised is errors[-1] else {})}
+            raised, {**_evidence(raised.message), **(evidence if raised is errors[-1] else {})}
         )
         if error is not None:
             setattr(outer, joint, error)
@@ -177,15 +177,15 @@ def _chain(errors: list[Raised], held: Mapping[str, object]) -> BaseException:
 
 def _evidence(message: str) -> dict[str, object]:
     """Read from a message what the error itself would have carried."""
-    held: dict[str, object] = {}
+    evidence: dict[str, object] = {}
     if status := _STATUS.search(message):
-        held["status_code"] = int(status[1])
+        evidence["status_code"] = int(status[1])
     if code := _AWS_CODE.search(message):
-        held["code"] = code[1]
+        evidence["code"] = code[1]
     codes = dict(_CODE.findall(message))
     if codes:
-        held |= {"body": {"error": codes}, "error_code": codes.pop("error_code", None)}
-    return held
+        evidence |= {"body": {"error": codes}, "error_code": codes.pop("error_code", None)}
+    return evidence
 
 
 def _is_class(name: str) -> bool:
@@ -212,7 +212,7 @@ def _kind_of(name: str) -> str:
     return ""
 
 
-def _stand_in(raised: Raised, held: Mapping[str, object]) -> BaseException:
+def _stand_in(raised: Raised, evidence: Mapping[str, object]) -> BaseException:
     """Make an error that looks like the one named; a built-in one is a kind of itself."""
     module, _, last = raised.name.rpartition(".")
     base: type[Exception] = Exception
@@ -221,10 +221,10 @@ def _stand_in(raised: Raised, held: Mapping[str, object]) -> BaseException:
         base = own
     kind = _kind_of(raised.name)
     if kind.isdigit():
-        held = {"status_code": int(kind), **held}
+        evidence = {"status_code": int(kind), **evidence}
     elif kind:
         base = type(kind, (Exception,), {"__module__": module})
-    made = type(last, (base,), {"__module__": module or "builtins", **held})
+    made = type(last, (base,), {"__module__": module or "builtins", **evidence})
     cls = cast("type[Exception]", made)
     return cls.__new__(cls, raised.message)  # not initialised: some want more than a message
 

@@ -29,16 +29,16 @@ def help_(ctx: click.Context, topic: str | None) -> None:
         cli.show(View(data, [Table(fields("topic:id about:main"), data)]), then="redrive --help")
     elif topic in pages:
         _show(cli, topic, pages[topic])
-    elif isinstance(root, click.Group) and (found := root.get_command(ctx, topic)):
-        sys.stdout.write(found.get_help(click.Context(found, ctx.parent, info_name=topic)) + "\n")
+    elif isinstance(root, click.Group) and (named := root.get_command(ctx, topic)):
+        sys.stdout.write(named.get_help(click.Context(named, ctx.parent, info_name=topic)) + "\n")
     else:
         raise click.UsageError(f"no page {topic!r}; there are: {', '.join(pages)}")
 
 
 def topics() -> dict[str, str]:
     """Return the text of each page by its name."""
-    found = (page for page in files("redrive.cli").joinpath("pages").iterdir())
-    texts = {page.name.removesuffix(".md"): page.read_text(encoding="utf-8") for page in found}
+    pages = files("redrive.cli").joinpath("pages").iterdir()
+    texts = {page.name.removesuffix(".md"): page.read_text(encoding="utf-8") for page in pages}
     return dict(sorted(texts.items()))
 
 

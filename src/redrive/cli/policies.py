@@ -44,7 +44,7 @@ def _kept(state: str) -> Callable[[Mapping[str, Any]], object]:
 
 _POLICY = [
     *fields("name=policy attempts max_age:span"),
-    Field("hints", "a server's hint", show=lambda policy: _HINTS[str(policy["hints"])]),
+    *fields("hints=a_server's_hint", hints=lambda policy: _HINTS[str(policy["hints"])]),
     *(Field(state, f"{state} kept", "span", show=_kept(state)) for state in KEPT),
 ]
 _CATEGORIES = fields("category:word attempts:number wait:main")

@@ -100,10 +100,12 @@ def _named(desk: Desk, word: str) -> Job:
 def _parts(job: Job, data: dict[str, Any], now: float) -> list[Part]:
     due = [Field("due", _due_title(job, now), "time")] if job.state is State.PENDING else []
     attempts: list[Document] = data["history"]
-    failed = next((attempt for attempt in attempts if attempt["error"]), {})
+    failed: Document = next((attempt for attempt in attempts if attempt["error"]), {"number": 0})
     # People see how often a job was driven again only where it was.
-    hidden = set() if any(attempt["life"] for attempt in attempts) else {"life"}
-    shown = [f._replace(plain_only=f.plain_only or f.key in hidden) for f in views.ATTEMPTS]
+    once = not any(attempt["life"] for attempt in attempts)
+    shown = [
+        f._replace(plain_only=f.plain_only or (once and f.key == "life")) for f in views.ATTEMPTS
+    ]
     title = f"Traceback of attempt {failed.get('number')}"
     original = "" if job.original is None else _json_text(data["original_payload"])
     parts: list[Part] = [

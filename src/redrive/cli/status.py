@@ -92,12 +92,14 @@ def _blocked_line(worker: LiveWorker, now: float) -> str:
 def _overdue_lines(at: Status) -> list[str]:
     """Return a line for lanes whose jobs wait for a worker, and one for those that are paused."""
     late = at.overdue()
-    free, held = [o for o in late if not o.paused], [o for o in late if o.paused]
+    free, paused = [o for o in late if not o.paused], [o for o in late if o.paused]
     lines: list[str] = []
     if free:
         lines.append(f"{_waiting(at, free)}: is a worker running, and does it know the handlers?")
-    if held:
-        lines.append(f"{_waiting(at, held)}: the lane is paused, `redrive resume LANE` resumes it")
+    if paused:
+        lines.append(
+            f"{_waiting(at, paused)}: the lane is paused, `redrive resume LANE` resumes it"
+        )
     if at.unserved and not late:
         lanes = _few(list(at.unserved))
         lines.append(f"jobs are due that no worker serves, in {lanes}: is a worker running?")
@@ -138,13 +140,13 @@ def _document(at: Status) -> dict[str, Any]:
         ],
         "overdue": [
             {
-                "lane": one.lane,
-                "pending": one.pending,
-                "due": iso(one.due),
-                "seconds": at.now - one.due,
-                "paused": one.paused,
+                "lane": late.lane,
+                "pending": late.pending,
+                "due": iso(late.due),
+                "seconds": at.now - late.due,
+                "paused": late.paused,
             }
-            for one in at.overdue()
+            for late in at.overdue()
         ],
         "oldest_due": iso(at.oldest(State.PENDING)),
         "oldest_dead": iso(at.oldest(State.DEAD)),

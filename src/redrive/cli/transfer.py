@@ -76,7 +76,7 @@ def export(
     app_name: str | None,
     *,
     force: bool,
-    **said: Any,
+    **options: Any,
 ) -> None:
     """Write jobs as lines of JSON, each with its whole history and payload.
 
@@ -85,7 +85,7 @@ def export(
     written in local time, or in the zone of `--assume-tz`. For the format `hooks`, the URL of an
     endpoint comes from `redrive.toml` or from the program of `--app`.
     """
-    selection = selection_of(said)
+    selection = selection_of(options)
     left: Counter[str] = Counter()
     zone = None if assume_tz is None else _zone(assume_tz)
     urls = handlers_of(cli, app_name).urls if format_ == "hooks" else {}
@@ -210,7 +210,7 @@ def import_(
     app_name: str | None,
     dry_run: bool,
     force: bool,
-    **said: Any,
+    **options: Any,
 ) -> None:
     """Import jobs from an export, from a file of another program, or from a table of jobs.
 
@@ -225,8 +225,8 @@ def import_(
         raise click.UsageError("name a FILE, - for standard input, or a --table")
     source = file or str(table)
     aside = Path(quarantine or ("import.bad" if file == "-" else f"{source}.bad"))
-    asked = Asked(handler=said.pop("handler"), zone=_zone(assume_tz))
-    taking: dict[str, Any] = {"asked": asked, "source": source, **said}
+    asked = Asked(handler=options.pop("handler"), zone=_zone(assume_tz))
+    taking: dict[str, Any] = {"asked": asked, "source": source, **options}
     handlers = handlers_of(cli, app_name, endpoints)
     with _opened(file or os.devnull) as opened:
 
@@ -312,10 +312,10 @@ def _size(file: str | None) -> int | None:
     return None if file in {None, "-"} else Path(str(file)).stat().st_size
 
 
-def _zone(said: str | None) -> Zone:
+def _zone(name: str | None) -> Zone:
     """Return the time zone that was named; else ask for it once, if there is a terminal."""
-    if said is not None:
-        zone = zone_of(said)
+    if name is not None:
+        zone = zone_of(name)
         return lambda: zone
     return cache(_ask_zone)
 

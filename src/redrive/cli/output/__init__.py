@@ -51,7 +51,7 @@ class Field(NamedTuple):
             return self.show(document)
         value: object = document
         for key in self.key.split("."):
-            value = cast("Document", value).get(key) if isinstance(value, Mapping) else None
+            value = value.get(key) if isinstance(value, Mapping) else None
         return value
 
 
@@ -76,7 +76,11 @@ def _field(word: str, show: Mapping[str, Callable[[Document], object]]) -> Field
 
 def fact(title: str, value: object, kind: Kind = "text") -> Field:
     """Make a field with a value of its own, for facts that are counted as they are shown."""
-    return Field("", title, kind, show=lambda _: value)
+
+    def show(_: Document) -> object:
+        return value
+
+    return Field("", title, kind, show=show)
 
 
 class Table(NamedTuple):

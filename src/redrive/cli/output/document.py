@@ -18,7 +18,8 @@ def render(view: View) -> str:
 
 def lines(view: View) -> str:
     """Return one line for each element of a list, or one line for a single document."""
-    data = cast("list[object]", view.data) if isinstance(view.data, list) else [view.data]
+    whole = view.data
+    data = cast("list[object]", whole) if isinstance(whole, list) else [whole]
     return "".join(_text(element, indent=None) for element in data)
 
 

@@ -49,10 +49,14 @@ class Field(NamedTuple):
         """Return the value in a document; `a.b` is the key b of the document under a."""
         if self.show is not None:
             return self.show(document)
-        value: object = document
-        for key in self.key.split("."):
-            value = value.get(key) if isinstance(value, Mapping) else None
+        return _at(document, self.key.split("."))
+
+
+def _at(value: object, keys: Sequence[str]) -> object:
+    if not keys:
         return value
+    inner = cast("Document", value).get(keys[0]) if isinstance(value, Mapping) else None
+    return _at(inner, keys[1:])
 
 
 def fields(text: str, **show: Callable[[Document], object]) -> list[Field]:

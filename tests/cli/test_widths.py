@@ -127,7 +127,7 @@ def test_a_view_fits_every_width_and_keeps_its_texts(
             for part in view.parts:
                 _check(part, lines, width)
         # A curve once printed as \\u2581 where a terminal knows only ASCII.
-        assert not re.search(r"\\u2[056]", drawn(view, 100, monkeypatch, encoding="ascii"))
+        assert not re.search(r"\\(u2[0-6]|xb)", drawn(view, 100, monkeypatch, encoding="ascii"))
         _check_plain(view)
 
 

@@ -139,7 +139,7 @@ def test_without_a_program_it_serves_the_store() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "add --tokens FILE (made if it is missing)"),
+        ([], "add --tokens FILE (created if it is missing)"),
         ([], "allow everybody on this host with --no-auth"),
         (["--host", "0.0.0.0"], "clear text"),
         (["--host", "::"], "clear text"),

@@ -67,6 +67,8 @@ class Signs(NamedTuple):
 
 
 _ASCII = Signs("ok", "x", "!", "-", "-", "...", "_.:-=+*#")
+_SPELT = str.maketrans({"…": "...", "•": "*", "·": "|", "–": "-", "→": "->", "±": "+-"})
+"""Our own punctuation, for a terminal that knows only ASCII."""
 
 
 def render(view: View, file: TextIO) -> None:
@@ -286,7 +288,7 @@ class Screen:
         # Cut before escaping, so that a megabyte costs nothing, and after it, because escapes grow.
         shown = _short(inert(_short(text, limit), keep_newlines=keep_newlines), limit)
         if self._signs is _ASCII:
-            shown = shown.replace("…", "...").encode("ascii", "backslashreplace").decode()
+            shown = shown.translate(_SPELT).encode("ascii", "backslashreplace").decode()
         return shown
 
 

@@ -51,6 +51,10 @@ def test_a_bare_redrive_is_status_where_there_is_a_store_else_the_help(empty: Sh
     assert empty.names() == []
     empty.add(dead_letter(1))
     assert empty.run().stdout == empty.run("status").stdout
+    assert (
+        empty.run("--json", "--store", "redrive.db").stdout == empty.run("status", "--json").stdout
+    )
+    assert "no store at" in empty.run("--store", "nowhere.db").stderr
 
 
 def test_prometheus_refuses_json(shop: Shop) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
 import click
 
+from redrive.cli._cli import Cli
 from redrive.cli._command import shared, write_examples
 from redrive.cli._errors import FAILED, INTERRUPTED, Problem, explain
 from redrive.errors import StoreMissing
@@ -141,17 +141,13 @@ class Root(click.Group):
         return result
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **extra: Any) -> NoReturn:
-        """Run a command, and turn an error into a message and an exit code.
-
-        Without any word it is `status`, or the help where there is no store yet.
-        """
+        """Run a command, and turn an error into a message and an exit code."""
         words = list(sys.argv[1:] if args is None else args)
         _open_closed_streams()
         for stream in (sys.stdout, sys.stderr):
             _never_fail_to_encode(stream)
-        run = partial(super().main, *more, **{**extra, "standalone_mode": False})
         try:
-            code = _status_or_help(run) if not words else run(words)
+            code = super().main(words, *more, **{**extra, "standalone_mode": False})
         except click.exceptions.Exit as stop:
             code = stop.exit_code
         except ReaderGone:
@@ -176,11 +172,18 @@ class Root(click.Group):
         return " `redrive --help` lists the commands."
 
 
-def _status_or_help(run: Callable[[list[str]], object]) -> object:
+@click.pass_context
+def _status_or_help(ctx: click.Context) -> None:
+    """Show the status where no command is named, or the help where there is no store yet."""
+    status = root.get_command(ctx, "status")
+    if ctx.invoked_subcommand is not None or status is None:
+        return
     try:
-        return run(["status"])
+        ctx.invoke(status)
     except StoreMissing:
-        return run(["--help"])
+        if ctx.ensure_object(Cli).store:
+            raise
+        sys.stdout.write(ctx.get_help() + "\n")
 
 
 def _open_closed_streams() -> None:
@@ -238,6 +241,8 @@ def _agree(ctx: click.Context, _: click.Parameter, value: object) -> None:
 
 root = Root(
     "redrive",
+    invoke_without_command=True,
+    callback=_status_or_help,
     help="Keeps jobs that failed: see why, retry them, or close them with a reason.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or needs --yes, 3 nothing matched, "
     "4 conflict, 5 store missing or unreachable, 6 done but some failed, 7 stopped by --stop-on, "

@@ -39,7 +39,7 @@ from click.testing import CliRunner
 import pgkit
 from kit import START, make_attempt, make_failure, make_job
 from redrive import Job, Reason, Redrive, State
-from redrive.cli._face import Face
+from redrive.cli._cli import Cli
 from redrive.cli._root import root
 from redrive.desk import jobs as desk_jobs
 from redrive.desk import selection
@@ -79,7 +79,7 @@ class World:
         with contextlib.chdir(self.folder):
             clock = ManualClock(START + 24 * HOUR)
             words = (*words, "--store", self.url)
-            done = CliRunner().invoke(root, list(words), obj=Face(clock), input=stdin)
+            done = CliRunner().invoke(root, list(words), obj=Cli(clock), input=stdin)
         return f"{done.exit_code}\n{done.output}".replace(str(self.folder), "").replace(
             self.url, ""
         )

@@ -89,3 +89,11 @@ def test_a_group_or_a_run_is_known_as_long_as_it_has_jobs_or_a_record(
     assert app.desk.jobs.find("R1").jobs == [], "the run is remembered"
     with pytest.raises(JobNotFound, match="no group G1"):
         app.desk.retry("G1")
+
+
+def test_what_operators_do_is_named_by_its_place_at_the_desk() -> None:
+    app = Redrive("memory:")
+    with pytest.raises(AttributeError, match=r"use app\.desk\.retry"):
+        _ = app.retry  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = app.nonsense  # type: ignore[attr-defined]

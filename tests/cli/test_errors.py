@@ -197,7 +197,7 @@ def test_a_word_that_is_no_job_is_always_answered_alike(shop: Shop, command: str
 def test_several_missing_jobs_are_named(shop: Shop) -> None:
     words = [f"ZZZZ{number}" for number in range(7)]
     error = shop.run("retry", *words, "--yes").stderr
-    assert error.startswith("error: none of these 7 jobs is there: 'ZZZZ0', ")
+    assert error.startswith("error: none of these 7 jobs exists: 'ZZZZ0', ")
     assert "'ZZZZ4' …" in error
 
 

@@ -85,7 +85,7 @@ def test_a_bulk_retry_is_a_run_that_can_be_looked_at(many: Shop) -> None:
     assert (shown["name"], shown["canary"], shown["asked"]) == ("API-395", 3, "G1")
     text = many.run("run", "R1").stdout
     assert "R1 live: 0 ok · 20 waiting" in text
-    assert "how\tcanary 3" in text
+    assert "settings\tcanary 3" in text
     assert "R1" in many.run("runs", "--plain").stdout
 
 
@@ -194,7 +194,7 @@ def test_new_of_the_same_cause_are_told_at_the_end(many: Shop, worked: Worked) -
     late = many.clock.now()
     many.add(*(dead_letter(n, updated=late, finished=late) for n in range(40, 52)))
     result = many.run("run", "R1", "--watch")
-    assert "12 new of the same cause" in result.stderr
+    assert "12 jobs died of the same cause" in result.stderr
 
 
 def test_a_run_is_paused_resumed_and_cancelled(many: Shop) -> None:

@@ -106,7 +106,7 @@ def test_in_again_changes_nothing_and_is_no_deed(shop: Shop) -> None:
     Path("f").write_text(shop.run("export").stdout)
     done = shop.run("import", "f")
     assert done.exit_code == 0
-    assert "there already\t7\n" in done.stdout
+    assert "exist already\t7\n" in done.stdout
     assert shop.run("log", "--json").stdout == shop.run("log", "--json").stdout
     (act,) = json.loads(shop.run("log", "--json").stdout)["data"]
     assert (act["verb"], act["done"]) == ("export", 7), "it showed payloads whole"

@@ -309,7 +309,7 @@ def test_the_log_is_asked_for_who_what_and_when(shop: Shop) -> None:
     assert verbs("--since", "1h") == ["retry", "resolve"]
     assert verbs("--verb", "resolve") == ["resolve"]
     assert verbs("--run", "R1") == ["retry", "enlist"]
-    assert shop.run("log", "--actor", "nobody").stdout == "Nobody did that.\n"
+    assert shop.run("log", "--actor", "nobody").stdout == "No action matches.\n"
     assert shop.run("log", "--since", "soon").exit_code == 2
 
 

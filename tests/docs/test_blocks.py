@@ -69,7 +69,7 @@ def test_the_readme_example_keeps_the_call_and_says_so(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert re.fullmatch(r"kept as [0-9A-Z]{26}, 1/5\n", done.stdout)
+    assert re.fullmatch(r"stored as [0-9A-Z]{26}, 1/5\n", done.stdout)
     assert (tmp_path / "redrive.db").is_file()
 
 

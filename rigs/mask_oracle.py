@@ -43,7 +43,7 @@ from redrive.cli._cli import Cli
 from redrive.cli._root import root
 from redrive.desk import jobs as desk_jobs
 from redrive.desk import selection
-from redrive.desk.selection import Wanted
+from redrive.desk.selection import Selection
 from redrive.desk.transfer import job_lines
 from redrive.jobs.job import Resolution
 from redrive.payloads import masking
@@ -400,7 +400,7 @@ def asks_what_is_stored(job: Job) -> Job:
     return job
 
 
-def takes_the_store_s_word(_wanted: Wanted) -> None:
+def takes_the_store_s_word(_selection: Selection) -> None:
     """Believe a filter that the store answered."""
 
 
@@ -422,7 +422,7 @@ def forgets_the_shapes(text: str) -> tuple[()]:
 CONTROLS: list[tuple[object, str, Callable[..., Any]]] = [
     (selection, "seen", asks_what_is_stored),
     (desk_jobs, "seen", asks_what_is_stored),
-    (Wanted, "confirmation", takes_the_store_s_word),
+    (Selection, "confirmation", takes_the_store_s_word),
     (desk_jobs.Jobs, "same_as_masked", compares_keys_openly),
     (masking, "_unknown", forgets_the_shapes),
 ]

@@ -7,43 +7,21 @@ import re
 import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import click
 
 from redrive.cli._errors import NOTHING, Stop
-from redrive.desk.selection import Filters, read
+from redrive.desk.selection import Filters, Selection, read
 from redrive.errors import JobNotFound, UsageError
-from redrive.jobs.durations import seconds
 from redrive.jobs.job import Category, State
 
 _GROUP = re.compile(r"[Gg]\d{1,9}")
-_AGE = re.compile(r"\s*(>=?|<=?)\s*(\S+)\s*")
+_TEXTS = ("handler", "lane", "category", "group", "tag", "key", "text")
+"""The options that are one text each."""
 
 Function = Callable[..., None]
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The jobs that a command line selects, before the store is read."""
-
-    ids: tuple[str, ...] = ()
-    """Ids, or beginnings of ids."""
-    groups: tuple[int, ...] = ()
-    filters: Filters | None = None
-    asked: str = ""
-    """The selection as it was typed, for the audit log."""
-
-    @property
-    def words(self) -> list[str]:
-        """Ids and groups, as selectors."""
-        return [*self.ids, *(f"G{number}" for number in self.groups)]
-
-    @property
-    def is_empty(self) -> bool:
-        """True if nothing is selected."""
-        return not (self.ids or self.groups or self.filters)
 
 
 def with_filters(function: Function) -> Function:
@@ -82,15 +60,22 @@ def selection_of(options: dict[str, Any], usual: Iterable[State] = tuple(State))
 
     Ids and filters exclude each other. `usual` are the states that are meant if none is named.
     """
-    words = list(_words(options["selectors"]))
+    ages = [f"age:{''.join(age.split())}" for age in options["ages"]]
+    words = [*_words(options["selectors"]), *ages]
+    filters = cast("Filters", {n: options[n] for n in _TEXTS if options[n] is not None})
+    if empty := [name for name, value in filters.items() if not str(value).strip()]:
+        msg = (
+            f"--{empty[0]} is empty, which would select every job: add a value or remove the option"
+        )
+        raise UsageError(msg)
+    asked = [*options["selectors"], *(f"state:{state}" for state in options["states"])]
+    asked += [*(f"{name}:{value}" for name, value in filters.items()), *ages]
+    if options["states"]:
+        filters["state"] = list(options["states"])
     try:
-        wanted = read(words, _filters(options), usual)
+        return replace(read(words, filters, usual), asked=" ".join(asked))
     except UsageError as error:
         raise UsageError(_expanded(words) or str(error)) from error
-    filters = wanted.filters
-    if wanted.terms:
-        filters["match"] = " ".join(term.raw for term in wanted.terms)
-    return Selection(tuple(wanted.ids), tuple(wanted.groups), filters, _asked(options))
 
 
 def is_group(word: str) -> bool:
@@ -111,7 +96,7 @@ def explained(selection: Selection) -> Generator[None]:
 
 def unquoted(selection: Selection) -> str:
     """Return a hint if nothing matched because the shell expanded a pattern to a file name."""
-    handler = (selection.filters or {}).get("handler", "")
+    handler = selection.filters.get("handler", "")
     return _expanded((*selection.ids, handler))
 
 
@@ -139,49 +124,3 @@ def _ids_on_stdin() -> list[str]:
     if ids := sys.stdin.read().split():
         return ids
     raise Stop("nothing_matched", "no ids on standard input", exits=NOTHING)
-
-
-def _filters(options: dict[str, Any]) -> Filters:
-    filters = Filters()
-    for name in ("handler", "lane", "category", "group", "tag", "key", "text"):
-        if options[name] is None:
-            continue
-        if not options[name].strip():
-            msg = (
-                f"--{name} is empty, which would select every job: add a value or remove the option"
-            )
-            raise UsageError(msg)
-        filters[name] = options[name]
-    if options["states"]:
-        filters["state"] = list(options["states"])
-    for age in options["ages"]:
-        _add_age(filters, age)
-    return filters
-
-
-def _add_age(filters: Filters, text: str) -> None:
-    match = _AGE.fullmatch(text)
-    try:
-        age = seconds(match[2], name="--age") if match else None
-    except UsageError:
-        age = None
-    if match is None or age is None:
-        msg = (
-            "--age must be like '>2h' (older) or '<1h30m' (newer), with the units s, m, h, d, w; "
-            f"found {text!r}"
-        )
-        raise UsageError(msg)
-    if match[1].startswith(">"):
-        filters["older_than"] = max(age, seconds(filters.get("older_than", age)))
-    else:
-        filters["newer_than"] = min(age, seconds(filters.get("newer_than", age)))
-
-
-def _asked(options: dict[str, Any]) -> str:
-    parts = list(options["selectors"])
-    parts += [f"state:{state}" for state in options["states"]]
-    for name in ("handler", "lane", "category", "group", "tag", "key", "text"):
-        if options[name] is not None:
-            parts.append(f"{name}:{options[name]}")
-    parts += [f"age:{age}" for age in options["ages"]]
-    return " ".join(parts)

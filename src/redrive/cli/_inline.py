@@ -15,12 +15,13 @@ from redrive.app import Redrive
 from redrive.cli import actions, views
 from redrive.cli._cli import Cli
 from redrive.cli._errors import CONFLICT, PARTLY, STOPPED
-from redrive.cli._filters import Selection, explained
+from redrive.cli._filters import explained
 from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Facts, Line, Part, Table, View, fields, plural
 from redrive.desk import plans
 from redrive.desk.documents import job_document
 from redrive.desk.plans import Plan
+from redrive.desk.selection import Selection
 from redrive.errors import RetryLater, Skip
 from redrive.jobs.job import Job, State
 from redrive.payloads.escaping import inert

@@ -16,13 +16,13 @@ from redrive.cli._cli import Cli, same_line
 from redrive.cli._command import command
 from redrive.cli._confirm import TYPED, confirm, confirm_number, need_terminal
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, Stop
-from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
+from redrive.cli._filters import explained, selection_of, unquoted, with_filters
 from redrive.cli.output import Facts, Line, Part, Table, View, fact, fields, plural
 from redrive.desk import plans
 from redrive.desk.desk import Desk
 from redrive.desk.documents import job_document
 from redrive.desk.plans import Left, Plan
-from redrive.desk.selection import USUAL, Filters
+from redrive.desk.selection import USUAL, Filters, Selection
 from redrive.desk.selectors import no_job
 from redrive.jobs.transitions import Verb
 
@@ -128,9 +128,9 @@ def _act(cli: Cli, verb: Verb, options: dict[str, Any]) -> None:
 
 def _mark(cli: Cli, desk: Desk, plan: Plan, reason: str, seen: float) -> None:
     """Mark the groups whose jobs were all closed or reopened."""
-    if plan.verb not in {"resolve", "reopen"} or plan.wanted.filters or plan.wanted.terms:
+    if plan.verb not in {"resolve", "reopen"} or plan.selection.filters or plan.selection.terms:
         return
-    for number in plan.wanted.groups:
+    for number in plan.selection.groups:
         mark(cli, desk, number, resolved=plan.verb == "resolve", reason=reason, at=seen)
 
 
@@ -157,8 +157,7 @@ def nothing(plan: Plan, selection: Selection) -> Stop:
 
 def plan_of(desk: Desk, verb: Verb, selection: Selection, *, as_run: bool = False) -> Plan:
     """Freeze the jobs of a selection."""
-    filters = selection.filters or Filters()
-    return plans.make(desk, verb, selection.words, filters, asked=selection.asked, as_run=as_run)
+    return plans.make(desk, verb, [selection], asked=selection.asked, as_run=as_run)
 
 
 def carry_out(cli: Cli, desk: Desk, plan: Plan, reason: str) -> None:

@@ -12,8 +12,9 @@ from click.shell_completion import CompletionItem, ShellComplete, get_completion
 
 from redrive.cli._cli import Cli
 from redrive.cli._command import Kind, command
+from redrive.cli.views import error_of
 from redrive.desk.desk import Desk
-from redrive.desk.documents import error_line
+from redrive.desk.documents import job_document
 from redrive.errors import RedriveError
 from redrive.payloads.escaping import inert
 
@@ -67,4 +68,4 @@ def _known(desk: Desk, kind: Kind, begun: str) -> Iterator[tuple[str, str]]:
     if kind == "id" or (kind == "selector" and begun):
         for state in ("dead", "pending"):
             for job in desk.jobs.find(state=state, by_change=True, limit=NEWEST).jobs:
-                yield job.id, f"{state} {job.handler} {error_line(job.failure) or ''}"
+                yield job.id, f"{state} {job.handler} {error_of(job_document(job)) or ''}"

@@ -48,7 +48,7 @@ def groups(cli: Cli, /, limit: int, *, new: bool, since: str, sort: str, **optio
         raise click.UsageError("groups takes filters or groups such as G7, no ids")
     with cli.reading() as desk:
         most = _ALL if new or sort != "count" else limit
-        known, scope = desk.groups.page(*selection.words, limit=most, **(selection.filters or {}))
+        known, scope = desk.groups.page(selection, limit=most)
         rows = with_trends(desk, known)
         now = desk.store.now()
     rows = [row for row in rows if row.is_new(recent)] if new else rows

@@ -9,10 +9,11 @@ import click
 from redrive.cli import views
 from redrive.cli._cli import Cli
 from redrive.cli._command import command
-from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
+from redrive.cli._filters import explained, selection_of, unquoted, with_filters
 from redrive.cli.output import Line, Part, Table, View, fields
 from redrive.desk.desk import Desk
 from redrive.desk.jobs import Page
+from redrive.desk.selection import Selection
 from redrive.jobs.job import HOPELESS, Category
 
 LIMIT = 20
@@ -166,7 +167,7 @@ def log(cli: Cli, /, limit: int, before: int | None, **options: Any) -> None:
 
 def _found(desk: Desk, selection: Selection, limit: int, cursor: str | None) -> Page:
     """Return a page of the selection, or exactly the jobs that were named."""
-    page = desk.jobs.find(*selection.words, limit=limit, cursor=cursor, **(selection.filters or {}))
+    page = desk.jobs.find(selection, limit=limit, cursor=cursor)
     if selection.ids and len(page.jobs) > limit:
         msg = f"{len(page.jobs)} jobs are named; add --limit {len(page.jobs)} to see them all"
         raise click.UsageError(msg)
@@ -176,7 +177,7 @@ def _found(desk: Desk, selection: Selection, limit: int, cursor: str | None) -> 
 def _all_ids(desk: Desk, selection: Selection, cursor: str | None) -> list[str]:
     """Return the ids of all selected jobs, without keeping the jobs in memory."""
     if cursor is None:
-        return list(desk.jobs.ids(*selection.words, **(selection.filters or {})))
+        return list(desk.jobs.ids(selection))
     ids: list[str] = []
     while cursor is not None:
         page = _found(desk, selection, _PAGE, cursor)

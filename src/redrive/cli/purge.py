@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -12,12 +11,11 @@ from redrive.cli._cli import Cli, same_line
 from redrive.cli._command import command
 from redrive.cli._confirm import confirm_number, need_terminal
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, Stop
-from redrive.cli._filters import Selection, explained, selection_of, with_filters
+from redrive.cli._filters import explained, selection_of, with_filters
 from redrive.cli.output import Document, Facts, Field, Line, Part, Table, View, fields, plural
-from redrive.cli.transfer import chosen
 from redrive.desk.desk import Desk
 from redrive.desk.plans import version
-from redrive.desk.selection import Filters
+from redrive.desk.selection import Selection
 from redrive.jobs.job import TERMINAL, Job, State
 
 SAMPLES = 5
@@ -71,7 +69,7 @@ class _Plan:
         self._selection = selection
         live = {run.number for run in desk.runs.live()}
         with explained(selection):
-            for job in chosen(desk.jobs.each, selection):
+            for job in desk.jobs.each(selection):
                 if why := _must_stay(job, live):
                     self.left[why] += 1
                     continue
@@ -82,10 +80,7 @@ class _Plan:
 
     def unchanged(self, desk: Desk) -> list[str]:
         """Return the ids of the jobs that have not changed since the preview."""
-        filters = Filters(**(self._selection.filters or {}))
-        filters.pop("older_than", None)  # jobs grow older while people think
-        filters.pop("newer_than", None)
-        jobs = chosen(desk.jobs.each, replace(self._selection, filters=filters))
+        jobs = desk.jobs.each(self._selection.without_ages())
         return [job.id for job in jobs if self.ids.get(job.id) == version(job)]
 
     @property

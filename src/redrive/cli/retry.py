@@ -10,7 +10,7 @@ from redrive.cli import actions
 from redrive.cli._cli import Cli, same_line
 from redrive.cli._command import command
 from redrive.cli._errors import CONFLICT, PARTLY, Stop
-from redrive.cli._filters import Selection, explained
+from redrive.cli._filters import explained
 from redrive.cli._follow import follow
 from redrive.cli.output import Facts, Line, Part, View, fact, plural
 from redrive.desk import plans, waits
@@ -68,7 +68,7 @@ def retry(cli: Cli, **options: Any) -> None:
         return
     if options["debug"] or options["app_name"]:
         raise click.UsageError("--pdb and --app belong to --inline")
-    as_run = not _names_one(selection) or any(options[name] for name in _OF_RUNS)
+    as_run = len(selection.ids) != 1 or any(options[name] for name in _OF_RUNS)
     with cli.acting(read_only=options["dry_run"]) as desk:
         if not options["dry_run"]:
             desk.runs.close_abandoned()
@@ -85,10 +85,6 @@ def retry(cli: Cli, **options: Any) -> None:
             actions.carry_out(cli, desk, plan, options["reason"])
         else:
             _start(cli, desk, plan, spec, options)
-
-
-def _names_one(selection: Selection) -> bool:
-    return len(selection.ids) == 1 and not selection.groups and not selection.filters
 
 
 def _start(cli: Cli, desk: Desk, plan: Plan, spec: Spec, options: dict[str, Any]) -> None:

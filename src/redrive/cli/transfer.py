@@ -13,7 +13,7 @@ from datetime import tzinfo
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import click
 
@@ -22,7 +22,7 @@ from redrive.cli._cli import Cli
 from redrive.cli._command import command
 from redrive.cli._confirm import is_interactive
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, USAGE, Stop
-from redrive.cli._filters import Selection, explained, selection_of, with_filters
+from redrive.cli._filters import explained, selection_of, with_filters
 from redrive.cli._known_handlers import NAMED, Handlers, Unserved, handlers_of, named, refuse
 from redrive.cli.output import Facts, Field, Line, Part, Table, View, fields
 from redrive.desk.desk import Desk
@@ -33,8 +33,6 @@ from redrive.desk.transfer.formats.times import Zone, no_zone, zone_of
 from redrive.desk.transfer.importing import AUTO, Told
 from redrive.errors import StoreError, StoreForeign, StoreMissing
 from redrive.jobs.job import State
-
-T = TypeVar("T")
 
 _RARE = fields(
     """folded=more_lines_about_them left=left_out ignored=log_lines_ignored
@@ -98,7 +96,7 @@ def export(
             raise Stop("needs_file", msg, hint="add -o FILE, or use a pipe", exits=USAGE)
         with _exporting(cli) as app, explained(selection):
             for line in app.desk.transfer.export_lines(
-                chosen(app.desk.jobs.ids, selection), format=format_, asked=asked
+                app.desk.jobs.ids(selection), format=format_, asked=asked
             ):
                 sys.stdout.write(line + "\n")
         _say_left(cli, left, format_)
@@ -111,7 +109,7 @@ def export(
         number = 0
         with cli.progress("jobs written", total) as count:
             for line in app.desk.transfer.export_lines(
-                _counted(chosen(app.desk.jobs.ids, selection), count), format=format_, asked=asked
+                _counted(app.desk.jobs.ids(selection), count), format=format_, asked=asked
             ):
                 file.write(line.encode() + b"\n")
                 number += 1
@@ -123,13 +121,14 @@ def export(
 
 @contextmanager
 def _exporting(cli: Cli) -> Generator[Redrive]:
-    """Open the store so that the export is recorded in it; only to read it, where that is all it allows."""
+    """Open the store so that the export is recorded in it; read-only if it cannot be written."""
     with ExitStack() as stack:
         try:
             app = stack.enter_context(cli.opened())
         except (StoreMissing, StoreForeign):
             raise
-        except (StoreError, OSError):
+        except (StoreError, OSError) as error:
+            cli.say(f"this export is not in the audit log: {error}")
             app = stack.enter_context(cli.opened(read_only=True))
         yield app
 
@@ -145,19 +144,6 @@ def _say_left(cli: Cli, left: Counter[str], format_: str) -> None:
         cli.say(f"left out, because {format_} cannot hold them: {number:,} ({why})")
     if left:
         raise click.exceptions.Exit(PARTLY)
-
-
-def chosen(read: Callable[..., Iterator[T]], selection: Selection) -> Iterator[T]:
-    """Read the selected jobs (or their ids), each once, in any state; without a selection all."""
-    if selection.ids:
-        yield from read(*selection.ids)
-        return
-    filters = selection.filters or {}
-    if not selection.groups:
-        yield from read(**filters)
-    for number in dict.fromkeys(selection.groups):
-        filters["group"] = number
-        yield from read(**filters)
 
 
 def _exported(cli: Cli, place: Path, number: int) -> None:

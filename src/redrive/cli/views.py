@@ -40,12 +40,12 @@ def _times(key: str) -> Field:
     return Field(key, title, show=text)
 
 
-def _resolved_by(document: Document) -> str:
-    """Return who closed a job or a group, when and why."""
-    done = cast("Mapping[str, Any]", document.get("resolution") or {})
-    if not done:
+def _signed(document: Any, actor: str, at: str) -> str:
+    """Return who did something, when and why; nothing where nobody did."""
+    if not document or document[at] is None:
         return ""
-    return f"{done['actor']} at {done['at']}" + (f": {done['reason']}" if done["reason"] else "")
+    why = f": {document['reason']}" if document["reason"] else ""
+    return f"{document[actor]} at {document[at]}{why}"
 
 
 _SHOWN = {"error": error_of, "attempts": attempts_of}
@@ -82,7 +82,7 @@ JOB_MORE = [
     _times("edits"),
     *fields(
         "folded=attempts_not_kept resolution=resolved_by origin",
-        resolution=_resolved_by,
+        resolution=lambda job: _signed(job["resolution"], "actor", "at"),
         origin=lambda job: json.dumps(job["origin"], ensure_ascii=False) if job["origin"] else None,
     ),
 ]
@@ -103,19 +103,11 @@ GROUP = fields(
 )
 GROUP_MORE = fields(
     "resolved=resolved_by note",
-    resolved=lambda group: _signed(group, "resolved_by", "resolved", "reason"),
+    resolved=lambda group: _signed(group, "resolved_by", "resolved"),
     note=lambda group: (
         f"{group['note']} ({group['noted_by']}, {group['noted']})" if group["note"] else ""
     ),
 )
-
-
-def _signed(document: Document, actor: str, at: str, reason: str) -> str:
-    """Return who did something, when and why; nothing where nobody did."""
-    if document[at] is None:
-        return ""
-    why = f": {document[reason]}" if document[reason] else ""
-    return f"{document[actor]} at {document[at]}{why}"
 
 
 def left_out(run: Document) -> int:

@@ -121,13 +121,6 @@ def category_of(job: Job) -> Category | None:
     return None if job.failure is None else job.failure.category
 
 
-def error_line(failure: Failure | None) -> str | None:
-    """Return a failure in one line: its type and message."""
-    if failure is None:
-        return None
-    return ": ".join(part for part in (failure.type, failure.message) if part) or failure.why
-
-
 def payload_of(text: str) -> object:
     """Read a payload for display; one that cannot be read (a file edited by hand) is shown as text."""
     try:
@@ -165,13 +158,7 @@ def with_trends(desk: Desk, groups: Sequence[Group]) -> list[Seen]:
     day, hour = desk.groups.deaths(3600, 24, numbers), desk.groups.deaths(60, 60, numbers)
     now = desk.store.now()
     return [
-        Seen(
-            group,
-            sums(day[group.number], 2),
-            sum(hour[group.number]),
-            now,
-        )
-        for group in groups
+        Seen(group, sums(day[group.number], 2), sum(hour[group.number]), now) for group in groups
     ]
 
 

@@ -22,7 +22,7 @@ from redrive.stores.contract import Count, Moved, Page, PurgeRule, Query, Scope
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
     from redrive.desk.log import Log
-    from redrive.desk.selection import Wanted
+    from redrive.desk.selection import Selection
     from redrive.jobs.transitions import Verb
 
 __all__ = ["Count", "Editable", "Jobs", "Moved", "Page", "Scope"]
@@ -87,24 +87,24 @@ class Jobs:
         answers is asked job by job, of a bounded number; then the page's `scope` says how many.
         Without `reveal` nothing that is masked can be asked for.
         """
-        wanted = self._wanted(words, filters, reveal=reveal)
+        selection = self._selection(words, filters, reveal=reveal)
         store = self._backend.store
         checks.whole(limit, "limit", least=1)
         cursor = None if cursor is None else checks.text(cursor, "cursor")
-        page = search.find(store, wanted, limit=limit, cursor=cursor, by_change=by_change)
+        page = search.find(store, selection, limit=limit, cursor=cursor, by_change=by_change)
         return page if reveal else page._replace(jobs=list(map(seen, page.jobs)))
 
-    def _wanted(self, words: tuple[Target, ...], filters: Filters, *, reveal: bool) -> Wanted:
-        wanted = read(words, filters, reveal=reveal)
+    def _selection(self, words: tuple[Target, ...], filters: Filters, *, reveal: bool) -> Selection:
+        selection = read(words, filters, reveal=reveal)
         if reveal:
             self._log.reveal(spelled(words, filters))
-        return wanted
+        return selection
 
     def each(
         self, *words: Target, reveal: bool = False, **filters: Unpack[Filters]
     ) -> Iterator[Job]:
         """Return all jobs that match, newest first, page by page as they are asked for."""
-        jobs = search.each(self._backend.store, self._wanted(words, filters, reveal=reveal))
+        jobs = search.each(self._backend.store, self._selection(words, filters, reveal=reveal))
         return jobs if reveal else map(seen, jobs)
 
     def ids(self, *words: Target, **filters: Unpack[Filters]) -> Iterator[str]:

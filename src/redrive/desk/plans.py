@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from redrive.desk import search, shapes
 from redrive.desk.documents import job_document
-from redrive.desk.selection import USUAL, Filters, Target, Wanted, read
+from redrive.desk.selection import USUAL, Filters, Selection, Target, read
 from redrive.errors import Refused, UsageError
 from redrive.jobs import transitions
 from redrive.jobs.clock import iso
@@ -50,7 +50,7 @@ class Plan:
     verb: Verb
     asked: str
     """The selection as it was typed, masked."""
-    wanted: Wanted
+    selection: Selection
     eligible: dict[str, Version] = field(default_factory=dict[str, Version])
     ineligible: Left = field(default_factory=Left)
     handlers: Counter[str] = field(default_factory=Counter[str])
@@ -77,7 +77,7 @@ class Plan:
     @property
     def is_single(self) -> bool:
         """True if it is for one job that was named by its id."""
-        return len(self.wanted.ids) == 1 and self.matched == 1
+        return len(self.selection.ids) == 1 and self.matched == 1
 
     def take(self, job: Job) -> None:
         """Add a job that the action can take."""
@@ -103,7 +103,6 @@ def make(
     desk: Desk,
     verb: Verb,
     targets: Sequence[Target],
-    filters: Filters,
     *,
     asked: str,
     as_run: bool = False,
@@ -113,8 +112,8 @@ def make(
 
     A run takes no job of another run. UsageError if the selection means more than `most` jobs.
     """
-    plan = Plan(verb, mask_text(asked), read(targets, filters, USUAL[verb]))
-    meant = search.meant(desk.store, verb, plan.wanted)
+    plan = Plan(verb, mask_text(asked), read(targets, Filters(), USUAL[verb]))
+    meant = search.meant(desk.store, verb, plan.selection)
     jobs = [_light(job) for job in islice(meant, None if most is None else most + 1)]
     if most is not None and len(jobs) > most:
         msg = f"more than {most:,} jobs match; narrow the selection, or use the command line"
@@ -137,9 +136,9 @@ def make(
 def recheck(desk: Desk, plan: Plan) -> tuple[list[Job], Left]:
     """Return the jobs of a plan that are still as they were, and those that changed since.
 
-    What is new stays out. Ages are not asked again: jobs grow older while people think.
+    What is new stays out.
     """
-    now = search.meant(desk.store, plan.verb, plan.wanted.usual(plan.verb, ages=False))
+    now = search.meant(desk.store, plan.verb, plan.selection.usual(USUAL[plan.verb]).without_ages())
     current = {
         job.id: _light(job) for job in now if isinstance(job, Job) and job.id in plan.eligible
     }

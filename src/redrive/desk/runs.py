@@ -59,8 +59,8 @@ class Runs:
         is "10%" or "25": the share or number of jobs that may fail again before the run stops.
         """
         spec = rules.spec_of(canary=canary, rate=rate, ramp=ramp, stop_on=stop_on)
-        wanted = read(targets, filters, USUAL["retry"])
-        jobs = search.meant(self._backend.store, "retry", wanted)
+        selection = read(targets, filters, USUAL["retry"])
+        jobs = search.meant(self._backend.store, "retry", selection)
         return self.freeze(
             search.known(jobs),
             spec,

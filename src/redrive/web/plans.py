@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from redrive.desk import plans
 from redrive.desk.desk import Desk
 from redrive.desk.plans import Plan
-from redrive.desk.selection import Filters
 from redrive.desk.selectors import no_job
 from redrive.errors import JobNotFound, Refused, UsageError
 from redrive.jobs.transitions import Verb
@@ -67,7 +66,7 @@ class Plans:
             msg = "q must say which jobs: ids, a group such as G7, or filters such as state:dead"
             raise UsageError(msg)
         as_run = verb == "retry"
-        plan = plans.make(desk, verb, [asked], Filters(), asked=asked, as_run=as_run, most=MOST)
+        plan = plans.make(desk, verb, [asked], asked=asked, as_run=as_run, most=MOST)
         if plan.ineligible and plan.is_void:
             raise JobNotFound(no_job(plan.ineligible[0][0]))
         kept = Kept(plan, time.monotonic())

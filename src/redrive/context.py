@@ -21,7 +21,7 @@ class Current:
     deadline: float | None = None
     """When its time is up (seconds since 1970), if the handler has a time limit."""
     hurried: bool = False
-    """Whether it runs because a person wants it now: waits, pauses and cooldowns do not count.
+    """True if a person asked to run it now: waits, pauses and cooldowns do not count.
 
     `fallback` sets it when it finds that a person's retry covers this attempt.
     """
@@ -30,7 +30,7 @@ class Current:
     rules: Sequence[When] = field(default=(), repr=False)
     """What its policy says about errors."""
     lease_lost: bool = False
-    """Whether the right to run this job was lost: stop, the result will not count."""
+    """True if the lease of this job was lost: stop, the result will not count."""
     provider: str | None = None
     """The provider that answered last, if `fallback` asked any."""
 
@@ -83,11 +83,11 @@ def running() -> Current | None:
 
 def current() -> Current:
     """Return what is known of the job that this code runs for; UsageError outside a handler."""
-    found = _current.get()
-    if found is None:
+    running = _current.get()
+    if running is None:
         msg = "redrive.current() works only inside a handler that Redrive is running"
         raise UsageError(msg)
-    return found
+    return running
 
 
 enter = _current.set

@@ -161,7 +161,7 @@ class AllProvidersFailed(RedriveError, ExceptionGroup[Exception]):
     failures: Mapping[str, Failure]
     """What each provider's error means, by its name."""
     was_asked: bool
-    """Whether any provider was asked at all; if not, all of them are paused."""
+    """False if no provider was asked, because all of them are paused."""
     missing: str = ""
     """The import errors of providers whose library this program lacks."""
     redrive_category: str

@@ -86,7 +86,7 @@ def test_bad_lines_go_to_a_private_file_with_number_place_and_reason(shop: Shop)
     assert [(row["line"], row["offset"]) for row in rows] == [(1, 0), (3, 3 + len(good.encode()))]
     assert rows[1]["text"] == '{"id":7}'
     assert rows[0]["text"].encode("utf-8", "surrogateescape") == b"\xff\xfe"
-    assert "is no job" in rows[1]["reason"]
+    assert "is not a job" in rows[1]["reason"]
     assert stat.S_IMODE(Path("f.bad").stat().st_mode) == 0o600
 
 

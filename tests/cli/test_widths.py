@@ -15,6 +15,7 @@ from kit import make_failure
 from redrive.cli._cli import Cli
 from redrive.cli._root import root
 from redrive.cli.output import Block, Facts, Line, Table, View, document, plain, terminal
+from redrive.cli.views import GROUPS
 from shopkit import Shop, dead_letter, name
 
 WIDTHS = (40, 80, 100, 120, 140, 200)
@@ -151,7 +152,7 @@ def _check(part: object, lines: list[str], width: int) -> None:
                 if field.kind == "text" and value:
                     assert is_shown(f"{value:,}" if isinstance(value, int) else str(value), lines)
         case Table(fields, rows):
-            shown = [f for f in fields if not f.plain_only and (not f.minor or width >= 80)]
+            shown = [f for f in fields if not f.plain_only and (not f.minor or width >= 200)]
             for row in rows:
                 for field in shown:
                     value = field.value(row)
@@ -196,3 +197,25 @@ def test_no_escape_where_colours_are_not_wanted(
     for key, value in env.items():
         monkeypatch.setenv(key, value)
     assert all("\x1b" not in drawn(view, 80, monkeypatch) for view in views_of(big, line))
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 140, 200])
+def test_causes_that_begin_alike_can_be_told_apart(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """At 140 columns both once read "ConnectionError: api.stripe.example:…"."""
+    at, trend = "2026-07-30T08:00:00+00:00", {"span_seconds": 7200, "numbers": [1] * 12}
+    more = {"jobs": 465, "category": "transient", "handlers": ["billing.charge"], "status": "open"}
+    more |= {"first_seen": at, "last_seen": at, "deaths_last_hour": 9, "deaths_last_day": trend}
+    causes = [f"ConnectionError: api.stripe.example:443 {end}" for end in ("timed out", "refused")]
+    rows = [
+        {
+            "group": f"G{number}",
+            "title": f"{cause} for 7 (us) @ charge:52",
+            "note": "a note",
+            **more,
+        }
+        for number, cause in enumerate(causes, start=1)
+    ]
+    text = drawn(View(None, [Table(GROUPS, rows)], now=1785398400.0), width, monkeypatch)
+    assert all(cause[:42] in text for cause in causes), text

@@ -39,7 +39,7 @@ def test_exactly_the_frozen_jobs_are_taken(web: Web) -> None:
     done = carried_out(web, plan, reason="done by hand")
     assert (done["planned"], done["done"], done["skipped"]["total"]) == (4, 3, 1)
     assert done["skipped"]["samples"] == [
-        {"id": name(1), "why": "changed since the plan was made, no longer what was asked for"}
+        {"id": name(1), "why": "changed since the plan was made, no longer in the selection"}
     ]
     assert web.app.get(name(50)).state == "dead"
     act = web.app.desk.log.actions()[0]
@@ -70,7 +70,7 @@ def test_a_retry_becomes_a_run(web: Web) -> None:
     assert web.get("/api/v1/runs")["runs"] == [run]
     again = planned(web, "retry", "G1")
     assert again["eligible"] == 0
-    assert again["ineligible"]["reasons"] == {"is part of R1, which is not over": 3}
+    assert again["ineligible"]["reasons"] == {"is part of R1, which has not ended": 3}
     for verb, phase in (("pause", "paused"), ("resume", "live"), ("cancel", "cancelled")):
         assert web.post(f"/api/v1/runs/R1/{verb}")["phase"] == phase
     assert web.post("/api/v1/runs/R1/pause", status=409)["code"] == "refused"
@@ -81,8 +81,8 @@ def test_a_retry_becomes_a_run(web: Web) -> None:
 @pytest.mark.parametrize(
     ("verb", "said", "status", "words"),
     [
-        ("resolve", {"confirm": 3}, 409, "for 4 jobs and confirm says 3"),
-        ("resolve", {"canary": 1}, 400, "only a retry"),
+        ("resolve", {"confirm": 3}, 409, "confirm must be 4"),
+        ("resolve", {"canary": 1}, 400, "only for the verb retry"),
         ("discard", {}, 400, "reason"),
         ("retry", {"rate": "fast"}, 400, "rate"),
         ("retry", {"ramp": True}, 400, "ramp"),

@@ -41,4 +41,4 @@ def test_from_submit_to_a_run(place: Place) -> None:
     assert web.get("/api/v1/health")["counts"]["completed"] == 4
     assert web.ask("GET", "/readyz", token=None).status_code == 200
     acts = web.get("/api/v1/acts")["acts"]
-    assert [act["verb"] for act in acts] == ["retry", "edit", "submit"]
+    assert [act["verb"] for act in acts] == ["mark", "retry", "edit", "submit"]

@@ -81,14 +81,14 @@ def _cause(group: Group, driven: bool, now: float) -> Cause:
 def _measured(desk: Desk, causes: list[Cause], memory: Memory, rules: Rules) -> list[Cause]:
     """Count the deaths of the last minutes, where they could matter."""
     wanted = [
-        one.number
-        for one in causes
-        if (told := memory.get(one.subject)) is None
+        cause.number
+        for cause in causes
+        if (told := memory.get(cause.subject)) is None
         or told.is_over
-        or grows(replace(one, recent=one.jobs), told, rules)
+        or grows(replace(cause, recent=cause.jobs), told, rules)
     ]
     recent = desk.groups.deaths(60, int(SPAN / 60), wanted) if wanted else {}
-    return [replace(one, recent=sum(recent.get(one.number, ()))) for one in causes]
+    return [replace(cause, recent=sum(recent.get(cause.number, ()))) for cause in causes]
 
 
 def _conditions(desk: Desk, now: float, rules: Rules, born: float) -> Iterator[Condition]:

@@ -156,8 +156,10 @@ def _message(
 
 def folded(changes: Sequence[Change], now: float) -> Message:
     """Put many changes into one message."""
-    ordered = sorted(changes, key=lambda one: -getattr(one.about, "jobs", 0))
-    lines = [f"{_HEADS[one.state]} {one.subject}: {_short(one)}" for one in ordered[:_LISTED]]
+    ordered = sorted(changes, key=lambda change: -getattr(change.about, "jobs", 0))
+    lines = [
+        f"{_HEADS[change.state]} {change.subject}: {_short(change)}" for change in ordered[:_LISTED]
+    ]
     if len(changes) > _LISTED:
         lines.append(f"… and {len(changes) - _LISTED:,} more")
     lines.append("Look: redrive groups --new")
@@ -169,7 +171,10 @@ def folded(changes: Sequence[Change], now: float) -> Message:
         title=title,
         text=harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True),
         at=now,
-        facts={"subjects": [one.subject for one in ordered], "command": "redrive groups --new"},
+        facts={
+            "subjects": [change.subject for change in ordered],
+            "command": "redrive groups --new",
+        },
     )
 
 
@@ -212,7 +217,7 @@ def filled(template: str, cause: Cause, job: Job, fields: Sequence[str]) -> str:
     }
     payload = _read(job.payload)
     values |= {_PAYLOAD + name: _at(payload, name) for name in fields}
-    return _PLACE.sub(lambda found: inert(str(values.get(found[1], ""))), template)
+    return _PLACE.sub(lambda match: inert(str(values.get(match[1], ""))), template)
 
 
 def _read(payload: str) -> object:

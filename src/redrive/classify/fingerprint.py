@@ -3,7 +3,7 @@
 In order: a key that the exception carries; else where in the application's own code it
 failed and with what type of error; else the type and the message without what varies.
 Fingerprints carry the version of this algorithm, because a change must never regroup old
-jobs silently: whoever changes what goes into one raises the version. Nothing here raises,
+jobs silently: a change of what goes into one raises the version. Nothing here raises,
 whatever the exception does.
 """
 

@@ -10,14 +10,13 @@ from redrive.cli import views
 from redrive.cli._cli import Cli
 from redrive.cli._command import command
 from redrive.cli.output import Facts, Line, Part, Table, View, fields, plural, rows_of
-from redrive.desk.documents import seen_document
+from redrive.desk.documents import run_document, seen_document
 from redrive.desk.lanes import LiveWorker
 from redrive.desk.status import TOP, Overdue, Status, status_of
 from redrive.jobs.clock import iso
 from redrive.jobs.durations import words
 from redrive.jobs.job import State
 
-_COUNTED = ("waiting", "working", "succeeded", "failed")
 _FACTS = fields(
     """failed=Failed:warn dead_letter_queue=Dead_letter_queue:bad
     retry_candidates=Retry_candidates:warn died_last_10_minutes=Died_in_10_min
@@ -29,7 +28,6 @@ _STATES = fields("state:word jobs:number")
 _CATEGORIES = fields(
     "category:word failed:number dead:number", category=lambda row: row["category"] or "none"
 )
-_RUNS = fields(f"run:id state:word total=jobs:number {':number '.join(_COUNTED)}:number name")
 _PAUSES = fields("lane:id by seconds_left=left:span reason:prose")
 
 
@@ -60,7 +58,7 @@ def _parts(at: Status, data: dict[str, Any]) -> list[Part]:
         Table(_STATES, rows_of(("state", states), ("jobs", states.values())), "Jobs", "state"),
         Table(_CATEGORIES, data["categories"], "By category", "category"),
         Table(views.GROUPS, data["groups"], "Top causes of death", "group"),
-        Table(_RUNS, data["runs"], "Runs", "run"),
+        Table(views.RUNS, data["runs"], "Runs", "run"),
         Table(_PAUSES, data["pauses"], "Paused lanes", "pause"),
         Table(lanes, unserved, "Lanes that no worker serves", "unserved"),
     ]
@@ -133,11 +131,7 @@ def _document(at: Status) -> dict[str, Any]:
         "died_last_10_minutes": at.minutes[-1],
         "died_last_hour": sum(at.minutes),
         "deaths_last_day": {"span_seconds": 3600, "numbers": at.day},
-        "runs": [
-            {"run": run.id, "state": run.phase, "name": run.name or None, "total": run.total}
-            | {name: getattr(run.counts, name) for name in _COUNTED}
-            for run in at.runs
-        ],
+        "runs": [run_document(run) for run in at.runs],
         "overdue": [
             {
                 "lane": late.lane,

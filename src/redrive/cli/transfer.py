@@ -30,7 +30,7 @@ from redrive.desk.transfer.formats.detect import FORMATS, OWN
 from redrive.desk.transfer.formats.quarantine import Quarantine, private
 from redrive.desk.transfer.formats.record import Asked
 from redrive.desk.transfer.formats.times import Zone, no_zone, zone_of
-from redrive.desk.transfer.importing import AUTO, Told
+from redrive.desk.transfer.importing import AUTO, LineResult
 from redrive.errors import StoreError, StoreForeign, StoreMissing
 from redrive.jobs.job import State
 
@@ -271,7 +271,7 @@ class _Tally:
 
     fates: Counter[str] = field(default_factory=Counter[str])
     states: Counter[State] = field(default_factory=Counter[State])
-    bad: list[Told] = field(default_factory=list[Told])
+    bad: list[LineResult] = field(default_factory=list[LineResult])
     unserved: Unserved = field(default_factory=Unserved)
     ended: int = 0
 
@@ -287,25 +287,29 @@ class _Tally:
 
 
 def _tally(
-    cli: Cli, told: Generator[Told], size: int | None, rest: Quarantine | None, handlers: Handlers
+    cli: Cli,
+    lines: Generator[LineResult],
+    size: int | None,
+    rest: Quarantine | None,
+    handlers: Handlers,
 ) -> _Tally:
     """Import everything and put bad lines into the quarantine; without one only count."""
     tally = _Tally()
     what = "records read" if size is None else "bytes read"
-    with rest or nullcontext(), closing(told), cli.progress(what, size) as count:
-        for one in told:
-            tally.fates[one.fate] += 1
-            tally.ended += one.ended
-            count(1 if size is None else len(one.raw))
-            if one.fate == "added" and one.state is not None:
-                tally.states[one.state] += 1
-                if one.state is State.PENDING and one.handler:
-                    is_served = handlers.can_run(one.handler, one.url)
-                    tally.unserved.update([] if is_served else [(one.handler, one.url)])
-            if one.fate == "bad":
-                tally.bad += [one] if len(tally.bad) < NAMED else []
+    with rest or nullcontext(), closing(lines), cli.progress(what, size) as count:
+        for line in lines:
+            tally.fates[line.fate] += 1
+            tally.ended += line.ended
+            count(1 if size is None else len(line.raw))
+            if line.fate == "added" and line.state is not None:
+                tally.states[line.state] += 1
+                if line.state is State.PENDING and line.handler:
+                    is_served = handlers.can_run(line.handler, line.url)
+                    tally.unserved.update([] if is_served else [(line.handler, line.url)])
+            if line.fate == "bad":
+                tally.bad += [line] if len(tally.bad) < NAMED else []
                 if rest is not None:
-                    rest.put(one.number, one.offset, one.reason, one.raw)
+                    rest.put(line.number, line.offset, line.reason, line.raw)
     return tally
 
 

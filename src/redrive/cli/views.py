@@ -94,7 +94,7 @@ ATTEMPTS = fields(
 
 GROUPS = fields(
     """group:id jobs:number title=cause:main category:word? handlers:list first_seen=first:time?
-    last_seen=last:time deaths_last_hour=last_hour:number deaths_last_day=last_day:trend? status:word
+    last_seen=last:time deaths_last_hour=last_hour:number deaths_last_day=last_day:trend status:word
     note"""
 )
 GROUP = fields(

@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 WIDTH = 7200.0
 """Seconds of one number of a trend, which covers a day."""
-_ALONE = "ran by themselves before their turn"
-_CHANGED = "retried, closed, edited or purged apart from the run"
+_ALONE = "ran before the run released them"
+_CHANGED = "retried, closed, edited or purged outside the run"
 
 
 def _filled(shape: type[T], record: object, **other: object) -> T:
@@ -217,7 +217,7 @@ def left_of(run: Run, counts: Counts) -> dict[str, int]:
     """Count the jobs that were left out, by reason: before the run began and since."""
     since = {_ALONE: counts.alone, _CHANGED: counts.left - counts.alone}
     if run.phase in {"stopped", "cancelled"}:
-        since = {f"not let go before it was {run.phase}": counts.left}
+        since = {f"not released before the run was {run.phase}": counts.left}
     return {**run.skipped, **{why: jobs for why, jobs in since.items() if jobs}}
 
 

@@ -124,7 +124,7 @@ def make(
         if isinstance(job, str):
             plan.ineligible.append((job, MISSING))
         elif job.id in held:
-            plan.ineligible.append((job.id, f"is part of R{held[job.id]}, which is not over"))
+            plan.ineligible.append((job.id, f"is part of R{held[job.id]}, which has not ended"))
         elif (why := _refusal(job, verb)) is not None:
             plan.ineligible.append((job.id, why))
         else:
@@ -158,7 +158,7 @@ def version(job: Job) -> Version:
 
 
 def _now(job: Job | None) -> str:
-    return "no longer what was asked for" if job is None else f"now {job.state}"
+    return "no longer in the selection" if job is None else f"now {job.state}"
 
 
 def _refusal(job: Job, verb: Verb) -> str | None:

@@ -59,7 +59,7 @@ class Filters(TypedDict, total=False):
 
 
 def query_of(**filters: Unpack[Filters]) -> Query:
-    """Build a query from filters. What is misspelled or empty is refused, for it would mean all."""
+    """Build a query from filters. Misspelled and empty filters are refused: they would select every job."""
     for name, value in filters.items():
         _check_filter(name, value)
     category, group = filters.get("category"), filters.get("group")
@@ -104,7 +104,7 @@ def _word(kind: type[E], value: str, name: str) -> E:
     try:
         return kind(value)
     except ValueError:
-        raise UsageError(f"{value!r} is no {name}; use one of: {', '.join(kind)}") from None
+        raise UsageError(f"{value!r} is not a {name}; use one of: {', '.join(kind)}") from None
 
 
 def group_number(value: int | str | Group) -> int:
@@ -116,7 +116,7 @@ def group_number(value: int | str | Group) -> int:
     match = _GROUP.fullmatch(value) if isinstance(value, str) else None
     if match:
         return int(match[1])
-    raise UsageError(f"{value!r} is no group; groups are named G1, G2 …: see `redrive groups`")
+    raise UsageError(f"{value!r} is not a group; groups are named G1, G2 …: see `redrive groups`")
 
 
 def no_group(number: int) -> JobNotFound:
@@ -243,8 +243,8 @@ def _check_terms(terms: list[Term], *, reveal: bool) -> None:
     for term in terms:
         if not reveal and term.masked_name:
             msg = (
-                f"{term.name} cannot be asked for: {term.masked_name!r} is a masked name. A program "
-                "that may see secrets can ask app.desk.jobs.find(…, reveal=True) for it"
+                f"{term.name} cannot be searched: {term.masked_name!r} is a masked field. A program "
+                "that may see secrets can use app.desk.jobs.find(…, reveal=True)"
             )
             raise UsageError(msg)
 

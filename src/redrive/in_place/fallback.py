@@ -351,7 +351,7 @@ class _Leaf:
     failure: Failure
     wait: float | None = None
     is_missing: bool = False
-    """Whether it could not be asked here because a library is missing."""
+    """True if it could not be asked here because a library is missing."""
 
 
 _missing: set[str] = set()

@@ -95,10 +95,10 @@ class Hidden:
         if mark and text in (mark, self._view(self.values[mark])):
             used.add(mark)
             return self.values[mark].value
-        found = self.values.get(text)
-        if found is not None:
+        value = self.values.get(text)
+        if value is not None:
             msg = (
-                f"the mark {text} stands for the hidden value of {_spelled(found.path)} and cannot be "
+                f"the mark {text} stands for the hidden value of {_spelled(value.path)} and cannot be "
                 f"put at {_spelled(path)}; leave it where it was, or write the value itself"
             )
             raise BadPayload(msg)
@@ -129,10 +129,10 @@ class Hidden:
         A secret counts only where its own mark was left: one that was typed may be a guess, and to
         take the right one would tell.
         """
-        found = [(mark, self.values[mark]) for mark in used]
-        named = [secret.value for _, secret in found if _is_named(secret.path)]
+        pairs = [(mark, self.values[mark]) for mark in used]
+        named = [secret.value for _, secret in pairs if _is_named(secret.path)]
         now = (*secrets_in({"secret": named}), *self.more)
-        for mark, secret in found:
+        for mark, secret in pairs:
             if isinstance(secret.value, str) and not _is_named(secret.path):
                 before, after = (mask_text(secret.value, known) for known in (self.secrets, now))
                 if before != after:

@@ -17,7 +17,7 @@ Mask = Callable[[str], str]
 
 
 def masked(record: T, *names: str, mask: Mask = masking.mask_text) -> T:
-    """Return a record with what looks secret hidden in these texts, whoever stored them."""
+    """Return a record with what looks secret hidden in these texts."""
     texts = {name: getattr(record, name) for name in names}
     changed = {name: text and mask(text) for name, text in texts.items()}
     return cast("T", replace(cast("Any", record), **changed))
@@ -28,14 +28,14 @@ def secrets_of(job: Job, *, first: bool = False) -> tuple[str, ...]:
 
     With `first` only those of the payload as it was first, if it was edited.
     """
-    found = () if first else masking.secrets_of(job.payload)
+    secrets = () if first else masking.secrets_of(job.payload)
     if job.original is None:
-        return found
-    return tuple({**dict.fromkeys(found), **dict.fromkeys(masking.secrets_of(job.original))})
+        return secrets
+    return tuple({**dict.fromkeys(secrets), **dict.fromkeys(masking.secrets_of(job.original))})
 
 
 def seen(job: Job) -> Job:
-    """Return a job with its secrets hidden in every text, whoever stored them."""
+    """Return a job with its secrets hidden in every text."""
     secrets = secrets_of(job)
     mask = masking.masker(secrets)
     changes: dict[str, Any] = {"payload": masking.mask_json(job.payload, secrets)}

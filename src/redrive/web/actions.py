@@ -35,7 +35,7 @@ from redrive.web.health import UNAVAILABLE
 
 
 def health(call: Call) -> messages.Standing | messages.Status | Reply:
-    """Report if the store answers, and to those who may read how things stand."""
+    """Report if the store answers; with a token also counts, ages, workers and pauses."""
     if not call.known:
         return {"status": "ok"} if call.health.answers() else Reply(UNAVAILABLE, 503)
     return call.health.standing() or Reply(UNAVAILABLE, 503)
@@ -116,13 +116,13 @@ def jobs(call: Call, query: messages.JobSearch) -> messages.Jobs:
 def job(call: Call, query: messages.JobView) -> shapes.WholeJob:
     """Return one job with its payload and its attempts, newest first."""
     if query.reveal and not call.may_reveal:
-        msg = "the token is not good for this: reveal; ask without it, or with a token for reveal"
+        msg = "reveal=true needs a token with the right 'reveal'; leave it out, or use such a token"
         raise Problem(403, "not_allowed", msg)
     return _whole(call, reveal=query.reveal)
 
 
 def _whole(call: Call, *, reveal: bool = False) -> shapes.WholeJob:
-    """Return everything about a job; what is secret in its payload is a mark, numbers keep their text."""
+    """Return everything about a job; secrets in its payload are marks, numbers keep their text."""
     job, payload, original = call.app.desk.jobs.editable(
         call.path["job"], reveal=reveal, actor=call.actor
     )
@@ -154,19 +154,16 @@ def reopen(call: Call, body: messages.Why) -> shapes.Job:
 
 
 def _move(call: Call, verb: Verb, reason: str) -> shapes.Job:
-    found = call.app.desk.jobs.get(call.path["job"])
-    moved = call.app.desk.jobs.move(
-        verb, [found.id], asked=found.id, reason=reason, actor=call.actor
-    )
+    jobs = call.app.desk.jobs
+    job_id = jobs.get(call.path["job"]).id
+    moved = jobs.move(verb, [job_id], asked=job_id, reason=reason, actor=call.actor)
     if moved.skipped:
-        one, why = moved.skipped[0]
-        msg = f"{one} {why}"
-        raise Refused(msg)
+        raise Refused(" ".join(moved.skipped[0]))
     return job_document(moved.done[0])
 
 
 def edit(call: Call, body: messages.Edit) -> shapes.WholeJob:
-    """Replace a job's payload; marks for masked values in it stand for what they stood for."""
+    """Replace a job's payload; marks in it keep the values that they hide."""
     call.app.desk.edit(
         call.path["job"],
         _payload(call),
@@ -179,9 +176,9 @@ def edit(call: Call, body: messages.Edit) -> shapes.WholeJob:
 
 def groups(call: Call, query: messages.Search) -> messages.Groups:
     """Return the groups of dead jobs, or of those that are selected, the largest first."""
-    found, scope = call.app.desk.groups.page(*query.words, limit=query.limit)
+    groups, scope = call.app.desk.groups.page(*query.words, limit=query.limit)
     return {
-        "groups": [seen_document(one) for one in with_trends(call.app.desk, found)],
+        "groups": [seen_document(seen) for seen in with_trends(call.app.desk, groups)],
         "scope": scope_document(scope),
     }
 
@@ -192,7 +189,7 @@ def group(call: Call) -> shapes.Group:
 
 
 def mark(call: Call, body: messages.Mark) -> shapes.Group:
-    """Mark a group as resolved, so that it is a regression if it kills again; or as open."""
+    """Mark a group as resolved or open; a resolved group whose cause comes back is regressed."""
     return _marked(call, resolved=body.resolved, reason=body.reason)
 
 
@@ -201,10 +198,10 @@ def note(call: Call, body: messages.Note) -> shapes.Group:
     return _marked(call, note=body.note, reason=body.reason)
 
 
-def _marked(call: Call, **said: Any) -> shapes.Group:
-    found = call.app.desk.groups.get(call.path["group"])
-    record = call.app.desk.groups.mark(found, actor=call.actor, **said)
-    return _seen(call, replace(found, record=record))
+def _marked(call: Call, **changes: Any) -> shapes.Group:
+    group = call.app.desk.groups.get(call.path["group"])
+    record = call.app.desk.groups.mark(group, actor=call.actor, **changes)
+    return _seen(call, replace(group, record=record))
 
 
 def _seen(call: Call, group: Group) -> shapes.Group:
@@ -217,13 +214,13 @@ def plan(call: Call, body: messages.MakePlan) -> messages.Plan:
 
 
 def carry_out(call: Call, body: messages.CarryOut) -> messages.Done:
-    """Do what a plan says, to exactly its jobs; a retry becomes a run."""
+    """Carry out a plan on exactly its jobs; a retry becomes a run."""
     return call.plans.carry_out(call.app.desk, call.path["plan"], call.actor, body)
 
 
 def pauses(call: Call) -> messages.Pauses:
     """Return the lanes that are paused."""
-    return {"pauses": [pause_document(one) for one in call.app.desk.lanes.pauses()]}
+    return {"pauses": [pause_document(pause) for pause in call.app.desk.lanes.pauses()]}
 
 
 def pause(call: Call, body: messages.PauseLane) -> messages.Pauses:

@@ -79,6 +79,6 @@ def problem_of(error: RedriveError) -> Problem:
         case UsageError():
             return Problem(400, "bad_request", str(error))
         case StoreError():
-            return Problem(503, "store", "the store does not answer as it should; see the log")
+            return Problem(503, "store", "the store failed; see the log of the server")
         case _:
-            return Problem(500, "failed", "it failed; see the log")
+            return Problem(500, "failed", "the request failed; see the log of the server")

@@ -1,4 +1,4 @@
-"""What requests may say and what answers hold: checks, JSON Schema and OpenAPI come from these types.
+"""The types of requests and answers: checks, JSON Schema and OpenAPI come from them.
 
 Documents that the command line prints too stand in `desk.shapes`.
 """
@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from redrive.desk import shapes
 
 PAGE, MOST = 50, 200
-"""How many of a thing a page has unless the caller says, and at most."""
+"""How many entries a page has by default, and at most."""
 _YEAR = 366 * 86_400.0
 
 END = r"$(?!\n)"
@@ -20,7 +20,7 @@ END = r"$(?!\n)"
 _NO_NUL = rf"^[^\u0000]*{END}"
 """Not every store keeps NUL."""
 
-_WORDS = "which: the words of the selector grammar, such as state:dead handler:mail.*"
+_WORDS = "which jobs, as a selector, such as state:dead handler:mail.*"
 
 
 def _text(most: int, about: str = "", *, least: int = 0, pattern: str = _NO_NUL) -> Meta:
@@ -48,7 +48,7 @@ PATH: dict[str, Any] = {
 
 
 class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A query or a body; a name that is unknown is refused, because it would be ignored."""
+    """A query or a body; unknown names are refused, not ignored."""
 
 
 class Search(Request, kw_only=True):
@@ -73,7 +73,9 @@ class JobSearch(Search, kw_only=True):
 class JobView(Request, kw_only=True):
     """How one job is shown."""
 
-    reveal: Annotated[bool, Meta(description="payloads whole; needs a token for reveal")] = False
+    reveal: Annotated[
+        bool, Meta(description="payloads unmasked; needs a token with the right reveal")
+    ] = False
 
 
 class RunSearch(Request, kw_only=True):
@@ -86,7 +88,9 @@ class ActSearch(Request, kw_only=True):
     """Which actions; `before` is the number of the last one of the page before."""
 
     limit: Limit = PAGE
-    before: Annotated[int, Meta(ge=1, le=2**62, description="a number")] | UnsetType = UNSET
+    before: (
+        Annotated[int, Meta(ge=1, le=2**62, description="the number of an action")] | UnsetType
+    ) = UNSET
     run: RunName | UnsetType = UNSET
 
 
@@ -109,7 +113,13 @@ class Submit(Request, kw_only=True):
     payload: Annotated[dict[str, Any], Meta(description="the handler's arguments by name")]
     key: (
         Annotated[
-            str, _text(255, "the same key is the same job", least=1, pattern=rf"^[\x21-\x7e]+{END}")
+            str,
+            _text(
+                255,
+                "idempotency key: the same key is the same job",
+                least=1,
+                pattern=rf"^[\x21-\x7e]+{END}",
+            ),
         ]
         | UnsetType
     ) = UNSET
@@ -145,7 +155,7 @@ class MakePlan(Request, kw_only=True):
 
 
 class CarryOut(Why, kw_only=True):
-    """The confirmation of a plan; the rest is for runs."""
+    """The confirmation of a plan; the other fields are for runs."""
 
     confirm: Annotated[int, Meta(ge=0, description="the plan's number of eligible jobs")]
     name: Annotated[str, _text(200, "a name for the run")] = ""
@@ -189,7 +199,7 @@ class Counts(TypedDict):
 
 
 class Standing(shapes.Health, Status):
-    """How things stand, for those who may read."""
+    """Counts, ages, workers and pauses, for callers with a token."""
 
     counts: Counts
     version: str

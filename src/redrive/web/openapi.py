@@ -17,7 +17,7 @@ from redrive.web.routes import ROUTES, Route
 _ABOUT = (
     "Redrive keeps work that failed. Every change is a POST with a JSON object, and is recorded in the "
     "audit log under the token's name. Actions on many jobs go by a plan: it freezes which, and is "
-    "carried out once its number is confirmed. Errors are problem documents (RFC 9457). Times are "
+    "carried out once the number of jobs is confirmed. Errors are problem documents (RFC 9457). Times are "
     "ISO 8601, UTC."
 )
 
@@ -53,15 +53,15 @@ def schema(kind: Any) -> dict[str, Any]:
 
 def fields(kind: Any) -> dict[str, Any]:
     """Return the schema of each field of a query or a body, and if it is required."""
-    found = _schemas([kind])[1][kind.__name__]
-    needed = found.get("required", ())
-    return {name: (shape, name in needed) for name, shape in found["properties"].items()}
+    schema = _schemas([kind])[1][kind.__name__]
+    needed = schema.get("required", ())
+    return {name: (shape, name in needed) for name, shape in schema["properties"].items()}
 
 
 def _schemas(kinds: list[Any]) -> tuple[list[Any], dict[str, Any]]:
     """Return schemas as msgspec makes them, the fields in the order of their types."""
-    found = schema_components(kinds, ref_template="#/components/schemas/{name}")
-    refs, named = json.loads(json.dumps(found).replace(json.dumps(END)[1:-1], "$"))
+    components = schema_components(kinds, ref_template="#/components/schemas/{name}")
+    refs, named = json.loads(json.dumps(components).replace(json.dumps(END)[1:-1], "$"))
     types = {**vars(shapes), **vars(messages)}
     for name, shape in named.items():
         if "properties" in shape:
@@ -79,7 +79,7 @@ def _operation(route: Route) -> dict[str, Any]:
         {"name": name, "in": "query", "required": needed, "schema": shape}
         for name, (shape, needed) in fields(route.query).items()
     ]
-    said: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,
         "parameters": parameters,
@@ -87,11 +87,11 @@ def _operation(route: Route) -> dict[str, Any]:
         "security": [{"token": []}] if route.right else [{}, {"token": []}],
     }
     if route.right:
-        said["description"] = f"Needs a token for {route.right}."
+        operation["description"] = f"Needs a token for {route.right}."
     if route.body is not None:
         content = {"application/json": {"schema": schema(route.body)}}
-        said["requestBody"] = {"required": True, "content": content}
-    return said
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
 
 
 def _responses(route: Route) -> dict[str, Any]:
@@ -99,13 +99,13 @@ def _responses(route: Route) -> dict[str, Any]:
     shape = {"anyOf": kinds} if len(kinds) > 1 else kinds[0] if kinds else {"type": "string"}
     content = {"application/json" if kinds else "text/plain": {"schema": shape}}
     problem = {"application/problem+json": {"schema": schema(Problem)}}
-    found: dict[str, Any] = {
+    responses: dict[str, Any] = {
         "200": {"description": "Done.", "content": content},
         "default": {"description": "A problem.", "content": problem},
     }
     if route.may_fail:
-        found["503"] = {
+        responses["503"] = {
             "description": "The store does not answer.",
             "content": {**content, **problem},
         }
-    return found
+    return responses

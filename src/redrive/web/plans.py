@@ -63,7 +63,7 @@ class Plans:
     def make(self, desk: Desk, verb: Verb, asked: str) -> Kept:
         """Freeze the jobs that the words mean now; JobNotFound if none of the ids is known."""
         if not asked.strip():
-            msg = "q must say which jobs: ids, a group such as G7, or filters such as state:dead"
+            msg = "q must name the jobs: ids, a group such as G7, or filters such as state:dead"
             raise UsageError(msg)
         as_run = verb == "retry"
         plan = plans.make(desk, verb, [asked], asked=asked, as_run=as_run, most=MOST)
@@ -81,7 +81,7 @@ class Plans:
             self._forget()
             kept = self._plans.get(name)
         if kept is None:
-            msg = "no such plan: it was forgotten, or made by another server; make it again"
+            msg = "no such plan: it has expired, or another server made it; make it again"
             raise JobNotFound(msg)
         with kept.lock:
             if kept.result is None:
@@ -93,21 +93,21 @@ class Plans:
         """Forget what is too old, and the oldest of what is too much."""
         now, kept = time.monotonic(), 0
         newest = next(reversed(self._plans.values()), None)
-        for one in reversed(list(self._plans.values())):
-            kept += one.plan.matched + 1
-            if now - one.made > LASTS or (kept > MOST and one is not newest):
-                del self._plans[one.id]
+        for plan in reversed(list(self._plans.values())):
+            kept += plan.plan.matched + 1
+            if now - plan.made > LASTS or (kept > MOST and plan is not newest):
+                del self._plans[plan.id]
 
 
 def _agree(plan: Plan, body: CarryOut) -> None:
     if body.confirm != len(plan.eligible):
-        msg = f"the plan is for {len(plan.eligible)} jobs and confirm says {body.confirm}"
+        msg = f"confirm must be {len(plan.eligible)}, the number of eligible jobs; found {body.confirm}"
         raise Refused(f"{msg}; nothing was changed")
     if not plan.eligible:
         msg = f"none of the {len(plan.ineligible)} jobs can be taken; nothing was changed"
         raise Refused(msg)
     if plan.verb != "retry" and (wrong := [name for name in _ONLY_RUNS if getattr(body, name)]):
-        msg = f"{', '.join(wrong)}: only a retry is driven as a run"
+        msg = f"{', '.join(wrong)}: only for the verb retry, which becomes a run"
         raise UsageError(msg)
 
 
@@ -120,7 +120,7 @@ def _carry_out(desk: Desk, kept: Kept, actor: str, body: CarryOut) -> messages.D
             canary=body.canary, rate=body.rate or None, ramp=body.ramp, stop_on=body.stop_on
         )
         skipped = [*plan.ineligible, *changed]
-        begun = desk.runs.freeze(
+        started = desk.runs.freeze(
             same,
             spec,
             asked=plan.asked,
@@ -129,7 +129,7 @@ def _carry_out(desk: Desk, kept: Kept, actor: str, body: CarryOut) -> messages.D
             actor=actor,
             skipped=skipped,
         )
-        run, done = begun.id, begun.total
+        run, done = started.id, started.total
     else:
         ids = [job.id for job in same]
         moved = desk.jobs.move(plan.verb, ids, asked=plan.asked, reason=body.reason, actor=actor)
@@ -145,9 +145,9 @@ def _carry_out(desk: Desk, kept: Kept, actor: str, body: CarryOut) -> messages.D
 
 
 def _left(pairs: Sequence[tuple[str, str]]) -> messages.LeftOut:
-    """Count jobs that are left by why, and name some."""
+    """Count the jobs that are left out by reason, and list some."""
     return {
         "total": len(pairs),
         "reasons": dict(Counter(why for _, why in pairs)),
-        "samples": [{"id": one, "why": why} for one, why in pairs[:LISTED]],
+        "samples": [{"id": job_id, "why": why} for job_id, why in pairs[:LISTED]],
     }

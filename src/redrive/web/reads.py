@@ -1,4 +1,4 @@
-"""Reading requests strictly: bounded, JSON and nothing else, every name once and known."""
+"""Read requests strictly: bounded, only JSON, every name known and used once."""
 
 from __future__ import annotations
 
@@ -30,20 +30,24 @@ async def read(request: Request) -> str:
     kind = request.headers.getlist("content-type")
     plain = [part.strip() for part in kind[0].lower().split(";")] if len(kind) == 1 else [""]
     if plain[0] != "application/json" or plain[1:] not in ([], ["charset=utf-8"]):
-        raise Problem(415, "not_json", "the body must be application/json, in UTF-8")
+        raise Problem(
+            415, "not_json", "the body must have the content type application/json, in UTF-8"
+        )
     if "content-encoding" in request.headers:
-        raise Problem(415, "packed", "the body must not be packed")
-    found = bytearray()
+        raise Problem(415, "packed", "the body must not be compressed: omit Content-Encoding")
+    received = bytearray()
     try:
         async with asyncio.timeout(SLOWEST):
             async for chunk in request.stream():
-                found += chunk
-                if len(found) > LARGEST:
-                    raise Problem(413, "too_large", f"the body must have at most {LARGEST} bytes")
+                received += chunk
+                if len(received) > LARGEST:
+                    raise Problem(413, "too_large", f"the body must have at most {LARGEST:,} bytes")
     except TimeoutError as error:
-        raise Problem(408, "too_slow", "the body did not arrive in time") from error
+        raise Problem(
+            408, "too_slow", f"the body did not arrive within {SLOWEST:g} seconds"
+        ) from error
     try:
-        return found.decode()
+        return received.decode()
     except UnicodeDecodeError as error:
         raise _bad(f"the body is not UTF-8: {error}") from error
 
@@ -56,7 +60,7 @@ def body_of(text: str) -> dict[str, Any]:
         )
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise _bad("the body has half a character (a lone surrogate) in it") from error
+        raise _bad("the body has a lone surrogate, which is not valid Unicode") from error
     except (ValueError, RecursionError) as error:
         raise _bad(f"the body is not JSON: {error}") from error
     if not isinstance(value, dict):
@@ -64,11 +68,11 @@ def body_of(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def query_of(said: bytes) -> dict[str, str]:
+def query_of(query: bytes) -> dict[str, str]:
     """Read the query: each name once."""
     try:
         pairs = parse_qsl(
-            said.decode(), keep_blank_values=True, errors="strict", max_num_fields=_NAMES
+            query.decode(), keep_blank_values=True, errors="strict", max_num_fields=_NAMES
         )
         return _once(pairs)
     except ValueError as error:
@@ -76,9 +80,9 @@ def query_of(said: bytes) -> dict[str, str]:
 
 
 def checked(value: object, kind: type[T], at: str, *, strict: bool = True) -> T:
-    """Return a value of a request as this type; a Problem says what is wrong with it and where.
+    """Return a value of a request as this type, or raise a Problem with what is wrong and where.
 
-    What was found is shown too, but nothing of a payload, and no secret.
+    The message shows the value, but nothing of a payload, and no secret.
     """
     try:
         return msgspec.convert(value, kind, strict=strict)
@@ -86,18 +90,17 @@ def checked(value: object, kind: type[T], at: str, *, strict: bool = True) -> T:
         wrong, _, path = str(error).partition(" - at `$")
         path = path.rstrip("`")
         fields = f"; it may have: {', '.join(_fields(kind))}" if "unknown field" in wrong else ""
-        found = _found(value, path)
-        raise _bad(
-            mask_text(f"{at}{path}: {wrong[0].lower()}{wrong[1:200]}{found}{fields}")
-        ) from None
+        shown = _shown(value, path)
+        text = f"{at}{path}: {wrong[0].lower()}{wrong[1:200]}{shown}{fields}"
+        raise _bad(mask_text(text)) from None
 
 
 def _fields(kind: type) -> list[str]:
     return [field.name for field in msgspec.structs.fields(kind)] or ["nothing"]
 
 
-def _found(value: Any, path: str) -> str:
-    """Return the value at a path, where it is short and says more than its type."""
+def _shown(value: Any, path: str) -> str:
+    """Return the value at a path for a message, unless it is a container or of a payload."""
     steps = _STEP.findall(path)
     for step in steps:
         value = value[int(step) if type(value) is list else step]
@@ -108,21 +111,21 @@ def _found(value: Any, path: str) -> str:
 
 
 def _once(pairs: list[tuple[str, T]]) -> dict[str, T]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        msg = "a name comes twice"
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        msg = "a name is used twice"
         raise ValueError(msg)
-    return found
+    return values
 
 
 def _number(text: str) -> float:
     """Read 3.0 as the whole number it is; payloads are read elsewhere, from their text."""
-    found = float(text)
-    return int(found) if found.is_integer() else found
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def _no_number(text: str) -> NoReturn:
-    msg = f"{text} is no number of JSON's"
+    msg = f"{text} is not a JSON number"
     raise ValueError(msg)
 
 

@@ -1,7 +1,7 @@
-"""The table of routes: what is asked, who may ask, and who does it.
+"""The table of routes: method and path, the right that is needed, and the function.
 
 The router, the checks of requests, the OpenAPI document, docs/api.md and the tests of who may do what
-all read this table, so a new line here is checked, described and tested by itself.
+all read this table, so a new line here is checked, described and tested without more code.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Right = Literal["", "read", "act"]
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """One thing that can be asked; its function's annotations say by what and what comes back."""
+    """One route; the annotations of its function are the types of the request and the answer."""
 
     method: Literal["GET", "POST"] = "GET"
     path: str
     does: Callable[..., Document | Reply]
     right: Right = "read"
-    """What the caller's token must be good for; empty: no token is needed."""
+    """The right that the caller's token must have; empty: no token is needed."""
     may_fail: bool = False
     """True if 503 has the same shape as 200."""
     at_once: bool = False
-    """True if it needs no thread, because it asks the store nothing."""
+    """True if it needs no thread, because it reads nothing from the store."""
     searches: bool = False
-    """True if it looks through jobs one by one, which takes long where many do it at once."""
+    """True if it searches jobs one by one, which is slow if many do it at once."""
     changes: bool = True
     """True if a POST changes what is stored, and so is recorded in the audit log."""
 
@@ -60,8 +60,8 @@ class Route:
     @cached_property
     def answers(self) -> tuple[Any, ...]:
         """What comes back, one of these; none: plain text."""
-        found = self._hints["return"]
-        kinds = get_args(found) if isinstance(found, UnionType) else (found,)
+        hint = self._hints["return"]
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         return tuple(kind for kind in kinds if kind is not Reply)
 
     @property

@@ -42,9 +42,9 @@ Do = Callable[[], Document | Reply]
 _AT_ONCE = 200
 """Requests that are worked on at the same time; probes are not counted."""
 SEARCHES = 2
-"""So many look through jobs at the same time; others wait their turn, and probes do not wait for them."""
+"""So many searches run at the same time; others wait, but probes do not."""
 LONGEST_SEARCH = 5.0
-"""Seconds; a page then ends early and says how far was looked, a plan is refused."""
+"""Seconds; then a page ends early with its scope, and a plan is refused."""
 
 
 class Server:
@@ -69,7 +69,7 @@ class Server:
         self._router = Router(paths, redirect_slashes=False, default=_nowhere)
 
     def close(self) -> None:
-        """End the searches that are still under way, and let the threads go; the app stays open."""
+        """End running searches and the threads; the app stays open."""
         self._is_closed = True
         for threads in (self._threads, self._probes, self._searches):
             threads.close(wait=False)
@@ -94,7 +94,7 @@ class Server:
             await _explained(scope, error)(scope, receive, out)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take part in a start and an end; there is nothing to talk about over a websocket."""
+        """Answer lifespan events, and close websockets."""
         if scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008})
@@ -108,7 +108,7 @@ class Server:
         if not route.right:
             return await self._answer(route, request)
         if self._active >= _AT_ONCE:
-            msg = f"{_AT_ONCE} requests are being worked on; send it again in a moment"
+            msg = f"the server is busy with {_AT_ONCE} requests; send it again in a second"
             raise Problem(503, "busy", msg, {"retry-after": "1"})
         self._active += 1
         try:
@@ -160,7 +160,7 @@ class Server:
             return Reply(health.UNAVAILABLE, 503)
 
     def _searched(self, do: Do) -> Document | Reply:
-        """Do what looks through jobs, for so long that nobody else waits for it."""
+        """Run a search, and end it in time for the next one."""
         end = time.monotonic() + LONGEST_SEARCH
         search.MUST_END.set(lambda: self._is_closed or time.monotonic() > end)
         return do()
@@ -178,13 +178,14 @@ class _Place:
         route = self._routes.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
             allowed = [*self._routes, *(["HEAD"] if "GET" in self._routes else [])]
-            raise Problem(405, "no_method", "not by that method", {"allow": ", ".join(allowed)})
+            names = ", ".join(allowed)
+            raise Problem(405, "no_method", f"use one of: {names}", {"allow": names})
         response = await self._server.answer(route, request)
         await response(scope, receive, send)
 
 
 class _Out:
-    """Puts our headers on an answer, and knows whether it has begun."""
+    """Adds our headers to an answer, and knows if it has begun."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -200,11 +201,11 @@ class _Out:
 
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 - ASGI's
-    raise Problem(404, "no_route", "there is nothing here; /api/v1/openapi.json says what there is")
+    raise Problem(404, "no_route", "there is no such route; /api/v1/openapi.json lists the routes")
 
 
-def _response(route: Route, found: Document | Reply) -> Response:
-    reply = found if isinstance(found, Reply) else Reply(found)
+def _response(route: Route, result: Document | Reply) -> Response:
+    reply = result if isinstance(result, Reply) else Reply(result)
     if isinstance(reply.document, str):
         return Response(reply.document, reply.status, media_type=reply.kind)
     # The numbers of a payload keep their text.
@@ -213,7 +214,7 @@ def _response(route: Route, found: Document | Reply) -> Response:
 
 
 def _explained(scope: Scope, error: Exception) -> Response:
-    """Make a problem document of an error; what is no fault of the caller's goes to the log."""
+    """Make a problem document of an error; an error of the server is logged."""
     where = f"{scope['method']} {scope['path']}"
     match error:
         case Problem():
@@ -223,11 +224,11 @@ def _explained(scope: Scope, error: Exception) -> Response:
             if isinstance(error, StoreError):
                 log.warning("%s: %s", where, error)
         case TimeoutError():
-            msg = "it took too long; what was asked for may still be done"
+            msg = "the request took too long; its changes may still happen"
             problem = Problem(504, "too_long", msg)
         case _:
             log.error("%s failed", where, exc_info=error)
-            problem = Problem(500, "failed", "this is a mistake in Redrive; see the log")
+            problem = Problem(500, "failed", "this is a bug in Redrive; see the log of the server")
     document = {
         "type": "about:blank",
         "title": HTTPStatus(problem.status).phrase,

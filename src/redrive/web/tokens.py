@@ -2,7 +2,8 @@
 
 They come from the environment (`REDRIVE_READ_TOKEN`, `REDRIVE_ACT_TOKEN`, `REDRIVE_REVEAL_TOKEN`) or
 from a file that only its owner may read, one a line: a name, `read`, `act` or `reveal`, and the token.
-Each right includes those before it. The name is the actor of what is done with the token. The file is read at the start: to take a token back, start again.
+Each right includes those before it. The name is the actor in the audit log. The file is read at the start:
+to revoke a token, remove it and restart.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ _TOKEN = re.compile(r"[\x21-\x7e]{20,500}")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Whom a token stands for, what it is good for, and its hash."""
+    """The name, the right and the hash of a token."""
 
     name: str
     right: Right
     digest: bytes = b""
 
     def allows(self, right: str) -> bool:
-        """Return True if it is good for this."""
+        """Return True if its right includes this one."""
         return RIGHTS.index(right) <= RIGHTS.index(self.right)
 
 
@@ -47,22 +48,25 @@ class Tokens:
         self._tokens = tuple(tokens)
         if not self._tokens:
             msg = (
-                "no token is known: set REDRIVE_ACT_TOKEN or REDRIVE_READ_TOKEN, or name a file of "
-                "tokens (one that is missing is made)"
+                "there is no token: set REDRIVE_ACT_TOKEN or REDRIVE_READ_TOKEN, or use --tokens FILE "
+                "(the file is created if it does not exist)"
             )
             raise UsageError(msg)
 
-    def find(self, said: str) -> Token | None:
-        """Return the token that was given, in constant time."""
-        digest = _hash(said)
-        found = [one for one in self._tokens if hmac.compare_digest(one.digest, digest)]
-        return found[0] if found else None
+    def find(self, text: str) -> Token | None:
+        """Return the token with this text, in constant time."""
+        digest = _hash(text)
+        equal = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
+        return equal[0] if equal else None
 
 
 def made(name: str, right: str, token: str) -> Token:
-    """Make a token of what a file or the environment says."""
+    """Make a token, or raise UsageError."""
     if not _NAME.fullmatch(name) or right not in VARIABLES.values():
-        msg = f"a token needs a plain name and the right read, act or reveal; found {name!r} {right!r}"
+        msg = (
+            "a token needs a name of letters, digits, _ . @ or - and the right read, act or reveal; "
+            f"found {name!r} {right!r}"
+        )
         raise UsageError(msg)
     if not _TOKEN.fullmatch(token):
         msg = f"the token of {name!r} must have 20 to 500 visible ASCII characters"
@@ -73,8 +77,8 @@ def made(name: str, right: str, token: str) -> Token:
 def from_environ(environ: Mapping[str, str] | None = None) -> list[Token]:
     """Read the tokens of the environment; their name is `api`."""
     environ = os.environ if environ is None else environ
-    said = [(right, environ.get(variable)) for variable, right in VARIABLES.items()]
-    return [made("api", right, token) for right, token in said if token]
+    texts = [(right, environ.get(variable)) for variable, right in VARIABLES.items()]
+    return [made("api", right, text) for right, text in texts if text]
 
 
 def from_file(path: Path) -> list[Token]:
@@ -93,7 +97,7 @@ def from_file(path: Path) -> list[Token]:
     tokens: dict[str, Token] = {}
     for number, parts in enumerate(words, 1):
         if len(parts) != 3 or parts[0] in tokens:  # noqa: PLR2004 - name, right, token
-            msg = f"{path}, token {number}: must be a name of its own, a right, and the token"
+            msg = f"{path}, token {number}: write a name that is used once, a right, and the token"
             raise UsageError(msg)
         tokens[parts[0]] = made(*parts)
     return list(tokens.values())
@@ -105,7 +109,7 @@ def write_file(path: Path) -> None:
     try:
         made_at = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        msg = f"cannot make a file of tokens at {path}: {error.strerror}"
+        msg = f"cannot create the file of tokens {path}: {error.strerror}"
         raise UsageError(msg) from error
     with open(made_at, "w", encoding="utf-8") as file:  # noqa: PTH123 - it is open already
         file.write("\n".join(["# name, right, token", *lines, ""]))

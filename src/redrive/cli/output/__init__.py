@@ -42,7 +42,7 @@ class Field(NamedTuple):
     kind: Kind = "text"
     plain_only: bool = False
     minor: bool = False
-    """Left out on a narrow terminal, where each row would take too many lines."""
+    """Left out where the main text would be cut short, or a row would take too many lines."""
     show: Callable[[Document], object] | None = None
 
     def value(self, document: Document) -> object:
@@ -105,8 +105,8 @@ class Facts(NamedTuple):
 
     def pairs(self) -> list[tuple[Field, object]]:
         """Return each field that is shown, with its value."""
-        found = [(field, field.value(self.document)) for field in self.fields]
-        return [pair for pair in found if pair[1] or not self.sparse]
+        values = [(field, field.value(self.document)) for field in self.fields]
+        return [pair for pair in values if pair[1] or not self.sparse]
 
 
 class Block(NamedTuple):

@@ -37,8 +37,10 @@ def seconds(value: float | None) -> str:
 
 def numbers_of(value: object) -> list[int]:
     """Return the numbers of a trend, which a document may hold beside the width of its spans."""
-    found = cast("Mapping[str, object]", value)["numbers"] if isinstance(value, Mapping) else value
-    return cast("list[int]", found or [])
+    numbers = (
+        cast("Mapping[str, object]", value)["numbers"] if isinstance(value, Mapping) else value
+    )
+    return cast("list[int]", numbers or [])
 
 
 def text_of(value: object, kind: Kind) -> str:

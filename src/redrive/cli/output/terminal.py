@@ -28,7 +28,7 @@ WIDE, NARROW = 140, 60
 ROOM = 44
 """Facts whose values would get less than this put long values on lines of their own."""
 Steps = Sequence[tuple[Kind, int]]
-SHORTENING: Steps = (("text", 24), ("main", 60), ("text", 12), ("main", 30))
+SHORTENING: Steps = (("text", 24), ("main", 60), ("text", 12), ("main", 44), ("main", 30))
 """To how many columns texts of a table are shortened, step by step until it fits."""
 CARD = 4
 """Lines of a card; minor fields are left out of a longer one."""
@@ -170,15 +170,14 @@ class Screen:
         return text
 
     def _table(self, fields: Sequence[Field], table: Table) -> Iterator[Text]:
-        """Yield a table with whole times, else with ages, else with a card for each row."""
-        for full in (True, False)[self._width < WIDE :]:
-            cells = self._cells(fields, table, full=full)
-            steps = SHORTENING[:2] if full else SHORTENING
-            fitting = _fit(fields, _widths(cells), self._width, steps)
-            if fitting:
-                heads, *rows = [self._line(fields, row, fitting) for row in cells]
+        """Yield a table in the first layout that fits, else a card for each row."""
+        for shown, full, steps in _layouts(fields):
+            cells = self._cells(shown, table, full=full)
+            fitting = _fit(shown, _widths(cells), self._width, steps)
+            if fitting and (self._width >= WIDE or not full):
+                heads, *rows = [self._line(shown, row, fitting) for row in cells]
                 yield heads
-                yield Text(self._signs.rule * (sum(fitting) + len(GAP) * (len(fields) - 1)))
+                yield Text(self._signs.rule * (sum(fitting) + len(GAP) * (len(shown) - 1)))
                 yield from rows
                 return
         yield from self._cards(fields, table)
@@ -290,6 +289,16 @@ class Screen:
         if self._signs is _ASCII:
             shown = shown.translate(_SPELT).encode("ascii", "backslashreplace").decode()
         return shown
+
+
+def _layouts(fields: Sequence[Field]) -> Iterator[tuple[Sequence[Field], bool, Steps]]:
+    """Yield the fields of a table, if times are whole, and how far texts are shortened; best first."""
+    yield fields, True, SHORTENING[:2]
+    yield fields, False, SHORTENING[:4]
+    shown = list(fields)
+    for field in [field for field in reversed(fields) if field.minor]:
+        shown.remove(field)
+        yield list(shown), False, SHORTENING[:4]
 
 
 def _widths(cells: Sequence[Sequence[Text]]) -> list[int]:

@@ -17,7 +17,7 @@ from redrive.registry import check_name
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
     from redrive.desk.log import Log
-    from redrive.desk.transfer.importing import Told
+    from redrive.desk.transfer.importing import LineResult
 
 
 class ImportOptions(TypedDict, total=False):
@@ -74,19 +74,19 @@ class Transfer:
                 log.warning("the export is not in the audit log: %s", error)
 
     def _whole(self, jobs: Iterable[Job | str]) -> Iterator[Job]:
-        for found in jobs if isinstance(jobs, Iterable) else (jobs,):
-            if not isinstance(found, Job | str):
-                raise UsageError(f"jobs must be a list of jobs; found {type(found).__name__}")
-            job = self._backend.store.get(found if isinstance(found, str) else found.id)
+        for target in jobs if isinstance(jobs, Iterable) else (jobs,):
+            if not isinstance(target, Job | str):
+                raise UsageError(f"jobs must be a list of jobs; found {type(target).__name__}")
+            job = self._backend.store.get(target if isinstance(target, str) else target.id)
             if job is not None:  # else it was purged meanwhile
                 yield job
 
     def _asked(self, asked: Asked | None) -> Asked:
         settings = self._backend.settings
-        said = asked or Asked()
-        if said.handler is not None:
-            check_name(said.handler)
-        return replace(said, limit=settings.payload_limit, now=settings.clock.now())
+        options = asked or Asked()
+        if options.handler is not None:
+            check_name(options.handler)
+        return replace(options, limit=settings.payload_limit, now=settings.clock.now())
 
     def import_lines(
         self,
@@ -99,7 +99,7 @@ class Transfer:
         source: str = "",
         reason: str = "",
         actor: str | None = None,
-    ) -> Generator[Told]:
+    ) -> Generator[LineResult]:
         """Store the jobs of a file, and yield what became of each line, as it is asked for.
 
         `lines` is an open file or its lines: an export, or the file of another program. A job that
@@ -113,7 +113,7 @@ class Transfer:
         added = left = 0
         try:
             for batch in batches:
-                new = sum(told.fate == "added" for told in batch)
+                new = sum(line.fate == "added" for line in batch)
                 added, left = added + new, left + len(batch) - new
                 yield from batch
         finally:
@@ -123,7 +123,7 @@ class Transfer:
 
     def import_table(
         self, url: str, table: str, **options: Unpack[ImportOptions]
-    ) -> Generator[Told]:
+    ) -> Generator[LineResult]:
         """Store the jobs of a table in a PostgreSQL database; the same otherwise."""
         from redrive.desk.transfer.formats.summaries import rows  # noqa: PLC0415 - needs psycopg
 

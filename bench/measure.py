@@ -19,6 +19,12 @@ from pathlib import Path
 Round = Callable[[], float]
 """Does a round and gives its figure, in the unit of the measure."""
 
+METERS: list[Callable[[], float]] = [time.process_time]
+"""Each returns seconds of processor time; the server adds its own while it runs."""
+
+_used: list[float] = []
+"""Microseconds of processor time a job, as the round under way reported them."""
+
 NOISY = 0.25
 """A median whose rounds lie further apart than this part of it means little."""
 
@@ -58,6 +64,8 @@ class Goal:
     must: float
     aim: float
     at_most: bool = False
+    why: str = ""
+    """Shown if it is missed: what stands in the way."""
 
     def holds(self, found: float, bound: float) -> bool:
         """Whether what was found keeps a bound."""
@@ -84,6 +92,8 @@ class Result:
     measure: Measure
     figures: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     failed: dict[str, str] = field(default_factory=dict[str, str])
+    cpu: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """Microseconds of processor time a job, where a round reports them."""
 
     def median(self, name: str) -> float | None:
         """Give the middle figure of a contestant."""
@@ -140,8 +150,10 @@ def _rounds(
         for name, one_round in ready.items():
             if name not in failed:
                 gc.collect()
+                _used.clear()
                 try:
                     result.figures.setdefault(name, []).append(one_round())
+                    result.cpu.setdefault(name, []).extend(_used)
                 except Exception as error:  # noqa: BLE001 - the same
                     failed[name] = reason(error)
                     result.figures.pop(name, None)
@@ -180,12 +192,25 @@ def submitting(
 
 
 def timed(number: int, work: Callable[[], object]) -> float:
-    """Give how many a second, if `work` does so many."""
-    return number / seconds(work)
+    """Return how many a second, if `work` does so many; report their processor time."""
+    before = cpu()
+    spent = seconds(work)
+    report_cpu(number, cpu() - before)
+    return number / spent
+
+
+def cpu() -> float:
+    """Return the seconds of processor time that this process and the server have spent."""
+    return sum(meter() for meter in METERS)
+
+
+def report_cpu(jobs: float, spent: float) -> None:
+    """Add the processor time of this round to its row."""
+    _used.append(spent / jobs * 1e6)
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Give how long it takes."""
+    """Return how long it takes."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from measure import NOISY, Goal, Result
@@ -14,6 +15,7 @@ the ratios, taken between contestants that took turns in one run.
 Each figure is the median of {rounds} rounds; *spread* is how far they lie apart, as a part of it, and
 a row above {noisy:.0%} should be measured again. Durability: **P** survives a power cut (synced before the call
 returns), **K** survives `kill -9` and may lose the last ones to a power cut. Jobs carry 1 KiB of JSON.
+*CPU* is the processor time of the worker or the submitting process and of PostgreSQL together.
 """
 
 PLOT = "![Redrive beside raw limits and peers](performance.svg)\n"
@@ -42,6 +44,8 @@ def goals(results: Iterable[Result]) -> str:
                 f"{goal.who} : {goal.over}" if goal.over else f"{goal.who}, {result.measure.unit}"
             )
             word = verdict(goal, found) + (", noisy" if _is_noisy(result, goal) else "")
+            if goal.why and word.startswith("**missed"):
+                word += f": {goal.why}"
             cells = (result.measure.title, what, *_bounds(goal, found), word)
             rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
@@ -76,15 +80,21 @@ def section(result: Result) -> str:
     lines = [f"## {measure.title}\n"]
     if measure.note:
         lines.append(f"{measure.note}\n")
-    lines.append(f"| | durability | {measure.unit} | spread | : {first} |\n|---|---|--:|--:|--:|")
+    lines.append(
+        f"| | durability | {measure.unit} | spread | : {first} | CPU µs a job |\n"
+        "|---|---|--:|--:|--:|--:|"
+    )
     for one in measure.contestants:
         median = result.median(one.name)
         if median is None:
             why = result.failed.get(one.name, "not measured")
-            lines.append(f"| {one.name} | {one.durability} | – | did not run: {why} | |")
+            lines.append(f"| {one.name} | {one.durability} | – | did not run: {why} | | |")
             continue
         ratio = f"{median / base:.2f}" if base else ""
-        cells = (one.name, one.durability, figure(median), _spread(result.spread(one.name)), ratio)
+        spread = _spread(result.spread(one.name))
+        spent = result.cpu.get(one.name)
+        cpu = figure(statistics.median(spent)) if spent else "–"
+        cells = (one.name, one.durability, figure(median), spread, ratio, cpu)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -7,13 +7,17 @@ only its log may grow larger, so that no checkpoint falls into a round.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
+import os
 import tempfile
 import warnings
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import measure
 import psycopg
 
 SETTINGS = {"min_wal_size": "2GB", "max_wal_size": "8GB", "checkpoint_timeout": "30min"}
@@ -35,7 +39,21 @@ def server() -> Any:
         for name, value in SETTINGS.items():
             connection.execute(f"ALTER SYSTEM SET {name} = '{value}'")
         connection.execute("SELECT pg_reload_conf()")
+    measure.METERS.append(functools.partial(_cpu, int(found.get_pid())))
     return found
+
+
+def _cpu(postmaster: int) -> float:
+    """Return the seconds of processor time of all processes of the server, also of those that ended."""
+    ticks = 0
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = place.read_text("utf-8").rpartition(")")[2].split()
+            if place.parent.name == str(postmaster):
+                ticks += sum(map(int, fields[11:15]))  # with the children that it has waited for
+            elif fields[1] == str(postmaster):
+                ticks += sum(map(int, fields[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _url(found: Any, database: str) -> str:

@@ -11,7 +11,18 @@ from typing import TypeVar
 
 import ours
 from jobs import HANDLER, TEXT, new_job, settlement
-from measure import Contestant, Goal, Measure, Round, Stage, Submit, seconds, submitting
+from measure import (
+    Contestant,
+    Goal,
+    Measure,
+    Round,
+    Stage,
+    Submit,
+    cpu,
+    report_cpu,
+    seconds,
+    submitting,
+)
 from peers import litequeue, persistqueue, sqlitehuey
 
 from redrive.jobs.job import Claim
@@ -159,15 +170,20 @@ def drained(
     ended: Callable[[C], S],
 ) -> float:
     """Claim and settle until there is nothing left; gives the seconds spent in these two calls."""
-    spent = 0.0
+    spent = used = 0.0
+    jobs = 0
     while True:
-        began = time.perf_counter()
+        began, before = time.perf_counter(), cpu()
         claims = claim()
-        spent += time.perf_counter() - began
+        spent, used = spent + time.perf_counter() - began, used + cpu() - before
         if not claims:
+            report_cpu(jobs, used)
             return spent
+        jobs += len(claims)
         results = [ended(one) for one in claims]
+        before = cpu()
         spent += seconds(lambda: settle(results))  # noqa: B023 - called at once
+        used += cpu() - before
 
 
 SUBMIT = Measure(

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import IO
 
+import measure
 import server
 from jobs import PAYLOAD, new_job
 from measure import Round, Stage
@@ -106,8 +107,16 @@ def load(url: str, handler: str, number: int) -> None:
 
 
 def rate(command: list[str], handler: str, jobs: int, **environment: str) -> float:
-    """Return the jobs that a worker process ends a second."""
-    share, spent = _between(command, handler, jobs, lambda working: working.stamp(), environment)
+    """Return the jobs that a worker process ends a second; report their processor time."""
+    used: list[float] = []
+
+    def read(working: Working) -> float:
+        at = working.stamp()
+        used.append(cpu_of([working.pid]) + measure.cpu())
+        return at
+
+    share, spent = _between(command, handler, jobs, read, environment)
+    measure.report_cpu(share, used[-1] - used[0])
     return share / spent
 
 

@@ -124,8 +124,9 @@ class Service:
         return self.operator.execute(query, [article]).rowcount
 
     def stored(self, *ids: str) -> list[dict[str, Any]]:
-        """Whole rows of jobs."""
-        return self.sql("SELECT * FROM redrive.jobs WHERE id = ANY(%s) ORDER BY id", list(ids))
+        """Whole rows of jobs: what a submit wrote and how they stand."""
+        query = "SELECT * FROM redrive.jobs JOIN redrive.states USING (n, id) WHERE id = ANY(%s)"
+        return self.sql(f"{query} ORDER BY id", list(ids))
 
     def keep(self, job_id: str, article: str = "a1", **fields: Any) -> Job:
         """Keep a job of the service that came to be in some other way."""

@@ -67,8 +67,8 @@ def test_a_retry_that_waited_for_an_update_makes_no_second_life(
 @pytest.mark.parametrize(
     ("deed", "now"),
     [
-        ("UPDATE redrive.jobs SET state = 'resolved'", "resolved"),
-        ("DELETE FROM redrive.jobs; DELETE FROM redrive.payloads", "gone"),
+        ("UPDATE redrive.ended SET state = 'resolved'", "resolved"),
+        ("DELETE FROM redrive.ended; DELETE FROM redrive.jobs", "gone"),
     ],
 )
 def test_a_job_that_was_closed_or_purged_meanwhile_is_not_driven(
@@ -104,7 +104,7 @@ def test_in_a_strict_transaction_a_lost_race_is_the_operators_to_repeat(service:
     service.keep_dead("job1")
     with service.session(autocommit=False) as strict:
         strict.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        strict.execute("SELECT FROM redrive.jobs")
+        strict.execute("SELECT FROM redrive.states")
         service.app.desk.retry("job1")
         with pytest.raises(errors.SerializationFailure):
             strict.execute(ONE)
@@ -132,7 +132,7 @@ def test_updates_and_retries_at_once_give_each_job_one_life(service: Service) ->
         updates = [pool.submit(update, one), pool.submit(update, two)]
         pool.submit(retry).result()
         driven = sum(each.result() for each in updates)
-    assert [row["redrives"] for row in service.stored(*jobs)] == [5] * 20
+    assert [service.app.get(job).redrives for job in jobs] == [5] * 20
     acts = Counter(act.actor for act in service.app.desk.log.actions())
     assert acts == Counter(ada=20, postgres=driven)
     assert service.app.store.verify().ok

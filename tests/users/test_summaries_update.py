@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from typing import Any
@@ -14,8 +15,8 @@ from redrive import Reason, State
 from redrive.jobs.job import Completed, Dead
 from summarykit import HANDLER, RETRY, VIEW, Service, role
 
-OWN = {"n", "id", "key"}
-TIMES = {"at", "due", "since", "updated"}
+OWN = {"n", "id", "key", "payload", "more"}
+TIMES = {"at", "due", "updated"}
 ENDED: dict[str, Any] = {"finished": START + 9, "updated": START + 9}
 
 
@@ -51,13 +52,31 @@ def test_r_summaries_7_it_leaves_what_a_retry_by_the_store_leaves(service: Servi
     stored, updated = service.stored("by-store", "by-update")
     for column in stored.keys() - OWN - TIMES:
         assert updated[column] == stored[column], column
+    assert json.loads(updated["more"]) == json.loads(stored["more"])
     for row in (stored, updated):
         assert len({row[column] for column in TIMES}) == 1
         assert before - 1 <= row["at"] <= after + 1
     moved = {"id": "by-update", "key": "key-by-update", "payload": '{"article_id":"by-update"}'}
-    moved |= {name: updated[name] for name in ("due", "since", "updated")}
+    moved |= {"due": updated["due"], "since": updated["due"], "updated": updated["updated"]}
     assert service.app.get("by-update") == replace(done[0], **moved, history=())
     assert service.app.store.verify().ok
+
+
+@pytest.mark.parametrize("run", [None, -3])
+def test_r_summaries_7_the_act_keeps_what_the_job_was_before(
+    service: Service, run: int | None
+) -> None:
+    """As an action of the store does, so that it can be undone."""
+    for job_id in ("by-store", "by-update"):
+        service.keep_dead(job_id, job_id, run=run)
+    service.app.store.move(["by-store"], "retry", make_act(target="by-store"))
+    service.retry("by-update")
+    mine, theirs = service.app.desk.log.actions()
+    ((by_update, was),) = service.app.store.action_jobs(mine.number)
+    ((by_store, expected),) = service.app.store.action_jobs(theirs.number)
+    assert (by_update, by_store) == ("by-update", "by-store")
+    assert was == expected
+    assert list(was) == list(expected)
 
 
 def test_r_summaries_7_the_act_says_who_what_and_when(service: Service) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from kit import make_failure, make_job
 from redrive import Reason, Redrive, State
+from redrive.errors import StoreOutdated
 from stores.contract.kinds import KINDS, Kind, Place
 from webkit import Web
 
@@ -42,3 +44,39 @@ def test_from_submit_to_a_run(place: Place) -> None:
     assert web.ask("GET", "/readyz", token=None).status_code == 200
     acts = web.get("/api/v1/acts")["acts"]
     assert [act["verb"] for act in acts] == ["mark", "retry", "edit", "submit"]
+
+
+OLD = Path(__file__).parents[1] / "stores" / "upgrade" / "stores"
+FILES = [("sqlite", "store.db", "sqlite.file"), ("jsonl", "store.jsonl", "jsonl.store")]
+
+
+@pytest.fixture(params=FILES, ids=lambda one: one[0])
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str, str]:
+    """An older file store, its URL, and the module that migrates it when it is opened."""
+    scheme, name, module = request.param
+    path = tmp_path / name
+    shutil.copy(OLD / name, path)
+    path.chmod(0o600)
+    return path, f"{scheme}:{path}", f"redrive.stores.{module}"
+
+
+def test_a_store_is_opened_and_migrated_where_it_is_mounted_not_by_a_request(
+    old: tuple[Path, str, str],
+) -> None:
+    url = old[1]
+    with Redrive(url) as app:
+        web = Web(app)
+        with Redrive(url, read_only=True) as reader:  # which would refuse an older one
+            assert reader.desk.jobs.counts()
+        assert web.get("/api/v1/jobs")["jobs"]
+
+
+def test_a_large_older_store_is_refused_where_it_is_mounted(
+    old: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, url, module = old
+    monkeypatch.setattr(f"{module}.MIGRATED_ON_OPENING", 0)
+    before = path.read_bytes()
+    with Redrive(url) as app, pytest.raises(StoreOutdated, match="redrive migrate"):
+        Web(app)
+    assert path.read_bytes() == before

@@ -84,14 +84,17 @@ class Jobs:
         """Return a page of jobs, newest first; every word and filter given must hold.
 
         Words are those of the selector grammar: `find("handler:billing.* age:>2h")`. What no index
-        answers is asked job by job, of a bounded number; then the page's `scope` says how many.
-        Without `reveal` nothing that is masked can be asked for.
+        answers is asked job by job: of a bounded number, or for a tag or a text in a bounded time. Then
+        the page's `scope` says how many, and its cursor goes on. Without `reveal` nothing that is
+        masked can be asked for.
         """
         selection = self._selection(words, filters, reveal=reveal)
         store = self._backend.store
         checks.whole(limit, "limit", least=1)
         cursor = None if cursor is None else checks.text(cursor, "cursor")
-        page = search.find(store, selection, limit=limit, cursor=cursor, by_change=by_change)
+        page = search.find(
+            store, selection, limit=limit, cursor=cursor, by_change=by_change, budget=search.BUDGET
+        )
         return page if reveal else page._replace(jobs=list(map(seen, page.jobs)))
 
     def _selection(self, words: tuple[Target, ...], filters: Filters, *, reveal: bool) -> Selection:

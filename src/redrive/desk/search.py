@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from redrive.desk import selectors
 from redrive.desk.selection import USUAL, Selection, job_id, no_group, no_run, query_of
@@ -13,16 +15,31 @@ from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Group, Job, State
 from redrive.jobs.transitions import Verb
 from redrive.payloads.masked_jobs import secrets_of
-from redrive.stores.contract import Page, Query, Scope, Store, cursor_of, every
+from redrive.stores.contract import Page, Query, Scope, Store, every
+from redrive.stores.cursors import cursor_of, read_cursor
 
 SEARCHED = 100_000
 """How many jobs are checked one by one, at most, where the store cannot answer; the newest first."""
+BUDGET = 0.2
+"""Seconds in which a store may search for a tag or a text, for a page that people wait for."""
 _READ_FOR_REASON = 100
 """How many jobs of an action are read for secrets that its reason may repeat."""
 
 
 MUST_END: ContextVar[Callable[[], bool]] = ContextVar("redrive_must_end", default=bool)
 """Called before each job is read: True ends a search (bool() is False). A server sets it per request."""
+
+
+class _Stop(NamedTuple):
+    """Where the search of a query ended because its time was over."""
+
+    updated: float
+    id: str
+    cursor: str
+    looked: int
+
+
+F = TypeVar("F", bound=Job | _Stop)
 
 
 def meant(store: Store, verb: Verb, selection: Selection) -> Iterator[Job | str]:
@@ -72,7 +89,7 @@ def each(store: Store, selection: Selection) -> Iterator[Job]:
         ids = dict.fromkeys(job_id(store, text) for text in selection.ids)
         return (job for name in ids for job in store.find(Query(ids=(name,), limit=1)).jobs)
     _check_names(store, selection)
-    jobs = _in_time(_merged(store, _queries(selection)))
+    jobs = _in_time(_merged([every(store, query) for query in _queries(selection)]))
     return filter(selection.question(), filter(selection.confirmation(), jobs))
 
 
@@ -104,14 +121,23 @@ def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:
 
 
 def find(
-    store: Store, selection: Selection, *, limit: int, cursor: str | None, by_change: bool
+    store: Store,
+    selection: Selection,
+    *,
+    limit: int,
+    cursor: str | None,
+    by_change: bool,
+    budget: float | None = None,
 ) -> Page:
-    """Return a page of a selection, searching SEARCHED jobs at most; its scope says how many."""
+    """Return a page of a selection, searching SEARCHED jobs at most; its scope says how many.
+
+    It also ends when a store has searched for a tag or a text for `budget` seconds; None is no bound.
+    """
     if selection.ids:
         return Page(list(each(store, selection)))
     _check_names(store, selection)
     queries = [
-        replace(query, limit=limit, cursor=cursor, by_change=by_change)
+        replace(query, limit=limit, cursor=cursor, by_change=by_change, budget=budget)
         for query in _queries(selection)
     ]
     confirmed = selection.confirmation()
@@ -119,7 +145,10 @@ def find(
         return store.find(queries[0])
     fits, must_end, matching = selection.question(), MUST_END.get(), list[Job]()
     looked, after, last = 0, None, None
-    for job in _merged(store, queries):
+    for job in _merged(_searches(store, queries), by_change=by_change):
+        if isinstance(job, _Stop):
+            scope = Scope(job.looked, max(job.looked, _size(store, queries)))
+            return Page(matching, job.cursor, scope)
         if last is not None and must_end():
             after = cursor_of(last.updated, last.id, by_change=by_change)
             return Page(matching, after, Scope(looked, _size(store, queries)))
@@ -189,16 +218,43 @@ def _sum(group: Group, other: Group) -> Group:
     )
 
 
-def _merged(store: Store, queries: Sequence[Query]) -> Iterator[Job]:
-    """Merge the jobs of several queries, which share none, in one order."""
-    if len(queries) == 1:
-        return every(store, queries[0])
-    by_change = queries[0].by_change
+def _searches(store: Store, queries: Sequence[Query]) -> list[Iterator[Job | _Stop]]:
+    """Return the jobs of each query; those of a search for a tag or a text as far as time allows."""
+    first = queries[0]
+    if first.budget is None or not (first.tag or first.text):
+        return [every(store, query) for query in queries]
+    ends, looked = time.monotonic() + first.budget, list[int]()
+    return [_until(ends, store, query, looked) for query in queries]
 
-    def order(job: Job) -> tuple[float, str]:
+
+def _merged(found: list[Iterator[F]], *, by_change: bool = False) -> Iterator[F]:
+    """Merge the jobs of several queries, which share none, in one order."""
+
+    def order(job: F) -> tuple[float, str]:
         return job.updated if by_change else 0.0, job.id
 
-    return heapq.merge(*(every(store, query) for query in queries), key=order, reverse=True)
+    return found[0] if len(found) == 1 else heapq.merge(*found, key=order, reverse=True)
+
+
+def _until(ends: float, store: Store, query: Query, looked: list[int]) -> Iterator[Job | _Stop]:
+    """Return the jobs of a query as far as they are found in time; then where the search stopped.
+
+    The last page asked for is never full: a full one ends at a job that has the text, and where it is
+    masked nobody may learn that from the cursor.
+    """
+    while True:
+        left = ends - time.monotonic()
+        limit = query.limit + 1 if left > 0 else SEARCHED
+        page = store.find(replace(query, limit=limit, budget=max(left, 0.0)))
+        looked.append(page.scope.looked if page.scope else 0)
+        yield from page.jobs
+        if page.cursor is None:
+            return
+        if left <= 0:
+            updated, job = read_cursor(page.cursor, by_change=query.by_change)
+            yield _Stop(updated, job, page.cursor, sum(looked))
+            return
+        query = replace(query, cursor=page.cursor)
 
 
 def _queries(selection: Selection) -> list[Query]:

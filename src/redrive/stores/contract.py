@@ -38,7 +38,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from redrive.errors import StoreOutdated
+from redrive.errors import StoreForeign, StoreOutdated
 from redrive.jobs.job import Act, Category, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
 from redrive.stores.group_verbs import GroupVerbs
@@ -59,13 +59,25 @@ MIGRATED_ON_OPENING = 10_000
 """A file store with at most so many jobs is migrated when it is opened for writing."""
 
 
-def outdated(url: str, version: int, needed: int) -> StoreOutdated:
-    """Return the error for a store of an older schema."""
-    return StoreOutdated(
-        f"{url} has schema {version}; this Redrive needs {needed}. Stop the old workers and run "
-        f"`redrive migrate --store '{url}'` (about a minute for 1,000,000 jobs); it can be "
-        "interrupted and run again"
-    )
+def check_newest(url: str, version: int, known: int) -> None:
+    """Raise StoreForeign if a newer Redrive wrote a store."""
+    if version > known:
+        raise StoreForeign(
+            f"{url} was written by a newer Redrive (schema {version}, this one knows {known}); "
+            "update this program"
+        )
+
+
+def check_version(url: str, version: int, needed: int) -> None:
+    """Raise StoreForeign if a newer Redrive wrote a store, StoreOutdated if an older one did."""
+    check_newest(url, version, needed)
+    if version < needed:
+        raise StoreOutdated(
+            f"{url} has schema {version}; this Redrive needs {needed}. The store is older than this "
+            "program: stop the old workers and upgrade the store with "
+            f"`redrive migrate --store '{url}'` (about a minute for 1,000,000 jobs); it can be "
+            "interrupted and run again"
+        )
 
 
 UPGRADED = "upgraded:"
@@ -249,8 +261,8 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         """End claims: attempt record, counters and new state in one step.
 
         Gives the job as it is now, or None where the fence refused (then nothing changed). Failures
-        with a fingerprint put the job in its group; a group is made the first time one is seen, at
-        worst by a settlement that is then refused.
+        with a fingerprint put the job in its group; a group is made the first time one is stored,
+        never by a settlement that is refused.
         """
 
     @abstractmethod
@@ -369,11 +381,6 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
             if job.state is State.PENDING and job.due <= soon:
                 self._hint()
                 return
-
-
-def cursor_of(updated: float, job_id: str, *, by_change: bool) -> str:
-    """Say where a page ended."""
-    return f"c{updated!r}:{job_id}" if by_change else f"i{job_id}"
 
 
 def every(store: Store, query: Query) -> Iterator[Job]:

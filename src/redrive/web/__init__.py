@@ -12,7 +12,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from redrive.app import Redrive
-from redrive.errors import UsageError
+from redrive.errors import StoreError, StoreOutdated, UsageError
+from redrive.jobs.logger import log
 from redrive.web.tokens import Token, Tokens, from_environ
 
 if TYPE_CHECKING:
@@ -36,12 +37,24 @@ def asgi(
 
     `tokens` are those of the environment unless given. `hosts` are the names it goes by; requests for
     others are refused. `auth=False` lets everybody in who gets here: for a program that checks by
-    itself. The app stays the caller's to close.
+    itself. The app stays the caller's to close. Its store is opened, and if need be migrated, here and
+    not by a request; one that cannot be reached now is logged, and requests try again.
     """
     try:
         from redrive.web.server import Server  # noqa: PLC0415 - an extra
     except ImportError as error:
         msg = f"serving needs an extra: pip install 'redrive[web]' ({error})"
         raise UsageError(msg) from error
+    _open(app)
     known = Tokens(from_environ() if tokens is None else tokens) if auth else None
     return Server(app, known, hosts, deadline)
+
+
+def _open(app: Redrive) -> None:
+    """Open an app's store; StoreOutdated if it must be migrated by `redrive migrate`."""
+    try:
+        app.desk.jobs.find(limit=1)  # a large older journal is opened, but refuses to be read
+    except StoreOutdated:
+        raise
+    except StoreError as error:
+        log.warning("requests are answered with 503 until the store can be opened: %s", error)

@@ -157,10 +157,8 @@ class StoreMachine(WatchedLife):
     def settle(self, which: list[int], verdict: Verdict, cause: str) -> None:
         """Late ones too: most claims that are remembered were settled or lost before."""
         fails = isinstance(verdict, Retry | Dead)
+        failure = make_failure(cause) if fails else None
         some = [self.claims[n % len(self.claims)] for n in which]
-        # PostgreSQL makes a new group before it asks the fence, so nobody is first who is late.
-        known = f"print-{cause}" in self.model.causes or set(map(fence, some)) & self.fences()
-        failure = make_failure(cause) if fails and known else None
         spent = not isinstance(verdict, Release)
         results = self.store.settle(
             [
@@ -193,9 +191,6 @@ class StoreMachine(WatchedLife):
         self.seize(live[which % len(live)].job.holder, 3, "leave", lease_for)
         if self.zombies():
             self.settle_late(which, verdict, cause)
-
-    def fences(self) -> set[tuple[str, int, str | None]]:
-        return {fence(each) for each in self.live()}
 
     def live(self) -> list[Claim]:
         """The claims whose lease is still held."""

@@ -121,8 +121,8 @@ def test_a_thousand_and_more_are_kept(store: Store) -> None:
 def test_purge_removes_whole_old_actions_beyond_the_bound(
     store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("sql", "index"):
-        monkeypatch.setattr(f"redrive.stores.{module}.outbox.ACTION_JOBS_KEPT", 3)
+    for module in ("sql.outbox", "index.ledger"):
+        monkeypatch.setattr(f"redrive.stores.{module}.ACTION_JOBS_KEPT", 3)
     for name in "abcdef":
         kill(store, name)
     numbers = [move(store, "resolve", *pair).act.number for pair in ("ab", "cd", "ef")]

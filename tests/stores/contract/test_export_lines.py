@@ -55,7 +55,9 @@ def every_kind_of_job() -> list[Job]:
     ended = {"finished": START + 9, "updated": START + 9}
     return [
         replace(tried, history=attempts),
-        make_job("DEAD000001", state=State.DEAD, reason=Reason.EXHAUSTED, **ended),
+        make_job(
+            "DEAD000001", state=State.DEAD, reason=Reason.EXHAUSTED, died_at=START + 9, **ended
+        ),
         make_job("DONE000001", state=State.COMPLETED, reason=Reason.DONE, **ended),
         make_job(
             "CLOSED0001", state=State.RESOLVED, reason=Reason.RESOLVED, resolution=closed, **ended

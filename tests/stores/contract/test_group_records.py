@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kit import START, make_act, make_failure
-from redrive.errors import JobNotFound, UsageError
+from redrive.errors import JobNotFound, KeyConflict, UsageError
 from redrive.jobs.groups import GroupRecord
 from redrive.jobs.job import Retry, State
 from redrive.stores.contract import PurgeRule, Query, Store
@@ -54,6 +54,20 @@ def test_a_failure_makes_a_group_that_nobody_died_of(store: Store, clock: Manual
         first_seen=START + 2,
         first_release="r1",
     )
+
+
+def test_only_a_failure_that_is_stored_makes_a_group(store: Store, clock: ManualClock) -> None:
+    """Not a repeat of an id or a key, nor a key of other work, nor a claim that was lost."""
+    now = clock.now()
+    new = make_failure("quota")
+    add_one(store, "a", key="k")
+    store.add([captured("a", now, failure=new), captured("b", now, key="k", failure=new)])
+    with pytest.raises(KeyConflict):
+        store.add([captured("c", now, key="k", handler="other", failure=new)])
+    late = claim_one(store)
+    store.seize(by="sweep", lease_for=60, holder=late.job.holder)
+    assert settle(store, late, DEAD, new) is None
+    assert store.group_records() == {}
 
 
 def test_deaths_are_counted_and_dated(store: Store, clock: ManualClock) -> None:

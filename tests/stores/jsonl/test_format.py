@@ -141,7 +141,7 @@ def test_a_newer_version_is_refused_and_left_alone(tmp_path: Path, shot: Film) -
     data = shot.data.replace(b'"version":2', b'"version":3', 1)
     path = put(tmp_path / "jobs.jsonl", data)
     for read_only in (True, False):
-        with pytest.raises(StoreForeign, match=r"newer Redrive \(version 3.*update"):
+        with pytest.raises(StoreForeign, match=r"newer Redrive \(schema 3.*update"):
             JsonlStore(path, clock=CLOCK, read_only=read_only)
     assert path.read_bytes() == data
 

@@ -38,7 +38,8 @@ def is_old(path: Path) -> bool:
 
 def test_reading_leaves_it_as_it_is(path: Path) -> None:
     data = path.read_bytes()
-    with pytest.raises(StoreOutdated, match="run `redrive migrate"):
+    said = rf"jsonl:{path} has schema 1; this Redrive needs 2\..*upgrade the store with `redrive migrate --store 'jsonl:"
+    with pytest.raises(StoreOutdated, match=said):
         JsonlStore(path, clock=CLOCK, read_only=True)
     assert path.read_bytes() == data
 
@@ -122,7 +123,7 @@ def test_an_old_process_beside_it_stops_and_says_that_it_must_be_upgraded(
     monkeypatch.setattr(lines, "VERSION", 1)
     verbs = [old.counts] if read_only else [old.counts, lambda: old.add([make_job("late")])]
     for verb in verbs:
-        with pytest.raises(StoreForeign, match=r"newer Redrive \(version 2.*knows 1.*update this"):
+        with pytest.raises(StoreForeign, match=r"newer Redrive \(schema 2.*knows 1.*update this"):
             verb()
     assert path.read_bytes() == data
     monkeypatch.undo()

@@ -170,6 +170,7 @@ def test_the_queue_view_survives_with_its_rows_and_retries_as_the_store_does(
 def test_a_worker_of_the_old_version_is_told_which_side_is_newer(
     old: str, other: psycopg.Connection[Any], name: str
 ) -> None:
+    """F33."""
     backend.migrate(old, None)
     row = other.execute(
         "SELECT pronargs FROM pg_proc WHERE proname = %s AND pronamespace = to_regnamespace(%s)",

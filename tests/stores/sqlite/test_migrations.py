@@ -72,7 +72,8 @@ def test_opening_an_older_store_for_writing_brings_it_up_to_date(
 
 def test_an_older_store_for_reading_says_what_to_do(old: Path, opener: Opener) -> None:
     """T7."""
-    with pytest.raises(StoreOutdated, match=r"has schema 1; this Redrive needs 2.*redrive migrate"):
+    said = rf"sqlite:{old} has schema 1; this Redrive needs 2\..*upgrade the store with `redrive migrate --store 'sqlite:"
+    with pytest.raises(StoreOutdated, match=said):
         opener(read_only=True)
     assert version_of(old) == 1
 

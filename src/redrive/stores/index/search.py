@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import monotonic
 
-from redrive.errors import UsageError
 from redrive.jobs.groups import GroupRecord
 from redrive.jobs.job import Category, Group, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads.wildcards import matches
-from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, Scope, cursor_of
+from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, Scope
+from redrive.stores.cursors import cursor_of, read_cursor
 from redrive.stores.index.base import reads
 from redrive.stores.index.counts import View
 from redrive.stores.index.entries import Entry, Index
@@ -30,6 +30,8 @@ Load = Callable[[Entry], Job]
 Check = Callable[[Entry], bool]
 
 _LAST = "\U0010ffff"
+_AT_ONCE = 250
+"""How many jobs are read for a tag or a text before the clock is."""
 _SOME = 1000
 """How many jobs are put in the order of their changes at once, unless a page has more."""
 
@@ -41,7 +43,9 @@ def _find_in_time(index: Index, load: Load, query: Query, now: float) -> Page:
     found: list[Entry] = []
     looked, last = 0, None
     for entry in _in_order(index, query, now):
-        if len(found) >= query.limit or (last is not None and monotonic() >= ends):
+        if len(found) >= query.limit:
+            break
+        if looked and looked % _AT_ONCE == 0 and monotonic() >= ends:
             break
         looked, last = looked + 1, entry
         if fits is None or fits(entry):
@@ -219,7 +223,7 @@ def _candidates(index: Index, query: Query) -> Iterable[Entry]:
         start = bisect_left(ids_in_order, query.prefix)
         end = bisect_left(ids_in_order, query.prefix + _LAST)
     if query.cursor is not None and not query.by_change:
-        end = min(end, bisect_left(ids_in_order, _after_id(query.cursor)))
+        end = min(end, bisect_left(ids_in_order, read_cursor(query.cursor, by_change=False)[1]))
     entries = index.entries
     return (entries[ids_in_order[at]] for at in range(end - 1, start - 1, -1))
 
@@ -299,25 +303,7 @@ def _body_check(load: Load, query: Query) -> Check | None:
 
 
 def _cursor_check(query: Query) -> Check:
-    cursor = query.cursor or ""
-    if not query.by_change:
-        last_id = _after_id(cursor)
-        return lambda entry: entry.id < last_id
-    updated, _, last = cursor[1:].partition(":")
-    try:
-        place = (float(updated), last)
-    except ValueError:
-        raise _bad_cursor(cursor) from None
-    if not cursor.startswith("c"):
-        raise _bad_cursor(cursor)
-    return lambda entry: (entry.updated, entry.id) < place
-
-
-def _after_id(cursor: str) -> str:
-    if not cursor.startswith("i"):
-        raise _bad_cursor(cursor)
-    return cursor[1:]
-
-
-def _bad_cursor(cursor: str) -> UsageError:
-    return UsageError(f"{cursor!r} is no cursor of this order; pass on what the last page gave")
+    place = read_cursor(query.cursor or "", by_change=query.by_change)
+    if query.by_change:
+        return lambda entry: (entry.updated, entry.id) < place
+    return lambda entry: entry.id < place[1]

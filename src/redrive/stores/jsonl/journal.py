@@ -26,6 +26,7 @@ from redrive.errors import (
 )
 from redrive.jobs.clock import Clock
 from redrive.stores import _files
+from redrive.stores.contract import check_newest
 from redrive.stores.index.changes import Change, Put
 from redrive.stores.index.entries import Index
 from redrive.stores.index.outbox import Place
@@ -187,13 +188,7 @@ class Journal:
         raw = os.pread(self.descriptor, recovery.HEADER, 0)
         first = raw[: raw.find(b"\n") + 1] or raw
         bare = recovery.plain(first.removeprefix(_BOM))
-        version = lines.newer_version(bare)
-        if version is not None:
-            msg = (
-                f"{self.place} was written by a newer Redrive (version {version}, this one knows "
-                f"{lines.VERSION}); update this program"
-            )
-            raise StoreForeign(msg)
+        check_newest(f"jsonl:{self.place}", lines.newer_version(bare) or 0, lines.VERSION)
         header = lines.read_header(bare)
         edited = bare != first
         self.refusal = self._broken

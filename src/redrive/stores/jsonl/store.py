@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Generic, Literal, TypeVar, cast
 
-from redrive.errors import StoreError, StoreOutdated, StoreReadOnly
+from redrive.errors import StoreError, StoreReadOnly
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.stores import _files
 from redrive.stores._combine import Combiner, Operation
 from redrive.stores._files import FileLock, log
 from redrive.stores._wake import Hints
-from redrive.stores.contract import MIGRATED_ON_OPENING
+from redrive.stores.contract import MIGRATED_ON_OPENING, check_version
 from redrive.stores.counting import Backlog
 from redrive.stores.index.base import Drafted
 from redrive.stores.index.changes import Change
@@ -118,13 +118,8 @@ class JsonlStore(EngineStore):
         return [f"{len(journal.index.entries)} jobs written anew as version {lines.VERSION}"]
 
     def _check_version(self) -> None:
-        if self._journal.is_outdated:
-            msg = (
-                f"{self._place} is of version {self._journal.header.version}; this Redrive needs "
-                f"{lines.VERSION}. Stop the old workers and run `redrive migrate --store {self.url}`; "
-                "it can be interrupted and run again"
-            )
-            raise StoreOutdated(msg)
+        if self._journal.is_outdated:  # a file that cannot be read has no version
+            check_version(self.url, self._journal.header.version, lines.VERSION)
 
     def migrate(self) -> list[str]:
         """Bring an older file up to this version; returns the steps taken."""

@@ -17,9 +17,9 @@ from typing import Generic, TypeVar, cast
 import psycopg
 from psycopg.errors import LockNotAvailable, ObjectNotInPrerequisiteState
 
-from redrive.errors import StoreError, StoreForeign, StoreLost
+from redrive.errors import StoreError, StoreLost
 from redrive.jobs.clock import Clock
-from redrive.stores.contract import outdated
+from redrive.stores.contract import check_version
 from redrive.stores.postgres.address import Address
 from redrive.stores.postgres.connecting import LONG, MIGRATING, BoundedConnection, connect
 from redrive.stores.postgres.errors import is_passing, locked, translate
@@ -259,17 +259,7 @@ class Database:
 
     def check_version(self, version: int | None) -> None:
         """Refuse to work on what another version of us has made of the tables meanwhile."""
-        known = self.queries.version
-        if version == known:
-            return
-        place = self.address.url
-        if version is not None and version > known:
-            msg = (
-                f"{place} was written by a newer Redrive (schema {version}, this one knows "
-                f"{known}); update this program"
-            )
-            raise StoreForeign(msg)
-        raise outdated(place, version or 0, known)
+        check_version(self.address.url, version or 0, self.queries.version)
 
 
 @contextlib.contextmanager

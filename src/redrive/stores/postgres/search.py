@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
-from redrive.errors import UsageError
 from redrive.jobs.job import Job, State
 from redrive.stores._codec import encode
-from redrive.stores.contract import Page, Query, Scope, cursor_of
+from redrive.stores.contract import Page, Query, Scope
+from redrive.stores.cursors import Place, cursor_of, read_cursor
 from redrive.stores.postgres.rows import job_from_row
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.sql.tx import LAST, Row
@@ -280,16 +280,8 @@ def _cursor(query: Query, job: Job) -> str:
     return cursor_of(job.updated, job.id, by_change=query.by_change)
 
 
-def _after(query: Query) -> tuple[float, str] | None:
+def _after(query: Query) -> Place | None:
     """Return where the page before this one ended; UsageError if it is of another order."""
     if query.cursor is None:
         return None
-    kind, rest = query.cursor[:1], query.cursor[1:]
-    updated, _, job_id = rest.partition(":")
-    try:
-        if kind == ("c" if query.by_change else "i"):
-            return (float(updated), job_id) if query.by_change else (0.0, rest)
-    except ValueError:
-        pass
-    msg = f"{query.cursor!r} is no cursor of this order; pass on what the last page gave"
-    raise UsageError(msg)
+    return read_cursor(query.cursor, by_change=query.by_change)

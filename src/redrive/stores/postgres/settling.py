@@ -163,7 +163,7 @@ def renew(database: Database, claims: Sequence[Claim], lease_for: float) -> list
     rows = database.direct(
         lambda tx: tx.all("renew", (tx.version, *tx.packed("renew", columns), end))
     )
-    standing = {each[place - 1] for (place,) in rows}
+    standing: set[Row] = {each[place - 1] for (place,) in rows}
     return [fence in standing for fence in fences]
 
 

@@ -1,4 +1,7 @@
-"""Adding jobs: they are written as if all were new; only if one is not, somebody looks which."""
+"""Adding jobs: they are written as if all were new; which are not is only looked up if one is not.
+
+It is looked up first if a group would be made: one is made only for a failure that is stored.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ from redrive.stores.sqlite.tx import SqliteTx
 
 def add(tx: SqliteTx, jobs: Sequence[Job], placing: Placing) -> tuple[list[Job], list[Job]]:
     """Store jobs; returns the answer for each, and those that were written, with their history."""
-    fresh = [_as_new(placing, job) for job in jobs]
-    if _insert(tx, fresh):
-        return [_without_history(job) for job in fresh], fresh
+    if all(placing.knows(job.failure) for job in jobs if job.failure):
+        fresh = [_as_new(placing, job) for job in jobs]
+        if _insert(tx, fresh):
+            return [_without_history(job) for job in fresh], fresh
     answers, fresh = _sorted_out(tx, jobs, placing)
     if fresh:
         _insert(tx, fresh)

@@ -26,7 +26,7 @@ from redrive.jobs import logger
 from redrive.jobs.clock import Clock
 from redrive.stores._combine import Combiner, Operation, within_itself
 from redrive.stores._files import FileLock
-from redrive.stores.contract import MIGRATED_ON_OPENING
+from redrive.stores.contract import MIGRATED_ON_OPENING, check_version
 from redrive.stores.sqlite import opening, unanswered
 from redrive.stores.sqlite.errors import KNOWN, translate, translated
 from redrive.stores.sqlite.tx import SqliteTx
@@ -192,9 +192,7 @@ class SqliteFile:
         try:
             writer.execute("BEGIN IMMEDIATE")
             (version,) = writer.execute("PRAGMA user_version").fetchone()
-            opening.check_version(version, self.place)
-            if version < opening.VERSION:
-                raise opening.outdated(self.place, version)
+            check_version(opening.url_of(self.place), version, opening.VERSION)
             tx = SqliteTx(writer, self.settings.clock)
             for one in batch:
                 one.result = one.work(tx)

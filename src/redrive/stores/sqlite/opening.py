@@ -12,15 +12,9 @@ import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
-from redrive.errors import (
-    StoreDamaged,
-    StoreError,
-    StoreForeign,
-    StoreFull,
-    StoreMissing,
-    StoreOutdated,
-)
+from redrive.errors import StoreDamaged, StoreError, StoreFull, StoreMissing
 from redrive.stores._files import open_private
+from redrive.stores.contract import check_newest, check_version
 from redrive.stores.sqlite import upgrade
 from redrive.stores.sqlite.errors import foreign
 
@@ -202,18 +196,13 @@ def version_of(connection: sqlite3.Connection, place: Path) -> int:
         return 0
     if mark != APPLICATION_ID:
         raise foreign(place, "it is a SQLite database of another program")
-    check_version(version, place)
+    check_newest(url_of(place), version, VERSION)
     return int(version)
 
 
-def check_version(version: int, place: Path) -> None:
-    """Refuse what a newer Redrive wrote."""
-    if version > VERSION:
-        msg = (
-            f"{place} was written by a newer Redrive (schema {version}, this one knows {VERSION}); "
-            "update this program"
-        )
-        raise StoreForeign(msg)
+def url_of(place: Path) -> str:
+    """Return how a store in a file is named."""
+    return f"sqlite:{place}"
 
 
 def check_readable(connection: sqlite3.Connection, place: Path) -> None:
@@ -221,17 +210,7 @@ def check_readable(connection: sqlite3.Connection, place: Path) -> None:
     version = version_of(connection, place)
     if version == 0:
         raise _empty(place)
-    if version < VERSION:
-        raise outdated(place, version)
-
-
-def outdated(place: Path, version: int) -> StoreOutdated:
-    """Return the error for a store of an older version."""
-    return StoreOutdated(
-        f"{place} has schema {version}; this Redrive needs {VERSION}. Stop the old workers and run "
-        f"`redrive migrate --store {place}` (about a minute for 1,000,000 jobs); it can be "
-        "interrupted and run again"
-    )
+    check_version(url_of(place), version, VERSION)
 
 
 def _empty(place: Path) -> StoreMissing:
@@ -282,7 +261,7 @@ def _check_old(connection: sqlite3.Connection, place: Path, at_most: int | None)
         "SELECT count(*), total(length(failure)) FROM jobs"
     ).fetchone()
     if at_most is not None and jobs > at_most:
-        raise outdated(place, 1)
+        check_version(url_of(place), 1, VERSION)
     needed, free = int(jobs * _BYTES_A_JOB + 2 * failures), free_bytes(place)
     if free < needed:
         msg = (

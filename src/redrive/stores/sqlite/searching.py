@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from time import monotonic
 
-from redrive.errors import UsageError
 from redrive.jobs.job import Job, State
 from redrive.stores._codec import encode
-from redrive.stores.contract import Page, Query, Scope, cursor_of
+from redrive.stores.contract import Page, Query, Scope
+from redrive.stores.cursors import Place, cursor_of, read_cursor
 from redrive.stores.sql.tx import LAST
 from redrive.stores.sqlite.rows import job_from_row
 from redrive.stores.sqlite.tx import SqliteTx
@@ -114,19 +114,11 @@ def _cursor(query: Query, one: Found) -> str:
     return cursor_of(one[0], one[1], by_change=query.by_change)
 
 
-def _read_cursor(query: Query) -> tuple[float, str] | None:
+def _read_cursor(query: Query) -> Place | None:
     """Return where the page before this one ended; UsageError if it is of another order."""
     if query.cursor is None:
         return None
-    kind, rest = query.cursor[:1], query.cursor[1:]
-    updated, _, job_id = rest.partition(":")
-    try:
-        if kind == ("c" if query.by_change else "i"):
-            return (float(updated), job_id) if query.by_change else (0.0, rest)
-    except ValueError:
-        pass
-    msg = f"{query.cursor!r} is no cursor of this order; pass on what the last page gave"
-    raise UsageError(msg)
+    return read_cursor(query.cursor, by_change=query.by_change)
 
 
 def _candidates(

@@ -66,7 +66,7 @@ class SqliteStore(SqliteReads, SqlActions, SqlNotes):
         place = _files.prepare(
             Path(path), create=create and not read_only, allow_network=allow_network
         )
-        self.url = f"sqlite:{place}"
+        self.url = opening.url_of(place)
         self._clock = clock
         self._name = os.urandom(8).hex()
         self._places = Places()

@@ -38,7 +38,7 @@ ORDER BY first, lines.rowid
 """
 _BEFORE = """
 SELECT rowid, name FROM open
-WHERE format = ? AND alike = ? AND number = ? AND ready <= ? AND (?5 IS NULL OR job = ?5)
+WHERE format = ? AND alike = ? AND number = ? AND ready <= ? AND (? IS NULL OR job = ?)
 ORDER BY is_over, ready DESC LIMIT 1
 """
 """A retry before one that is stored is of the same job; else one that is not over comes first."""
@@ -92,7 +92,7 @@ class Spool:
     def _put_behind(self, format: str, name: str, place: Link) -> None:  # noqa: A002
         ask = "SELECT job, ends = '' FROM known WHERE name = ?"
         job, is_over = self._db.execute(ask, (name,)).fetchone() or (None, 0)
-        asked = (format, place.alike, place.after, place.at, job)
+        asked = (format, place.alike, place.after, place.at, job, job)
         before = self._db.execute(_BEFORE, asked).fetchone() if place.after else None
         if before is not None:
             self._db.execute("DELETE FROM open WHERE rowid = ?", before[:1])

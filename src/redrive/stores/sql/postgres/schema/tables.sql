@@ -94,6 +94,7 @@ CREATE TABLE {schema}.lane_counts (
 CREATE TABLE {schema}.group_counts (
     span integer NOT NULL, cause bigint NOT NULL, start bigint NOT NULL, deaths bigint NOT NULL,
     PRIMARY KEY (span, cause, start)) WITH (fillfactor = 70);
+CREATE INDEX group_counts_by_start ON {schema}.group_counts (span, start);
 
 CREATE TABLE {schema}.subscriptions (name text COLLATE "C" PRIMARY KEY, kinds text NOT NULL, created float8 NOT NULL);
 CREATE TABLE {schema}.outbox (

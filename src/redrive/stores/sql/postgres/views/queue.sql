@@ -10,6 +10,9 @@ CREATE OR REPLACE FUNCTION {schema}.change_queue() RETURNS trigger LANGUAGE plpg
 DECLARE
     moment double precision := extract(epoch FROM clock_timestamp());
     retried record := OLD;
+    dead {schema}.ended;
+    past json;
+    action bigint;
 BEGIN
     IF EXISTS (SELECT FROM {schema}.redrive_migrations WHERE version > {version}) THEN
         RAISE EXCEPTION 'the view % is older than its store; make it anew: `redrive init --view % --handler NAME`',
@@ -29,32 +32,49 @@ BEGIN
             ' `discard` or `reopen`', OLD.job_id, OLD.job_id, OLD.job_id
             USING ERRCODE = 'feature_not_supported';
     END IF;
-    WITH gone AS (
-        DELETE FROM {schema}.ended WHERE id = OLD.job_id AND state = 'dead' RETURNING *
-    )
-    INSERT INTO {schema}.open (
-        n, lease, at, updated, first_failed, cause, run, ceiling, attempts, variant, suspect, id, lane,
-        handler, category, more
-    )
-    SELECT n, lease, moment, moment, first_failed, cause,
-        CASE WHEN run < 0 THEN NULL ELSE run END,  -- by hand it leaves the run it waits for
-        ceiling, 0, variant, 0, id, lane, handler, '', (
-            SELECT '{{' || string_agg(to_json(kept.key)::text || ':' || kept.value::text, ',') || '}}'
-            FROM (
-                SELECT key, value FROM json_each(more::json)
-                WHERE key IN ('failure', 'edits', 'folded', 'died_at')
-                UNION ALL
-                SELECT 'redrives', to_json(coalesce((more::json ->> 'redrives')::int, 0) + 1)
-            ) AS kept
-        )
-    FROM gone;
+    DELETE FROM {schema}.ended WHERE id = OLD.job_id AND state = 'dead' RETURNING * INTO dead;
     IF NOT FOUND THEN
         RAISE NOTICE 'job % is % and stays as it is; only a dead letter is driven again', OLD.job_id,
             coalesce((SELECT state FROM {schema}.states WHERE id = OLD.job_id), 'gone');
         RETURN NULL;
     END IF;
+    past := coalesce(dead.more, '{{}}')::json;
+    INSERT INTO {schema}.open (
+        n, lease, at, updated, first_failed, cause, run, ceiling, attempts, variant, suspect, id, lane,
+        handler, category, more
+    )
+    SELECT dead.n, dead.lease, moment, moment, dead.first_failed, dead.cause,
+        CASE WHEN dead.run < 0 THEN NULL ELSE dead.run END,  -- by hand it leaves the run it waits for
+        dead.ceiling, 0, dead.variant, 0, dead.id, dead.lane, dead.handler, '', (
+            SELECT '{{' || string_agg(to_json(kept.key)::text || ':' || kept.value::text, ',') || '}}'
+            FROM (
+                SELECT key, value FROM json_each(past)
+                WHERE key IN ('failure', 'edits', 'folded', 'died_at')
+                UNION ALL
+                SELECT 'redrives', to_json(coalesce((past ->> 'redrives')::int, 0) + 1)
+            ) AS kept
+        );
     INSERT INTO {schema}.acts (at, actor, verb, target, reason, done, skipped)
-    VALUES (moment, current_user, 'retry', OLD.job_id, 'UPDATE ' || TG_TABLE_NAME, 1, 0);
+    VALUES (moment, current_user, 'retry', OLD.job_id, 'UPDATE ' || TG_TABLE_NAME, 1, 0)
+    RETURNING number INTO action;
+    INSERT INTO {schema}.act_jobs (act, id, was)  -- the fields as they were: see `values_before`
+    SELECT action, dead.id, '{{' || string_agg(to_json(f.key)::text || ':' || f.value::text, ',') || '}}'
+    FROM (
+        VALUES ('state', to_json(dead.state)),
+            ('reason', coalesce(past -> 'reason', 'null')),
+            ('detail', coalesce(past -> 'detail', '""')),
+            ('attempts', to_json(dead.attempts)),
+            ('spent', coalesce(past -> 'spent', '{{}}')),
+            ('crashes', coalesce(past -> 'crashes', '0')),
+            ('redrives', coalesce(past -> 'redrives', '0')),
+            ('due', to_json(dead.due)),
+            ('since', coalesce(past -> 'since', to_json(dead.due))),
+            ('updated', to_json(dead.at)),
+            ('finished', coalesce(past -> 'finished', to_json(dead.at))),
+            ('resolution', coalesce(past -> 'resolution', 'null')),
+            ('run', to_json(dead.run))
+    ) AS f (key, value)
+    WHERE f.key <> 'run' OR dead.run < 0;
     PERFORM pg_notify({channel}, '');
     NEW.retry_count := 0;
     NEW.completed_at := NULL;

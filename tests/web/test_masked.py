@@ -41,7 +41,7 @@ def test_a_masked_name_cannot_be_asked_for(web: Web, q: str) -> None:
         web.ask("POST", "/api/v1/plans", json={"verb": "retry", "q": q}),
     ):
         assert answer.status_code == 400
-        assert "is a masked name" in answer.json()["detail"]
+        assert "is a masked field" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,17 @@ class Command(click.Command):
         super().format_help(ctx, formatter)
 
 
+reason_option = click.option(
+    "--reason", default="", metavar="TEXT", help="Why; kept in the audit log."
+)
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+
+
+def app_option(about: str) -> Callable[[Any], Any]:
+    """Add the option --app, which names a program."""
+    return click.option("--app", "app_name", metavar="MODULE:APP", help=about)
+
+
 def command(name: str, *examples: str, **settings: Any) -> Callable[[Function], Command]:
     """Make a command from a function; the examples are lines that can be typed as they are."""
     settings.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})

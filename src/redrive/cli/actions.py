@@ -13,7 +13,7 @@ import click
 
 from redrive.cli import views
 from redrive.cli._cli import Cli, same_line
-from redrive.cli._command import command
+from redrive.cli._command import command, reason_option, yes_option
 from redrive.cli._confirm import TYPED, confirm, confirm_number, need_terminal
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, Stop
 from redrive.cli._filters import explained, selection_of, unquoted, with_filters
@@ -44,9 +44,9 @@ def acting(function: Function) -> Function:
         click.option(
             "--all", "everything", is_flag=True, help="All jobs that the command is meant for."
         ),
-        click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit log."),
+        reason_option,
         click.option("--dry-run", is_flag=True, help="Only show what would be done."),
-        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+        yes_option,
         click.pass_obj,
     ]
     for option in reversed(options):

@@ -14,7 +14,7 @@ from redrive.alerts import Alerts, Channel
 from redrive.alerts.conditions import NAME
 from redrive.alerts.messages import plain
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import app_option, command
 from redrive.cli._errors import FAILED
 from redrive.cli._load import find_program, program_name
 from redrive.cli.output import Document, Line, Part, Table, View, fields
@@ -39,7 +39,7 @@ _CHANNELS = fields("name=channel:id kind:word reads:prose")
 )
 @click.argument("what", type=click.Choice(["list", "test"]))
 @click.option("--channel", metavar="NAME", help="With test: only this channel.")
-@click.option("--app", "app_name", metavar="MODULE:APP", help="The program whose alerts to use.")
+@app_option("The program whose alerts to use.")
 @click.pass_obj
 def alerts(cli: Cli, what: str, channel: str | None, app_name: str | None) -> None:
     """List the channels and the latest messages, or send a message now and print the answer.

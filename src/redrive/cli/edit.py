@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import app_option, command, reason_option, yes_option
 from redrive.cli._confirm import confirm, declined, is_interactive, need_terminal
 from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._load import program_of
@@ -43,13 +43,11 @@ _PARTLY_HIDDEN = re.compile(rf'"(?:[^"\\]|\\.)*?{MASK}(?:[^"\\]|\\.)*+"')
 )
 @click.argument("job_id", metavar="ID")
 @click.option("--payload", metavar="FILE|-", help="The new payload, instead of an editor.")
-@click.option(
-    "--app", "app_name", metavar="MODULE:APP", help="The program whose handler must accept it."
-)
+@app_option("The program whose handler must accept it.")
 @click.option("--reveal", is_flag=True, help="Show secret fields in the editor.")
-@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit log.")
+@reason_option
 @click.option("--dry-run", is_flag=True, help="Check and show the difference, save nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @click.pass_obj
 def edit(
     cli: Cli,

@@ -8,7 +8,7 @@ import click
 
 from redrive.cli import views
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, reason_option, yes_option
 from redrive.cli._filters import selection_of, with_filters
 from redrive.cli.output import Facts, Line, Part, Table, View, fields
 from redrive.desk.desk import Desk
@@ -73,9 +73,9 @@ def groups(cli: Cli, /, limit: int, *, new: bool, since: str, sort: str, **optio
 @click.argument("name", metavar="G7")
 @click.argument("action", required=False, type=click.Choice(["note", "resolve", "reopen"]))
 @click.argument("text", required=False)
-@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit log.")
+@reason_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be resolved or reopened.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @click.pass_context
 def group(
     ctx: click.Context, /, name: str, action: str | None, text: str | None, **options: Any

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import click
 
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, reason_option
 from redrive.cli._errors import NOTHING, Stop
 from redrive.cli.output import Facts, Line, Part, View, fields
 from redrive.jobs.durations import positive, words
@@ -63,7 +63,7 @@ def _meant(lane: str, known: Collection[str]) -> str:
     "redrive resume mail --json",
 )
 @click.argument("lane")
-@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit log.")
+@reason_option
 @click.pass_obj
 def resume(cli: Cli, lane: str, reason: str) -> None:
     """Resume a paused lane."""

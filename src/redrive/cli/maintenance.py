@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from redrive.cli._cli import Cli, same_line
-from redrive.cli._command import command
+from redrive.cli._command import command, yes_option
 from redrive.cli._confirm import confirm, need_terminal
 from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._load import load_app, program_name
@@ -159,7 +159,7 @@ def migrate(cli: Cli) -> None:
 @click.option("--resolved", metavar="AGE", help="Remove resolved jobs older than this.")
 @click.option("--dead", metavar="AGE", help="Remove dead letters older than this.")
 @click.option("--dry-run", is_flag=True, help="Only count the jobs; needs ages.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @click.pass_obj
 def cleanup(
     cli: Cli, /, app_name: str | None, *, dry_run: bool, yes: bool, **ages: str | None

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from redrive.cli._cli import Cli, same_line
-from redrive.cli._command import command
+from redrive.cli._command import command, reason_option, yes_option
 from redrive.cli._confirm import confirm_number, need_terminal
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, Stop
 from redrive.cli._filters import explained, selection_of, with_filters
@@ -28,9 +28,9 @@ SAMPLES = 5
     "redrive purge --state completed --yes",
 )
 @with_filters
-@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit log.")
+@reason_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @click.pass_obj
 def purge(cli: Cli, /, reason: str, *, dry_run: bool, yes: bool, **options: Any) -> None:
     """Remove completed, resolved or dead jobs permanently. It cannot be undone.

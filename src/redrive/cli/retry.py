@@ -8,7 +8,7 @@ import click
 
 from redrive.cli import actions
 from redrive.cli._cli import Cli, same_line
-from redrive.cli._command import command
+from redrive.cli._command import app_option, command
 from redrive.cli._errors import CONFLICT, PARTLY, Stop
 from redrive.cli._filters import explained
 from redrive.cli._follow import follow
@@ -44,7 +44,7 @@ _OF_RUNS = ("canary", "rate", "ramp", "stop_on", "name", "wait")
 @click.option("--no-attach", is_flag=True, help="Exit 4 if a run has these jobs already.")
 @click.option("--inline", is_flag=True, help="Run the jobs in this process, one by one.")
 @click.option("--pdb", "debug", is_flag=True, help="With --inline: debug a handler that fails.")
-@click.option("--app", "app_name", metavar="MODULE:APP", help="With --inline: whose handlers.")
+@app_option("With --inline: whose handlers.")
 @actions.acting
 def retry(cli: Cli, **options: Any) -> None:
     """Retry jobs: one job, named by its id, at once; several jobs as a run.

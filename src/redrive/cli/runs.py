@@ -9,7 +9,7 @@ import click
 
 from redrive.cli import views
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, reason_option
 from redrive.cli._errors import USAGE, Stop
 from redrive.cli.output import Facts, Line, Part, Table, Tone, View, fields, rows_of
 from redrive.desk import waits
@@ -54,7 +54,7 @@ def runs(cli: Cli, limit: int) -> None:
     "action", required=False, type=click.Choice(["pause", "resume", "cancel"]), metavar="[ACTION]"
 )
 @click.option("--watch", "--wait", is_flag=True, help="Follow it to its end; Ctrl-C detaches.")
-@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit log.")
+@reason_option
 @click.pass_obj
 def run(cli: Cli, number: str, action: str | None, *, watch: bool, reason: str) -> None:
     """Show the progress of a bulk retry; ACTION is pause, resume or cancel.

@@ -19,7 +19,7 @@ import click
 
 from redrive.app import Redrive
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import app_option, command, reason_option
 from redrive.cli._confirm import is_interactive
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, USAGE, Stop
 from redrive.cli._filters import explained, selection_of, with_filters
@@ -39,6 +39,10 @@ _RARE = fields(
     ended=were_pending,_ended_now unserved=pending_without_a_handler"""
 )
 
+_zone_option = click.option(
+    "--assume-tz", metavar="ZONE", help="Time zone of times without one, such as Asia/Tokyo."
+)
+
 
 @command(
     "export",
@@ -56,12 +60,8 @@ _RARE = fields(
     show_default=True,
     help="The format; those of other programs hold only a part.",
 )
-@click.option(
-    "--assume-tz", metavar="ZONE", help="Time zone of times without one, such as Asia/Tokyo."
-)
-@click.option(
-    "--app", "app_name", metavar="MODULE:APP", help="The program that defines the endpoints."
-)
+@_zone_option
+@app_option("The program that defines the endpoints.")
 @click.option(
     "--output", "-o", metavar="FILE", help="A new file, readable by you alone (mode 600)."
 )
@@ -173,9 +173,7 @@ def _exported(cli: Cli, place: Path, number: int) -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
 @click.option("--strict", is_flag=True, help="Import nothing if one line is bad.")
-@click.option(
-    "--assume-tz", metavar="ZONE", help="Time zone of times without one, such as Asia/Tokyo."
-)
+@_zone_option
 @click.option(
     "--handler", metavar="NAME", help="The handler that runs them, instead of the format's own."
 )
@@ -186,16 +184,14 @@ def _exported(cli: Cli, place: Path, number: int) -> None:
     metavar="URL",
     help="A URL that hooks may be sent to; repeatable.",
 )
-@click.option(
-    "--app", "app_name", metavar="MODULE:APP", help="The program whose handlers run them."
-)
+@app_option("The program whose handlers run them.")
 @click.option("--force", is_flag=True, help="Also import pending jobs that no known handler runs.")
 @click.option("--table", metavar="NAME", help="A table of jobs, instead of a file.")
 @click.option(
     "--from", "database", metavar="URL", help="The database of --table.  [default: the store]"
 )
 @click.option("--quarantine", metavar="FILE", help="The file for bad lines.  [default: FILE.bad]")
-@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the audit log.")
+@reason_option
 @click.pass_obj
 def import_(
     cli: Cli,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from redrive.desk import shapes
 from redrive.jobs.clock import iso
-from redrive.jobs.job import Act, Attempt, Category, Failure, Group, Job
+from redrive.jobs.job import Act, Attempt, Failure, Group, Job
 from redrive.payloads.masking import loads
 
 if TYPE_CHECKING:  # who lists jobs does not wait for runs
@@ -41,11 +41,11 @@ def job_document(job: Job) -> shapes.Job:
         shapes.Job,
         job,
         detail=job.detail or None,
-        category=category_of(job),
+        category=None if job.failure is None else job.failure.category,
         error=error_document(job.failure),
-        group=group_name(job.group),
+        group=None if job.group is None else f"G{job.group}",
         tags=list(job.tags),
-        run=run_name(job.run),
+        run=None if job.run is None else f"R{abs(job.run)}",  # below 0 while it waits for the run
         created=iso(job.created),
         due=iso(job.due),
         updated=iso(job.updated),
@@ -104,21 +104,6 @@ def scope_document(scope: Scope | None) -> shapes.Scope | None:
 def action_document(action: Act) -> shapes.Act:
     """Return an action: who did what to which jobs, when, why, and with what result."""
     return _filled(shapes.Act, action, at=iso(action.at))
-
-
-def group_name(number: int | None) -> str | None:
-    """Return a group as people type it: G7."""
-    return None if number is None else f"G{number}"
-
-
-def run_name(number: int | None) -> str | None:
-    """Return a run as people type it, R12; a job that waits for its run has the number with a minus."""
-    return None if number is None else f"R{abs(number)}"
-
-
-def category_of(job: Job) -> Category | None:
-    """Return the category of a job's last failure."""
-    return None if job.failure is None else job.failure.category
 
 
 def payload_of(text: str) -> object:

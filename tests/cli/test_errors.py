@@ -120,7 +120,7 @@ def test_every_help_starts_with_three_examples() -> None:
         for option in ("--help", "-h"):
             result = CliRunner().invoke(root, [*command, option])
             lines = result.stdout.splitlines()
-            assert result.exit_code == 0
+            assert result.exit_code == 0, (command, result.output)
             assert lines[0] == "Examples:"
             assert [
                 line.startswith("  redrive ") or " | redrive " in line for line in lines[1:4]

@@ -30,7 +30,7 @@ from pathlib import Path
 from broken import disks
 from disk_life import KINDS, open_store
 
-from kit import make_act, make_job, make_settlement
+from kit import make_action, make_job, make_settlement
 from redrive.errors import StoreError, StoreFull
 from redrive.jobs.job import Claim, Completed, Reason, State
 from redrive.stores.contract import Query
@@ -106,7 +106,7 @@ class Filler:
         if self._try(lambda: self._store.add(jobs)):
             self._kept.update(dict.fromkeys(names, State.PENDING))
             self._do(names[0])
-            if self._try(lambda: self._store.move([names[1]], "resolve", make_act("resolve"))):
+            if self._try(lambda: self._store.move([names[1]], "resolve", make_action("resolve"))):
                 self._kept[names[1]] = State.RESOLVED
 
     def _do(self, name: str) -> None:

@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "kits"))
 
-from kit import make_act, make_failure, make_job, make_settlement
+from kit import make_action, make_failure, make_job, make_settlement
 from redrive.errors import StoreError, StoreLost
 from redrive.jobs.groups import LaneCount
 from redrive.jobs.job import Claim, Completed, Dead, Failure, Reason, Retry, State, Verdict
@@ -78,7 +78,7 @@ def picture(store: Store) -> Picture:
         "events": [event[1:] for event in events(store)],
         "alerts": store.alerts(),
         "plan": _plan(store),
-        "taken": [list(store.action_jobs(act.number)) for act in store.acts(limit=10_000)],
+        "taken": [list(store.action_jobs(action.number)) for action in store.actions(limit=10_000)],
     }
 
 
@@ -152,7 +152,7 @@ def _deliver(store: Store) -> None:
 def _note_group(store: Store) -> None:
     record = min(store.group_records().values(), key=lambda one: one.number)
     changes = {"note": f"seen {record.deaths} times"}
-    store.change_group(record.number, changes, make_act("note"), expected=record.version)
+    store.change_group(record.number, changes, make_action("note"), expected=record.version)
 
 
 def _tidy(store: Store) -> None:
@@ -180,23 +180,25 @@ def chapter(name: str) -> list[Step]:
         Step(_take),
         Step(_note_group, durable=True),
         Step(lambda store: store.put_plan(plan, [planned])),
-        Step(lambda store: store.move([bulk[1], "nobody"], "retry", make_act()), durable=True),
+        Step(lambda store: store.move([bulk[1], "nobody"], "retry", make_action()), durable=True),
         Step(lambda store: store.note("pause:slow", name, durable=True), durable=True),
         _claim(bulk[1]),
         Step(lambda store: store.seize(by="w2", lease_for=30, holder="w1")),
         _settle(bulk[1], Completed(Reason.DONE)),
-        Step(lambda store: store.amend(bulk[3], "{}", make_act("edit"), expected=0), durable=True),
+        Step(
+            lambda store: store.amend(bulk[3], "{}", make_action("edit"), expected=0), durable=True
+        ),
         Step(_deliver),
         Step(lambda store: store.fold()),
         Step(_tidy),
         Step(lambda store: store.claim_alert(1, "mail", name, every=60), durable=True),
-        Step(lambda store: store.move([bulk[2]], "resolve", make_act("resolve")), durable=True),
+        Step(lambda store: store.move([bulk[2]], "resolve", make_action("resolve")), durable=True),
         Step(lambda store: store.note("pause:slow", None, durable=True), durable=True),
         Step(lambda store: store.drop_plan(_PLAN)),
         Step(lambda store: store.purge([purge])),
         _claim(*bulk[3:]),
         _settle_all(bulk[3:], Retry(0.0), make_failure()),
-        Step(lambda store: store.record(make_act("pause")), durable=True),
+        Step(lambda store: store.record(make_action("pause")), durable=True),
     ]
 
 

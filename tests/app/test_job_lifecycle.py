@@ -121,8 +121,13 @@ def test_a_retry_by_a_person_is_a_fresh_life_with_the_whole_history(
         (1, 1, "done"),
     ]
     assert len(calls) == 2
-    [act] = app.desk.log.actions()
-    assert (act.actor, act.verb, act.reason, act.done) == ("ada", "retry", "fixed the network", 1)
+    [action] = app.desk.log.actions()
+    assert (action.actor, action.verb, action.reason, action.done) == (
+        "ada",
+        "retry",
+        "fixed the network",
+        1,
+    )
 
 
 def test_a_retry_of_a_waiting_job_makes_it_due_and_spends_the_same_budget(
@@ -227,7 +232,7 @@ def test_a_paused_lane_waits_and_a_resumed_one_goes_on(app: Redrive, clock: Manu
     clock.advance(61)
     handler.submit(2)
     assert app.run_due().succeeded == 1
-    assert [act.verb for act in app.desk.log.actions()] == ["pause", "resume", "pause"]
+    assert [action.verb for action in app.desk.log.actions()] == ["pause", "resume", "pause"]
 
 
 def test_current_tells_a_handler_about_itself(app: Redrive) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from redrive import GiveUp, Policy, Redrive, RetryLater, constant, fallback, when
 from redrive.errors import AllProvidersFailed
-from redrive.jobs.job import Act
+from redrive.jobs.job import Action
 from redrive.worker.passes import Pass
 from stores.contract.kinds import KINDS, Kind, Place
 from workkit import until
@@ -238,8 +238,8 @@ def test_a_persons_retry_asks_once_and_the_mark_survives_the_process(shop: Shop)
     assert shop.asked == []
 
 
-def act_of(_: Redrive) -> Act:
-    return Act(actor="somebody", verb="retry")
+def act_of(_: Redrive) -> Action:
+    return Action(actor="somebody", verb="retry")
 
 
 def test_a_success_of_a_persons_retry_ends_the_cooldown_for_all(shop: Shop) -> None:

@@ -28,7 +28,7 @@ from redrive.desk.backend import ReadOnly
 from redrive.desk.desk import Desk
 from redrive.desk.transfer import job_lines
 from redrive.errors import RedriveError, Refused
-from redrive.jobs.job import Act, Resolution
+from redrive.jobs.job import Action, Resolution
 from redrive.metrics import text as metrics_text
 from redrive.runs import driver, run_records
 from redrive.web.routes import ROUTES
@@ -109,7 +109,7 @@ def plant(app: Redrive) -> None:
     store.add(jobs())
     list(app.desk.transfer.import_lines([imported()]))
     marks = {"resolved": START, "resolved_by": "ada", "reason": SAID, "note": SAID, "noted": START}
-    leak = Act(actor="ada", verb="note", target=SAID, reason=SAID, detail={"said": SAID})
+    leak = Action(actor="ada", verb="note", target=SAID, reason=SAID, detail={"said": SAID})
     assert store.change_group(1, marks, leak, expected=store.group_records([1])[1].version)
     store.note("pause:mail.send", json.dumps({"by": "ada", "reason": SAID, "since": START}))
     store.note("pause:other", SAID)

@@ -64,8 +64,8 @@ def test_a_file_becomes_the_new_payload_and_the_first_is_kept(shop: Shop) -> Non
         job = app.get(name(1))
     assert job.payload == '{"to":"bob@example.com","password":"hunter22"}'
     assert job.original == '{"to":"ada@example.com","password":"hunter22"}'
-    [act] = json.loads(shop.run("log", "--json").stdout)["data"]
-    assert (act["verb"], act["target"], act["reason"]) == ("edit", name(1), "typo")
+    [action] = json.loads(shop.run("log", "--json").stdout)["data"]
+    assert (action["verb"], action["target"], action["reason"]) == ("edit", name(1), "typo")
 
 
 def test_the_editor_sees_marks_and_the_secret_stays(shop: Shop, editor: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_note_is_kept_with_who_wrote_it(bleeding: Shop) -> None:
     assert (row["note"], row["noted_by"]) == ("ticket 4711", "ada")
     assert bleeding.run("group", "G1", "note", "").exit_code == 0
     assert data(bleeding, "group", "G1")["note"] is None
-    assert [act["verb"] for act in data(bleeding, "log")] == ["note", "note"]
+    assert [action["verb"] for action in data(bleeding, "log")] == ["note", "note"]
 
 
 @pytest.mark.parametrize("words", [["group", "G1", "resolve"], ["resolve", "G1"]])
@@ -142,7 +142,7 @@ def test_resolving_a_group_closes_its_jobs_and_what_comes_after_is_a_regression(
     found = data(bleeding, "group", "G1")
     assert (found["status"], found["jobs"]) == ("regressed", 1)
     assert "G1" in [row["group"] for row in data(bleeding, "groups", "--new", "--since", "1s")]
-    assert {act["verb"] for act in data(bleeding, "log")} == {"resolve", "mark"}
+    assert {action["verb"] for action in data(bleeding, "log")} == {"resolve", "mark"}
 
 
 def test_what_died_while_a_person_was_asked_is_a_regression(

@@ -74,7 +74,7 @@ def test_pause_and_resume_are_shown_and_recorded(shop: Shop) -> None:
     assert pauses == [{"lane": "pay.charge", "by": "ada", "reason": "down", "seconds_left": 5400.0}]
     assert shop.run("resume", "pay.charge").exit_code == 0
     assert shop.run("resume", "pay.charge").exit_code == 3
-    verbs = [act["verb"] for act in json.loads(shop.run("log", "--json").stdout)["data"]]
+    verbs = [action["verb"] for action in json.loads(shop.run("log", "--json").stdout)["data"]]
     assert verbs == ["resume", "pause"]
 
 

@@ -38,9 +38,9 @@ def test_finished_jobs_go_pending_ones_stay_and_it_is_recorded(shop: Shop) -> No
     data = json.loads(done.stdout)["data"]
     assert (data["removed"], data["skipped"]) == (1, 2)
     assert before - ids(shop) == {name(3)}
-    [act] = json.loads(shop.run("log", "--json").stdout)["data"]
-    assert (act["verb"], act["done"], act["reason"]) == ("purge", 1, "test")
-    assert act["target"] == "handler:pay.*"
+    [action] = json.loads(shop.run("log", "--json").stdout)["data"]
+    assert (action["verb"], action["done"], action["reason"]) == ("purge", 1, "test")
+    assert action["target"] == "handler:pay.*"
 
 
 def test_one_job_and_a_group_can_be_named(shop: Shop) -> None:

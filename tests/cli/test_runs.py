@@ -206,8 +206,8 @@ def test_a_run_is_paused_resumed_and_cancelled(many: Shop) -> None:
     assert (ended["phase"], ended["why"]) == ("cancelled", "a mistake")
     assert ended["left"] == {"not released before the run was cancelled": 20}
     assert many.run("run", "R1", "cancel").exit_code == 4
-    acts = [act["verb"] for act in data_of(many, "log")]
-    assert acts == ["cancel", "resume", "pause", "retry"]
+    actions = [action["verb"] for action in data_of(many, "log")]
+    assert actions == ["cancel", "resume", "pause", "retry"]
 
 
 @pytest.mark.parametrize(

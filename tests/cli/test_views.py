@@ -290,7 +290,7 @@ def test_the_log_pages_backwards(shop: Shop) -> None:
     rest = json.loads(
         shop.run("log", "--limit", "3", "--before", str(first["page"]["before"]), "--json").stdout
     )
-    assert [act["number"] for act in first["data"] + rest["data"]] == [5, 4, 3, 2, 1]
+    assert [action["number"] for action in first["data"] + rest["data"]] == [5, 4, 3, 2, 1]
     assert rest["page"]["before"] is None
 
 
@@ -302,7 +302,10 @@ def test_the_log_is_asked_for_who_what_and_when(shop: Shop) -> None:
         app.desk.runs.start("G2", name="again")
 
     def verbs(*words: str) -> list[str]:
-        return [act["verb"] for act in json.loads(shop.run("log", "--json", *words).stdout)["data"]]
+        return [
+            action["verb"]
+            for action in json.loads(shop.run("log", "--json", *words).stdout)["data"]
+        ]
 
     assert verbs() == ["retry", "resolve", "pause"]
     assert verbs("--actor", "ada") == ["pause"]

@@ -41,3 +41,23 @@ def test_every_name_is_defined(name: str) -> None:
     ), name
     for one in owner:
         assert re.search(rf"\bclass {one}\b", SOURCE), name
+
+
+def test_a_new_field_of_jobs_touches_at_most_nine_files() -> None:
+    """The page lists the files to change for a new column; no other one writes such a column."""
+    (recipe,) = re.findall(r"\*\*Adding a field to jobs\*\*(.*)\. Raise the version", PAGE)
+    listed = {path for path in PATHS if f"`{path}`" in recipe}
+    assert len(listed) <= 9
+    readers = {  # they search by this column, or read stores of version 1
+        *("stores/sqlite/searching.py", "stores/postgres/search.py", "stores/sqlite/upgrade.py"),
+        *("stores/sql/postgres/schema/filled.sql", "stores/sql/postgres/views/queue.sql"),
+        *("stores/jsonl/upgrade.py", "stores/index/entries.py", "stores/index/search.py"),
+    }
+    folders = (PACKAGE / "jobs", PACKAGE / "stores")
+    naming = {
+        str(path.relative_to(PACKAGE))
+        for folder in folders
+        for path in folder.rglob("*.*")
+        if path.suffix in {".py", ".sql"} and "first_failed" in path.read_text("utf-8")
+    }
+    assert naming - readers == listed

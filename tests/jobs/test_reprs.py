@@ -11,7 +11,7 @@ from redrive.events import Event
 from redrive.handler import Tried
 from redrive.jobs.groups import GroupRecord
 from redrive.jobs.job import (
-    Act,
+    Action,
     Attempt,
     Category,
     Claim,
@@ -108,7 +108,7 @@ def test_a_record_shows_what_names_it(record: object, shown: str) -> None:
         Claim(JOB),
         Failed(FAILURE),
         Settlement(Claim(JOB), Dead(Reason.EXHAUSTED), ATTEMPT),
-        Moved([JOB], [], Act(actor="ada", verb="retry")),
+        Moved([JOB], [], Action(actor="ada", verb="retry")),
         Tried(done=False, job=JOB),
         Tried(done=True, job=None, _value=CANARY),
         [JOB],

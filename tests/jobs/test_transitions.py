@@ -21,9 +21,9 @@ from redrive.jobs.job import (
     Dead,
     Job,
     Reason,
-    Release,
     Resolution,
     Retry,
+    Return,
     Settlement,
     State,
 )
@@ -38,7 +38,6 @@ from redrive.jobs.transitions import (
     claim_all,
     claimed,
     is_suspect,
-    moved,
     seized,
     settle_all,
     settled,
@@ -71,20 +70,24 @@ def job_in(state: State) -> Job:
 
 
 def move(job: Job, verb: Verb, delay: float = 0.0) -> Job:
-    return moved(job, verb, actor="ada", reason="fixed it", now=NOW, delay=delay)
+    return changed(
+        job, action_changes(job, verb, actor="ada", reason="fixed it", now=NOW, delay=delay)
+    ).job
 
 
 VERBS: dict[str, Callable[[Job], Job]] = {
     "claim": lambda job: claimed(job, holder="x", now=NOW, lease_end=9.0, boot="b"),
     "done": lambda job: settled(job, Completed(Reason.DONE), None, now=NOW, group=None),
     "retry later": lambda job: settled(job, Retry(5), make_failure(), now=NOW, group=1),
-    "give back": lambda job: settled(job, Release(), None, now=NOW, group=None),
+    "give back": lambda job: settled(job, Return(), None, now=NOW, group=None),
     "die": lambda job: settled(job, Dead(Reason.EXHAUSTED), make_failure(), now=NOW, group=1),
     "retry": lambda job: move(job, "retry"),
     "resolve": lambda job: move(job, "resolve"),
     "discard": lambda job: move(job, "discard"),
     "reopen": lambda job: move(job, "reopen"),
-    "enlist": lambda job: moved(job, "enlist", actor="ada", reason="", now=NOW, run=-4),
+    "enlist": lambda job: (
+        changed(job, action_changes(job, "enlist", actor="ada", reason="", now=NOW, run=-4)).job
+    ),
 }
 
 P, R, C, D, X = State.PENDING, State.RUNNING, State.COMPLETED, State.DEAD, State.RESOLVED
@@ -156,7 +159,7 @@ def test_a_seizure_raises_the_lease_and_counts_nothing() -> None:
 
 
 def test_settling_lets_the_lease_go_but_never_its_number() -> None:
-    for verdict in (Completed(Reason.DONE), Dead(Reason.CRASH), Retry(1), Release()):
+    for verdict in (Completed(Reason.DONE), Dead(Reason.CRASH), Retry(1), Return()):
         job = settled(job_in(R), verdict, None, now=NOW, group=None)
         assert (job.lease, job.holder, job.lease_end, job.boot) == (3, None, None, None)
         assert job.updated == NOW
@@ -171,10 +174,10 @@ def test_a_retry_is_due_after_its_delay_and_keeps_the_attempts() -> None:
 def test_a_released_claim_gets_its_attempt_back_and_keeps_its_due_time() -> None:
     """M5."""
     before = job_in(R)
-    job = settled(before, Release(), None, now=NOW, group=None)
+    job = settled(before, Return(), None, now=NOW, group=None)
     assert (job.attempts, job.due, dict(job.spent)) == (2, before.due, {})
-    assert settled(before, Release(delay=8), None, now=NOW, group=None).due == NOW + 8
-    assert settled(before, Release(delay=0), None, now=NOW, group=None).due == NOW
+    assert settled(before, Return(delay=8), None, now=NOW, group=None).due == NOW + 8
+    assert settled(before, Return(delay=0), None, now=NOW, group=None).due == NOW
 
 
 def test_an_end_has_a_reason_words_and_a_time() -> None:
@@ -303,7 +306,9 @@ def test_changes_and_nothing_else_make_the_next_job() -> None:
     """What no verb names stays as it is stored."""
     dead = settled(job_in(R), Dead(Reason.EXHAUSTED), make_failure(), now=NOW, group=1, variant=2)
     changes = action_changes(dead, "retry", actor="ada", reason="", now=NOW + 1)
-    assert moved(dead, "retry", actor="ada", reason="", now=NOW + 1) == replace(dead, **changes)
+    assert changed(
+        dead, action_changes(dead, "retry", actor="ada", reason="", now=NOW + 1)
+    ).job == replace(dead, **changes)
     assert not {"died_at", "first_failed", "failure", "group", "lease", "run"} & changes.keys()
     assert (dead.group, dead.variant) == (1, 2)
 
@@ -348,7 +353,7 @@ def test_only_a_death_moves_the_time_of_death() -> None:
     dead = settled(job_in(R), Dead(Reason.EXHAUSTED), make_failure(), now=NOW, group=1)
     assert dead.died_at == NOW
     later = [
-        moved(dead, verb, actor="ada", reason="", now=NOW + 5)
+        changed(dead, action_changes(dead, verb, actor="ada", reason="", now=NOW + 5)).job
         for verb in ("retry", "resolve", "discard")
     ]
     later += [amended(dead, "{}", now=NOW + 6), move(later[1], "reopen")]
@@ -365,7 +370,7 @@ def test_a_job_that_is_dead_only_by_reopening_died_then() -> None:
 
 @pytest.mark.parametrize("delay", [float("nan"), float("inf"), -float("inf")])
 def test_a_delay_that_is_no_finite_number_is_refused(delay: float) -> None:
-    for verdict in (Retry(delay), Release(delay)):
+    for verdict in (Retry(delay), Return(delay)):
         with pytest.raises(UsageError, match=f"finite number of seconds; found {delay}"):
             settled(job_in(R), verdict, None, now=NOW, group=None)
     with pytest.raises(UsageError, match="finite"):

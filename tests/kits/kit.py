@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from redrive.jobs.job import Act, Attempt, Category, Claim, Failure, Job, Settlement, Verdict
+from redrive.jobs.job import Action, Attempt, Category, Claim, Failure, Job, Settlement, Verdict
 
 _numbers = itertools.count(1)
 
@@ -81,6 +81,6 @@ def make_settlement(
     return Settlement(claim, verdict, make_attempt(claim.job, failure), max_attempts)
 
 
-def make_act(verb: str = "retry", **fields: Any) -> Act:
+def make_action(verb: str = "retry", **fields: Any) -> Action:
     """A deed of ada's."""
-    return Act(**{"actor": "ada", "verb": verb, "reason": "because", "target": "ids", **fields})
+    return Action(**{"actor": "ada", "verb": verb, "reason": "because", "target": "ids", **fields})

@@ -18,12 +18,12 @@ from redrive.jobs.job import (
     Failure,
     Job,
     Reason,
-    Release,
     Retry,
+    Return,
     Verdict,
 )
 from redrive.jobs.outcomes import AlreadyDone, Done, Failed, Interrupted, Outcome, Skipped
-from redrive.jobs.transitions import claimed, moved, settled
+from redrive.jobs.transitions import action_changes, changed, claimed, settled
 from redrive.policies.decide import HANDLER, LONGEST_HINT, decide, max_attempts_after
 from redrive.policies.policy import DEAD, Policy, Rule
 from redrive.policies.presets import BATCH, DEFAULT, EVENTS, LLM, PRESETS, SYNC, WEBHOOKS
@@ -76,7 +76,7 @@ def walk(
         (Done(), Completed(Reason.DONE)),
         (Skipped("too old"), Completed(Reason.SKIPPED, "too old")),
         (AlreadyDone(), Completed(Reason.ALREADY_DONE)),
-        (Interrupted(), Release()),
+        (Interrupted(), Return()),
     ],
     ids=["done", "skipped", "already done", "interrupted"],
 )
@@ -247,7 +247,7 @@ def test_a_fresh_life_has_the_whole_budget_again() -> None:
     """M6."""
     job = make_job(attempts=5, spent={"transient": 4}, state="running", holder="w", lease=5)
     dead = settled(job, Dead(Reason.EXHAUSTED), make_failure(), now=START, group=None)
-    again = moved(dead, "retry", actor="ada", reason="", now=START)
+    again = changed(dead, action_changes(dead, "retry", actor="ada", reason="", now=START)).job
     fields = {name: getattr(again, name) for name in ("attempts", "spent", "crashes", "since")}
     assert walk(WEBHOOKS, "transient", **fields)[0] == [60.0, 120, 240, 480]
 

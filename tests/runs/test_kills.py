@@ -34,9 +34,9 @@ def test_a_run_goes_on_when_both_are_killed(scene: Scene) -> None:
     assert (run.total, run.phase) == (JOBS, "done")
     assert number(scene.app, "completed") == JOBS - FAILING
     let_go = [
-        act.done
-        for act in scene.app.desk.log.actions(run="R1", limit=1000)
-        if act.verb == "release"
+        action.done
+        for action in scene.app.desk.log.actions(run="R1", limit=1000)
+        if action.verb == "release"
     ]
     assert sum(let_go) == JOBS
     done = (scene.folder / "ledger").read_text("ascii").split()

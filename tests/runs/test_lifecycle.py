@@ -118,7 +118,11 @@ def test_pause_lets_nothing_more_go_and_resume_does(shop: Shop) -> None:
     assert counts_of(shop.app.desk.runs.get(1)).waiting == 20
     assert shop.app.desk.runs.resume("R1").phase == "live"
     assert len(driver.tick()) == 10
-    assert [act.verb for act in shop.app.desk.log.actions()][:3] == ["resume", "pause", "retry"]
+    assert [action.verb for action in shop.app.desk.log.actions()][:3] == [
+        "resume",
+        "pause",
+        "retry",
+    ]
     with pytest.raises(Refused, match="live"):
         shop.app.desk.runs.resume(1)
 
@@ -271,9 +275,9 @@ def test_the_single_steps_are_in_the_log_of_their_run_only(shop: Shop) -> None:
     shop.die(2)
     shop.app.desk.runs.start("G1", reason="go")
     shop.app.run_due()
-    assert [act.verb for act in shop.app.desk.log.actions()] == ["mark", "retry"]
-    assert [act.detail["run"] for act in shop.app.desk.log.actions()] == ["R1", "R1"]
-    assert [act.verb for act in shop.app.desk.log.actions(run="R1")] == [
+    assert [action.verb for action in shop.app.desk.log.actions()] == ["mark", "retry"]
+    assert [action.detail["run"] for action in shop.app.desk.log.actions()] == ["R1", "R1"]
+    assert [action.verb for action in shop.app.desk.log.actions(run="R1")] == [
         "mark",
         "release",
         "retry",

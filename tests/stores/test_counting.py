@@ -15,8 +15,8 @@ from redrive.jobs.job import (
     Dead,
     Job,
     Reason,
-    Release,
     Retry,
+    Return,
     Settlement,
     State,
     Verdict,
@@ -48,7 +48,7 @@ def ends(*verdicts: tuple[str, Verdict, bool], spent: Mapping[str, int] | None =
     results: list[tuple[Job, Settlement]] = []
     for (_, _, job), (_, verdict, failed) in zip(leased, verdicts, strict=True):
         failure = make_failure() if failed else None
-        attempt = None if isinstance(verdict, Release) else make_attempt(job, failure, release="r2")
+        attempt = None if isinstance(verdict, Return) else make_attempt(job, failure, release="r2")
         results.append((job, Settlement(Claim(job), verdict, attempt)))
     changes = settle_all(results, now=START + 1, place=lambda _: (7, 3))
     return counts_of(zip((result for _, result in results), changes, strict=True))
@@ -77,7 +77,7 @@ def test_a_batch_counts_attempts_successes_first_failures_and_deaths() -> None:
 
 def test_a_second_failure_of_a_life_is_no_first_one_and_a_returned_claim_counts_nothing() -> None:
     assert ends(("mail", Retry(5), True), spent={"quota": 1}).lanes == {"mail": LaneCount(1)}
-    assert ends(("mail", Release(), False)) == Counts({}, {})
+    assert ends(("mail", Return(), False)) == Counts({}, {})
 
 
 def test_an_added_job_counts_if_it_has_just_died_and_was_not_imported() -> None:

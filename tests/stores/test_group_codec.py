@@ -11,15 +11,15 @@ from kit import START
 from redrive.errors import UsageError
 from redrive.jobs.groups import SET_BY_PEOPLE, GroupRecord
 from redrive.stores.group_codec import (
+    BY_DEATHS,
+    BY_PEOPLE,
     COLUMNS,
-    SAID,
-    SEEN,
     check_changes,
+    deaths_json,
     group_from,
     group_from_dict,
     group_to_json,
-    said_of,
-    seen_of,
+    people_json,
 )
 
 BARE = GroupRecord(number=7, fingerprint="v2:a")
@@ -49,14 +49,16 @@ WHOLE = GroupRecord(
 @pytest.mark.parametrize("record", [BARE, WHOLE, replace(WHOLE, fingerprint="v2:a", note="")])
 def test_a_record_comes_back_equal(record: GroupRecord) -> None:
     columns = {name: getattr(record, name) for name in COLUMNS}
-    assert group_from(columns, seen_of(record), said_of(record)) == record
+    assert group_from(columns, deaths_json(record), people_json(record)) == record
     assert group_from_dict(json.loads(group_to_json(record))) == record
 
 
 def test_every_field_is_kept_in_exactly_one_place() -> None:
-    assert sorted([*COLUMNS, *SEEN, *SAID]) == sorted(one.name for one in fields(GroupRecord))
-    assert set(SAID) == SET_BY_PEOPLE
-    assert (seen_of(BARE), said_of(BARE)) == (None, None)
+    assert sorted([*COLUMNS, *BY_DEATHS, *BY_PEOPLE]) == sorted(
+        one.name for one in fields(GroupRecord)
+    )
+    assert set(BY_PEOPLE) == SET_BY_PEOPLE
+    assert (deaths_json(BARE), people_json(BARE)) == (None, None)
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"since":"noon"}'])
@@ -71,3 +73,5 @@ def test_people_set_their_own_fields_only() -> None:
         check_changes({"deaths": 0})
     with pytest.raises(UsageError, match="a group's owner cannot be 7"):
         check_changes({"owner": 7})
+    with pytest.raises(UsageError, match="a group's resolved must be a finite time; found inf"):
+        check_changes({"resolved": float("inf")})

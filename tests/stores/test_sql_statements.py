@@ -19,9 +19,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("other", ["shared/b.sql", "sqlite/b.sql"])
 def test_two_statements_of_one_name_are_refused(folder: Path, other: str) -> None:
-    (folder / "sqlite" / "a.sql").write_text("-- name: one\n-- x\nSELECT 1\n", encoding="utf-8")
+    (folder / "sqlite" / "a.sql").write_text("-- name: one -- x\nSELECT 1\n", encoding="utf-8")
     assert tx.load_queries("sqlite") == {"one": "SELECT 1"}
-    (folder / other).write_text("-- name: one\n-- y\nSELECT 2\n", encoding="utf-8")
+    (folder / other).write_text("-- name: one -- y\n-- z\nSELECT 2\n", encoding="utf-8")
     with pytest.raises(ValueError, match="another statement named 'one'"):
         tx.load_queries("sqlite")
 

@@ -129,4 +129,4 @@ def _close(night: Night, app: Redrive) -> None:
     for word in ("discard", "test invoices", "pause", "stripe is down", "R2", "mira"):
         assert word in log, log
     acts: list[Any] = app.desk.log.actions(limit=1000)
-    assert {act.actor for act in acts} == {"mira"}
+    assert {action.actor for action in acts} == {"mira"}

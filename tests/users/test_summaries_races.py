@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from kit import make_act
+from kit import make_action
 from redrive import State
 from redrive.stores.contract import PurgeRule
 from summarykit import RETRY, Service
@@ -126,13 +126,13 @@ def test_updates_and_retries_at_once_give_each_job_one_life(service: Service) ->
     def retry() -> None:
         start.wait()
         for job in jobs:
-            service.app.store.move([job], "retry", make_act(actor="ada"))
+            service.app.store.move([job], "retry", make_action(actor="ada"))
 
     with service.session() as one, service.session() as two, ThreadPoolExecutor(3) as pool:
         updates = [pool.submit(update, one), pool.submit(update, two)]
         pool.submit(retry).result()
         driven = sum(each.result() for each in updates)
     assert [service.app.get(job).redrives for job in jobs] == [5] * 20
-    acts = Counter(act.actor for act in service.app.desk.log.actions())
+    acts = Counter(action.actor for action in service.app.desk.log.actions())
     assert acts == Counter(ada=20, postgres=driven)
     assert service.app.store.verify().ok

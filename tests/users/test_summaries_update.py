@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from psycopg import errors
 
-from kit import START, make_act, make_failure, make_settlement
+from kit import START, make_action, make_failure, make_settlement
 from redrive import Reason, State
 from redrive.jobs.job import Completed, Dead
 from summarykit import HANDLER, RETRY, VIEW, Service, role
@@ -27,7 +27,9 @@ def test_r_summaries_7_status_alone_retries_a_dead_letter(service: Service, chan
     assert service.sql(query) == [service.row("a1")]
     job = service.app.get("job1")
     assert (job.state, job.attempts, job.redrives) == (State.PENDING, 0, 5)
-    assert [(act.verb, act.target) for act in service.app.desk.log.actions()] == [("retry", "job1")]
+    assert [(action.verb, action.target) for action in service.app.desk.log.actions()] == [
+        ("retry", "job1")
+    ]
 
 
 def test_r_summaries_7_status_alone_leaves_a_job_that_is_not_dead(service: Service) -> None:
@@ -44,9 +46,9 @@ def test_r_summaries_7_it_leaves_what_a_retry_by_the_store_leaves(service: Servi
     """Column by column: the trigger and `jobs.transitions` must not drift apart."""
     for job_id in ("by-store", "by-update"):
         service.keep_dead(job_id, job_id)
-    service.app.store.move(["by-store", "by-update"], "enlist", make_act("enlist"), run=-3)
+    service.app.store.move(["by-store", "by-update"], "enlist", make_action("enlist"), run=-3)
     before = time.time()
-    done = service.app.store.move(["by-store"], "retry", make_act(target="by-store")).done
+    done = service.app.store.move(["by-store"], "retry", make_action(target="by-store")).done
     assert service.retry("by-update") == 1
     after = time.time()
     stored, updated = service.stored("by-store", "by-update")
@@ -69,7 +71,7 @@ def test_r_summaries_7_the_act_keeps_what_the_job_was_before(
     """As an action of the store does, so that it can be undone."""
     for job_id in ("by-store", "by-update"):
         service.keep_dead(job_id, job_id, run=run)
-    service.app.store.move(["by-store"], "retry", make_act(target="by-store"))
+    service.app.store.move(["by-store"], "retry", make_action(target="by-store"))
     service.retry("by-update")
     mine, theirs = service.app.desk.log.actions()
     ((by_update, was),) = service.app.store.action_jobs(mine.number)
@@ -152,7 +154,7 @@ def test_r_summaries_7_the_articles_other_rows_stay_and_each_is_noticed(service:
         f"job pending is pending {left}",
         f"job running is running {left}",
     ]
-    assert [act.target for act in service.app.desk.log.actions()] == ["dead"]
+    assert [action.target for action in service.app.desk.log.actions()] == ["dead"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +204,7 @@ def test_r_summaries_7_many_articles_at_once_are_each_a_retry_of_their_own(
     for n in range(20):
         service.keep_dead(f"job{n:02d}", f"a{n}")
     assert service.operator.execute(RETRY.encode()).rowcount == 20
-    assert {act.target for act in service.app.desk.log.actions()} == {
+    assert {action.target for action in service.app.desk.log.actions()} == {
         f"job{n:02d}" for n in range(20)
     }
     assert service.app.store.verify().ok

@@ -56,6 +56,23 @@ def test_r_summaries_7_the_columns_are_those_of_the_table(service: Service) -> N
     assert found == COLUMNS
 
 
+def test_r_summaries_7_a_nul_in_one_job_does_not_stop_the_view(service: Service) -> None:
+    failure = make_failure("timeout", type="TimeoutError", message="a\0b")
+    ended = {
+        "spent": {"timeout": 2},
+        "failure": failure,
+        "updated": START + 9,
+        "finished": START + 9,
+    }
+    service.keep("j1", "a1", state=State.DEAD, reason=Reason.EXHAUSTED, **ended)
+    query = f"SELECT retry_count, error_message FROM {VIEW}"
+    assert [tuple(row.values()) for row in service.sql(query)] == [(2, "TimeoutError: a\ufffdb")]
+    service.sql(f"UPDATE {VIEW} SET status = 'pending' WHERE job_id = 'j1'")
+    job = service.app.store.get("j1")
+    assert job is not None
+    assert job.state is State.PENDING
+
+
 def test_r_summaries_7_each_state_has_its_line(service: Service) -> None:
     failure = make_failure("timeout", type="TimeoutError", message="")
     tried = {"attempts": 3, "spent": {"timeout": 2, "transient": 1}, "failure": failure}

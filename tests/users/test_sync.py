@@ -271,8 +271,8 @@ def test_r_sync_4_people_look_and_run_one_again(user: User) -> None:
     assert user.work(user.app.get(one.id)).state is State.COMPLETED
     assert user.app.get(other.id).state is State.DEAD
     assert [row["sessionId"] for _, row, _ in user.rows] == ["s-1"]
-    act = user.app.desk.log.actions()[0]
-    assert (act.verb, act.reason, act.done) == ("retry", "the warehouse is back", 1)
+    action = user.app.desk.log.actions()[0]
+    assert (action.verb, action.reason, action.done) == ("retry", "the warehouse is back", 1)
 
 
 def test_r_sync_4_people_run_many_again_and_are_told_when_it_is_over(user: User) -> None:

@@ -79,9 +79,9 @@ def test_every_mutation_is_an_act(web: Web, route: Route) -> None:
     web.post(path, body, status=403, token=READ)
     assert len(web.app.desk.log.actions()) == before
     web.post(path, body)
-    act = web.app.desk.log.actions()[0]
-    assert (act.actor, act.verb) == ("shop", verb)
-    assert act.target == target or not target
+    action = web.app.desk.log.actions()[0]
+    assert (action.actor, action.verb) == ("shop", verb)
+    assert action.target == target or not target
     assert len(web.app.desk.log.actions()) == before + 1
 
 
@@ -104,4 +104,4 @@ def test_looking_is_none(web: Web, route: Route) -> None:
 def test_a_repeated_submit_is_no_second_act(web: Web) -> None:
     for _ in range(2):
         web.post("/api/v1/jobs", {"handler": "mail.send", "payload": {"to": "x"}, "key": "k"})
-    assert [act.verb for act in web.app.desk.log.actions()] == ["submit"]
+    assert [action.verb for action in web.app.desk.log.actions()] == ["submit"]

@@ -144,8 +144,8 @@ def test_a_reason_that_repeats_a_secret_of_its_job_is_masked(web: Web) -> None:
     web.post(f"{place}/reopen", said)
     shown = web.get(place)["payload"]
     web.post(f"{place}/edit", {"payload": {**shown, "n": 1}, "edits": 0, **said})
-    acts = web.get("/api/v1/acts")["acts"][:3]
-    assert [act["reason"] for act in acts] == ["signed in with ••• myself"] * 3
+    actions = web.get("/api/v1/acts")["acts"][:3]
+    assert [action["reason"] for action in actions] == ["signed in with ••• myself"] * 3
 
 
 def test_a_key_does_not_say_whether_a_secret_was_guessed(app: Redrive) -> None:

@@ -42,8 +42,13 @@ def test_exactly_the_frozen_jobs_are_taken(web: Web) -> None:
         {"id": name(1), "why": "changed since the plan was made, no longer in the selection"}
     ]
     assert web.app.get(name(50)).state == "dead"
-    act = web.app.desk.log.actions()[0]
-    assert (act.actor, act.verb, act.target, act.done) == ("shop", "resolve", "state:dead", 3)
+    action = web.app.desk.log.actions()[0]
+    assert (action.actor, action.verb, action.target, action.done) == (
+        "shop",
+        "resolve",
+        "state:dead",
+        3,
+    )
 
 
 def test_a_job_that_died_again_meanwhile_is_left_alone(web: Web) -> None:
@@ -75,7 +80,7 @@ def test_a_retry_becomes_a_run(web: Web) -> None:
         assert web.post(f"/api/v1/runs/R1/{verb}")["phase"] == phase
     assert web.post("/api/v1/runs/R1/pause", status=409)["code"] == "refused"
     acts = web.get("/api/v1/acts", params={"run": "R1"})["acts"]
-    assert {"retry", "pause", "resume", "cancel"} <= {act["verb"] for act in acts}
+    assert {"retry", "pause", "resume", "cancel"} <= {action["verb"] for action in acts}
 
 
 @pytest.mark.parametrize(

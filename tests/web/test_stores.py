@@ -42,8 +42,8 @@ def test_from_submit_to_a_run(place: Place) -> None:
     assert (run["phase"], run["succeeded"]) == ("done", 3)
     assert web.get("/api/v1/health")["counts"]["completed"] == 4
     assert web.ask("GET", "/readyz", token=None).status_code == 200
-    acts = web.get("/api/v1/acts")["acts"]
-    assert [act["verb"] for act in acts] == ["mark", "retry", "edit", "submit"]
+    actions = web.get("/api/v1/acts")["acts"]
+    assert [action["verb"] for action in actions] == ["mark", "retry", "edit", "submit"]
 
 
 OLD = Path(__file__).parents[1] / "stores" / "upgrade" / "stores"

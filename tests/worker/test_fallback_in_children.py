@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from redrive.jobs.job import Act
+from redrive.jobs.job import Action
 
 PROGRAM = """
 from pathlib import Path
@@ -96,7 +96,7 @@ def test_a_persons_retry_asks_from_a_child_too_once(shop: ModuleType, tmp_path: 
     shop.app.desk.retry(job.id)
     assert shop.app.run_due().failed == 1
     assert (tmp_path / "asked").read_text().split() == ["openai", "claude"]
-    shop.app.store.move([job.id], "retry", Act(actor="ada", verb="retry"))
+    shop.app.store.move([job.id], "retry", Action(actor="ada", verb="retry"))
     assert shop.app.run_due().returned == 1
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from redrive.attempts.executions import finished
 from redrive.jobs.interrupts import may_be_ctrl_c
-from redrive.jobs.job import Attempt, Category, Claim, Dead, Job, Release, Settlement
+from redrive.jobs.job import Attempt, Category, Claim, Dead, Job, Return, Settlement
 from redrive.jobs.logger import log
 from redrive.jobs.outcomes import (
     AlreadyDone,
@@ -70,7 +70,7 @@ def conclude(
 
 def returned(claim: Claim, delay: float | None = None) -> Settlement:
     """Return a claim whose attempt did not begin, or did not end: nothing is spent."""
-    return Settlement(claim, Release(delay))
+    return Settlement(claim, Return(delay))
 
 
 def record_of(

@@ -22,7 +22,7 @@ from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from redrive.errors import StoreError
-from redrive.jobs.job import Attempt, Completed, Dead, Job, Release, Retry, Settlement
+from redrive.jobs.job import Attempt, Completed, Dead, Job, Retry, Return, Settlement
 from redrive.jobs.logger import log
 from redrive.stores.contract import Store
 from redrive.stores.note_verbs import note_named
@@ -93,7 +93,7 @@ class Counters:
             for (lane, outcome, verdict), durations in kinds.items():
                 self._count_alike(lane, outcome, durations)
                 self._ever[verdict] += len(durations)
-            self._ever[Release] += returned
+            self._ever[Return] += returned
             for key in rarer:
                 self._new[key] += 1.0
 
@@ -155,7 +155,7 @@ class Counters:
 
 def totals(ended: Counter[type]) -> Counter[str]:
     """Sum up how many claims ended with which verdict; a returned one was not taken."""
-    succeeded, retried, died, returned = (ended[kind] for kind in (Completed, Retry, Dead, Release))
+    succeeded, retried, died, returned = (ended[kind] for kind in (Completed, Retry, Dead, Return))
     failed = retried + died
     taken = succeeded + failed
     return Counter(taken=taken, succeeded=succeeded, failed=failed, died=died, returned=returned)

@@ -36,7 +36,7 @@ ALONE = 10.0
 
 
 class Task:
-    """One claim on its way: from the store to whoever runs it, and back."""
+    """One claim on its way: from the store to the thread, loop or child that runs it, and back."""
 
     until = 0.0
     """The boot clock's second up to which the lease is ours for certain."""

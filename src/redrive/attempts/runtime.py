@@ -19,7 +19,7 @@ from redrive.errors import StoreError
 from redrive.events import Bus, Event, Kind
 from redrive.jobs import durations
 from redrive.jobs.clock import Clock
-from redrive.jobs.job import Claim, Job, Release, Settlement, State
+from redrive.jobs.job import Claim, Job, Return, Settlement, State
 from redrive.jobs.logger import log
 from redrive.jobs.outcomes import Failed, Outcome, Returned
 from redrive.payloads import masking, strict_json
@@ -210,7 +210,7 @@ class Runtime:
                 durations.words(max(0.0, job.due - job.updated)),
                 extra=_fields("failed", job),
             )
-        elif isinstance(settlement.verdict, Release) and settlement.verdict.detail:
+        elif isinstance(settlement.verdict, Return) and settlement.verdict.detail:
             log.info(
                 "job %s (%s) %s",
                 job.id,

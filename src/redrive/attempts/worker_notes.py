@@ -26,8 +26,8 @@ def silence(note: Note) -> float:
 
 def blocked(note: Note) -> Mapping[str, Any] | None:
     """Return which `job` and `handler` block a worker's event loop, and `since` when; None if none does."""
-    said = note.fields.get("blocked")
-    return cast("dict[str, Any]", said) if isinstance(said, dict) else None
+    value = note.fields.get("blocked")
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def is_pass(note: Note) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from redrive.cli.output import Document, Field, Table, View, fields, joined
 from redrive.desk.documents import action_document, job_document, scope_document
 from redrive.desk.jobs import Page
-from redrive.jobs.job import Act
+from redrive.jobs.job import Action
 
 
 def error_of(document: Document) -> str | None:
@@ -163,7 +163,7 @@ def jobs_view(page: Page, limit: int, now: float, shown: Sequence[Field], empty:
     return View(documents, [Table(shown, rows) if rows else empty], where, now)
 
 
-def logged(action: Act) -> Document:
+def logged(action: Action) -> Document:
     """Return an action with the run it belongs to."""
     run = action.detail.get("run")
     return {**action_document(action), "run": run if isinstance(run, str) else None}

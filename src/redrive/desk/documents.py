@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from redrive.desk import shapes
 from redrive.jobs.clock import iso
-from redrive.jobs.job import Act, Attempt, Failure, Group, Job
+from redrive.jobs.job import Action, Attempt, Failure, Group, Job
 from redrive.payloads.masking import loads
 
 if TYPE_CHECKING:  # who lists jobs does not wait for runs
@@ -101,7 +101,7 @@ def scope_document(scope: Scope | None) -> shapes.Scope | None:
     return None if scope is None else _filled(shapes.Scope, scope)
 
 
-def action_document(action: Act) -> shapes.Act:
+def action_document(action: Action) -> shapes.Act:
     """Return an action: who did what to which jobs, when, why, and with what result."""
     return _filled(shapes.Act, action, at=iso(action.at))
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from redrive.desk import search
-from redrive.desk.selection import Filters, Target, group_number, no_group, read
+from redrive.desk.selection import Filters, Target, group_number, read
 from redrive.jobs import checks
 from redrive.jobs.groups import GroupRecord, Span
 from redrive.jobs.job import Group, State
 from redrive.payloads.masked_jobs import seen_group, seen_record
 from redrive.payloads.masking import mask_text
 from redrive.stores.contract import Query, Scope
+from redrive.stores.refusals import no_group
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend

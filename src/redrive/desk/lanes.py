@@ -12,7 +12,7 @@ from redrive.errors import Refused
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.groups import Span
-from redrive.jobs.job import Act
+from redrive.jobs.job import Action
 from redrive.payloads.masking import mask_payload, mask_text
 from redrive.stores.contract import Count
 from redrive.stores.note_verbs import PAUSE, Note, note_named
@@ -80,7 +80,7 @@ class Lanes:
         reason: str = "",
         duration: Duration | None = None,
         actor: str | None = None,
-    ) -> Act:
+    ) -> Action:
         """Pause a lane for all workers, until `resume` or for `duration`; waiting costs no attempt.
 
         Returns the action as it was recorded.
@@ -97,7 +97,7 @@ class Lanes:
         self._backend.bus.emit(Event("paused", detail=lane))
         return action
 
-    def resume(self, lane: str, *, reason: str = "", actor: str | None = None) -> Act:
+    def resume(self, lane: str, *, reason: str = "", actor: str | None = None) -> Action:
         """End the pause of a lane, and return the action; Refused if the lane is not paused."""
         from redrive.events import Event  # noqa: PLC0415
         from redrive.registry import check_lane  # noqa: PLC0415

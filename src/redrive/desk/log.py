@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from redrive.jobs import checks
 from redrive.jobs.durations import Duration, seconds
-from redrive.jobs.job import Act
+from redrive.jobs.job import Action
 from redrive.payloads.masked_jobs import seen_action
 from redrive.payloads.masking import mask_text
 
@@ -33,7 +33,7 @@ class Log:
         verb: str | None = None,
         since: Duration | None = None,
         run: int | str | None = None,
-    ) -> list[Act]:
+    ) -> list[Action]:
         """Return the actions, newest first; the single steps of a run only if `run` names it.
 
         `since` is how long ago, at most.
@@ -46,9 +46,9 @@ class Log:
         store = self._backend.store
         named = None if run is None else f"R{run_records.number_of(run)}"
         begin = -inf if since is None else store.now() - seconds(since, name="since")
-        actions: list[Act] = []
+        actions: list[Action] = []
         while len(actions) < limit:
-            page = store.acts(limit=_PAGE, before=before)
+            page = store.actions(limit=_PAGE, before=before)
             actions += [
                 action
                 for action in page
@@ -69,16 +69,16 @@ class Log:
         reason: str = "",
         actor: str | None = None,
         secrets: Sequence[str] = (),
-    ) -> Act:
+    ) -> Action:
         """Return the record of an action, masked: people write secrets into reasons and selectors."""
-        return Act(
+        return Action(
             actor=checks.text(actor or self._backend.settings.actor, "actor"),
             verb=verb,
             target=mask_text(checks.text(target, "target")),
             reason=mask_text(checks.text(reason, "reason"), secrets),
         )
 
-    def record(self, action: Act) -> None:
+    def record(self, action: Action) -> None:
         """Store an action that changed no job."""
         self._backend.store.record(action)
 

@@ -163,7 +163,7 @@ def _now(job: Job | None) -> str:
 
 def _refusal(job: Job, verb: Verb) -> str | None:
     try:
-        transitions.moved(job, verb, actor="", reason="", now=job.updated)
+        transitions.action_changes(job, verb, actor="", reason="", now=job.updated)
     except Refused as refused:
         return str(refused)
     return None

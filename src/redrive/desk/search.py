@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from redrive.desk import selectors
-from redrive.desk.selection import USUAL, Selection, job_id, no_group, no_run, query_of
+from redrive.desk.selection import USUAL, Selection, job_id, no_run, query_of
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Group, Job, State
 from redrive.jobs.transitions import Verb
 from redrive.payloads.masked_jobs import secrets_of
 from redrive.stores.contract import Page, Query, Scope, Store, every
 from redrive.stores.cursors import cursor_of, read_cursor
+from redrive.stores.refusals import no_group
 
 SEARCHED = 100_000
 """How many jobs are checked one by one, at most, where the store cannot answer; the newest first."""

@@ -119,11 +119,6 @@ def group_number(value: int | str | Group) -> int:
     raise UsageError(f"{value!r} is not a group; groups are named G1, G2 …: see `redrive groups`")
 
 
-def no_group(number: int) -> JobNotFound:
-    """Return the error for a group that has no job."""
-    return JobNotFound(f"no group G{number}; `redrive groups` lists the groups")
-
-
 def no_run(number: int) -> JobNotFound:
     """Return the error for a run that is not remembered."""
     return JobNotFound(f"no run R{number}; `redrive runs` lists the runs that are remembered")

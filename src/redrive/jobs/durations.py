@@ -65,12 +65,12 @@ def words(value: float) -> str:
     """
     if value < 1:
         return f"{round(value * 1000)}ms" if value > 0 else "0s"
-    left, said = round(value), ""
+    left, text = round(value), ""
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
         number, rest = divmod(left, size)
-        if number or said:
-            said += f"{number}{unit}" if number else ""
-            if len(re.findall("[a-z]", said)) == 2 or (said and not number):  # noqa: PLR2004
-                return said
+        if number or text:
+            text += f"{number}{unit}" if number else ""
+            if len(re.findall("[a-z]", text)) == 2 or (text and not number):  # noqa: PLR2004
+                return text
         left = rest
-    return said
+    return text

@@ -132,7 +132,7 @@ class Attempt:  # without slots: see `records`
     started: float
     duration: float
     worker: str
-    """The host and process id of whoever ran it: `host:pid`."""
+    """The host and process id of the worker that ran it: `host:pid`."""
     outcome: str
     """done, skipped, already_done, failed, or crashed."""
     failure: Failure | None = None
@@ -304,7 +304,7 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Return:
     """Return the claim unspent; without a delay it keeps its due time."""
 
     delay: float | None = None
@@ -312,7 +312,7 @@ class Release:
     """Why, for people who look at the job while it waits; empty leaves the last words."""
 
 
-Verdict = Retry | Dead | Completed | Release
+Verdict = Retry | Dead | Completed | Return
 """What becomes of the job."""
 
 
@@ -328,7 +328,7 @@ class Settlement:  # without slots: see `records`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class Action:
     """An action in the audit log: who did what to which jobs, when, why, and with what result."""
 
     number: int = 0

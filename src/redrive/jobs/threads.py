@@ -43,7 +43,7 @@ class Threads:
 
 async def hop(threads: Threads, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Run a sync function on another thread, in this context."""
-    import asyncio  # noqa: PLC0415 - whoever awaits this has imported it
+    import asyncio  # noqa: PLC0415 - the awaiting program has imported it
 
     call = partial(contextvars.copy_context().run, partial(function, *args, **kwargs))
     return await asyncio.get_running_loop().run_in_executor(threads.pool(), call)

@@ -2,7 +2,7 @@
 
 Every rule exists once, in a function that returns *changes*: the changed fields and their new values.
 `claim_changes`, `seizure_changes`, `end_changes`, `action_changes` and `amend_changes` are the five;
-`claimed`, `seized`, `settled`, `moved` and `amended` return the job with them. Stores write the changes,
+`claimed`, `seized`, `settled` and `amended` return the job with them. Stores write the changes,
 so what no verb names stays as it is stored. Each verb checks `TRANSITIONS`.
 
 `claim_all` and `settle_all` do a batch: jobs that change alike share one dict of changes, so that a
@@ -11,9 +11,9 @@ store can write them with one statement. Nobody may write into a dict of changes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
-from typing import Literal, NamedTuple, assert_never
+from typing import Literal, NamedTuple, TypeVar, assert_never
 
 from redrive.errors import Refused, UsageError
 from redrive.jobs.job import (
@@ -25,9 +25,9 @@ from redrive.jobs.job import (
     Failure,
     Job,
     Reason,
-    Release,
     Resolution,
     Retry,
+    Return,
     Settlement,
     State,
     Verdict,
@@ -47,6 +47,9 @@ _RUNS = "is running now; wait for it to end"
 
 KEEP_FIRST, KEEP_LAST = 5, 20
 """How many attempts of a job's history are kept at either end; the middle is folded."""
+MOST_KEPT = KEEP_FIRST + KEEP_LAST
+
+T = TypeVar("T")
 
 
 class Changed(NamedTuple):
@@ -192,7 +195,7 @@ def _outcome(job: Job, verdict: Verdict, now: float) -> tuple[State, Changes]:
             return State.DEAD, died
         case Retry(delay, detail):
             return State.PENDING, {"detail": detail, "due": now + _finite(delay)}
-        case Release(delay, detail):
+        case Return(delay, detail):
             due = job.due if delay is None else now + _finite(delay)
             unspent = {"attempts": max(0, job.attempts - 1), "due": due}
             return State.PENDING, {**unspent, "detail": detail or job.detail}
@@ -247,21 +250,6 @@ def action_changes(
         case _:
             assert_never(verb)
     return changes if tag == job.run else {**changes, "run": tag}
-
-
-def moved(
-    job: Job,
-    verb: Verb,
-    *,
-    actor: str,
-    reason: str,
-    now: float,
-    delay: float = 0.0,
-    run: int | None = None,
-) -> Job:
-    """Return a job as it is after a person's action; Refused if its state does not allow it."""
-    changes = action_changes(job, verb, actor=actor, reason=reason, now=now, delay=delay, run=run)
-    return job_of(job.__dict__ | changes)
 
 
 def _enlisted(job: Job, run: int) -> int | None:
@@ -347,8 +335,14 @@ def _reopened(job: Job, now: float) -> Changes:
     return changes if job.died_at is not None else {**changes, "died_at": now}
 
 
-def amend_changes(job: Job, payload: str, *, now: float) -> Changes:
-    """Replace a job's payload; the first one is kept and the delivery key changes."""
+def amend_changes(job: Job, payload: str, *, now: float, expected: int | None = None) -> Changes:
+    """Replace a job's payload; the first one is kept and the delivery key changes.
+
+    Refused if its number of edits is not `expected` any more.
+    """
+    if expected not in {None, job.edits}:
+        msg = f"was edited meanwhile ({job.edits} edits, not {expected}); look at it again"
+        raise Refused(msg)
     if job.state in {State.RUNNING, State.COMPLETED}:
         msg = f"is {job.state}; only a pending, dead or resolved job can be edited"
         raise Refused(msg)
@@ -375,14 +369,14 @@ def values_before(change: Changed) -> Changes:
 def with_attempt(job: Job, attempt: Attempt) -> Job:
     """Append to the history; when it grows too long the middle is folded and counted."""
     history = (*job.history, attempt)
-    extra = len(history) - KEEP_FIRST - KEEP_LAST
-    if extra <= 0:
-        return evolve(job, history=history)
-    return evolve(
-        job,
-        history=history[:KEEP_FIRST] + history[KEEP_FIRST + extra :],
-        folded=job.folded + extra,
-    )
+    extra = len(middle_of(history))
+    kept = history[:KEEP_FIRST] + history[KEEP_FIRST + extra :] if extra else history
+    return evolve(job, history=kept, folded=job.folded + extra)
+
+
+def middle_of(history: Sequence[T]) -> Sequence[T]:
+    """Return what of a history is folded away: all between the first and the last ones to be kept."""
+    return history[KEEP_FIRST : max(KEEP_FIRST, len(history) - KEEP_LAST)]
 
 
 def is_suspect(job: Job) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from redrive.jobs.groups import GroupRecord
-from redrive.jobs.job import Act, Attempt, Failure, Group, Job
+from redrive.jobs.job import Action, Attempt, Failure, Group, Job
 from redrive.jobs.records import evolve
 from redrive.payloads import masking
 
@@ -61,7 +61,7 @@ def seen_record(record: GroupRecord) -> GroupRecord:
     return masked(record, "title", "first_release", "last_release", "reason", "note")
 
 
-def seen_action(action: Act) -> Act:
+def seen_action(action: Action) -> Action:
     """Return an action with what looks secret hidden in its texts."""
     detail = cast("Any", masking.mask_payload(cast("Any", dict(action.detail))))
     return replace(masked(action, "actor", "target", "reason"), detail=detail)

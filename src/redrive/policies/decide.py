@@ -26,8 +26,8 @@ from redrive.jobs.job import (
     Failure,
     Job,
     Reason,
-    Release,
     Retry,
+    Return,
     Verdict,
 )
 from redrive.jobs.outcomes import AlreadyDone, Done, Failed, Interrupted, Outcome, Returned, Skipped
@@ -51,9 +51,9 @@ def decide(job: Job, outcome: Outcome, policy: Policy, now: float, rand: Rand) -
         case AlreadyDone():
             return Completed(Reason.ALREADY_DONE)
         case Interrupted():
-            return Release()
+            return Return()
         case Returned(why, wait):
-            return Release(None if wait is None else _spread(wait, rand), f"returned: {why}")
+            return Return(None if wait is None else _spread(wait, rand), f"returned: {why}")
         case Failed(_, captured=True):
             return Dead(Reason.CAPTURED, "no handler of that name is registered")
         case Failed(failure):

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from redrive.errors import Refused
 from redrive.events import Bus, Event
-from redrive.jobs.job import Act, State
+from redrive.jobs.job import Action, State
 from redrive.jobs.logger import log
 from redrive.runs import overrides, rules, run_records
 from redrive.runs.run_records import Counts, Phase, Run
@@ -125,13 +125,15 @@ class Driver:
         ids = self._store.members(-run.number, limit=len(delays)).oldest if delays else []
         done: list[str] = []
         if ids:
-            action = Act(actor=run.by, verb=run_records.RELEASE, target=run.id, reason=run.reason)
+            action = Action(
+                actor=run.by, verb=run_records.RELEASE, target=run.id, reason=run.reason
+            )
             delays = delays[: len(ids)]
             overrides.mark(self._store, ids[: max(0, max(1, run.spec.canary) - run.released)])
             moved = self._store.move(ids, "retry", action, delays=delays, run=run.number)
             done = [job.id for job in moved.done]
             released = next_run.released + len(done)
-            next_run = replace(next_run, released=released, act=moved.act.number)
+            next_run = replace(next_run, released=released, act=moved.action.number)
             for job in moved.done:
                 self._bus.emit(Event("retried", job, detail=run.reason))
         if next_run != run:
@@ -148,12 +150,12 @@ def freeze(store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, str
     version = save(store, replace(run, touched=store.now()), 0, durable=True) or 0
     groups: set[int] = set()
     for at in range(0, len(ids), CHUNK):
-        action = Act(actor=run.by, verb="enlist", target=run.id)
+        action = Action(actor=run.by, verb="enlist", target=run.id)
         moved = store.move(ids[at : at + CHUNK], "enlist", action, run=-run.number)
         left += moved.skipped
         groups.update(job.group for job in moved.done if job.group is not None)
         run = replace(
-            run, total=run.total + len(moved.done), touched=store.now(), act=moved.act.number
+            run, total=run.total + len(moved.done), touched=store.now(), act=moved.action.number
         )
         version = save(store, run, version) or 0
         if not version:
@@ -201,7 +203,7 @@ def close(store: Store, run: Run, version: int) -> None:
 
 def untag(store: Store, run: Run) -> None:
     """Let no job wait for a run any more."""
-    action = Act(actor=run.by, verb="enlist", target=run.id, reason=run.why or run.phase)
+    action = Action(actor=run.by, verb="enlist", target=run.id, reason=run.why or run.phase)
     while ids := _waiting(store, run.number):
         store.move(ids, "enlist", action, run=0)
 
@@ -227,6 +229,6 @@ def _resolve_groups(store: Store, run: Run) -> None:
     changes = {"resolved": run.ended, "resolved_by": run.id, "reason": run.reason}
     for number, record in store.group_records(run.groups).items():
         if record.resolved != run.ended and not store.groups(Query(group=number, limit=1)):
-            said = {"said": "resolved", "run": run.id}
-            action = Act(actor=run.by, verb="mark", target=f"G{number}", detail=said)
+            detail = {"said": "resolved", "run": run.id}
+            action = Action(actor=run.by, verb="mark", target=f"G{number}", detail=detail)
             store.change_group(number, changes, action, expected=record.version)

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
 from redrive.errors import UsageError
-from redrive.jobs.job import Act, State
+from redrive.jobs.job import Action, State
 from redrive.stores.contract import Members, Store
 from redrive.stores.note_verbs import note_named
 
@@ -145,15 +145,19 @@ def read(text: str) -> Run | None:
     """Read a run's note; None for one that nobody can read."""
     try:
         value = cast("dict[str, Any]", json.loads(text))
-        told = cast("dict[str, Any] | None", value.pop("counts"))
-        if told is not None:
-            told["new"] = {int(group): jobs for group, jobs in told["new"].items()}
-        counts = None if told is None else Counts(**told)
+        counts = cast("dict[str, Any] | None", value.pop("counts"))
+        if counts is not None:
+            counts["new"] = {int(group): jobs for group, jobs in counts["new"].items()}
         tuples: dict[str, Any] = {
             "samples": tuple((one, why) for one, why in value.pop("samples")),
             "groups": tuple(value.pop("groups")),
         }
-        return Run(spec=Spec(**value.pop("spec")), counts=counts, **tuples, **value)
+        return Run(
+            spec=Spec(**value.pop("spec")),
+            counts=Counts(**counts) if counts else None,
+            **tuples,
+            **value,
+        )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -210,7 +214,7 @@ def caught_up(store: Store, run: Run) -> Run:
     """Count the actions that let jobs go since the run was written; they are the truth."""
     before: int | None = None
     newest, released = run.act, run.released
-    while actions := store.acts(limit=100, before=before):
+    while actions := store.actions(limit=100, before=before):
         for action in actions:
             if action.number <= run.act:
                 return replace(run, act=newest, released=released)
@@ -220,7 +224,7 @@ def caught_up(store: Store, run: Run) -> Run:
     return replace(run, act=newest, released=released)
 
 
-def is_about(action: Act, run: str | None) -> bool:
+def is_about(action: Action, run: str | None) -> bool:
     """Return True if an action is about this run; without one, if it is no mere step of any."""
     if run is None:
         return action.verb not in QUIET

@@ -114,6 +114,6 @@ def _path(rest: str, url: str) -> Path:
 
 
 def shown(url: str) -> str:
-    """Give a URL without what may be a password: that of a server without all but its scheme."""
+    """Return a URL without what may be a password: only the scheme of a server's URL."""
     scheme, named, _ = url.partition("://")
     return f"{scheme}://…" if named and scheme not in {"sqlite", "jsonl"} else url

@@ -16,7 +16,7 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from redrive.jobs.job import Act, Attempt, Category, Failure, Job, Reason, Resolution, State
+from redrive.jobs.job import Action, Attempt, Category, Failure, Job, Reason, Resolution, State
 from redrive.jobs.records import BLANK, UNSAID, altered, evolve
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ _TRANSIENT = {"is_new", "payload", "history"}
 
 
 def head_to_dict(job: Job) -> dict[str, Any]:
-    """Give everything about a job but its payload and history."""
+    """Return everything about a job but its payload and history."""
     head = {
         key: value
         for key, default, value in zip(_HEAD_KEYS, _HEAD_DEFAULTS, _head_values(job), strict=True)
@@ -125,7 +125,7 @@ def attempt_to_json(attempt: Attempt) -> str:
 
 
 def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
-    """Give an attempt as a dict ready for JSON."""
+    """Return an attempt as a dict ready for JSON."""
     data: dict[str, Any] = {
         "ordinal": attempt.ordinal,
         "number": attempt.number,
@@ -159,7 +159,7 @@ def failure_from_dict(data: dict[str, Any]) -> Failure:
 
 
 def failure_to_dict(failure: Failure) -> dict[str, Any]:
-    """Give a failure as a dict ready for JSON."""
+    """Return a failure as a dict ready for JSON."""
     return _sparse(failure, set())
 
 
@@ -175,18 +175,18 @@ def failure_to_json(failure: Failure) -> str:
     return f"{{{','.join(fields)}}}"
 
 
-def act_to_dict(act: Act) -> dict[str, Any]:
-    """Give an act as a dict ready for JSON."""
-    return _sparse(act, set())
+def action_to_dict(action: Action) -> dict[str, Any]:
+    """Return an action as a dict ready for JSON."""
+    return _sparse(action, set())
 
 
-def act_from_dict(data: dict[str, Any]) -> Act:
-    """Build an act from such a dict."""
-    return Act(**{k: v for k, v in data.items() if k in _ACT_FIELDS})
+def action_from_dict(data: dict[str, Any]) -> Action:
+    """Build an action from such a dict."""
+    return Action(**{k: v for k, v in data.items() if k in _ACTION_FIELDS})
 
 
 def resolution_to_dict(resolution: Resolution) -> dict[str, Any]:
-    """Give a resolution as a dict ready for JSON."""
+    """Return a resolution as a dict ready for JSON."""
     return _sparse(resolution, set())
 
 
@@ -203,7 +203,7 @@ def _convert(data: dict[str, Any], name: str, make: Callable[[Any], T]) -> None:
 
 
 def _sparse(record: object, leave_out: set[str]) -> dict[str, Any]:
-    """Give the fields that differ from their default; nested records too."""
+    """Return the fields that differ from their default; nested records too."""
     out: dict[str, Any] = {}
     for name, default in _DEFAULTS[type(record)]:
         if name in leave_out:
@@ -252,7 +252,7 @@ def _json_types(hint: Any) -> tuple[type[object], ...]:
 
 
 _DEFAULTS: dict[type[object], list[tuple[str, object]]] = {
-    kind: _defaults(kind) for kind in (Job, Attempt, Failure, Resolution, Act)
+    kind: _defaults(kind) for kind in (Job, Attempt, Failure, Resolution, Action)
 }
 _INSIDE: dict[str, type[object]] = {
     "failure": Failure,
@@ -280,5 +280,5 @@ _REQUIRED = {name for name, default in _DEFAULTS[Job] if default is dataclasses.
 _ATTEMPT_FIELDS = {name for name, _ in _DEFAULTS[Attempt]}
 _FAILURE_FIELDS = {name for name, _ in _DEFAULTS[Failure]}
 _RESOLUTION_FIELDS = {name for name, _ in _DEFAULTS[Resolution]}
-_ACT_FIELDS = {name for name, _ in _DEFAULTS[Act]}
+_ACTION_FIELDS = {name for name, _ in _DEFAULTS[Action]}
 _CATEGORIES = {category.value: category for category in Category}

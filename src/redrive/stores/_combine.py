@@ -1,4 +1,4 @@
-"""Group commit: whoever finds the store idle does everybody's work.
+"""Group commit: the thread that finds the store idle does the work of all that wait.
 
 Threads hand in operations. The first one there becomes the leader, takes all that wait, and commits
 them together; the others sleep until theirs is done, or until one of them is made the next leader.
@@ -79,7 +79,7 @@ class Combiner(Generic[Tx]):
         return cast("R", mine.result)
 
     def caller(self) -> int:
-        """Give the calling thread; StoreError if it is in the middle of a call already."""
+        """Return the calling thread; StoreError if it is in the middle of a call already."""
         me = get_ident()
         if me in self._inside:
             raise within_itself()
@@ -121,7 +121,7 @@ class Combiner(Generic[Tx]):
 
 
 def within_itself() -> StoreError:
-    """Give the error for a call in the middle of the same thread's call, which it would wait for."""
+    """Return the error for a call in the middle of the same thread's call, which it would wait for."""
     return StoreError(
         "a store cannot be used from a signal handler that interrupts the same thread's own call "
         "to it; let the handler set a flag, or hand the work to a thread"
@@ -129,7 +129,7 @@ def within_itself() -> StoreError:
 
 
 def _for_others(error: BaseException) -> BaseException:
-    """Give what the others of a batch get to see: Ctrl-C was meant for one thread only."""
+    """Return the error for the others of a batch: Ctrl-C was meant for one thread only."""
     if isinstance(error, Exception):
         return error
     return StoreLost(

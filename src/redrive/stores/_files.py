@@ -125,7 +125,7 @@ def _check_filesystem(place: Path, *, allow_network: bool) -> None:
 
 
 def is_network(directory: Path) -> bool:
-    """Whether a directory is on a file system whose locks and syncs cannot be trusted."""
+    """Return True if a directory is on a file system whose locks and syncs cannot be trusted."""
     return filesystem_of(directory) in _NETWORK
 
 
@@ -188,31 +188,33 @@ def sync_data(descriptor: int) -> None:
 
 def failed(error: OSError, place: Path) -> StoreError:
     """Turn a system error into one of ours that says what to do."""
-    said = error.strerror or str(error)
+    reason = error.strerror or str(error)
     if error.errno in _FULL:
-        return StoreFull(f"no room to write {place} ({said}); free space, then it works again")
+        return StoreFull(f"no room to write {place} ({reason}); free space, then it works again")
     if error.errno in _FORBIDDEN:
         return StoreReadOnly(
-            f"not allowed to use {place} ({said}); its directory must be yours with mode 700, "
+            f"not allowed to use {place} ({reason}); its directory must be yours with mode 700, "
             "the file with mode 600"
         )
     if error.errno == errno.ELOOP:
         return StoreError(f"{place} is a symbolic link; name the file itself")
     if error.errno in {errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}:
-        return StoreError(f"{place} cannot be a store ({said}); name a file in a directory you own")
+        return StoreError(
+            f"{place} cannot be a store ({reason}); name a file in a directory you own"
+        )
     return StoreLost(
-        f"reading or writing {place} failed ({said}); check the disk, then open it again"
+        f"reading or writing {place} failed ({reason}); check the disk, then open it again"
     )
 
 
 def identity_of(descriptor: int) -> tuple[int, int]:
-    """Say which file a descriptor stands for."""
+    """Return the device and inode of a descriptor's file."""
     found = os.fstat(descriptor)
     return found.st_dev, found.st_ino
 
 
 def is_still(descriptor: int, identity: tuple[int, int]) -> bool:
-    """Whether a descriptor stands for that file.
+    """Return True if a descriptor is of that file.
 
     A program that closes all descriptors, as daemons do, may have given its number to a file of its
     own, which is not ours to write to, to lock or to close.
@@ -272,7 +274,7 @@ class FileLock:
         self._pid = 0
 
     def _sign(self) -> None:
-        """Say who holds it, for people only: a full disk must not stop us here.
+        """Write who holds it, for people only: a full disk must not stop us here.
 
         Written only if it changes: a write would make the next sync of any file here dearer.
         """

@@ -1,9 +1,9 @@
 """Hints within one host: "something may be due", told to the processes that listen to a file store.
 
 A listener is a datagram socket in a directory that belongs to the store: `redrive-<user>/<hash>`
-under the temporary directory, for its owner alone. Whoever added something sends a byte to each
+under the temporary directory, for its owner alone. A process that added something sends a byte to each
 socket there. That never waits, never fails and proves nothing: a full socket has hints enough, one
-that nobody holds any more is removed, and whoever hears nothing finds the work by looking.
+that nobody holds any more is removed, and a process that hears nothing finds the work by looking.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SocketHintListener:
         _listening.add(self)
 
     def fileno(self) -> int:
-        """Give what to poll; -1 once it is closed, here or by a program that closes everything."""
+        """Return the descriptor to poll; -1 once it is closed, here or by a program that closes everything."""
         descriptor = self._socket.fileno()
         return descriptor if is_still(descriptor, self._identity) else -1
 
@@ -175,7 +175,7 @@ def _send(path: str) -> None:
     try:
         _mouth.socket().sendto(b"!", path)
     except ConnectionRefusedError:
-        _remove(path)  # whoever listened there was killed
+        _remove(path)  # the process that listened there was killed
     except OSError:
         pass
 
@@ -189,7 +189,7 @@ class _Mouth:
         self._identity = (0, 0)
 
     def socket(self) -> socket.socket:
-        """Give it; a new one if a program that closes everything closed it."""
+        """Return it; a new one if a program that closes everything closed it."""
         mouth = self._socket
         if mouth is not None and is_still(mouth.fileno(), self._identity):
             return mouth

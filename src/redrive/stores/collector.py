@@ -49,7 +49,7 @@ class Batch(Generic[A, R]):
             return [item for item, _ in self._asked]
 
     def answer(self, answers: Sequence[R | BaseException]) -> None:
-        """Give each its own answer; those who were cancelled meanwhile want none."""
+        """Set each caller's own answer, unless the caller was cancelled meanwhile."""
         for (_, future), answer in zip(self._asked, answers, strict=True):
             if future.done():
                 continue
@@ -59,7 +59,7 @@ class Batch(Generic[A, R]):
                 future.set_result(answer)
 
     def fail(self, error: BaseException) -> None:
-        """Give everybody the same error."""
+        """Set the same error for all callers."""
         self.answer([error] * len(self.take()))
 
 
@@ -76,7 +76,7 @@ class Collector(Generic[A, R]):
 
     async def ask(self, threads: Threads, item: A) -> R:
         """Have one item worked on, on another thread."""
-        import asyncio  # noqa: PLC0415 - whoever awaits this has imported it
+        import asyncio  # noqa: PLC0415 - the awaiting program has imported it
 
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[R] = loop.create_future()

@@ -39,7 +39,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from redrive.errors import StoreForeign, StoreOutdated
-from redrive.jobs.job import Act, Category, Claim, Group, Job, Settlement, State
+from redrive.jobs.job import Action, Category, Claim, Group, Job, Settlement, State
 from redrive.jobs.transitions import Verb
 from redrive.stores.group_verbs import GroupVerbs
 from redrive.stores.listening import HintListener
@@ -81,7 +81,7 @@ def check_version(url: str, version: int, needed: int) -> None:
 
 
 UPGRADED = "upgraded:"
-"""What a migration puts before the holder of a job that runs: whoever takes it over returns it."""
+"""What a migration puts before the holder of a running job: a sweep takes it over and returns it."""
 
 ALONE = 2.0
 """Seconds for which a suspect that was claimed, and runs, keeps the other suspects waiting."""
@@ -181,11 +181,11 @@ class Members(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What a person's deed came to: which jobs it took, and why the others were left."""
+    """The result of an action: the jobs it took, and why the others were left."""
 
     done: list[Job]
     skipped: list[tuple[str, str]]
-    act: Act
+    action: Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +201,10 @@ class PurgeRule:
     ids: frozenset[str] | None = None
     """Only these jobs; None is every one."""
 
+    def is_for(self, handler: str) -> bool:
+        """Return True if it removes jobs of this handler."""
+        return handler not in self.but and (self.handlers is None or handler in self.handlers)
+
 
 class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
     """Where jobs are kept. Safe to use from many threads; file stores also from many processes."""
@@ -209,7 +213,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
     """How to open it again, without secrets."""
     durability: Durability
     is_server = False
-    """Whether somebody else does the work while whoever asks waits."""
+    """True if another machine or process does the work while the caller waits."""
 
     @abstractmethod
     def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
@@ -246,7 +250,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         and with `lanes` all others too. `only` names the ids that come into question at all.
         `suspects` asks for jobs that crashed before (one at most should be asked for); without it
         they are left out. None is given while another that was claimed in the last `ALONE` seconds
-        runs, whoever has it: it may take all processes with it, and must not take another suspect.
+        runs, in any worker: it may take all processes with it, and must not take another suspect.
         Only those who ask for certain jobs, by `only` or `ignore_waits`, get them all the same.
         `ignore_waits` takes pending jobs whatever their due time, pauses too;
         `past_pauses` takes due jobs of paused lanes as well.
@@ -285,11 +289,11 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
 
     @abstractmethod
     def get(self, job_id: str) -> Job | None:
-        """Give one job with its history."""
+        """Return one job with its history."""
 
     @abstractmethod
     def find(self, query: Query) -> Page:
-        """Give a page of jobs, newest first. Paging through is stable while jobs come and go."""
+        """Return a page of jobs, newest first. Paging through is stable while jobs come and go."""
 
     @abstractmethod
     def counts(self) -> list[Count]:
@@ -308,12 +312,12 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         self,
         ids: Sequence[str],
         verb: Verb,
-        act: Act,
+        action: Action,
         *,
         delays: Sequence[float] | None = None,
         run: int | None = None,
     ) -> Moved:
-        """Apply a person's deed to exactly these jobs, each once, and record the act with it.
+        """Apply an action to exactly these jobs, each once, and record it with them.
 
         Jobs whose state does not allow it are skipped with the reason. `delays` (one a job) are
         seconds until each retried job is due. The fields that changed are kept as they were before,
@@ -321,7 +325,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
 
         A run tags its jobs: "enlist" with `run=-12` makes them wait for run 12, a retry with
         `run=12` takes only those that still wait for it, and "enlist" with `run=0` lets them wait
-        no more. A job that waits for a run leaves it by every other deed.
+        no more. A job that waits for a run leaves it by every other action.
         """
 
     @abstractmethod
@@ -332,7 +336,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         """
 
     @abstractmethod
-    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
+    def amend(self, job_id: str, payload: str, action: Action, *, expected: int) -> Job:
         """Replace a job's payload if its number of edits is still `expected`; else Refused.
 
         The changed fields are kept as they were before, for `action_jobs`.
@@ -347,7 +351,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
 
     @abstractmethod
     def now(self) -> float:
-        """Give the store's wall time; on a database, the database's."""
+        """Return the store's wall time; on a database, the database's."""
 
     @abstractmethod
     def verify(self) -> Report:
@@ -372,7 +376,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         return None
 
     def _hint(self) -> None:
-        """Tell those who listen that something may be due. It never waits and never fails."""
+        """Send a hint that something may be due to all listeners. It never waits and never fails."""
 
     def _hint_of(self, jobs: Iterable[Job]) -> None:
         """Hint if one of these jobs, which were just written, can be claimed now."""
@@ -384,7 +388,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
 
 
 def every(store: Store, query: Query) -> Iterator[Job]:
-    """Give all jobs of a query from its cursor on, page by page as they are asked for."""
+    """Return all jobs of a query from its cursor on, page by page as they are asked for."""
     page = store.find(replace(query, limit=_PAGE))
     while True:
         yield from page.jobs

@@ -16,7 +16,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any, NamedTuple, get_args
 
-from redrive.jobs.groups import GroupRecord, LaneCount, Span
+from redrive.jobs.groups import GroupRecord, LaneCount, Span, Variant
 from redrive.jobs.job import Job, Settlement, State
 from redrive.jobs.reports import is_new_death
 from redrive.jobs.transitions import Changed
@@ -29,7 +29,7 @@ MOST_LANES, MOST_GROUPS = 500, 1000
 """How many lanes and groups one bucket tells apart; the rest count as OTHER_LANE, OTHER_GROUP."""
 OTHER_LANE, OTHER_GROUP = "", 0
 FOLD_EVERY = 10.0
-"""Seconds after which whoever writes a tick folds."""
+"""Seconds after which the writer of a tick folds."""
 _QUIET = 86400.0
 """Seconds without a death after which the next death begins a new incident."""
 _MOST_WAITING = 1000
@@ -276,6 +276,18 @@ def folded(
                 before, last = variants.get((number, variant), (0, at))
                 variants[number, variant] = before + deaths, max(last, at)
     return Folded(lane_sums, group_sums, variants, changed)
+
+
+def with_deaths(known: Mapping[int, Variant], added: Folded, group: int) -> list[Variant]:
+    """Return the variants of a group with deaths added: most deaths first, those without a number last."""
+    found = dict(known)
+    for (number, variant), (deaths, last) in added.variants.items():
+        if number == group:
+            before = found.get(variant, Variant(variant, "", 0, None))
+            seen = last if before.last_seen is None else max(before.last_seen, last)
+            found[variant] = before._replace(deaths=before.deaths + deaths, last_seen=seen)
+    shown = [one for one in found.values() if one.number or one.deaths]
+    return sorted(shown, key=lambda one: (one.number == 0, -one.deaths, one.number))
 
 
 def after_deaths(record: GroupRecord, count: GroupCount, at: float) -> GroupRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from redrive.errors import UsageError
+from redrive.stores.contract import Query
 
 Place = tuple[float, str]
 """The last change (0.0 where pages go by submit) and the id of a job."""
@@ -24,3 +25,8 @@ def read_cursor(cursor: str, *, by_change: bool) -> Place:
         pass
     msg = f"{cursor!r} is no cursor of this order; pass on what the last page gave"
     raise UsageError(msg)
+
+
+def place_after(query: Query) -> Place | None:
+    """Return where the page before the one of this query ended; None for the first page."""
+    return None if query.cursor is None else read_cursor(query.cursor, by_change=query.by_change)

@@ -1,14 +1,16 @@
 """A group's record as stores keep it: columns, and two sparse JSON texts.
 
-`seen` has what only deaths write, `said` what only people write: a fold and a person who change one group
+One has what only deaths write, the other what only people write: a fold and a person who change one group
 at the same time never overwrite each other. A field at its default is left out.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields
+from math import isfinite
 from typing import Any, cast
 
 from redrive.errors import UsageError
@@ -26,19 +28,19 @@ COLUMNS = (
     "version",
 )
 """The fields that are columns; a fold writes `last_seen` and `deaths` of them, people `version`."""
-SEEN = ("first_release", "last_release", "since", "regressed")
-SAID = tuple(one.name for one in fields(GroupRecord) if one.name in SET_BY_PEOPLE)
+BY_DEATHS = ("first_release", "last_release", "since", "regressed")
+BY_PEOPLE = tuple(one.name for one in fields(GroupRecord) if one.name in SET_BY_PEOPLE)
 _DEFAULTS = {one.name: one.default for one in fields(GroupRecord)}
 
 
-def seen_of(record: GroupRecord) -> str | None:
-    """Write what deaths have said of a group; None for nothing."""
-    return _sparse(record, SEEN)
+def deaths_json(record: GroupRecord) -> str | None:
+    """Write the fields that deaths set; None if all are at their defaults."""
+    return _sparse(record, BY_DEATHS)
 
 
-def said_of(record: GroupRecord) -> str | None:
-    """Write what people have said of a group; None for nothing."""
-    return _sparse(record, SAID)
+def people_json(record: GroupRecord) -> str | None:
+    """Write the fields that people set; None if all are at their defaults."""
+    return _sparse(record, BY_PEOPLE)
 
 
 def _sparse(record: GroupRecord, names: tuple[str, ...]) -> str | None:
@@ -47,10 +49,10 @@ def _sparse(record: GroupRecord, names: tuple[str, ...]) -> str | None:
     return encode(kept) if kept else None
 
 
-def group_from(columns: Mapping[str, Any], seen: str | None, said: str | None) -> GroupRecord:
+def group_from(columns: Mapping[str, Any], deaths: str | None, people: str | None) -> GroupRecord:
     """Build a record; ValueError or TypeError if a text is not what Redrive wrote."""
     known = dict(columns)
-    for text, names in ((seen, SEEN), (said, SAID)):
+    for text, names in ((deaths, BY_DEATHS), (people, BY_PEOPLE)):
         if text is not None:
             data = cast("dict[str, Any]", json.loads(text))
             check_types(GroupRecord, data)
@@ -83,3 +85,25 @@ def check_changes(changes: Mapping[str, object]) -> None:
     except TypeError as error:
         msg = f"a group's {error}"
         raise UsageError(msg) from None
+    for name, value in changes.items():
+        if isinstance(value, float) and not isfinite(value):
+            msg = f"a group's {name} must be a finite time; found {value}"
+            raise UsageError(msg)
+
+
+_MARK = re.compile(r"group:([0-9]{1,18})")
+
+
+def mark_from(name: str, value: str) -> tuple[int, dict[str, Any]] | None:
+    """Read a note by which version 1 kept what people said of a group; None if it is no such note.
+
+    Returns the number of the group, and fields of its record.
+    """
+    found = _MARK.fullmatch(name)
+    try:
+        mark = cast("dict[str, Any]", json.loads(value))
+        mark["resolved_by"] = mark.pop("by", "")
+        check_changes(mark)
+    except (ValueError, TypeError, AttributeError, RecursionError, UsageError):
+        return None
+    return (int(found[1]), mark) if found else None

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 
 from redrive.jobs.groups import GroupRecord, LaneCount, Span, Variant
-from redrive.jobs.job import Act
+from redrive.jobs.job import Action
 
 
 class GroupVerbs(ABC):
@@ -57,7 +57,7 @@ class GroupVerbs(ABC):
 
     @abstractmethod
     def change_group(
-        self, number: int, changes: Mapping[str, object], action: Act, *, expected: int
+        self, number: int, changes: Mapping[str, object], action: Action, *, expected: int
     ) -> GroupRecord | None:
         """Change fields of a group that people set (SET_BY_PEOPLE) and record the action, durably.
 
@@ -72,5 +72,5 @@ class GroupVerbs(ABC):
 
         Returns False if another process is at it. What counts wait in this process are written
         first. Each count is added once, however often this is interrupted and repeated. Workers call
-        it every FOLD_EVERY seconds; whoever writes counts does, if nobody has for that long.
+        it every FOLD_EVERY seconds; a writer of counts does, if no worker has for that long.
         """

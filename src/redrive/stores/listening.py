@@ -12,13 +12,13 @@ class HintListener(Protocol):
     """
 
     def fileno(self) -> int:
-        """Give what to poll for reading: asked anew before each poll, -1 while nothing is heard."""
+        """Return the descriptor to poll for reading: ask before each poll; -1 while nothing is heard."""
         ...
 
     def drain(self) -> None:
         """Take in the hints that came, then look. It never waits and never raises.
 
-        Whoever calls it now and then, hint or not, hears again after a lost connection.
+        Called now and then, hint or not, it hears again after a lost connection.
         """
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ class NoteVerbs(ABC):
 
     @abstractmethod
     def notes(self, prefix: str = "") -> list[Note]:
-        """Give the live notes whose name starts so, by name."""
+        """Return the live notes whose name starts so, by name."""
 
     @abstractmethod
     def note(

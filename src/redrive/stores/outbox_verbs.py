@@ -17,7 +17,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from redrive.jobs.job import Act, State
+from redrive.errors import UsageError
+from redrive.jobs.job import Action, State
 from redrive.jobs.reports import EventKind
 
 SUBSCRIBED = 5.0
@@ -34,7 +35,7 @@ whole actions, oldest first, that are beyond both."""
 
 
 class OutboxEvent(NamedTuple):
-    """One event for one subscription, leased to whoever delivers it."""
+    """One event for one subscription, leased to the process that delivers it."""
 
     number: int
     """Grows from event to event of one job."""
@@ -163,11 +164,25 @@ class OutboxVerbs(ABC):
         """
 
     @abstractmethod
-    def record(self, act: Act) -> Act:
-        """Keep an act that moved no job; gives it with its number and time."""
+    def record(self, action: Action) -> Action:
+        """Record an action that moved no job; returns it with its number and time."""
 
     @abstractmethod
-    def acts(
+    def actions(
         self, *, limit: int = 100, before: int | None = None, job: str | None = None
-    ) -> list[Act]:
-        """Return acts, newest first, from before that number; with `job` those that took it."""
+    ) -> list[Action]:
+        """Return actions, newest first, from before that number; with `job` those that took it."""
+
+
+def bounded(chunks: Iterable[Sequence[PlannedJob]]) -> Iterator[list[PlannedJob]]:
+    """Return the chunks of a plan; UsageError once they are too many jobs."""
+    planned = 0
+    for chunk in chunks:
+        planned += len(chunk)
+        if len(chunk) > PLAN_CHUNK or planned > MOST_PLANNED:
+            msg = (
+                f"a plan has at most {MOST_PLANNED:,} jobs, {PLAN_CHUNK:,} in a chunk; "
+                "found more: use the command line for so many"
+            )
+            raise UsageError(msg)
+        yield list(chunk)

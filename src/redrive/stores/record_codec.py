@@ -124,8 +124,8 @@ def given_of(job: Job) -> str | None:
 
 
 def _encode_given(*values: object) -> str:
-    said = zip(GIVEN, values, _NOT_GIVEN, strict=True)
-    return encode({KEYS.get(name, name): value for name, value, none in said if value != none})
+    given = zip(GIVEN, values, _NOT_GIVEN, strict=True)
+    return encode({KEYS.get(name, name): value for name, value, none in given if value != none})
 
 
 _given_text = lru_cache(maxsize=1024)(_encode_given)

@@ -23,5 +23,5 @@ class Report(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return not self.problems

@@ -23,7 +23,7 @@ from redrive.desk.documents import (
     with_trends,
 )
 from redrive.errors import BadPayload, KeyConflict, Refused
-from redrive.jobs.job import Act, Group
+from redrive.jobs.job import Action, Group
 from redrive.jobs.transitions import Verb
 from redrive.payloads import editing, strict_json
 from redrive.registry import check_key
@@ -84,7 +84,7 @@ def submit(call: Call, body: messages.Submit) -> messages.Submitted:
             raise
         job = known
     if job.is_new:
-        act = Act(actor=call.actor, verb="submit", target=job.id, done=1)
+        act = Action(actor=call.actor, verb="submit", target=job.id, done=1)
         call.app.desk.log.record(act)
     return {**job_document(call.app.desk.jobs.get(job.id)), "new": job.is_new}
 

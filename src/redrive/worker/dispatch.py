@@ -1,6 +1,6 @@
 """Runs tasks in a thread, on the event loop or in a child. Each ends with one settlement in `ended`.
 
-Whoever ends a task takes it out of `running`, which works once: the late end of a task changes nothing.
+The thread that ends a task takes it out of `running`, which works once: the late end of a task changes nothing.
 """
 
 from __future__ import annotations

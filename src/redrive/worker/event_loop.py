@@ -102,7 +102,7 @@ class Loop:
         self._blame = blame
         self._line: deque[Task] = deque()
         self._unbegun: set[Task] = set()
-        """Tasks that have not begun; whoever takes one out of it may run it."""
+        """Tasks that have not begun; the one that takes it out may run it."""
         self._tasks: set[JobTask] = set()
         self._alone_until = 0.0
         self._last_end = 0.0

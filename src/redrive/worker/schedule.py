@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from redrive.attempts.runtime import Runtime
 from redrive.errors import StoreError
-from redrive.jobs.job import Release, Retry, Settlement, State
+from redrive.jobs.job import Retry, Return, Settlement, State
 from redrive.jobs.logger import log
 from redrive.stores.contract import Query, Store
 
@@ -94,7 +94,7 @@ class Waiter:
         """Remember when jobs that wait fall due."""
         for settlement in settlements:
             verdict = settlement.verdict
-            delay = verdict.delay if isinstance(verdict, Retry | Release) else None
+            delay = verdict.delay if isinstance(verdict, Retry | Return) else None
             if delay is not None and len(self._dues) < _KNOWN:
                 heapq.heappush(self._dues, time.monotonic() + delay)
 

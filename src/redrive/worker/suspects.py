@@ -1,7 +1,7 @@
 """Jobs that an earlier attempt makes special: suspects, returned jobs, and attempts noted before they begin.
 
 A suspect crashed before: it runs one at a time, in a child or while nothing else runs here (ADR 8). A
-job beside one that broke the event loop is returned unspent, once: a note in the store makes whoever
+job beside one that broke the event loop is returned unspent, once: a note in the store makes the worker that
 claims it next run it alone, and then its end is its own.
 
 An attempt is counted when it is claimed. A job can spare one that its worker never began, unless it

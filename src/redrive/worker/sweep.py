@@ -10,7 +10,7 @@ from redrive.attempts.runtime import Runtime
 from redrive.attempts.worker_notes import WORKER, missing, served
 from redrive.errors import StoreError
 from redrive.jobs import ids
-from redrive.jobs.job import Category, Claim, Release, Settlement, State
+from redrive.jobs.job import Category, Claim, Return, Settlement, State
 from redrive.jobs.logger import log
 from redrive.jobs.outcomes import Failed
 from redrive.policies.policy import Policy
@@ -55,7 +55,7 @@ def _settle_crash(runtime: Runtime, claim: Claim, why: str, count: Count) -> Non
     """Settle a job whose worker vanished; an error with one stops no other."""
     holder = claim.lost_by or ""
     if holder.startswith(UPGRADED):
-        runtime.settle(Settlement(claim, Release(detail="the store was upgraded while it ran")))
+        runtime.settle(Settlement(claim, Return(detail="the store was upgraded while it ran")))
         return
     log.warning("job %s: %s (held by %s)", claim.job.id, why, holder)
     entry = runtime.registry.need(claim.job.handler)

@@ -35,7 +35,7 @@ class ThreadPool:
         self._perform = perform
         self._queue: deque[Task | None] = deque()
         self._idle: deque[None] = deque()
-        """One for each thread that sleeps, or is about to; whoever takes it rings the bell once."""
+        """One for each thread that sleeps, or is about to; the one that takes it rings the bell once."""
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._threads = 0
 

@@ -29,8 +29,13 @@ def test_hooks_are_taken_in_once_and_the_file_is_kept(tmp_path: Path) -> None:
     for _ in range(2):
         with Redrive(f"jsonl:{place}", actor="ada") as app:
             assert sorted(job.state for job in app.desk.jobs.each()) == [State.DEAD, State.PENDING]
-            [act] = app.desk.log.actions()
-            assert (act.verb, act.actor, act.done, act.skipped) == ("import", "ada", 2, 1)
+            [action] = app.desk.log.actions()
+            assert (action.verb, action.actor, action.done, action.skipped) == (
+                "import",
+                "ada",
+                2,
+                1,
+            )
     kept = place.with_name("hooks.jsonl.legacy")
     assert kept.read_bytes() == data
     assert names(place.parent) == {place.name, kept.name, f"{kept.name}.bad"}

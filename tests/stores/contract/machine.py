@@ -14,17 +14,17 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
-from kit import make_act, make_attempt, make_failure, make_job
+from kit import make_action, make_attempt, make_failure, make_job
 from redrive.errors import KeyConflict, Refused
 from redrive.jobs.job import (
-    Act,
+    Action,
     Claim,
     Completed,
     Dead,
     Job,
     Reason,
-    Release,
     Retry,
+    Return,
     Settlement,
     State,
     Verdict,
@@ -52,8 +52,8 @@ verdicts: st.SearchStrategy[Verdict] = st.one_of(
             Completed(Reason.SKIPPED, "nothing to do"),
             Dead(Reason.EXHAUSTED, "used up"),
             Dead(Reason.PERMANENT),
-            Release(),
-            Release(10.0),
+            Return(),
+            Return(10.0),
         ]
     ),
     DELAYS.map(Retry),
@@ -159,7 +159,7 @@ class StoreMachine(WatchedLife):
         fails = isinstance(verdict, Retry | Dead)
         failure = make_failure(cause) if fails else None
         some = [self.claims[n % len(self.claims)] for n in which]
-        spent = not isinstance(verdict, Release)
+        spent = not isinstance(verdict, Return)
         results = self.store.settle(
             [
                 Settlement(each, verdict, make_attempt(each.job, failure) if spent else None)
@@ -235,7 +235,7 @@ class StoreMachine(WatchedLife):
         self.remember(taken)
         for each in taken if end != "leave" else []:
             job, failure = self.model.jobs[each.job.id], None
-            verdict: Verdict = Release()
+            verdict: Verdict = Return()
             if end == "crash":
                 failure = make_failure("crash")
                 verdict = Dead(Reason.CRASH) if job.crashes >= 2 else Retry(5.0)
@@ -252,29 +252,29 @@ class StoreMachine(WatchedLife):
     def move(self, verb: Verb, which: list[int], delay: float) -> None:
         ids = [*dict.fromkeys(self.nth(n) for n in which), "nobody"]
         before = {job_id: self.store.get(job_id) for job_id in ids}
-        moved = self.store.move(ids, verb, make_act(verb), delays=[delay] * len(ids))
+        moved = self.store.move(ids, verb, make_action(verb), delays=[delay] * len(ids))
         allowed = [
             job_id for job_id in ids if self.model.move(verb, self.model.jobs.get(job_id), delay)
         ]
         assert [job.id for job in moved.done] == allowed
         assert [job_id for job_id, _ in moved.skipped] == [i for i in ids if i not in allowed]
         assert all(why for _, why in moved.skipped)
-        assert (moved.act.done, moved.act.skipped) == (len(allowed), len(ids) - len(allowed))
-        assert self.store.acts(limit=1) == [moved.act]
-        self.check_action(moved.act, before, allowed)
+        assert (moved.action.done, moved.action.skipped) == (len(allowed), len(ids) - len(allowed))
+        assert self.store.actions(limit=1) == [moved.action]
+        self.check_action(moved.action, before, allowed)
         self.touched |= set(allowed)
 
     def check_action(
-        self, act: Act, before: Mapping[str, Job | None], allowed: Collection[str]
+        self, action: Action, before: Mapping[str, Job | None], allowed: Collection[str]
     ) -> None:
         """The fields that an action changed, set back, are the job as it was."""
-        took = dict(self.store.action_jobs(act.number))
+        took = dict(self.store.action_jobs(action.number))
         assert set(took) == set(allowed)
         for job_id, fields in took.items():
             now, was = self.store.get(job_id), before[job_id]
             assert now is not None
             assert replace(now, **fields) == was  # type: ignore[arg-type]
-            assert self.store.acts(limit=1, job=job_id) == [act]
+            assert self.store.actions(limit=1, job=job_id) == [action]
 
     @precondition(lambda self: self.model.jobs)
     @rule(deed=st.sampled_from(["enlist", "release", "leave"]), run=st.integers(1, 2), which=picks)
@@ -283,7 +283,7 @@ class StoreMachine(WatchedLife):
         ids = [*dict.fromkeys(self.nth(n) for n in which), "nobody"]
         verb: Verb = "retry" if deed == "release" else "enlist"
         tag = {"enlist": -run, "release": run, "leave": 0}[deed]
-        moved = self.store.move(ids, verb, make_act(verb), run=tag)
+        moved = self.store.move(ids, verb, make_action(verb), run=tag)
         allowed = [one for one in ids if self.model.drive(deed, self.model.jobs.get(one), run)]
         assert [job.id for job in moved.done] == allowed
         self.touched |= set(allowed)
@@ -308,7 +308,7 @@ class StoreMachine(WatchedLife):
         fits = not late and job.state not in {"running", "completed"}
         before = self.store.get(job.id)
         try:
-            self.store.amend(job.id, payload, make_act("edit"), expected=job.edits + late)
+            self.store.amend(job.id, payload, make_action("edit"), expected=job.edits + late)
         except Refused:
             assert not fits
             return
@@ -317,7 +317,7 @@ class StoreMachine(WatchedLife):
         job.payload, job.edits = payload, job.edits + 1
         job.changed = self.clock.now()
         self.model.leave_run(job)
-        self.check_action(self.store.acts(limit=1)[0], {job.id: before}, [job.id])
+        self.check_action(self.store.actions(limit=1)[0], {job.id: before}, [job.id])
 
     @rule(
         state=st.sampled_from(State),
@@ -355,7 +355,7 @@ class StoreMachine(WatchedLife):
         record = records[which % len(records)]
         now = self.clock.now()
         changed = self.store.change_group(
-            record.number, {"resolved": now}, make_act("resolve"), expected=record.version + late
+            record.number, {"resolved": now}, make_action("resolve"), expected=record.version + late
         )
         assert (changed is None) == bool(late)
         if changed is not None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from redrive.jobs.job import Completed, Dead, Job, Release, Retry, Verdict
+from redrive.jobs.job import Completed, Dead, Job, Retry, Return, Verdict
 from redrive.stores.contract import ALONE
 from redrive.testing import ManualClock
 
@@ -162,7 +162,7 @@ class Model:
     def settle(self, job: Belief, verdict: Verdict, category: str | None) -> None:
         job.holder, now = None, self.clock.now()
         match verdict:
-            case Release(delay):
+            case Return(delay):
                 job.state, job.attempts = "pending", job.attempts - 1
                 job.due = job.due if delay is None else now + delay
                 return

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kit import make_act, make_failure, make_job
+from kit import make_action, make_failure, make_job
 from redrive.jobs.job import Job, State
 from redrive.jobs.transitions import Verb
 from redrive.stores.contract import Query, Store
@@ -55,7 +55,7 @@ def test_the_fields_before_an_action_undo_it_exactly(
     was = [get(store, "a"), get(store, "b")]
     moved = move(store, verb, "b", "a", "nobody")
     assert [job.id for job in moved.done] == ["b", "a"]
-    assert before(store, moved.act.number, "a", "b") == was
+    assert before(store, moved.action.number, "a", "b") == was
 
 
 def test_an_edit_keeps_what_it_changed(store: Store, clock: ManualClock) -> None:
@@ -63,17 +63,17 @@ def test_an_edit_keeps_what_it_changed(store: Store, clock: ManualClock) -> None
     for n in range(2):
         clock.advance(1)
         was = get(store, "a")
-        store.amend("a", f'{{"n":{n}}}', make_act("edit"), expected=n)
-        assert before(store, store.acts(limit=1)[0].number, "a") == [was]
+        store.amend("a", f'{{"n":{n}}}', make_action("edit"), expected=n)
+        assert before(store, store.actions(limit=1)[0].number, "a") == [was]
 
 
 def test_skipped_jobs_and_those_of_a_run_that_waits_are_left_out(store: Store) -> None:
     add(store, make_job("a"), make_job("b"))
     done = claim_one(store, only=["a"])
     settle(store, done)
-    assert list(store.action_jobs(move(store, "retry", "a", "nobody").act.number)) == []
-    assert list(store.action_jobs(move(store, "enlist", "b", run=-1).act.number)) == []
-    assert list(store.action_jobs(store.record(make_act("pause")).number)) == []
+    assert list(store.action_jobs(move(store, "retry", "a", "nobody").action.number)) == []
+    assert list(store.action_jobs(move(store, "enlist", "b", run=-1).action.number)) == []
+    assert list(store.action_jobs(store.record(make_action("pause")).number)) == []
     assert list(store.action_jobs(999)) == []
 
 
@@ -81,7 +81,7 @@ def test_a_retry_of_a_run_is_kept(store: Store) -> None:
     kill(store, "a")
     move(store, "enlist", "a", run=-1)
     was = get(store, "a")
-    assert before(store, move(store, "retry", "a", run=1).act.number, "a") == [was]
+    assert before(store, move(store, "retry", "a", run=1).action.number, "a") == [was]
 
 
 def test_actions_are_found_by_job_and_jobs_by_action(store: Store, clock: ManualClock) -> None:
@@ -90,14 +90,14 @@ def test_actions_are_found_by_job_and_jobs_by_action(store: Store, clock: Manual
     numbers: list[int] = []
     for ids, verb in (("ab", "resolve"), ("bc", "retry"), ("b", "discard")):
         clock.advance(1)
-        numbers.append(move(store, verb, *ids).act.number)  # type: ignore[arg-type]
+        numbers.append(move(store, verb, *ids).action.number)  # type: ignore[arg-type]
     one, two, three = numbers
-    store.record(make_act("pause"))
-    assert [act.number for act in store.acts(job="b")] == [three, two, one]
-    assert [act.number for act in store.acts(job="b", limit=1)] == [three]
-    assert [act.number for act in store.acts(job="b", before=three)] == [two, one]
-    assert [act.number for act in store.acts(job="c")] == [two]
-    assert store.acts(job="nobody") == []
+    store.record(make_action("pause"))
+    assert [act.number for act in store.actions(job="b")] == [three, two, one]
+    assert [act.number for act in store.actions(job="b", limit=1)] == [three]
+    assert [act.number for act in store.actions(job="b", before=three)] == [two, one]
+    assert [act.number for act in store.actions(job="c")] == [two]
+    assert store.actions(job="nobody") == []
     assert found(store, action=one) == ["b", "a"]
     assert found(store, action=two) == ["c", "b"]
     assert found(store, action=two, states=frozenset({State.PENDING})) == ["c"]
@@ -112,10 +112,10 @@ def test_a_thousand_and_more_are_kept(store: Store) -> None:
     ids = [f"j{n:05}" for n in range(2500)]
     store.add([make_job(one) for one in ids])
     moved = move(store, "discard", *ids)
-    kept = list(store.action_jobs(moved.act.number))
+    kept = list(store.action_jobs(moved.action.number))
     assert [one for one, _ in kept] == ids
     assert all(fields["state"] is State.PENDING for _, fields in kept)
-    assert len(found(store, action=moved.act.number, limit=5000)) == 2500
+    assert len(found(store, action=moved.action.number, limit=5000)) == 2500
 
 
 def test_purge_removes_whole_old_actions_beyond_the_bound(
@@ -125,7 +125,7 @@ def test_purge_removes_whole_old_actions_beyond_the_bound(
         monkeypatch.setattr(f"redrive.stores.{module}.ACTION_JOBS_KEPT", 3)
     for name in "abcdef":
         kill(store, name)
-    numbers = [move(store, "resolve", *pair).act.number for pair in ("ab", "cd", "ef")]
+    numbers = [move(store, "resolve", *pair).action.number for pair in ("ab", "cd", "ef")]
     clock.advance(ACTIONS_KEPT)
     store.purge([])
     assert [len(dict(store.action_jobs(number))) for number in numbers] == [2, 2, 2]
@@ -139,13 +139,13 @@ def test_they_survive_reopening(place: Place) -> None:
     store = place.open()
     kill(store, "a", make_failure("quota"))
     was = get(store, "a")
-    number = move(store, "resolve", "a").act.number
+    number = move(store, "resolve", "a").action.number
     move(store, "reopen", "a")
     kept = dict(store.action_jobs(number))
     store = place.reopen()
     assert dict(store.action_jobs(number)) == kept
     assert replace(get(store, "a"), **kept["a"]).resolution == was.resolution  # type: ignore[arg-type]
-    assert [act.verb for act in store.acts(job="a")] == ["reopen", "resolve"]
+    assert [act.verb for act in store.actions(job="a")] == ["reopen", "resolve"]
 
 
 def test_jobs_are_found_by_the_event_they_were_submitted_for(store: Store) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kit import START, make_act, make_attempt, make_failure, make_job
+from kit import START, make_action, make_attempt, make_failure, make_job
 from redrive.errors import KeyConflict, UsageError
 from redrive.jobs.job import Job, Reason, Resolution, State
 from redrive.stores.contract import PurgeRule, Query, Store
@@ -230,7 +230,7 @@ def test_a_key_counts_within_one_call_too(store: Store) -> None:
 def test_after_an_edit_the_key_still_stands_for_what_was_submitted(store: Store) -> None:
     """M8: the caller repeats what it sent; it knows nothing of the edit."""
     add_one(store, "a", key="k", payload='{"x":1}')
-    store.amend("a", '{"x":2}', make_act("edit"), expected=0)
+    store.amend("a", '{"x":2}', make_action("edit"), expected=0)
     (same,) = store.add([make_job("b", key="k", payload='{"x":1}')])
     assert (same.id, same.is_new, same.payload) == ("a", False, '{"x":2}')
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kit import START, make_failure, make_job
-from redrive.jobs.job import Release, Retry, State
+from redrive.jobs.job import Retry, Return, State
 from redrive.stores.contract import ALONE, Store
 from redrive.stores.note_verbs import PAUSE
 from redrive.testing import ManualClock
@@ -275,7 +275,7 @@ def test_ignore_waits_still_obeys_limit_lanes_and_suspects(store: Store) -> None
 def test_every_claim_has_a_new_lease_number(store: Store) -> None:
     add_one(store, "a")
     numbers = []
-    for verdict in (Release(), Retry(0), Release(), Retry(0)):
+    for verdict in (Return(), Retry(0), Return(), Retry(0)):
         claimed = claim_one(store)
         numbers.append(claimed.job.lease)
         settle(store, claimed, verdict, make_failure() if isinstance(verdict, Retry) else None)

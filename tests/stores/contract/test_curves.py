@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kit import START, make_act, make_failure, make_job, make_settlement
+from kit import START, make_action, make_failure, make_job, make_settlement
 from redrive.jobs.groups import LaneCount
-from redrive.jobs.job import Completed, Reason, Release, Retry, State
+from redrive.jobs.job import Completed, Reason, Retry, Return, State
 from redrive.stores.contract import PurgeRule, Store
 from redrive.stores.counting import MOST_GROUPS, MOST_LANES
 from redrive.testing import ManualClock
@@ -114,10 +114,10 @@ def test_what_is_no_attempt_counts_nothing(store: Store, clock: ManualClock) -> 
     imported = {"origin": {"from": "elsewhere"}}
     store.add([captured("i", START, **imported), captured("o", START - DAY)])
     add_one(store, "a")
-    settle(store, claim_one(store), Release())
+    settle(store, claim_one(store), Return())
     move(store, "discard", "a")
     move(store, "reopen", "a")
-    store.amend("a", '{"n":1}', make_act("edit"), expected=0)
+    store.amend("a", '{"n":1}', make_action("edit"), expected=0)
     move(store, "retry", "a")
     clock.advance(10)
     store.purge([PurgeRule(state=State.DEAD, older_than=5)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit import START, make_act, make_failure
+from kit import START, make_action, make_failure
 from redrive.jobs.job import Reason, State
 from redrive.jobs.transitions import Verb
 from redrive.stores.contract import Store
@@ -50,7 +50,7 @@ def test_actions_leave_it(store: Store, clock: ManualClock) -> None:
         clock.advance(10)
         (job,) = move(store, verb, "a").done
         assert job.died_at == get(store, "a").died_at == START, verb
-    edited = store.amend("a", '{"n":1}', make_act("edit"), expected=0)
+    edited = store.amend("a", '{"n":1}', make_action("edit"), expected=0)
     assert edited.died_at == get(store, "a").died_at == START
     claimed = claim_one(store)
     assert claimed.job.died_at == START

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kit import make_failure, make_job, make_settlement
-from redrive.jobs.job import Claim, Release, Retry, State, Verdict
+from redrive.jobs.job import Claim, Retry, Return, State, Verdict
 from redrive.stores.contract import Store
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
@@ -28,7 +28,7 @@ from stores.contract.verbs import (
     settle,
 )
 
-VERDICTS: list[Verdict] = [DONE, DEAD, Retry(1), Release()]
+VERDICTS: list[Verdict] = [DONE, DEAD, Retry(1), Return()]
 
 
 def is_fenced_off(store: Store, late: Claim) -> bool:
@@ -202,7 +202,7 @@ def test_lease_numbers_never_go_back(store: Store, clock: ManualClock) -> None:
 
     fail(store, claim_one(store))
     note_it()
-    settle(store, claim_one(store), Release())
+    settle(store, claim_one(store), Return())
     note_it()
     claim_one(store)
     clock.advance(100)

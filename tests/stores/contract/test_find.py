@@ -23,6 +23,7 @@ from stores.contract.verbs import (
     find,
     found,
     get,
+    kill,
     move,
     settle,
 )
@@ -279,3 +280,11 @@ def test_looking_changes_nothing(store: Store) -> None:
     store.verify()
     assert [get(store, each) for each in found(store)] == before
     assert replace(before[0], history=()) == find(store).jobs[0]
+
+
+def test_a_nul_in_one_job_does_not_stop_a_search(store: Store) -> None:
+    """PostgreSQL refuses it in JSON, SQLite ends a text there."""
+    kill(store, "a", make_failure(message="x\0 find me"), tags=("t",), origin={"o": "\\u0000 \0"})
+    kill(store, "b", make_failure(message="find me \\u0000"), tags=("t",))
+    for query in ({"tag": "t"}, {"text": "find me"}, {"failed": True}):
+        assert found(store, **query) == ["b", "a"], query

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kit import START, make_act, make_failure
+from kit import START, make_action, make_failure
 from redrive.errors import JobNotFound, KeyConflict, UsageError
 from redrive.jobs.groups import GroupRecord
 from redrive.jobs.job import Retry, State
@@ -28,10 +28,10 @@ def record(store: Store, number: int | None = None) -> GroupRecord:
 
 
 def resolve(store: Store, number: int, at: float) -> GroupRecord:
-    act = make_act("resolve", target=f"G{number}")
+    action = make_action("resolve", target=f"G{number}")
     changes = {"resolved": at, "resolved_by": "ada"}
     version = record(store, number).version
-    changed = store.change_group(number, changes, act, expected=version)
+    changed = store.change_group(number, changes, action, expected=version)
     assert changed is not None
     return changed
 
@@ -177,9 +177,9 @@ def test_a_resolved_group_that_kills_again_has_regressed(store: Store, clock: Ma
 
 def test_what_people_say_and_what_deaths_say_do_not_overwrite_each_other(store: Store) -> None:
     number = kill(store, "a").group or 0
-    assert store.change_group(number, {"owner": "bo"}, make_act("own"), expected=0) is not None
+    assert store.change_group(number, {"owner": "bo"}, make_action("own"), expected=0) is not None
     kill(store, "b")
-    assert store.change_group(number, {"note": "n"}, make_act("note"), expected=1) is not None
+    assert store.change_group(number, {"note": "n"}, make_action("note"), expected=1) is not None
     store.fold()
     kill(store, "c")
     found = record(store)
@@ -188,23 +188,23 @@ def test_what_people_say_and_what_deaths_say_do_not_overwrite_each_other(store: 
 
 def test_a_change_to_an_older_version_changes_nothing(store: Store) -> None:
     number = kill(store, "a").group or 0
-    act = make_act("own", target="G1")
-    assert store.change_group(number, {"owner": "bo"}, act, expected=0) is not None
-    acts = store.acts()
-    assert [one.verb for one in acts] == ["own"]
-    assert acts[0].number > 0
-    assert store.change_group(number, {"owner": "cy"}, act, expected=0) is None
-    assert (record(store).owner, store.acts()) == ("bo", acts)
+    action = make_action("own", target="G1")
+    assert store.change_group(number, {"owner": "bo"}, action, expected=0) is not None
+    actions = store.actions()
+    assert [one.verb for one in actions] == ["own"]
+    assert actions[0].number > 0
+    assert store.change_group(number, {"owner": "cy"}, action, expected=0) is None
+    assert (record(store).owner, store.actions()) == ("bo", actions)
 
 
 def test_unknown_groups_and_fields_are_refused(store: Store) -> None:
     number = kill(store, "a").group or 0
     with pytest.raises(JobNotFound):
-        store.change_group(number + 1, {"owner": "bo"}, make_act("own"), expected=0)
+        store.change_group(number + 1, {"owner": "bo"}, make_action("own"), expected=0)
     for changes in ({"deaths": 0}, {"number": 9}, {"owner": 7}, {"what": ""}):
         with pytest.raises(UsageError):
-            store.change_group(number, changes, make_act("own"), expected=0)
-    assert (record(store).version, store.acts()) == (0, [])
+            store.change_group(number, changes, make_action("own"), expected=0)
+    assert (record(store).version, store.actions()) == (0, [])
 
 
 def test_of_several_who_change_one_version_one_does(store: Store) -> None:
@@ -212,11 +212,11 @@ def test_of_several_who_change_one_version_one_does(store: Store) -> None:
 
     def change(n: int) -> bool:
         changes = {"owner": f"o{n}"}
-        return store.change_group(number, changes, make_act("own"), expected=0) is not None
+        return store.change_group(number, changes, make_action("own"), expected=0) is not None
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(change, range(8))) == 1
-    assert (record(store).version, len(store.acts())) == (1, 1)
+    assert (record(store).version, len(store.actions())) == (1, 1)
 
 
 @pytest.mark.needs("persistent")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kit import START, make_act, make_job
+from kit import START, make_action, make_job
 from redrive.jobs.job import TRANSITIONS, Reason, State
 from redrive.jobs.transitions import Verb
 from redrive.stores.contract import Store
@@ -59,7 +59,7 @@ def test_each_verb_in_each_state_moves_or_skips_with_the_reason(
         assert [(each.id, each.state) for each in moved.done] == [("a", expected)]
         assert bare(get(store, "a")) == bare(moved.done[0])
         assert expected is before or expected in TRANSITIONS[before]
-    assert (moved.act.done, moved.act.skipped) == ((0, 1) if expected is None else (1, 0))
+    assert (moved.action.done, moved.action.skipped) == ((0, 1) if expected is None else (1, 0))
 
 
 @pytest.mark.parametrize("before", [D, X])
@@ -134,7 +134,7 @@ def test_jobs_that_cannot_be_moved_are_named_with_their_reason(store: Store) -> 
     assert "completed" in reasons["done"]
     assert "running" in reasons["busy"]
     assert reasons["nobody"]
-    assert (moved.act.done, moved.act.skipped) == (1, 3)
+    assert (moved.action.done, moved.action.skipped) == (1, 3)
 
 
 def test_an_id_named_twice_is_moved_once(store: Store) -> None:
@@ -142,27 +142,32 @@ def test_an_id_named_twice_is_moved_once(store: Store) -> None:
     moved = move(store, "retry", "a", "a")
     assert [job.id for job in moved.done] == ["a"]
     assert get(store, "a").redrives == 1
-    assert moved.act.done == 1
+    assert moved.action.done == 1
 
 
 def test_the_act_is_recorded_with_what_came_of_it(store: Store, clock: ManualClock) -> None:
     bring_to(store, D, "a")
     clock.advance(5)
-    act = make_act("retry", target="handler=mail", detail={"filter": {"tag": "é"}, "n": 1})
-    moved = store.move(["a", "nobody"], "retry", act)
-    assert moved.act.number > 0
-    assert moved.act == replace(
-        act, number=moved.act.number, at=clock.now(), done=1, skipped=1, detail=moved.act.detail
+    action = make_action("retry", target="handler=mail", detail={"filter": {"tag": "é"}, "n": 1})
+    moved = store.move(["a", "nobody"], "retry", action)
+    assert moved.action.number > 0
+    assert moved.action == replace(
+        action,
+        number=moved.action.number,
+        at=clock.now(),
+        done=1,
+        skipped=1,
+        detail=moved.action.detail,
     )
-    assert dict(moved.act.detail)["filter"] == {"tag": "é"}
-    assert store.acts()[0] == moved.act
+    assert dict(moved.action.detail)["filter"] == {"tag": "é"}
+    assert store.actions()[0] == moved.action
 
 
 def test_an_act_that_moved_nothing_is_recorded_too(store: Store) -> None:
     moved = move(store, "retry", "nobody")
-    assert (moved.done, moved.act.done, moved.act.skipped) == ([], 0, 1)
-    assert store.acts()[0] == moved.act
-    none_at_all = store.move([], "retry", make_act())
+    assert (moved.done, moved.action.done, moved.action.skipped) == ([], 0, 1)
+    assert store.actions()[0] == moved.action
+    none_at_all = store.move([], "retry", make_action())
     assert (none_at_all.done, none_at_all.skipped) == ([], [])
 
 
@@ -196,7 +201,7 @@ def test_driving_the_same_jobs_twice_drives_each_once(store: Store) -> None:
         move(store, "retry", *names)
     assert {get(store, name).redrives for name in names} == {1}
     assert count(store, P) == 30
-    assert len(store.acts()) == 2
+    assert len(store.actions()) == 2
 
 
 def test_repeating_a_deed_changes_nothing_but_the_record_of_it(store: Store) -> None:
@@ -238,4 +243,6 @@ def test_two_operators_at_two_store_objects_drive_each_job_once(place: Place) ->
     move(one, "retry", "a")
     move(two, "retry", "a")
     assert get(one, "a").redrives == get(two, "a").redrives == 1
-    assert [act.number for act in one.acts()] == [act.number for act in two.acts()]
+    assert [action.number for action in one.actions()] == [
+        action.number for action in two.actions()
+    ]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kit import make_act
+from kit import make_action
 from redrive.jobs.job import State
 from redrive.stores.contract import Store
 from redrive.stores.note_verbs import Note
@@ -127,38 +127,38 @@ def test_two_store_objects_share_notes(place: Place) -> None:
 
 
 def test_an_act_gets_its_number_and_time(store: Store, clock: ManualClock) -> None:
-    act = make_act("pause", target="mail", detail={"until": 5, "why": ["é", None]})
-    kept = store.record(act)
-    assert kept == replace(act, number=kept.number, at=clock.now())
+    action = make_action("pause", target="mail", detail={"until": 5, "why": ["é", None]})
+    kept = store.record(action)
+    assert kept == replace(action, number=kept.number, at=clock.now())
     assert kept.number > 0
-    assert store.acts() == [kept]
+    assert store.actions() == [kept]
 
 
 def test_acts_come_newest_first_in_pages(store: Store, clock: ManualClock) -> None:
     for n in range(5):
         clock.advance(1)
-        store.record(make_act("pause", reason=f"r{n}"))
+        store.record(make_action("pause", reason=f"r{n}"))
     bring_to(store, State.DEAD, "a")
     move(store, "retry", "a")
-    acts = store.acts()
-    assert [act.reason for act in acts] == ["because", "r4", "r3", "r2", "r1", "r0"]
-    numbers = [act.number for act in acts]
+    actions = store.actions()
+    assert [action.reason for action in actions] == ["because", "r4", "r3", "r2", "r1", "r0"]
+    numbers = [action.number for action in actions]
     assert numbers == sorted(set(numbers), reverse=True)
-    first = store.acts(limit=4)
-    assert first == acts[:4]
-    assert store.acts(limit=4, before=first[-1].number) == acts[4:]
-    assert store.acts(before=numbers[-1]) == []
+    first = store.actions(limit=4)
+    assert first == actions[:4]
+    assert store.actions(limit=4, before=first[-1].number) == actions[4:]
+    assert store.actions(before=numbers[-1]) == []
 
 
 def test_acts_are_kept_letter_for_letter(store: Store) -> None:
-    kept = store.record(make_act("pause", actor="zoë'; --", reason="a\nb\u2028", target="%"))
-    assert store.acts() == [kept]
+    kept = store.record(make_action("pause", actor="zoë'; --", reason="a\nb\u2028", target="%"))
+    assert store.actions() == [kept]
     assert (kept.actor, kept.reason) == ("zoë'; --", "a\nb\u2028")
 
 
 @pytest.mark.needs("shared")
 def test_acts_of_two_store_objects_are_numbered_together(place: Place) -> None:
     one, two = place.open(), place.open()
-    numbers = [store.record(make_act("pause")).number for store in (one, two, one, two)]
+    numbers = [store.record(make_action("pause")).number for store in (one, two, one, two)]
     assert numbers == sorted(set(numbers))
-    assert one.acts() == two.acts()
+    assert one.actions() == two.actions()

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from kit import START, make_act, make_failure, make_job
+from kit import START, make_action, make_failure, make_job
 from redrive.jobs.job import Reason, State
 from redrive.stores.contract import PurgeRule, Query, Store
 from redrive.testing import ManualClock
@@ -82,7 +82,7 @@ def test_an_edit_begins_the_time_anew(store: Store, clock: ManualClock) -> None:
     """The later of the end and the last action counts, for the counts too."""
     bring_to(store, State.DEAD, "a")
     clock.advance(50)
-    store.amend("a", '{"n":1}', make_act("edit"), expected=0)
+    store.amend("a", '{"n":1}', make_action("edit"), expected=0)
     clock.advance(60)
     assert store.purge([PurgeRule(state=State.DEAD, older_than=100)]) == []
     assert [row.oldest for row in store.counts()] == [START + 50]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kit import make_job
-from redrive.jobs.job import Claim, Release
+from redrive.jobs.job import Claim, Return
 from redrive.stores.contract import Store
 from redrive.testing import ManualClock
 from stores.contract.verbs import add, add_one, claim, claim_one, everything, get, move, settle
@@ -63,7 +63,7 @@ def test_a_batch_says_for_each_claim_whether_it_is_still_ours(
     add(store, *(make_job(name) for name in ("done", "mine", "moved", "back", "also")))
     taken = {each.job.id: each for each in claim(store)}
     settle(store, taken["done"])
-    settle(store, taken["back"], Release())
+    settle(store, taken["back"], Return())
     move(store, "resolve", "moved")
     order = ["done", "mine", "moved", "back", "also"]
     assert store.renew([taken[name] for name in order], lease_for=60) == [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kit import START, make_act, make_failure, make_job
+from kit import START, make_action, make_failure, make_job
 from redrive.errors import KeyConflict, StoreError
 from redrive.jobs.job import Category, Retry, State
 from redrive.stores.contract import PurgeRule, Store
@@ -45,7 +45,7 @@ def live(store: Store, place: Place) -> None:
         taken = claim(store, only=["pending0"])
         place.clock.advance(1)
         settle(store, taken[0], Retry(0), make_failure(category, cause="odd", traceback="T\u2028"))
-    store.amend("dead0", '{"x":10.10}', make_act("edit"), expected=0)
+    store.amend("dead0", '{"x":10.10}', make_action("edit"), expected=0)
     move(store, "enlist", "dead1", "resolved1", run=-3)
     move(store, "retry", "dead1", delays=[7], run=3)
     move(store, "reopen", "resolved0")
@@ -54,7 +54,7 @@ def live(store: Store, place: Place) -> None:
     store.note("gone", "x", expires_in=1)
     store.note("removed", "x")
     store.note("removed", None)
-    store.record(make_act("pause", target="red", detail={"a": [1, None]}))
+    store.record(make_action("pause", target="red", detail={"a": [1, None]}))
     place.clock.advance(5)
     store.purge([PurgeRule(state=State.COMPLETED, older_than=1)], limit=1)
 
@@ -128,8 +128,8 @@ def test_work_goes_on_after_opening_again(place: Place) -> None:
     assert note.expires_in == pytest.approx(95)
     assert store.note("turn", "w2", expected=0) is None
     assert store.note("turn", "w2", expected=note.version) is not None
-    numbers = [act.number for act in store.acts()]
-    assert store.record(make_act("pause")).number > max(numbers)
+    numbers = [action.number for action in store.actions()]
+    assert store.record(make_action("pause")).number > max(numbers)
 
 
 @pytest.mark.needs("persistent")

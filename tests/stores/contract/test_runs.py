@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit import make_act, make_failure
+from kit import make_action, make_failure
 from redrive.errors import Refused
 from redrive.jobs.job import State
 from redrive.stores.contract import PurgeRule, Store
@@ -63,7 +63,7 @@ def test_a_run_lets_go_only_what_still_waits_for_it(store: Store) -> None:
     assert [(job.id, job.run, job.state) for job in first.done] == [("a", 4, P)]
     assert [one for one, _ in first.skipped] == ["c"]
     again = move(store, "retry", "a", run=4)
-    assert (again.done, again.act.done) == ([], 0)
+    assert (again.done, again.action.done) == ([], 0)
     assert get(store, "a").redrives == 1
 
 
@@ -72,7 +72,7 @@ def test_every_other_deed_takes_a_job_out_of_the_run_it_waits_for(store: Store, 
     bring_to(store, X if verb == "reopen" else D, "a")
     move(store, "enlist", "a", run=-4)
     if verb == "amend":
-        store.amend("a", '{"x":1}', make_act("edit"), expected=0)
+        store.amend("a", '{"x":1}', make_action("edit"), expected=0)
     else:
         move(store, verb, "a")
     assert get(store, "a").run is None
@@ -107,7 +107,7 @@ def test_a_waiting_job_may_run_by_itself_meanwhile(store: Store) -> None:
     assert (get(store, "a").state, get(store, "a").run) == (C, -4)
     assert store.members(-4, limit=5).oldest == []
     with pytest.raises(Refused):
-        store.amend("a", "{}", make_act("edit"), expected=0)
+        store.amend("a", "{}", make_action("edit"), expected=0)
 
 
 def test_members_counts_each_tag_by_state_and_names_the_oldest(store: Store) -> None:

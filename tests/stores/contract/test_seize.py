@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kit import make_failure, make_job
-from redrive.jobs.job import Release, State
+from redrive.jobs.job import Return, State
 from redrive.stores.contract import Store
 from redrive.stores.note_verbs import PAUSE
 from redrive.testing import ManualClock
@@ -140,7 +140,7 @@ def test_a_seized_job_can_be_given_back_or_die(store: Store, clock: ManualClock)
     claim(store, lease_for=5)
     clock.advance(6)
     taken = {each.job.id: each for each in store.seize(by="s", lease_for=30)}
-    back = settle(store, taken["a"], Release())
+    back = settle(store, taken["a"], Return())
     dead = settle(store, taken["b"], DEAD, make_failure("crash"))
     assert back is not None
     assert dead is not None

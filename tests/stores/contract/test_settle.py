@@ -12,8 +12,8 @@ from redrive.jobs.job import (
     Completed,
     Dead,
     Reason,
-    Release,
     Retry,
+    Return,
     Settlement,
     State,
     Verdict,
@@ -91,21 +91,21 @@ def test_a_released_claim_spends_nothing_and_keeps_its_due_time(
     """M5."""
     added = add_one(store, "a")
     clock.advance(7)
-    job = settle(store, claim_one(store), Release())
+    job = settle(store, claim_one(store), Return())
     assert job is not None
     assert (job.state, job.attempts, job.due) == (State.PENDING, 0, added.due)
     assert (dict(job.spent), job.lease, job.holder) == ({}, 1, None)
     assert history(store, "a") == ()
-    later = settle(store, claim_one(store), Release(20, "returned: nobody to ask"))
+    later = settle(store, claim_one(store), Return(20, "returned: nobody to ask"))
     assert later is not None
     assert (later.attempts, later.due) == (0, clock.now() + 20)
     assert get(store, "a").detail == "returned: nobody to ask"
     clock.advance(20)
-    assert settle(store, claim_one(store), Release()) is not None
+    assert settle(store, claim_one(store), Return()) is not None
     assert get(store, "a").detail == "returned: nobody to ask", "without words the last ones stay"
 
 
-@pytest.mark.parametrize("verdict", [DONE, DEAD, Retry(1), Release()], ids=repr)
+@pytest.mark.parametrize("verdict", [DONE, DEAD, Retry(1), Return()], ids=repr)
 def test_every_end_lets_the_lease_go_and_keeps_its_number(store: Store, verdict: Verdict) -> None:
     add_one(store, "a", lease=4)
     settle(store, claim_one(store), verdict)
@@ -193,7 +193,7 @@ def test_the_limit_in_force_is_kept_for_showing(store: Store) -> None:
     job = settle(store, claim_one(store), Retry(0), make_failure(), max_attempts=12)
     assert job is not None
     assert (job.max_attempts, job.can_retry) == (12, True)
-    settle(store, claim_one(store), Release())
+    settle(store, claim_one(store), Return())
     assert get(store, "a").max_attempts == 12
 
 
@@ -244,7 +244,7 @@ def test_a_batch_settles_what_it_may_and_says_what_it_may_not(
             make_settlement(taken["b"], DONE),
             make_settlement(taken["c"], Retry(9), make_failure()),
             make_settlement(taken["d"], DEAD, make_failure()),
-            Settlement(taken["e"], Release()),
+            Settlement(taken["e"], Return()),
         ]
     )
     shown = [None if job is None else (job.id, job.state.value) for job in results]
@@ -273,6 +273,21 @@ def test_a_claim_twice_in_one_batch_is_settled_once(store: Store) -> None:
     assert one is not None
     assert (one.state, two) == (State.PENDING, None)
     assert len(history(store, "a")) == 1
+
+
+@pytest.mark.parametrize("with_attempt", [True, False])
+def test_a_claim_twice_in_a_batch_does_not_end_the_job_between(
+    store: Store, *, with_attempt: bool
+) -> None:
+    add(store, *(make_job(name) for name in "abc"))
+    taken = {each.job.id: each for each in claim(store)}
+    results = [
+        make_settlement(taken[name], DONE) if with_attempt else Settlement(taken[name], DONE)
+        for name in "aac"
+    ]
+    assert [job and job.id for job in store.settle(results)] == ["a", None, "c"]
+    assert get(store, "b").state is State.RUNNING
+    assert settle(store, taken["b"]) is not None
 
 
 def test_a_refused_failure_makes_no_group(store: Store) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit import make_act, make_failure
+from kit import make_action, make_failure
 from redrive.jobs.job import State
 from redrive.stores.contract import Query, Store
 from stores.contract.kinds import Place
@@ -48,8 +48,8 @@ def test_a_payload_is_kept_letter_for_letter(place: Place, payload: str) -> None
     taken = claim_one(store)
     assert taken.job.payload == payload
     settle(store, taken, DEAD, make_failure())
-    store.amend("a", "{}", make_act("edit"), expected=0)
-    store.amend("a", payload, make_act("edit"), expected=1)
+    store.amend("a", "{}", make_action("edit"), expected=0)
+    store.amend("a", payload, make_action("edit"), expected=1)
     if place.kind.persistent:
         store = place.reopen()
     job = get(store, "a")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kit import make_act, make_attempt, make_failure, make_job, make_settlement
+from kit import make_action, make_attempt, make_failure, make_job, make_settlement
 from redrive.jobs.job import (
     Attempt,
     Claim,
@@ -14,8 +14,8 @@ from redrive.jobs.job import (
     Failure,
     Job,
     Reason,
-    Release,
     Retry,
+    Return,
     Settlement,
     State,
     Verdict,
@@ -63,7 +63,7 @@ def settle(
     """Settle one claim, with the record of its attempt unless it is only given back."""
     result = (
         Settlement(claimed, verdict, None, max_attempts)
-        if isinstance(verdict, Release)
+        if isinstance(verdict, Return)
         else make_settlement(claimed, verdict, failure, max_attempts=max_attempts)
     )
     (job,) = store.settle([result])
@@ -96,7 +96,7 @@ def captured(job_id: str, now: float, **fields: Any) -> Job:
 
 
 def move(store: Store, verb: Verb, *ids: str, **options: Any) -> Moved:
-    return store.move(ids, verb, make_act(verb), **options)
+    return store.move(ids, verb, make_action(verb), **options)
 
 
 def bring_to(store: Store, state: State, job_id: str, **fields: Any) -> Job:
@@ -164,5 +164,5 @@ def everything(store: Store) -> dict[str, object]:
         "counts": table(store),
         "groups": store.groups(Query(states=frozenset(State), limit=10_000)),
         "notes": store.notes(),
-        "acts": store.acts(limit=10_000),
+        "acts": store.actions(limit=10_000),
     }

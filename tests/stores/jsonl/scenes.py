@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kit import make_act, make_failure, make_job, make_settlement
-from redrive.jobs.job import Claim, Completed, Dead, Job, Reason, Release, Retry, State
+from kit import make_action, make_failure, make_job, make_settlement
+from redrive.jobs.job import Claim, Completed, Dead, Job, Reason, Retry, Return, State
 from redrive.stores.contract import PurgeRule, Query
 from redrive.stores.jsonl import JsonlStore
 from redrive.testing import ManualClock
@@ -49,15 +49,15 @@ def scenario() -> list[Operation]:
         lambda store: store.renew([held["job2"]], lease_for=60),
         lambda store: held.update(job2=store.seize(by="w2", lease_for=30, holder="w1")[0]),
         settle("job2", Completed(Reason.DONE)),
-        lambda store: store.move(["job0"], "enlist", make_act("enlist"), run=-7),
-        lambda store: store.move(["job0", "nobody"], "retry", make_act(), run=7),
-        lambda store: store.move(["job1"], "retry", make_act()),
-        lambda store: store.amend("job1", '{"new":"Ä"}', make_act("edit"), expected=0),
+        lambda store: store.move(["job0"], "enlist", make_action("enlist"), run=-7),
+        lambda store: store.move(["job0", "nobody"], "retry", make_action(), run=7),
+        lambda store: store.move(["job1"], "retry", make_action()),
+        lambda store: store.amend("job1", '{"new":"Ä"}', make_action("edit"), expected=0),
         lambda store: store.take_events(holder="w1", lease_for=30, limit=1),
         lambda store: store.settle_events([1], [], holder="w1"),
         lambda store: store.take_events(holder="w1", lease_for=30, limit=9),
         lambda store: store.settle_events([], [(2, 5.5)], holder="w1"),
-        lambda store: store.change_group(1, {"owner": "bö"}, make_act("own"), expected=0),
+        lambda store: store.change_group(1, {"owner": "bö"}, make_action("own"), expected=0),
         lambda store: store.claim_alert(1, "ops", "new", every=60, more={"thread": "t"}),
         lambda store: store.fold(),
         lambda store: store.subscribe("other", ["died"]),
@@ -65,8 +65,8 @@ def scenario() -> list[Operation]:
         lambda store: store.purge([PurgeRule(state=State.COMPLETED, older_than=-1)]),
         lambda store: store.note("pause:slow", None),
         lease("job0"),
-        lambda store: store.settle([make_settlement(held["job0"], Release())]),
-        lambda store: store.record(make_act("pause")),
+        lambda store: store.settle([make_settlement(held["job0"], Return())]),
+        lambda store: store.record(make_action("pause")),
     ]
 
 
@@ -77,7 +77,7 @@ def picture(store: JsonlStore) -> dict[str, Any]:
         "jobs": {job.id: store.get(job.id) for job in found},
         "counts": sorted(store.counts(), key=repr),
         "groups": store.groups(Query(states=EVERY_STATE)),
-        "acts": store.acts(),
+        "acts": store.actions(),
         "notes": store.notes(),
         "records": store.group_records(),
         "variants": [store.variants(number) for number in store.group_records()],
@@ -85,7 +85,7 @@ def picture(store: JsonlStore) -> dict[str, Any]:
         "subscriptions": store.subscriptions(),
         "outbox": outbox(store),
         "alerts": store.alerts(),
-        "taken": [list(store.action_jobs(act.number)) for act in store.acts()],
+        "taken": [list(store.action_jobs(action.number)) for action in store.actions()],
     }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit import make_act, make_job, make_settlement
+from kit import make_action, make_job, make_settlement
 from redrive.errors import KeyConflict
 from redrive.jobs.job import Completed, Reason, State
 from redrive.stores.contract import PurgeRule
@@ -39,7 +39,7 @@ def test_numbers_and_versions_go_on_after_a_compaction(path: Path) -> None:
     """T2: a note that was removed does not come back under a version somebody remembers."""
     clock = ManualClock()
     store = JsonlStore(path, clock=clock)
-    store.record(make_act())
+    store.record(make_action())
     old = store.note("n", "1")
     store.note("n", None)
     seq = store._journal.reading.seq
@@ -51,7 +51,7 @@ def test_numbers_and_versions_go_on_after_a_compaction(path: Path) -> None:
     assert new is not None
     assert new.version > old.version
     assert store._journal.reading.seq > seq
-    assert store.record(make_act()).number == 2
+    assert store.record(make_action()).number == 2
 
 
 def test_a_key_still_stands_for_its_job_after_a_compaction(path: Path) -> None:

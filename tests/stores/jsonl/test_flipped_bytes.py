@@ -109,13 +109,13 @@ def test_repair_puts_the_damaged_bytes_aside_and_keeps_every_whole_line(
         if not shot.ends[0] <= at < last_mark(shot):
             continue
         store = reopen(data)
-        acts = store.acts()
+        actions = store.actions()
         assert store.repair()
         start, end = shot.line_at(at)
         kept = b"".join(path.read_bytes() for path in tmp_path.glob("*.quarantine-*"))
         assert data[start:end] in kept
         assert store.verify().ok
-        assert store.acts() == acts
+        assert store.actions() == actions
         check_jobs(store, shot)
         store.add([make_job("later")])
         assert store.get("later") is not None

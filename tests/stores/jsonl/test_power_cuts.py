@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kit import make_act, make_job
+from kit import make_action, make_job
 from redrive.stores.jsonl import JsonlStore, journal
 from redrive.testing import ManualClock
 from stores.jsonl.scenes import Film, Operation, picture, scenario
@@ -73,9 +73,9 @@ def test_a_power_cut_after_any_operation_leaves_every_synced_promise(
         lambda store: store.add([make_job("b")]),
         lambda store: store.note("n", "v", durable=True),
         lambda store: store.note("a", None, durable=True),
-        lambda store: store.move(["a"], "resolve", make_act("resolve")),
-        lambda store: store.amend("a", "{}", make_act("edit"), expected=0),
-        lambda store: store.record(make_act()),
+        lambda store: store.move(["a"], "resolve", make_action("resolve")),
+        lambda store: store.amend("a", "{}", make_action("edit"), expected=0),
+        lambda store: store.record(make_action()),
         lambda store: store.add([make_job("a")]),
         lambda store: store.subscribe("hook", ["died"]),
         lambda store: store.claim_alert(1, "ops", "new", every=60),

@@ -7,12 +7,13 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from kit import make_failure, make_job
 from redrive.errors import StoreForeign, StoreOutdated
-from redrive.jobs.job import Release, Settlement, State
+from redrive.jobs.job import Return, Settlement, State
 from redrive.stores.contract import UPGRADED, Query
 from redrive.stores.jsonl import JsonlStore, lines
 from redrive.stores.jsonl import store as store_module
@@ -138,7 +139,7 @@ def test_the_workers_of_old_are_fenced_off_and_their_jobs_returned(path: Path) -
         assert job.holder is not None
         assert job.holder.startswith(UPGRADED)
         lost = store.seize(by="new", lease_for=60, holder=job.holder)
-        store.settle([Settlement(one, Release()) for one in lost])
+        store.settle([Settlement(one, Return()) for one in lost])
     assert store.find(Query(states=frozenset({State.RUNNING}))).jobs == []
 
 
@@ -155,6 +156,21 @@ def test_a_group_of_old_takes_the_fingerprint_of_the_present_rules(path: Path) -
     other = make_failure("auth", fingerprint="v2b", fingerprint_v1=old.fingerprint_v1)
     job = make_job("c", state=State.DEAD, failure=other, finished=CLOCK.now())
     assert store.add([job])[0].group not in {None, old.number}
+
+
+@pytest.mark.parametrize("odd", ['{"resolved":"yes"}', '{"resolved":1e999}', "null", "nope"])
+def test_a_note_about_a_group_that_cannot_be_read_stays_a_note(path: Path, odd: str) -> None:
+    old = path.read_bytes().splitlines(keepends=True)
+    place = next(n for n, line in enumerate(old) if b'"name":"group:1"' in line)
+    start, data = old[place][: len('{"crc":"00000000')], json.loads(old[place])
+    data["note"]["value"] = odd
+    rest = json.dumps(data, separators=(",", ":")).encode()[len(start) :] + b"\n"
+    old[place] = b'{"crc":"%08x%b' % (crc32(rest), rest)
+    path.write_bytes(b"".join(old))
+    store = JsonlStore(path, clock=CLOCK)
+    assert store.group_records()[1].resolved is None
+    assert [note.value for note in store.notes("group:")] == [odd]
+    store.close()
 
 
 def test_the_version_is_this_one(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from kit import make_job
 from redrive import Redrive
 from redrive.errors import StoreDamaged, StoreError, StoreForeign
-from redrive.jobs.job import Act, Attempt, Failure, Job, Resolution
+from redrive.jobs.job import Action, Attempt, Failure, Job, Resolution
 from redrive.stores.contract import Query
 from redrive.stores.jsonl import JsonlStore
 from redrive.testing import ManualClock
@@ -121,7 +121,7 @@ def test_a_value_of_a_wrong_type_is_read_or_is_damage_with_its_offset(
         opened(path, body(kind, wrong))
         for name in record:
             opened(path, body(kind, record | {name: wrong}))
-    for name in Act.__annotations__:
+    for name in Action.__annotations__:
         opened(path, body("act", ACT | {name: wrong}))
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from kit import make_act, make_attempt, make_failure, make_job
+from kit import make_action, make_attempt, make_failure, make_job
 from redrive.errors import KeyConflict, Refused, StoreLost
-from redrive.jobs.job import Completed, Reason, Release, Retry, Settlement, State
+from redrive.jobs.job import Completed, Reason, Retry, Return, Settlement, State
 from redrive.stores.contract import PurgeRule
 from redrive.stores.postgres import PostgresStore
 from stores.contract.verbs import DEAD, add, add_one, claim, claim_one, get, history, move, settle
@@ -85,16 +85,16 @@ def _learn_group(store: PostgresStore) -> None:
 
 @cuts
 @pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("verdict", [DEAD, Retry(0.0), Release()])
+@pytest.mark.parametrize("verdict", [DEAD, Retry(0.0), Return()])
 def test_a_settlement_counts_once(
-    store: PostgresStore, proxy: Proxy, cut: Cut, verdict: Release | Retry, known: bool
+    store: PostgresStore, proxy: Proxy, cut: Cut, verdict: Return | Retry, known: bool
 ) -> None:
     """Where its group is not known, a transaction ends the claim."""
     if known:
         _learn_group(store)
     add(store, make_job("a"), make_job("b"))
     taken = claim(store)
-    failure = None if isinstance(verdict, Release) else make_failure()
+    failure = None if isinstance(verdict, Return) else make_failure()
     results = [
         Settlement(each, verdict, make_attempt(each.job, failure) if failure else None)
         for each in taken
@@ -171,18 +171,18 @@ def test_a_deed_is_done_and_recorded_once(store: PostgresStore, proxy: Proxy, cu
     moved = move(store, "retry", "a", "b")
     assert ([job.id for job in moved.done], proxy.cuts) == (["a", "b"], 1)
     assert [get(store, name).redrives for name in ("a", "b")] == [1, 1]
-    assert store.acts() == [moved.act]
+    assert store.actions() == [moved.action]
 
 
 @cuts
 def test_an_edit_is_made_once(store: PostgresStore, proxy: Proxy, cut: Cut) -> None:
     add_one(store, "a")
     proxy.arm(COMMIT, cut)
-    job = store.amend("a", '{"x":1}', make_act("edit"), expected=0)
+    job = store.amend("a", '{"x":1}', make_action("edit"), expected=0)
     assert (job.edits, job.payload, proxy.cuts) == (1, '{"x":1}', 1)
-    assert len(store.acts()) == 1
+    assert len(store.actions()) == 1
     with pytest.raises(Refused):
-        store.amend("a", '{"x":2}', make_act("edit"), expected=0)
+        store.amend("a", '{"x":2}', make_action("edit"), expected=0)
 
 
 @cuts
@@ -207,8 +207,8 @@ def test_a_note_is_written_under_its_condition(
 @cuts
 def test_an_act_alone_is_recorded_once(store: PostgresStore, proxy: Proxy, cut: Cut) -> None:
     proxy.arm(COMMIT, cut)
-    act = store.record(make_act("pause"))
-    assert store.acts() == [act]
+    action = store.record(make_action("pause"))
+    assert store.actions() == [action]
 
 
 @cuts
@@ -251,7 +251,7 @@ def test_a_statement_that_breaks_before_the_commit_is_repeated(
     ):
         proxy.arm(word, Cut.AFTER)
         assert move(store, verb, "a").done
-    assert proxy.cuts == len(store.acts()) == 3
+    assert proxy.cuts == len(store.actions()) == 3
     assert get(store, "a").state is State.RESOLVED
 
 
@@ -293,7 +293,7 @@ def test_a_group_is_changed_once(store: PostgresStore, proxy: Proxy, cut: Cut) -
     assert job is not None
     assert job.group is not None
     proxy.arm(COMMIT, cut)
-    record = store.change_group(job.group, {"owner": "me"}, make_act("assign"), expected=0)
+    record = store.change_group(job.group, {"owner": "me"}, make_action("assign"), expected=0)
     assert record is not None
     assert (record.owner, record.version, proxy.cuts) == ("me", 1, 1)
-    assert len(store.acts()) == 1
+    assert len(store.actions()) == 1

@@ -13,7 +13,7 @@ import pgkit
 from redrive.desk import backend
 from redrive.errors import StoreMissing, StoreOutdated, UsageError
 from redrive.jobs.job import State
-from redrive.jobs.transitions import moved
+from redrive.jobs.transitions import action_changes, changed
 from redrive.stores import open_store
 from redrive.stores.contract import Query
 from redrive.stores.postgres import PostgresStore
@@ -131,6 +131,40 @@ def test_a_session_that_is_ended_by_the_server_begins_the_migration_anew(
     assert ended
 
 
+def test_tables_and_sequences_of_another_program_keep_their_names(
+    old: str, other: psycopg.Connection[Any]
+) -> None:
+    orders = f"{schema_of(old)}.orders"
+    other.execute(f"CREATE TABLE {orders} (n serial)".encode())
+    other.execute(f"INSERT INTO {orders} DEFAULT VALUES".encode())
+    backend.migrate(old, None)
+    other.execute(f"INSERT INTO {orders} DEFAULT VALUES".encode())
+    rows = other.execute(f"SELECT n, nextval('{orders}_n_seq') FROM {orders}".encode()).fetchall()
+    assert [n for n, _ in rows] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        r"""UPDATE {}.attempts SET record = replace(record, '"why":"', '"why":"\u0000\ud800')""",
+        "UPDATE {}.attempts SET record = 'oops'",
+        "UPDATE {}.jobs SET finished = 1e308, updated = 1e308 WHERE state = 'dead'",
+        "UPDATE {}.jobs SET finished = 'infinity' WHERE state = 'dead'",
+        "INSERT INTO {}.notes VALUES ('group:' || repeat('9', 5000), '{{}}', 99, NULL)",
+        "UPDATE {}.notes SET value = '{{\"resolved\": 1e999}}' WHERE name = 'group:1'",
+    ],
+)
+def test_odd_content_does_not_stop_a_migration(
+    old: str, other: psycopg.Connection[Any], odd: str
+) -> None:
+    other.execute(odd.format(schema_of(old)).encode())
+    backend.migrate(old, None)
+    store = open_store(old)
+    assert store.verify().jobs == JOBS
+    assert store.fold()
+    store.close()
+
+
 def test_a_view_of_the_users_own_over_old_tables_stops_it_and_is_named(
     old: str, other: psycopg.Connection[Any]
 ) -> None:
@@ -161,7 +195,9 @@ def test_the_queue_view_survives_with_its_rows_and_retries_as_the_store_does(
         )
         assert done.rowcount == 1
         found = store.find(Query(ids=(job.id,))).jobs[0]
-        by_store = moved(job, "retry", actor="", reason="", now=found.updated)
+        by_store = changed(
+            job, action_changes(job, "retry", actor="", reason="", now=found.updated)
+        ).job
         assert {**found.__dict__, "_row": 0} == {**by_store.__dict__, "_row": 0}
     assert store.verify().problems == []
 

@@ -16,9 +16,9 @@ import psycopg
 import pytest
 
 import pgkit
-from kit import make_act, make_failure, make_job
+from kit import make_action, make_failure, make_job
 from redrive.errors import Refused, StoreBusy
-from redrive.jobs.job import Release, State
+from redrive.jobs.job import Return, State
 from redrive.jobs.transitions import action_changes, changed
 from redrive.stores.contract import PurgeRule, Query
 from redrive.stores.postgres import PostgresStore, actions, opening, pool
@@ -76,7 +76,7 @@ def test_releases_and_claims_in_a_circle_never_let_a_lease_number_go_back(opener
         for _ in range(40):
             for each in claim(stores[number], limit=2, holder=f"w{number}"):
                 leases.append((each.job.id, each.job.lease))
-                assert settle(stores[number], each, Release()) is not None
+                assert settle(stores[number], each, Return()) is not None
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(work, range(6)))
@@ -95,7 +95,7 @@ def test_an_edit_between_look_and_lock_is_not_missed(opener: Opener) -> None:
     def edit() -> None:
         for n in range(60):
             try:
-                people.amend("a", f'{{"edits":{n + 1}}}', make_act("edit"), expected=n)
+                people.amend("a", f'{{"edits":{n + 1}}}', make_action("edit"), expected=n)
             except Refused:
                 return
 
@@ -175,7 +175,7 @@ def test_a_deadlock_is_repeated(store: PostgresStore, other: psycopg.Connection[
         other.execute(lock, ("a",))
     result = moved.result(20)
     assert [job.id for job in result.done] == ["a", "b"]
-    assert len(store.acts()) == 1
+    assert len(store.actions()) == 1
 
 
 def _until_waiting(other: psycopg.Connection[Any]) -> None:
@@ -199,7 +199,7 @@ def test_a_serialization_failure_is_repeated(store: PostgresStore) -> None:
         return "done"
 
     assert store._database.write(work, synced=True) == "done"
-    assert len(store.acts()) == 1, "what failed was undone"
+    assert len(store.actions()) == 1, "what failed was undone"
 
 
 def test_a_lock_that_is_never_given_back_is_an_error_in_the_end(

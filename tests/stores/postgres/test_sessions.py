@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import pgkit
-from kit import make_act, make_failure, make_job
+from kit import make_action, make_failure, make_job
 from redrive.jobs.job import State
 from redrive.stores.contract import PurgeRule, Query
 from redrive.stores.postgres import PostgresStore
@@ -33,12 +33,12 @@ def use_every_verb(store: PostgresStore) -> dict[str, object]:
         settle(store, two, DEAD, make_failure(cause=f"c{n}"))
         store.seize(by="s", lease_for=60, holder=three.job.holder)
         move(store, "retry", two.job.id, delays=[500.0])
-        store.amend(two.job.id, '{"x":1}', make_act("edit"), expected=0)
+        store.amend(two.job.id, '{"x":1}', make_action("edit"), expected=0)
         note = store.note("turn", f"w{n}", expires_in=1e6)
         assert note is not None
         store.note("pause:x", "x", durable=True)
         store.note("pause:x", None)
-        store.record(make_act("pause"))
+        store.record(make_action("pause"))
         store.find(Query(text="x", tag="t"))
         store.groups(Query())
         store.purge([PurgeRule(state=State.COMPLETED, older_than=-1)])

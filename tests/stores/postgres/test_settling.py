@@ -34,6 +34,7 @@ from stores.contract.verbs import (
     claim_one,
     get,
     history,
+    kill,
     settle,
 )
 
@@ -265,3 +266,39 @@ def test_a_job_that_has_the_number_of_one_that_is_gone_does_not_answer_for_it(
     assert new.job.__dict__["_row"] == gone.job.__dict__["_row"]
     answers = store.settle([make_settlement(gone, DONE), make_settlement(new, DONE)])
     assert [answer and answer.id for answer in answers] == [None, "new"]
+
+
+def test_after_a_server_came_back_without_a_group_its_number_is_not_used_for_it(
+    store: PostgresStore, schema: str, opener: Opener, other: psycopg.Connection[Any]
+) -> None:
+    """A standby took over, or a backup was restored, while this program went on."""
+    kill(store, "a", make_failure(fingerprint="x"))
+    other.execute(f"SET search_path = {schema}".encode())
+    other.execute("TRUNCATE groups, variants, ticks; ALTER SEQUENCE groups_number_seq RESTART")
+    for line in store._database.pool._idle:  # as a server ends them that goes away
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", [line.connection.info.backend_pid])
+    kill(opener(), "b", make_failure(fingerprint="y"))
+    kill(store, "c", make_failure(fingerprint="x"))
+    found = {one.fingerprint: one.deaths for one in store.group_records().values()}
+    assert found == {"x": 1, "y": 1}
+    assert get(store, "b").group != get(store, "c").group
+
+
+def test_an_end_that_makes_a_group_is_on_disk_when_it_is_answered(
+    store: PostgresStore, schema: str, other: psycopg.Connection[Any]
+) -> None:
+    other.execute(f"SET search_path = {schema}".encode())
+    other.execute("CREATE TABLE seen (setting text)")
+    other.execute(
+        "CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS "
+        "$$ BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL; "
+        "END $$"
+    )
+    other.execute(
+        "CREATE CONSTRAINT TRIGGER see AFTER INSERT ON groups DEFERRABLE INITIALLY DEFERRED "
+        "FOR EACH ROW EXECUTE FUNCTION see()"
+    )
+    kill(store, "a", make_failure(fingerprint="x"))
+    default = other.execute("SHOW synchronous_commit").fetchone()
+    assert other.execute("SELECT setting FROM seen").fetchall() == [default]
+    assert default != ("off",)

@@ -14,7 +14,7 @@ PRELUDE = f"""
 import json, os, signal, sys, threading
 sys.path += [{str(TESTS)!r}, {str(TESTS / "kits")!r}]
 from stores.contract.verbs import DEAD, DONE, claim, count, get, ids, settle
-from kit import make_act, make_failure, make_job
+from kit import make_action, make_failure, make_job
 from redrive.errors import *
 from redrive.jobs.job import State
 from redrive.stores.contract import Query

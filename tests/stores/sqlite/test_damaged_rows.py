@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kit import make_act, make_job
+from kit import make_action, make_job
 from redrive.errors import StoreDamaged
 from redrive.jobs.job import State
 from redrive.stores.contract import Query
@@ -68,7 +68,7 @@ def test_a_job_that_cannot_be_read_does_not_keep_the_others_from_running(
 
 
 def test_a_bulk_deed_skips_a_job_that_cannot_be_read(store: SqliteStore, column: str) -> None:
-    moved = store.move(["a", "b", "c"], "discard", make_act("discard"))
+    moved = store.move(["a", "b", "c"], "discard", make_action("discard"))
     assert [job.id for job in moved.done] == ["b", "c"]
     ((skipped, why),) = moved.skipped
     assert skipped == "a"
@@ -130,7 +130,7 @@ def test_an_attempt_and_an_act_that_cannot_be_read_are_named(
     with pytest.raises(StoreDamaged, match="job a: an attempt cannot be read"):
         store.get("a")
     with pytest.raises(StoreDamaged, match="action A1 cannot be read"):
-        store.acts()
+        store.actions()
     assert found(store) == ["a"]
     problems = store.verify().problems
     assert [one.where.rpartition(": ")[2] for one in problems] == ["job a", "action A1"]

@@ -29,7 +29,7 @@ def live(n, tell):
         tell("claimed", name)
         settle(store, mine, DEAD, make_failure())
         tell("died", name)
-        store.move([name], "retry", make_act())
+        store.move([name], "retry", make_action())
         tell("retried", name)
     os._exit(0)
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from redrive.errors import StoreError, StoreFull, StoreOutdated
+from redrive.jobs.job import State
+from redrive.stores.contract import Query
 from redrive.stores.sqlite import SqliteStore, file, opening, upgrade
 from stores.contract.verbs import add_one, found
 
@@ -176,6 +178,40 @@ def test_a_row_that_cannot_be_read_is_carried_over(old: Path, opener: Opener) ->
     assert one in problem.where
     assert "more" in problem.what
     assert sum(count.jobs for count in store.counts()) == JOBS
+
+
+@pytest.mark.parametrize(
+    ("odd", "problems"),
+    [
+        ("UPDATE jobs SET finished = 1e308, updated = 1e308 WHERE state = 'dead'", 0),
+        ("UPDATE jobs SET finished = 9e999 WHERE state = 'dead'", 0),
+        ("UPDATE jobs SET since = 9e999", 0),
+        ("UPDATE jobs SET tags = '[1,{}]' WHERE id = 'd-bad'", 1),
+        ("UPDATE attempts SET record = '{oops' WHERE n = 17", 1),
+        (f"INSERT INTO notes VALUES ('group:{'9' * 5000}', '{{}}', 99, NULL)", 0),
+        ("UPDATE notes SET value = '{\"resolved\": 1e999}' WHERE name = 'group:1'", 0),
+    ],
+)
+def test_odd_content_does_not_stop_a_migration(
+    old: Path, opener: Opener, odd: str, problems: int
+) -> None:
+    connection = sqlite3.connect(old)
+    connection.execute(odd)
+    connection.commit()
+    connection.close()
+    store = opener()
+    assert len(store.verify().problems) == problems
+    assert sum(count.jobs for count in store.counts()) == JOBS
+    assert store.fold()
+
+
+def test_a_job_with_one_damaged_attempt_keeps_all_else(old: Path, opener: Opener) -> None:
+    connection = sqlite3.connect(old)
+    connection.execute("UPDATE attempts SET record = '{oops' WHERE n = 17")
+    connection.commit()
+    connection.close()
+    (job,) = opener().find(Query(ids=("d-reopened",))).jobs
+    assert (job.state, job.detail, job.died_at) == (State.DEAD, "reopened", job.finished)
 
 
 def test_sqlite_before_strict_tables_gets_the_same_schema_without(

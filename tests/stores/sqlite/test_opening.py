@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kit import make_act, make_job
+from kit import make_action, make_job
 from redrive.errors import (
     StoreDamaged,
     StoreError,
@@ -199,7 +199,7 @@ def test_a_store_for_reading_reads_and_changes_nothing(opener: Opener, path: Pat
     for change in (
         lambda: looking.add([make_job("c")]),
         lambda: looking.note("n", "v"),
-        lambda: looking.move(["a"], "resolve", make_act()),
+        lambda: looking.move(["a"], "resolve", make_action()),
     ):
         with pytest.raises(StoreReadOnly, match="reading only"):
             change()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kit import make_failure, make_job, make_settlement
-from redrive.jobs.job import Claim, Completed, Reason, Release, Retry, Settlement, State
+from redrive.jobs.job import Claim, Completed, Reason, Retry, Return, Settlement, State
 from redrive.stores.contract import PurgeRule
 from redrive.stores.sqlite import SqliteStore
 from redrive.testing import ManualClock
@@ -69,7 +69,7 @@ def test_jobs_that_something_happened_to_are_claimed_with_the_others(store: Sqli
     add_one(store, "fresh", due=3.0)
     bring_to(store, State.DEAD, "driven again", due=1.0)
     move(store, "retry", "driven again")
-    settle(store, claim_one(store, only=["fresh"]), Release())
+    settle(store, claim_one(store, only=["fresh"]), Return())
     claims = claim(store)
     assert ids(claims) == ["fresh", "driven again"]
     assert [(one.job.lease, one.job.attempts, one.job.redrives) for one in claims] == [
@@ -97,7 +97,7 @@ def test_good_ends_and_others_in_one_batch(store: SqliteStore) -> None:
         [
             make_settlement(a, Retry(5), make_failure()),
             make_settlement(b, DONE),
-            Settlement(c, Release()),
+            Settlement(c, Return()),
             make_settlement(d, DONE),
         ]
     )

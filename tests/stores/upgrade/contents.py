@@ -21,7 +21,7 @@ def contents(store: Any, everything: Any) -> dict[str, Any]:
             str(group.number): {"fingerprint": group.fingerprint, "title": group.title}
             for group in store.groups(everything)
         },
-        "acts": [_plain(act) for act in reversed(store.acts(limit=1000))],
+        "acts": [_plain(action) for action in reversed(store.actions(limit=1000))],
         "notes": {
             note.name: {"value": note.value, "expires_in": note.expires_in}
             for note in store.notes()

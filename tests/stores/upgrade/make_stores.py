@@ -23,7 +23,7 @@ from contents import contents
 from psycopg.sql import Literal
 
 import pgkit
-from kit import START, make_act, make_attempt, make_failure, make_job, make_settlement
+from kit import START, make_action, make_attempt, make_failure, make_job, make_settlement
 from redrive import Redrive
 from redrive.job import Completed, Dead, Reason, Retry, Settlement, State
 from redrive.stores.base import PurgeRule, Query, Store
@@ -120,7 +120,7 @@ def _pending(store: Store, clock: ManualClock, net: Any, crash: Any) -> None:
     _end(store, "p-suspect", Retry(5.0), crash)
     _end(store, "p-again", Dead(Reason.EXHAUSTED, "used up"), net)
     clock.advance(10)
-    store.move(["p-again"], "retry", make_act("retry", target="p-again"), delays=[50.0])
+    store.move(["p-again"], "retry", make_action("retry", target="p-again"), delays=[50.0])
 
 
 def _ended(store: Store, clock: ManualClock, net: Any, bad: Any) -> None:
@@ -176,20 +176,24 @@ def _by_people(store: Store, clock: ManualClock, bad: Any, gone: Any) -> int | N
         _end(store, name, Dead(Reason.PERMANENT), bad)
     _end(store, "z-purged", Dead(Reason.PERMANENT), gone)
     clock.advance(5)
-    store.amend("d-edited", '{"to":"fixed"}', make_act("edit", target="d-edited"), expected=0)
-    store.amend("d-edited", '{"to":"fixed twice"}', make_act("edit", target="d-edited"), expected=1)
-    store.move(["d-reopened"], "resolve", make_act("resolve", target="d-reopened"))
+    store.amend("d-edited", '{"to":"fixed"}', make_action("edit", target="d-edited"), expected=0)
+    store.amend(
+        "d-edited", '{"to":"fixed twice"}', make_action("edit", target="d-edited"), expected=1
+    )
+    store.move(["d-reopened"], "resolve", make_action("resolve", target="d-reopened"))
     clock.advance(5)
-    store.move(["d-reopened"], "reopen", make_act("reopen", target="d-reopened", detail={"why": 1}))
-    store.move(["x-resolved"], "resolve", make_act("resolve", reason="paid by hand"))
-    store.move(["x-discarded", "x-unrun", "nobody"], "discard", make_act("discard", actor="bob"))
+    store.move(
+        ["d-reopened"], "reopen", make_action("reopen", target="d-reopened", detail={"why": 1})
+    )
+    store.move(["x-resolved"], "resolve", make_action("resolve", reason="paid by hand"))
+    store.move(["x-discarded", "x-unrun", "nobody"], "discard", make_action("discard", actor="bob"))
     purged = store.find(Query(ids=("z-purged",))).jobs[0].group
     store.purge([PurgeRule(state=State.DEAD, older_than=-GONE, ids=frozenset({"z-purged"}))])
     app = Redrive(store=store)
     run = app.drive(
         "d-waits", "d-let-go", rate="30/m", canary=1, stop_on="50%", name="again", actor="ada"
     )
-    store.move(["d-let-go"], "retry", make_act("release", target=run.id), run=run.number)
+    store.move(["d-let-go"], "retry", make_action("release", target=run.id), run=run.number)
     ended = app.drive("d-expired", actor="bob", reason="try")
     app.cancel_run(ended, actor="bob")
     app.mark_group(1, resolved=True, reason="fixed in 1.8.2", actor="ada")

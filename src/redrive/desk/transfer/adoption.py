@@ -17,7 +17,7 @@ from typing import IO, Any, cast
 
 from redrive.errors import StoreForeign
 from redrive.jobs.clock import Clock
-from redrive.jobs.job import Act, State
+from redrive.jobs.job import Action, State
 from redrive.jobs.logger import log
 from redrive.stores import open_store
 from redrive.stores.contract import Store
@@ -104,7 +104,7 @@ def _replace(place: Path, name: str, clock: Clock, actor: str) -> None:
     store = JsonlStore(part, clock=clock, allow_network=True)  # the place itself was judged before
     try:
         fates, waiting = _take_in(store, aside)
-        action = Act(actor=actor, verb="import", target=str(aside), reason=f"a file of {name}")
+        action = Action(actor=actor, verb="import", target=str(aside), reason=f"a file of {name}")
         left = fates["bad"] + fates["ignored"]
         store.record(replace(action, done=fates["added"], skipped=left))
     finally:

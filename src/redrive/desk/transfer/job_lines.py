@@ -20,7 +20,7 @@ from redrive.desk.transfer.formats.pieces import LONGEST
 from redrive.errors import RedriveError
 from redrive.jobs import transitions
 from redrive.jobs.clock import LATEST
-from redrive.jobs.job import TERMINAL, Attempt, Failure, Job, Release, Resolution, State
+from redrive.jobs.job import TERMINAL, Attempt, Failure, Job, Resolution, Return, State
 from redrive.jobs.records import evolve
 from redrive.payloads import strict_json
 from redrive.payloads.masked_jobs import failures_masked
@@ -79,7 +79,7 @@ def job_of(raw: bytes) -> Job:
 def _at_rest(job: Job) -> Job:
     """Leave out what only one store can mean."""
     if job.state is State.RUNNING:
-        job = transitions.settled(job, Release(), None, now=job.updated, group=None)
+        job = transitions.settled(job, Return(), None, now=job.updated, group=None)
     return evolve(job, group=None, variant=None, run=None, holder=None, lease_end=None, boot=None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from redrive.jobs.groups import GroupRecord, LaneCount
-from redrive.jobs.job import Act, Job
+from redrive.jobs.job import Action, Job
 from redrive.stores.counting import Tick
 from redrive.stores.outbox_verbs import SentAlert
 
@@ -122,7 +122,7 @@ Change = (
     | Handed
     | Delivered
     | SentAlert
-    | Act
+    | Action
     | Took
     | Forgotten
 )

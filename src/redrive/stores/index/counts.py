@@ -28,13 +28,7 @@ class View:
 
     def variants(self, group: int) -> list[Variant]:
         """Return the variants of a group, most deaths first; the others last."""
-        known = dict(self.index.variants.get(group, {}))
-        for (number, variant), (deaths, last) in self.added.variants.items():
-            if number == group:
-                one = known.get(variant, Variant(variant, "", 0, None))
-                seen = last if one.last_seen is None else max(one.last_seen, last)
-                known[variant] = one._replace(deaths=one.deaths + deaths, last_seen=seen)
-        return sorted(known.values(), key=lambda one: (one.number == 0, -one.deaths, one.number))
+        return counting.with_deaths(self.index.variants.get(group, {}), self.added, group)
 
     def lane_curve(self, span: Span, number: int) -> dict[str, list[LaneCount]]:
         """Return the counts of each lane, oldest first."""

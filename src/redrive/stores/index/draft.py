@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from redrive.errors import JobNotFound
 from redrive.jobs.groups import MOST_VARIANTS, GroupRecord
-from redrive.jobs.job import Act, Failure, Job
+from redrive.jobs.job import Action, Failure, Job
 from redrive.jobs.reports import events_of
 from redrive.jobs.transitions import Changed, values_before
 from redrive.stores.index.changes import Change, Put, Queued, Took, Varied
 from redrive.stores.index.entries import Entry, Index
 from redrive.stores.record_codec import event_body, fields_to_json
+from redrive.stores.refusals import no_job
 
 _TOOK = 1000
 """How many jobs of an action one line has."""
@@ -33,7 +33,7 @@ class Draft:
         self.changes: list[Change] = []
 
     def job(self, job_id: str) -> Job | None:
-        """Give a job with its history, as this operation has made it so far."""
+        """Return a job with its history, as this operation has made it so far."""
         found = self._jobs.get(job_id)
         if found is not None:
             return found
@@ -44,12 +44,11 @@ class Draft:
         """Return a job as it will be; JobNotFound if there is none."""
         job = self.job(job_id)
         if job is None:
-            msg = f"no job {job_id}; it may have been purged"
-            raise JobNotFound(msg)
+            raise no_job(job_id)
         return job
 
     def keyed(self, key: str) -> Job | None:
-        """Give the job an idempotency key belongs to."""
+        """Return the job an idempotency key belongs to."""
         job_id = self._keys.get(key) or self._index.keys.get(key)
         return None if job_id is None else self.job(job_id)
 
@@ -114,14 +113,14 @@ class Draft:
             self.changes.append(Varied(group, number, text))
         return number
 
-    def act(self, act: Act, took: Iterable[Changed] = ()) -> Act:
-        """Keep an act with the jobs that it took; the store numbers acts and says when."""
-        last = self._index.acts[-1].number if self._index.acts else 0
-        act = replace(act, number=last + 1, at=self.now)
-        self.changes.append(act)
+    def action(self, action: Action, took: Iterable[Changed] = ()) -> Action:
+        """Record an action with the jobs that it took; the store sets its number and time."""
+        last = self._index.actions[-1].number if self._index.actions else 0
+        action = replace(action, number=last + 1, at=self.now)
+        self.changes.append(action)
         jobs = sorted((one.was.id, fields_to_json(values_before(one))) for one in took)
-        self.changes += [Took(act.number, some) for some in _parts(jobs)]
-        return act
+        self.changes += [Took(action.number, some) for some in _parts(jobs)]
+        return action
 
 
 def _parts(jobs: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], ...]]:

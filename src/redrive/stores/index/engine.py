@@ -6,13 +6,11 @@ import heapq
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from redrive.errors import JobNotFound, Refused, UsageError
-from redrive.jobs.job import TERMINAL, Act, Claim, Job, Settlement, State
+from redrive.errors import UsageError
+from redrive.jobs.job import TERMINAL, Action, Claim, Job, Settlement, State
 from redrive.jobs.records import altered, evolve
 from redrive.jobs.transitions import (
-    Changed,
     Verb,
-    action_changes,
     amend_changes,
     changed,
     claim_all,
@@ -28,6 +26,7 @@ from redrive.stores.index.changes import Purged
 from redrive.stores.index.draft import Draft
 from redrive.stores.index.entries import Entry, Queue
 from redrive.stores.index.search import SearchStore, without_history
+from redrive.stores.moving import apply_to
 from redrive.stores.note_verbs import PAUSE
 
 
@@ -270,61 +269,36 @@ class EngineStore(SearchStore):
         self,
         ids: Sequence[str],
         verb: Verb,
-        act: Act,
+        action: Action,
         *,
         delays: Sequence[float] | None = None,
         run: int | None = None,
     ) -> Moved:
         """Apply an action to jobs, each once."""
-        moved = self._write(lambda: self._move(ids, verb, act, delays, run), durable=True)
+
+        def work() -> Drafted[Moved]:
+            draft = self._draft()
+            done, skipped, kept = apply_to(
+                draft.need, ids, verb, action, now=draft.now, delays=delays, run=run
+            )
+            for one in done:
+                draft.put(one.job)
+                draft.report(one.was, without_history(one.job))
+            kept = draft.action(kept, () if verb == "enlist" else done)
+            return Moved([without_history(one.job) for one in done], skipped, kept), draft.changes
+
+        moved = self._write(work, durable=True)
         self._hint_of(moved.done)
         return moved
 
-    def _move(
-        self,
-        ids: Sequence[str],
-        verb: Verb,
-        act: Act,
-        delays: Sequence[float] | None,
-        run: int | None,
-    ) -> Drafted[Moved]:
-        draft = self._draft()
-        done: list[Changed] = []
-        skipped: list[tuple[str, str]] = []
-        waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
-        for one in dict.fromkeys(ids):
-            try:
-                job = draft.need(one)
-                changes = action_changes(
-                    job,
-                    verb,
-                    actor=act.actor,
-                    reason=act.reason,
-                    now=draft.now,
-                    delay=waits.get(one, 0.0),
-                    run=run,
-                )
-            except (JobNotFound, Refused) as error:
-                skipped.append((one, str(error)))
-                continue
-            done.append(changed(job, changes))
-            draft.put(done[-1].job)
-            draft.report(job, without_history(done[-1].job))
-        act = replace(act, done=len(done), skipped=len(skipped))
-        kept = draft.act(act, () if verb == "enlist" else done)
-        return Moved([without_history(one.job) for one in done], skipped, kept), draft.changes
-
     @writes(durable=True)
-    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Drafted[Job]:
+    def amend(self, job_id: str, payload: str, action: Action, *, expected: int) -> Drafted[Job]:
         """Replace a job's payload, if nobody else did meanwhile."""
         draft = self._draft()
         job = draft.need(job_id)
-        if job.edits != expected:
-            msg = f"was edited meanwhile ({job.edits} edits, not {expected}); look at it again"
-            raise Refused(msg)
-        change = changed(job, amend_changes(job, payload, now=draft.now))
+        change = changed(job, amend_changes(job, payload, now=draft.now, expected=expected))
         draft.put(change.job)
-        draft.act(replace(act, done=1), [change])
+        draft.action(replace(action, done=1), [change])
         return without_history(change.job), draft.changes
 
     @writes(durable=False)
@@ -350,11 +324,9 @@ class EngineStore(SearchStore):
 
 
 def _is_over(entry: Entry, rule: PurgeRule, now: float) -> bool:
-    handler = entry.queue.handler
     return (
         entry.state is rule.state
         and now - entry.updated > rule.older_than
-        and (rule.handlers is None or handler in rule.handlers)
-        and handler not in rule.but
+        and rule.is_for(entry.queue.handler)
         and (rule.ids is None or entry.id in rule.ids)
     )

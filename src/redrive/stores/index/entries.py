@@ -157,7 +157,7 @@ class Index(Ledger):
                 del self.keys[entry.key]
 
     def ids(self) -> list[str]:
-        """Give every id in ascending order. Not to be changed."""
+        """Return every id in ascending order; do not change the list."""
         if not self._ordered:
             # Ids come nearly sorted, which makes this little more than a copy.
             self._order = sorted(self.entries)
@@ -256,7 +256,7 @@ class Index(Ledger):
 
 
 def category_of(state: State, failure: Failure | None, *, failed: bool) -> Category | None:
-    """Give the category a job counts under: an open job's failure of a former life does not."""
+    """Return the category a job counts under: an open job's failure of a former life does not."""
     if failure is None or (state in _OPEN and not failed):
         return None
     return failure.category

@@ -7,7 +7,7 @@ the journal's file or, for memory, in the change itself.
 from __future__ import annotations
 
 from redrive.jobs.groups import GroupRecord, Variant
-from redrive.jobs.job import Act
+from redrive.jobs.job import Action
 from redrive.stores.counting import Tick
 from redrive.stores.index import changes as c
 from redrive.stores.index.changes import Change
@@ -33,9 +33,9 @@ class Ledger:
         self.outbox = Outbox()
         self.last_event = 0
         self.alerts: dict[tuple[int, str, str], SentAlert] = {}
-        self.acts: list[Act] = []
+        self.actions: list[Action] = []
         self.took: dict[int, list[tuple[tuple[str, ...], Place]]] = {}
-        self.actions: dict[str, list[int]] = {}
+        self.actions_of: dict[str, list[int]] = {}
         """The numbers of the actions that took a job, by its id."""
         self.notes: dict[str, c.Noted] = {}
         self.note_version = 0
@@ -45,7 +45,7 @@ class Ledger:
         match change:
             case c.Noted():
                 self._apply_note(change)
-            case Act() | c.Took() | SentAlert() | c.Forgotten():
+            case Action() | c.Took() | SentAlert() | c.Forgotten():
                 self._apply_action(change, place)
             case c.Subscribed() | c.Queued() | c.Handed() | c.Delivered():
                 self._apply_event(change, place)
@@ -72,15 +72,17 @@ class Ledger:
             case _:
                 pass  # a job: the index knows what to do
 
-    def _apply_action(self, change: Act | c.Took | SentAlert | c.Forgotten, place: Place) -> None:
+    def _apply_action(
+        self, change: Action | c.Took | SentAlert | c.Forgotten, place: Place
+    ) -> None:
         match change:
-            case Act():
-                self.acts.append(change)
+            case Action():
+                self.actions.append(change)
             case c.Took(action, jobs):
                 ids = tuple(one for one, _ in jobs)
                 self.took.setdefault(action, []).append((ids, place))
                 for one in ids:
-                    self.actions.setdefault(one, []).append(action)
+                    self.actions_of.setdefault(one, []).append(action)
             case SentAlert(group, channel, kind):
                 self.alerts[group, channel, kind] = change
             case c.Forgotten():
@@ -126,18 +128,18 @@ class Ledger:
         for action in [number for number in self.took if number <= change.actions]:
             for ids, _ in self.took.pop(action):
                 for one in ids:
-                    self.actions[one].remove(action)
-                    if not self.actions[one]:
-                        del self.actions[one]
+                    self.actions_of[one].remove(action)
+                    if not self.actions_of[one]:
+                        del self.actions_of[one]
 
     def beyond_bounds(self, now: float) -> list[Change]:
         """Return what forgets old alerts, and the jobs of old actions beyond the bound."""
         alerts = now - ALERTS_KEPT
         last, jobs = 0, 0
-        for act in reversed(self.acts):
-            jobs += sum(len(ids) for ids, _ in self.took.get(act.number, ()))
-            if jobs > ACTION_JOBS_KEPT and act.at < now - ACTIONS_KEPT:
-                last = act.number
+        for action in reversed(self.actions):
+            jobs += sum(len(ids) for ids, _ in self.took.get(action.number, ()))
+            if jobs > ACTION_JOBS_KEPT and action.at < now - ACTIONS_KEPT:
+                last = action.number
                 break
         is_old = any(number <= last for number in self.took)
         is_old = is_old or any(one.at < alerts for one in self.alerts.values())

@@ -8,10 +8,9 @@ from itertools import islice
 from threading import Lock
 from typing import Any, cast
 
-from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.clock import Clock
 from redrive.jobs.groups import GroupRecord, LaneCount, Span, Variant
-from redrive.jobs.job import Act
+from redrive.jobs.job import Action
 from redrive.jobs.reports import EventKind
 from redrive.stores.group_codec import check_changes
 from redrive.stores.index.base import Drafted, IndexStore, reads, writes
@@ -19,16 +18,16 @@ from redrive.stores.index.changes import Change, Delivered, Handed, Noted, Queue
 from redrive.stores.index.counts import view
 from redrive.stores.note_verbs import PAUSE, Note
 from redrive.stores.outbox_verbs import (
-    MOST_PLANNED,
     MOST_PLANS,
-    PLAN_CHUNK,
     PLAN_LASTS,
     OutboxEvent,
     PlannedJob,
     SentAlert,
     StoredPlan,
+    bounded,
 )
 from redrive.stores.record_codec import more_from
+from redrive.stores.refusals import no_group
 
 
 class RecordStore(IndexStore):
@@ -92,21 +91,22 @@ class RecordStore(IndexStore):
                 yield note
 
     @writes(durable=True)
-    def record(self, act: Act) -> Drafted[Act]:
-        """Keep an act that moved no job."""
+    def record(self, action: Action) -> Drafted[Action]:
+        """Record an action that moved no job."""
         draft = self._draft()
-        return draft.act(act), draft.changes
+        return draft.action(action), draft.changes
 
     @reads
-    def acts(
+    def actions(
         self, *, limit: int = 100, before: int | None = None, job: str | None = None
-    ) -> list[Act]:
-        """Return acts, newest first."""
-        took = None if job is None else frozenset(self.index.actions.get(job, ()))
+    ) -> list[Action]:
+        """Return actions, newest first."""
+        took = None if job is None else frozenset(self.index.actions_of.get(job, ()))
         found = (
-            act
-            for act in reversed(self.index.acts)
-            if (before is None or act.number < before) and (took is None or act.number in took)
+            action
+            for action in reversed(self.index.actions)
+            if (before is None or action.number < before)
+            and (took is None or action.number in took)
         )
         return list(islice(found, max(limit, 0)))
 
@@ -143,21 +143,20 @@ class RecordStore(IndexStore):
 
     @writes(durable=True)
     def change_group(
-        self, number: int, changes: Mapping[str, object], action: Act, *, expected: int
+        self, number: int, changes: Mapping[str, object], action: Action, *, expected: int
     ) -> Drafted[GroupRecord | None]:
         """Change what people say of a group, if nobody else did meanwhile."""
         check_changes(changes)
         record = self.index.groups.get(number)
         if record is None:
-            msg = f"no group G{number}"
-            raise JobNotFound(msg)
+            raise no_group(number)
         if record.version != expected:
             return None, []
         draft = self._draft()
-        said: dict[str, Any] = {**changes, "version": expected + 1}
-        draft.changes.append(replace(record, **said))
-        draft.act(action)
-        return replace(self._view().record(number) or record, **said), draft.changes
+        fields: dict[str, Any] = {**changes, "version": expected + 1}
+        draft.changes.append(replace(record, **fields))
+        draft.action(action)
+        return replace(self._view().record(number) or record, **fields), draft.changes
 
     @writes(durable=False)
     def fold(self) -> Drafted[bool]:
@@ -245,15 +244,7 @@ class RecordStore(IndexStore):
 
     def put_plan(self, plan: StoredPlan, chunks: Iterable[Sequence[PlannedJob]]) -> StoredPlan:
         """Keep a plan, and drop those that have expired or are too many."""
-        kept: list[list[PlannedJob]] = []
-        for chunk in chunks:
-            kept.append(list(chunk))
-            if len(chunk) > PLAN_CHUNK or sum(map(len, kept)) > MOST_PLANNED:
-                msg = (
-                    f"a plan has at most {MOST_PLANNED} jobs, {PLAN_CHUNK} in each chunk; "
-                    "use the command line for more"
-                )
-                raise UsageError(msg)
+        kept = list(bounded(chunks))
         now = self.now()
         plan = replace(plan, created=now, expires=now + PLAN_LASTS)
         with self._plans_lock:

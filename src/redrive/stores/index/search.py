@@ -10,20 +10,19 @@ import heapq
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from time import monotonic
 
-from redrive.jobs.groups import GroupRecord
 from redrive.jobs.job import Category, Group, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads.wildcards import matches
 from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, Scope
-from redrive.stores.cursors import cursor_of, read_cursor
+from redrive.stores.cursors import cursor_of, place_after
 from redrive.stores.index.base import reads
-from redrive.stores.index.counts import View
 from redrive.stores.index.entries import Entry, Index
 from redrive.stores.index.records import RecordStore
+from redrive.stores.tallies import Tally, largest
 
 Load = Callable[[Entry], Job]
 """How to get the whole job of an entry, with its history."""
@@ -129,12 +128,16 @@ class SearchStore(RecordStore):
             if plain  # in no order, for that takes longer than the counting
             else _matching(index, asked, seen.now, _body_check(self._load, asked))
         )
-        tallies: dict[int, _Tally] = defaultdict(_Tally)
+        tallies: dict[int, Tally] = defaultdict(Tally)
         for entry in found:
             if entry.group is not None:
-                tallies[entry.group].take(entry)
-        most = sorted(tallies.items(), key=lambda item: (-item[1].jobs, item[0]))
-        return [_group(seen, number, tally) for number, tally in most[: max(query.limit, 0)]]
+                queue, last = entry.queue, entry.updated
+                first = last if entry.first_failed is None else entry.first_failed
+                tallies[entry.group].add(
+                    queue.handler, queue.category, 1, first, last, job_id=entry.id
+                )
+        most = largest(tallies.items(), query.limit)
+        return [tally.group(number, seen.record(number)) for number, tally in most]
 
     @reads
     def members(self, run: int, *, limit: int = 0) -> Members:
@@ -152,48 +155,8 @@ class SearchStore(RecordStore):
 
 
 def without_history(job: Job) -> Job:
-    """Give the job as every verb but `get` shows it."""
+    """Return the job as every verb but `get` returns it."""
     return evolve(job, history=()) if job.history else job
-
-
-@dataclass(slots=True)
-class _Tally:
-    jobs: int = 0
-    handlers: set[str] = field(default_factory=set[str])
-    category: Category | None = None
-    first: float | None = None
-    last: float | None = None
-    id: str = ""
-
-    def take(self, entry: Entry) -> None:
-        self.jobs += 1
-        self.handlers.add(entry.queue.handler)
-        updated = entry.updated
-        if (
-            self.last is None
-            or updated > self.last
-            or (updated == self.last and entry.id < self.id)
-        ):
-            self.last, self.id = updated, entry.id
-            self.category = entry.queue.category
-        began = entry.updated if entry.first_failed is None else entry.first_failed
-        if self.first is None or began < self.first:
-            self.first = began
-
-
-def _group(seen: View, number: int, tally: _Tally) -> Group:
-    known = seen.record(number) or GroupRecord(number=number, fingerprint=None)
-    return Group(
-        number=number,
-        fingerprint=known.fingerprint or known.fingerprint_v1 or "",
-        title=known.title,
-        jobs=tally.jobs,
-        handlers=tuple(sorted(tally.handlers)),
-        category=tally.category,
-        first_seen=tally.first,
-        last_seen=tally.last,
-        record=known,
-    )
 
 
 def _matching(
@@ -206,30 +169,32 @@ def _matching(
 
 
 def _candidates(index: Index, query: Query) -> Iterable[Entry]:
-    """Give what comes into question at all, newest submit first."""
+    """Return the entries that may match, newest submit first."""
     if query.ids or query.key:
-        ids = set(query.ids) if query.ids else {index.keys.get(query.key, "")}
-        return [index.entries[one] for one in sorted(ids, reverse=True) if one in index.entries]
-    if query.event or query.action is not None:
-        ids = set(index.by_event.get(query.event, ())) if query.event else _taken(index, query)
-        return [index.entries[one] for one in sorted(ids, reverse=True) if one in index.entries]
+        return _named(index, query.ids or {index.keys.get(query.key, "")})
+    if query.event:
+        return _named(index, index.by_event.get(query.event, ()))
+    if query.action is not None:
+        return _named(index, (one for ids, _ in index.took.get(query.action, ()) for one in ids))
     if query.run is not None:
-        ids = index.runs.get(query.run, set()) | index.runs.get(-query.run, set())
-        return [index.entries[one] for one in sorted(ids, reverse=True)]
+        return _named(
+            index, (one for run in {query.run, -query.run} for one in index.runs.get(run, ()))
+        )
     ids_in_order = index.ids()
     end = len(ids_in_order)
     start = 0
     if query.prefix:
         start = bisect_left(ids_in_order, query.prefix)
         end = bisect_left(ids_in_order, query.prefix + _LAST)
-    if query.cursor is not None and not query.by_change:
-        end = min(end, bisect_left(ids_in_order, read_cursor(query.cursor, by_change=False)[1]))
+    after = place_after(query)
+    if after is not None and not query.by_change:
+        end = min(end, bisect_left(ids_in_order, after[1]))
     entries = index.entries
     return (entries[ids_in_order[at]] for at in range(end - 1, start - 1, -1))
 
 
-def _taken(index: Index, query: Query) -> set[str]:
-    return {one for ids, _ in index.took.get(query.action or 0, ()) for one in ids}
+def _named(index: Index, ids: Iterable[str]) -> list[Entry]:
+    return [index.entries[one] for one in sorted({*ids}, reverse=True) if one in index.entries]
 
 
 def _filter(index: Index, query: Query, now: float) -> Check:
@@ -247,8 +212,11 @@ def _filter(index: Index, query: Query, now: float) -> Check:
     if query.prefix:
         checks.append(lambda entry: entry.id.startswith(query.prefix))
     checks.extend(_age_checks(query, now))
-    if query.cursor is not None:
-        checks.append(_cursor_check(query))
+    after = place_after(query)
+    if after is not None and query.by_change:
+        checks.append(lambda entry: _changed(entry) < after)
+    elif after is not None:
+        checks.append(lambda entry: entry.id < after[1])
     return checks[0] if len(checks) == 1 else lambda entry: all(check(entry) for check in checks)
 
 
@@ -263,7 +231,7 @@ def _link_checks(index: Index, query: Query) -> Iterator[Check]:
     if query.event:
         yield lambda entry: index.events.get(entry.id) == query.event
     if query.action is not None:
-        yield lambda entry: query.action in index.actions.get(entry.id, ())
+        yield lambda entry: query.action in index.actions_of.get(entry.id, ())
     if query.key:
         yield lambda entry: entry.key == query.key
 
@@ -300,10 +268,3 @@ def _body_check(load: Load, query: Query) -> Check | None:
         return not text or any(text in part.casefold() for part in (job.payload, *parts))
 
     return fits if query.tag or text else None
-
-
-def _cursor_check(query: Query) -> Check:
-    place = read_cursor(query.cursor or "", by_change=query.by_change)
-    if query.by_change:
-        return lambda entry: (entry.updated, entry.id) < place
-    return lambda entry: entry.id < place[1]

@@ -127,7 +127,7 @@ def _rewrite(journal: Journal, now: float) -> None:
 
 
 def _new_lines(journal: Journal, now: float) -> Iterator[bytes]:
-    """Give every line of the new file, oldest first."""
+    """Return every line of the new file, oldest first."""
     index, seq = journal.index, journal.reading.seq
     store = journal.header.store or secrets.token_hex(8)
     yield lines.header_line(Header(store, seq, index.note_version, index.last_event), now)
@@ -156,7 +156,7 @@ def _changes(journal: Journal, now: float) -> Iterator[Change]:
         yield journal.change_at(one.place)
         yield Handed((number,), one.holder, one.end, one.boot, one.due, one.attempts)
     yield from index.alerts.values()
-    yield from index.acts
+    yield from index.actions
     yield from (journal.change_at(place) for places in index.took.values() for _, place in places)
     notes = index.notes.values()
     yield from (note for note in notes if note.expires is None or note.expires > now)

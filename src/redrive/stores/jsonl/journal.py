@@ -74,7 +74,7 @@ class Journal:
 
     @property
     def needs_sync(self) -> bool:
-        """Whether there is something in the file that is not known to be on the disk."""
+        """True if the file has bytes that are not known to be on the disk."""
         ours = not (self.read_only or self._stale or self.refusal or self.lost)
         return ours and self.reading.synced < self.reading.seq
 
@@ -127,7 +127,7 @@ class Journal:
             raise _files.failed(error, self.place) from error
 
     def _length(self) -> int | None:
-        """Give how long the file at the path is; None unless it is still the one we read."""
+        """Return the length of the file at the path; None unless it is still the one we read."""
         try:
             found = os.lstat(self._path)
         except FileNotFoundError:
@@ -281,7 +281,7 @@ class Journal:
         return recovery.plain(raw) if self.reading.crlf else raw
 
     def job_bodies(self) -> Iterator[bytes]:
-        """Give the body of every job's line, in the order of the file."""
+        """Return the body of every job's line, in the order of the file."""
         places = (entry.place for entry in self.index.entries.values())
         for place in sorted(place for place in places if isinstance(place, int)):
             offset, length = recovery.unpacked(place)
@@ -357,7 +357,7 @@ class Journal:
         self._synced_at = time.monotonic()
 
     def _mark(self) -> None:
-        """Say in the file what is synced. Nobody was promised this line, so it may fail."""
+        """Write in the file what is synced. No caller relies on this line, so it may fail."""
         raw = lines.line(self._ahead + 1, ends=True, body=lines.mark_body(self.reading.seq))
         try:
             _files.write_all(self.descriptor, raw)

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple, cast
 from zlib import crc32
 
 from redrive.jobs.groups import GroupRecord, LaneCount
-from redrive.jobs.job import Act, Job
+from redrive.jobs.job import Action, Job
 from redrive.jobs.records import BLANK
 from redrive.stores._codec import (
-    act_from_dict,
-    act_to_dict,
+    action_from_dict,
+    action_to_dict,
     attempt_to_dict,
     check_types,
     encode,
@@ -134,7 +134,7 @@ def read_header(raw: bytes) -> Header | None:
 
 
 def newer_version(raw: bytes) -> int | None:
-    """Give the version of a journal that this Redrive is too old for."""
+    """Return the version of a journal that this Redrive is too old for."""
     found = _NEWER.match(raw)
     return int(found[1]) if found and int(found[1]) > VERSION else None
 
@@ -210,8 +210,8 @@ def change_of(raw: bytes, found: Line) -> Change | None:
     if kind is c.Purged or kind is c.Delivered:
         value = {_FIRST[kind]: value}
     check_types(kind, value)
-    if kind is Act:
-        return act_from_dict(value)
+    if kind is Action:
+        return action_from_dict(value)
     if kind is GroupRecord:
         return group_from_dict(value)
     read = _READERS.get(found.kind, _plain_change)
@@ -269,7 +269,7 @@ _KINDS: dict[str, type[Any]] = {
     "handed": c.Handed,
     "delivered": c.Delivered,
     "alert": SentAlert,
-    "act": Act,
+    "act": Action,
     "took": c.Took,
     "forget": c.Forgotten,
     "note": c.Noted,
@@ -290,7 +290,7 @@ _WRITERS: dict[str, Callable[[Any], object]] = {
     "delivered": lambda change: change.numbers,
     "group": lambda change: json.loads(group_to_json(change)),
     "tick": lambda change: {"at": change.at, "counts": change.counts._asdict()},
-    "act": act_to_dict,
+    "act": action_to_dict,
     "took": lambda change: {
         "action": change.action,
         "jobs": [(one, json.loads(fields)) for one, fields in change.jobs],
@@ -332,7 +332,7 @@ def _plain_body(job: Job) -> bytes | None:
 
 
 def _embedded(payload: str) -> bytes:
-    """Give the payload as it stands; as a JSON string if it would not fit on a line as it stands."""
+    """Return the payload unchanged; as a JSON string if it would not fit on a line."""
     if payload.startswith("{") and "\n" not in payload and "\r" not in payload:
         try:
             return payload.encode()

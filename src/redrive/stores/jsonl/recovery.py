@@ -70,7 +70,7 @@ class Reading:
     lines: int = 0
     damage: list[Damage] = field(default_factory=list[Damage])
     crlf: bool = False
-    """Whether an editor changed the line ends: to be read, but not to be written."""
+    """True if an editor changed the line ends: such a file is read, but not written."""
 
 
 class _Mark(NamedTuple):
@@ -165,7 +165,7 @@ def _take(found: Line, raw: bytes, offset: int, take: Take, reading: Reading) ->
 
 
 def _last_mark(descriptor: int, reading: Reading, offset: int) -> _Mark | None:
-    """Give the last readable mark behind an offset."""
+    """Return the last readable mark behind an offset."""
     last = None
     for raw in _lines_from(descriptor, offset):
         # Behind the last beginning of a line, because the line feed before it may be what is bad.
@@ -187,7 +187,7 @@ def plain(raw: bytes) -> bytes:
 
 
 def _lines_from(descriptor: int, offset: int) -> Iterator[bytes]:
-    """Give the lines of a file, cut at line feeds only."""
+    """Return the lines of a file, cut at line feeds only."""
     ahead = os.fstat(descriptor).st_size - offset
     if ahead <= 0:
         return iter(())
@@ -201,17 +201,17 @@ def _lines_from(descriptor: int, offset: int) -> Iterator[bytes]:
 
 
 def packed(offset: int, length: int) -> int:
-    """Give a line's place as one number."""
+    """Return a line's place as one number."""
     return offset << _LENGTH_BITS | length
 
 
 def unpacked(place: int) -> tuple[int, int]:
-    """Give a line's offset and length."""
+    """Return a line's offset and length."""
     return place >> _LENGTH_BITS, place & ((1 << _LENGTH_BITS) - 1)
 
 
 def into(index: Index, place: Path) -> Take:
-    """Give what puts lines into an index."""
+    """Return the function that puts lines into an index."""
 
     def take(found: Line, raw: bytes, offset: int) -> None:
         try:
@@ -237,7 +237,7 @@ def _unknown(place: Path, offset: int, what: str) -> StoreForeign:
 
 
 def is_stillborn(place: Path, descriptor: int, size: int) -> bool:
-    """Whether making the file was cut short, so that nothing was ever kept in it; empties it then."""
+    """Return True if making the file was cut short before anything was stored; empties it then."""
     start = os.pread(descriptor, HEADER, 0)
     born = start.rstrip(b"\0")
     whole = b'{"redrive":"jsonl","version":'

@@ -29,6 +29,7 @@ from redrive.stores.index.outbox import Place
 from redrive.stores.jsonl import audit, compact, lines
 from redrive.stores.jsonl.journal import Journal
 from redrive.stores.listening import HintListener
+from redrive.stores.refusals import closed
 from redrive.stores.report import Report
 
 R = TypeVar("R")
@@ -150,18 +151,15 @@ class JsonlStore(EngineStore):
 
     def _run(self, kind: _Kind, work: Callable[[], R], *, durable: bool = False) -> R:
         if self._closed:
-            raise self._was_closed()
+            raise closed(self._place)
         return self._combiner.run(_Work(kind, work), durable=durable)
-
-    def _was_closed(self) -> StoreError:
-        return StoreError(f"{self._place} was closed; open it again")
 
     def _commit(self, batch: list[Operation[None]]) -> None:
         """Do what waits; a store that is to be closed does everything else before."""
         kinds = {_kind(one) for one in batch}
         if self._closed:
             for one in batch:
-                one.error = None if _kind(one) == "close" else self._was_closed()
+                one.error = None if _kind(one) == "close" else closed(self._place)
         elif "close" in kinds:
             self._finish(batch)
         elif kinds == {"read"}:

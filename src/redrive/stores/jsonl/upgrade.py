@@ -14,9 +14,9 @@ from redrive.jobs.job import Job, State
 from redrive.jobs.records import evolve
 from redrive.stores.contract import UPGRADED
 from redrive.stores.counting import KEPT, Counts, GroupCount, Tick, folded
+from redrive.stores.group_codec import mark_from
 from redrive.stores.index.changes import Bucket, Change, Folded, Noted, Put
 from redrive.stores.jsonl.journal import Journal
-from redrive.stores.note_verbs import Note
 
 _GROUP = "group:"
 """How the names of notes about groups began."""
@@ -34,7 +34,7 @@ def changes(journal: Journal, now: float) -> Iterator[Change]:
             buckets.setdefault((span, start), {})[group] = deaths
     yield from (Bucket(*place, {}, groups) for place, groups in buckets.items())
     yield Folded(now)
-    yield from index.acts
+    yield from index.actions
     yield from (note for note in index.notes.values() if _is_kept(note, now))
     yield from (Put(job) for job in _jobs(journal))
 
@@ -59,24 +59,13 @@ def _deaths(journal: Journal) -> tuple[dict[int, GroupRecord], list[Tick]]:
 def _record(journal: Journal, old: GroupRecord) -> GroupRecord:
     record = replace(old, fingerprint=None, fingerprint_v1=old.fingerprint)
     note = journal.index.notes.get(f"{_GROUP}{old.number}")
-    if note is None:
-        return record
-    mark = Note(note.name, note.value or "", note.version).fields
-    return replace(
-        record,
-        version=1,
-        resolved=mark.get("resolved"),
-        resolved_by=mark.get("by") or "",
-        reason=mark.get("reason") or "",
-        note=mark.get("note") or "",
-        noted=mark.get("noted"),
-        noted_by=mark.get("noted_by") or "",
-    )
+    mark = None if note is None else mark_from(note.name, note.value or "")
+    return replace(record, version=1, **mark[1]) if mark else record
 
 
 def _is_kept(note: Noted, now: float) -> bool:
     live = note.expires is None or note.expires > now
-    return live and not note.name.startswith(_GROUP)
+    return live and not mark_from(note.name, note.value or "")
 
 
 def _jobs(journal: Journal) -> Iterator[Job]:

@@ -8,14 +8,13 @@ from itertools import chain
 
 from psycopg.errors import UniqueViolation
 
-from redrive.jobs.job import Job, State
-from redrive.jobs.transitions import Place, is_suspect
+from redrive.jobs.job import Job
+from redrive.jobs.transitions import Place
 from redrive.stores._codec import attempt_to_json
 from redrive.stores._keys import check_same
 from redrive.stores.counting import Tick, counts_to_json
-from redrive.stores.postgres.rows import job_from_row
+from redrive.stores.postgres.rows import job_from_row, new_row
 from redrive.stores.postgres.tx import PostgresTx
-from redrive.stores.record_codec import category_of, given_of, more_of
 from redrive.stores.sql.groups import Placing
 from redrive.stores.sql.outbox import EventRow
 from redrive.stores.sql.tx import Row
@@ -41,7 +40,7 @@ def insert(
     if not jobs:
         return
     jobs = sorted(jobs, key=lambda job: job.key or "")
-    columns = list(zip(*map(_row, jobs), strict=True))
+    columns = list(zip(*map(new_row, jobs), strict=True))
     history = _columns(
         ((job.id, one.ordinal, attempt_to_json(one)) for job in jobs for one in job.history), 3
     )
@@ -55,37 +54,6 @@ def insert(
 
 def _columns(rows: Iterable[Row], number: int) -> list[Sequence[object]]:
     return list(zip(*rows, strict=True)) or [()] * number
-
-
-def _row(job: Job) -> Row:
-    held = job.state is State.RUNNING
-    return (
-        job.id,
-        job.created,
-        job.key,
-        job.event,
-        given_of(job),
-        job.payload,
-        job.original,
-        job.state._value_,
-        job.lease,
-        job.due,
-        job.updated,
-        job.first_failed,
-        job.group,
-        job.variant,
-        job.run,
-        job.max_attempts,
-        job.attempts - 1 if held else job.attempts,
-        int(is_suspect(job)),
-        job.lane,
-        job.handler,
-        category_of(job),
-        more_of(job),
-        job.updated if held else None,
-        job.lease_end,
-        job.holder,
-    )
 
 
 def sorted_out(

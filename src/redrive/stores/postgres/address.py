@@ -97,7 +97,7 @@ def _joined(host: str, path: str, query: list[tuple[str, str]]) -> str:
 
 
 def _shown(url: str, schema: str, max_wait: float) -> str:
-    """Give the URL without what must not be seen, wherever in it that stands."""
+    """Return the URL without its secrets, wherever in it they are."""
     parts = urlsplit(url)
     user, at, place = parts.netloc.rpartition("@")
     query = [pair for pair in parse_qsl(parts.query) if pair[0] not in _SECRETS]

@@ -56,7 +56,7 @@ class _Effort:
         self._pause = 0.0
 
     def is_over(self) -> bool:
-        """Whether the next try would come too late."""
+        """Return True if the next try would come too late."""
         return time.monotonic() + self._pause > self._end
 
     def pause(self) -> None:
@@ -122,7 +122,7 @@ class Database:
         return self._persist(lambda: self._answered(work, recall))
 
     def stands_in(self) -> float | None:
-        """Give the time of the clock that stands in for the server's, in tests; else None."""
+        """Return the time of the clock that replaces the server's in tests; else None."""
         return None if self._clock is None else self._clock.now()
 
     def send(self, name: str) -> None:
@@ -130,7 +130,7 @@ class Database:
         self.pool.send(self.queries.texts[name])
 
     def now(self) -> float:
-        """Give the server's time, for a few seconds after a reading by our own counting."""
+        """Return the server's time; for a few seconds after a reading it is counted here."""
         if self._clock is not None:
             return self._clock.now()
         if self._seen is None or _elapsed() - self._seen[1] > _TIME_IS_FRESH:

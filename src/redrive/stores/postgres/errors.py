@@ -34,12 +34,12 @@ _AGAIN = frozenset({"40001", "40P01", "55P03", "53300", "40003"})
 
 
 def code_of(error: psycopg.Error) -> str:
-    """Give the server's code; empty where the server said nothing."""
+    """Return the server's error code; empty if the server did not answer."""
     return error.sqlstate or ""
 
 
 def is_gone(error: psycopg.Error) -> bool:
-    """Whether the connection is lost, or could not be made."""
+    """Return True if the connection is lost, or could not be made."""
     code = code_of(error)
     if code:
         return code in _GONE or code[:2] in _GONE
@@ -47,12 +47,12 @@ def is_gone(error: psycopg.Error) -> bool:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether the same may work in a moment; nothing of it was kept."""
+    """Return True if a repeat may work in a moment; nothing was stored."""
     return isinstance(error, psycopg.Error) and (is_gone(error) or code_of(error) in _AGAIN)
 
 
 def translate(error: Exception, place: str) -> Exception:
-    """Give our error for one of the driver or the values; others stay as they are."""
+    """Return our error for one of the driver or the values; others stay as they are."""
     if isinstance(error, psycopg.Error):
         return _from_driver(error, place)
     if isinstance(error, OverflowError | UnicodeError):
@@ -82,48 +82,48 @@ def _holder(row: Row) -> str:
     if seconds is not None:
         who.append(f"{state} for {seconds:.0f} s")
     words = _WORDS.match(statement or "")
-    said = f": {' '.join(words[0].split())} …" if words and words[0] else ""
-    return inert(f"pid {pid} ({', '.join(who)}; {mode} on {table}{said})")
+    message = f": {' '.join(words[0].split())} …" if words and words[0] else ""
+    return inert(f"pid {pid} ({', '.join(who)}; {mode} on {table}{message})")
 
 
 def _from_driver(error: psycopg.Error, place: str) -> RedriveError:
-    code, said = code_of(error), _said(error)
+    code, message = code_of(error), _message(error)
     match code[:2], code:
         case ("53", "53100"):
-            return StoreFull(f"{place} has no room ({said}); free space, then it works again")
+            return StoreFull(f"{place} has no room ({message}); free space, then it works again")
         case (_, "25006"):
             return StoreReadOnly(
-                f"{place} is a standby, or may only be read ({said}); name the primary server"
+                f"{place} is a standby, or may only be read ({message}); name the primary server"
             )
         case (_, "42501"):
             return StoreReadOnly(
-                f"not allowed to use {place} ({said}); grant this user the schema, its tables and sequences"
+                f"not allowed to use {place} ({message}); grant this user the schema, its tables and sequences"
             )
         case ("42", "42P01" | "42P02" | "42703" | "42883") | ("3F", _) | ("3D", _):
-            return StoreMissing(f"no store at {place} ({said}); `redrive init` makes one")
+            return StoreMissing(f"no store at {place} ({message}); `redrive init` makes one")
         case ("22" | "23" | "21" | "54", _):
-            return UsageError(f"a value does not fit into {place} ({said}); nothing was stored")
+            return UsageError(f"a value does not fit into {place} ({message}); nothing was stored")
         case ("XX", "XX001" | "XX002"):
-            return StoreDamaged(f"{place} is damaged ({said}); restore a backup of the database")
+            return StoreDamaged(f"{place} is damaged ({message}); restore a backup of the database")
         case ("40" | "55" | "53", _) | (_, "57014"):
-            return StoreBusy(f"others hold {place} for too long ({said}); wait and repeat")
+            return StoreBusy(f"others hold {place} for too long ({message}); wait and repeat")
         case ("58", _):
-            return StoreLost(f"the server of {place} could not read or write ({said})")
-        case ("0A", _) if "recovery" in said:
-            return StoreReadOnly(f"{place} is a standby ({said}); name the primary server")
+            return StoreLost(f"the server of {place} could not read or write ({message})")
+        case ("0A", _) if "recovery" in message:
+            return StoreReadOnly(f"{place} is a standby ({message}); name the primary server")
         case _:
-            return _unnamed(error, place, said)
+            return _unnamed(error, place, message)
 
 
-def _unnamed(error: psycopg.Error, place: str, said: str) -> RedriveError:
+def _unnamed(error: psycopg.Error, place: str, message: str) -> RedriveError:
     if is_gone(error):
-        return StoreLost(f"the server of {place} cannot be reached ({said}); is it running?")
+        return StoreLost(f"the server of {place} cannot be reached ({message}); is it running?")
     if isinstance(error, psycopg.DataError) and not error.sqlstate:
-        return UsageError(f"a value cannot be kept in {place} ({said}); nothing was stored")
-    return StoreError(f"{place}: {said}")
+        return UsageError(f"a value cannot be kept in {place} ({message}); nothing was stored")
+    return StoreError(f"{place}: {message}")
 
 
-def _said(error: psycopg.Error) -> str:
-    """Give the message on one line, without the statement it goes on to quote."""
+def _message(error: psycopg.Error) -> str:
+    """Return the first line of the message: the next ones quote the statement."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__

@@ -1,7 +1,7 @@
 """Hearing the hints of a store in PostgreSQL: LISTEN, on a connection of its own.
 
 Behind a pooler in transaction mode no hint arrives, since the session that listens is another's a
-moment later. That is no error: whoever listens looks now and then too.
+moment later. That is no error: a listener also looks now and then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from redrive.stores.postgres.tx import Connection, queries_for
 
 HINT_HOLDS = 0.002
 """One hint stands for all that its sender adds within so many seconds. So a hint stays in the ear for
-that long, and whoever looks until it is gone has seen it all."""
+that long, and a worker that looks until it is gone has seen it all."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 """Seconds between two tries to connect again."""
@@ -46,7 +46,7 @@ class PostgresListener:
         self._connecting = False
 
     def fileno(self) -> int:
-        """Give what to poll; -1 while the connection is lost."""
+        """Return the descriptor to poll; -1 while the connection is lost."""
         with contextlib.suppress(psycopg.Error, IndexError):
             return self._line[0].fileno()
         return -1

@@ -42,7 +42,7 @@ def _found(tx: PostgresTx, database: Database) -> tuple[int, bool]:
 
 
 def _version(tx: PostgresTx, database: Database) -> int:
-    """Give the schema version, 0 where there is nothing yet; StoreForeign if it is not for us."""
+    """Return the schema version, 0 where there is nothing yet; StoreForeign if it is not for us."""
     _, ours, tables = tx.one("found") or (False, False, 0)
     if ours:
         (version,) = tx.one("schema_version") or (0,)

@@ -15,8 +15,9 @@ import psycopg
 from psycopg import generators
 from psycopg.pq import TransactionStatus
 
-from redrive.errors import StoreBusy, StoreError
+from redrive.errors import StoreBusy
 from redrive.stores.postgres.tx import Connection, Line
+from redrive.stores.refusals import closed
 
 SIZE = 8
 """How many connections one store opens at most."""
@@ -32,6 +33,8 @@ class Pool:
         self._idle: list[Line] = []
         self._unanswered: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._closed = False
+        self.on_loss: Callable[[], None] = lambda: None
+        """Called when a connection was lost."""
         self._begin_threads()
         _pools.add(self)
 
@@ -65,8 +68,7 @@ class Pool:
     def _taken(self) -> Line:
         with self._lock:
             if self._closed:
-                msg = f"{self._place} was closed; open it again"
-                raise StoreError(msg)
+                raise closed(self._place)
             line = self._idle.pop() if self._idle else None
         return line if line and self._answered(line.connection) else self._connect()
 
@@ -98,6 +100,7 @@ class Pool:
 
     def forget(self) -> None:
         """Close what nobody uses now."""
+        self.on_loss()
         with self._lock:
             idle, self._idle = self._idle, []
         for line in idle:

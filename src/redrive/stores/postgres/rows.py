@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from redrive.jobs.job import Job
+from redrive.jobs.job import Job, State
 from redrive.jobs.transitions import claimed, is_suspect
-from redrive.stores.record_codec import category_of, job_from, more_of
+from redrive.stores.record_codec import category_of, given_of, job_from, more_of
 from redrive.stores.sql.rows import UNREADABLE, damaged_job, readable_rows
 from redrive.stores.sql.tx import Row
 
@@ -64,6 +64,38 @@ def job_from_row(row: Row, place: str = "") -> Job:
 def readable(rows: Iterable[Row], place: str = "") -> list[Job]:
     """Return the jobs of those rows that can be read; the log names the others, once each."""
     return readable_rows(rows, lambda row: job_from_row(row, place))
+
+
+def new_row(job: Job) -> Row:
+    """Return what `store_jobs` writes of a new job."""
+    held = job.state is State.RUNNING
+    return (
+        job.id,
+        job.created,
+        job.key,
+        job.event,
+        given_of(job),
+        job.payload,
+        job.original,
+        job.state._value_,
+        job.lease,
+        job.due,
+        job.updated,
+        job.first_failed,
+        job.group,
+        job.variant,
+        job.run,
+        job.max_attempts,
+        job.attempts - 1 if held else job.attempts,
+        int(is_suspect(job)),
+        job.lane,
+        job.handler,
+        category_of(job),
+        more_of(job),
+        job.updated if held else None,
+        job.lease_end,
+        job.holder,
+    )
 
 
 def state_row(job: Job) -> Row:

@@ -6,33 +6,40 @@ The text of every condition is a constant; what people wrote is bound, never put
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from redrive.jobs.job import Job, State
 from redrive.stores._codec import encode
-from redrive.stores.contract import Page, Query, Scope
-from redrive.stores.cursors import Place, cursor_of, read_cursor
+from redrive.stores.contract import Count, Page, Query, Scope
+from redrive.stores.cursors import cursor_of, place_after
 from redrive.stores.postgres.rows import job_from_row
 from redrive.stores.postgres.tx import PostgresTx
+from redrive.stores.record_codec import category_from
+from redrive.stores.sql.lists import Where
 from redrive.stores.sql.tx import LAST, Row
 
 _FEW = 20_000
 """Up to so many jobs are sorted rather than looked for in the order of ids."""
 _AT_ONCE = 2000
 """How many candidates are looked at before the time is."""
-_TAG = """(
+_NUL = r"'\u0000', '\ufffd'"
+"""What is replaced before PostgreSQL reads JSON: it refuses a NUL, and with it the whole query."""
+_MORE = f"replace(s.more, {_NUL})::json"
+_TAG = f"""(
     SELECT strpos(j.given, %s) > 0 AND EXISTS (
-        SELECT FROM json_array_elements(j.given::json -> 'tags') AS one WHERE one::text = %s
+        SELECT FROM json_array_elements(replace(j.given, {_NUL})::json -> 'tags') AS one
+        WHERE one::text = replace(%s, {_NUL})
     )
-    FROM {schema}.jobs AS j WHERE j.n = s.n
-)"""
+    FROM {{schema}}.jobs AS j WHERE j.n = s.n
+)"""  # noqa: S608 - of constants only
 """Asked of the body alone, job by job: a join would make the planner fetch all first."""
-_TEXT = """(
-    strpos({schema}.fold(s.more::json #>> ARRAY['failure', 'type']), %s) > 0
-    OR strpos({schema}.fold(s.more::json #>> ARRAY['failure', 'message']), %s) > 0
-    OR strpos({schema}.fold(s.more::json #>> ARRAY['failure', 'title']), %s) > 0
-    OR strpos({schema}.fold((SELECT payload FROM {schema}.jobs AS j WHERE j.n = s.n)), %s) > 0
-)"""
+_TEXT = f"""(
+    strpos({{schema}}.fold({_MORE} #>> ARRAY['failure', 'type']), %s) > 0
+    OR strpos({{schema}}.fold({_MORE} #>> ARRAY['failure', 'message']), %s) > 0
+    OR strpos({{schema}}.fold({_MORE} #>> ARRAY['failure', 'title']), %s) > 0
+    OR strpos({{schema}}.fold((SELECT payload FROM {{schema}}.jobs AS j WHERE j.n = s.n)), %s) > 0
+)"""  # noqa: S608 - of constants only
 _LATEST = """
 SELECT latest.* FROM (WITH RECURSIVE {ended_kinds} SELECT lane, handler, category FROM kind) AS kind
 CROSS JOIN LATERAL (
@@ -47,22 +54,6 @@ WITH page AS MATERIALIZED (SELECT * FROM (%s) AS page ORDER BY %s LIMIT %%s)
 SELECT r.* FROM page
 CROSS JOIN LATERAL (SELECT * FROM {schema}.job_rows AS r WHERE r.n = page.n LIMIT 1) AS r ORDER BY %s
 """
-
-
-@dataclass(slots=True)
-class Where:
-    """Conditions that must all hold, and what is bound to them, in order."""
-
-    parts: list[str] = field(default_factory=list[str])
-    args: list[object] = field(default_factory=list[object])
-
-    def add(self, part: str, *args: object) -> None:
-        """Ask for one more."""
-        self.parts.append(part)
-        self.args.extend(args)
-
-    def __str__(self) -> str:
-        return " AND ".join(self.parts) or "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +94,7 @@ def conditions(tx: PostgresTx, query: Query, source: Source) -> Where:
     if query.variant is not None and query.group is not None:
         where.add("s.variant = %s", query.variant)
     if query.failed:
-        where.add("s.more::json -> 'spent' IS NOT NULL")
+        where.add(f"{_MORE} -> 'spent' IS NOT NULL")
     if query.older_than is not None:
         where.add(f"{source.changed} <= %s", tx.now() - query.older_than)
     if query.newer_than is not None:
@@ -152,7 +143,7 @@ def _add_kind(tx: PostgresTx, where: Where, query: Query) -> bool:
 
 def find(tx: PostgresTx, query: Query) -> Page:
     """Return a page of jobs, newest first."""
-    _after(query)
+    place_after(query)
     if query.limit < 1:
         return Page([])
     if query.budget is not None and (query.tag or query.text):
@@ -246,7 +237,7 @@ def _select(source: Source, where: Where, order: str) -> str:
 
 def _following(where: Where, query: Query, changed: str, job_id: str) -> Where:
     """Ask for what comes after the page before."""
-    after = _after(query)
+    after = place_after(query)
     if after is not None and query.by_change:
         where.add(f"({changed}, {job_id}) < (%s::float8, %s::text)", *after)
     elif after is not None:
@@ -263,25 +254,26 @@ def _are_few(tx: PostgresTx, query: Query, source: Source) -> bool:
     return int(jobs) < _FEW
 
 
-def tally(tx: PostgresTx, query: Query, state: State) -> list[Row]:
-    """Count a state's jobs by group, handler and category, with their first failure and last change."""
-    source = _SOURCES[state]
-    where = conditions(tx, query, source)
-    changed = source.changed
-    text = (
-        "SELECT s.cause, s.handler, s.category, count(*), "  # noqa: S608
-        f"min(coalesce(s.first_failed, {changed})), max({changed}) FROM {source.rows} "
-        f"WHERE s.cause IS NOT NULL AND {where} GROUP BY s.cause, s.handler, s.category"
-    )
-    return tx.rows(text, where.args)
+def tally(tx: PostgresTx, query: Query) -> Iterator[Row]:
+    """Count jobs by state, group, handler and category, with their first failure and last change."""
+    for state in query.states or (State.DEAD,):
+        source = _SOURCES[state]
+        where, changed = conditions(tx, query, source), source.changed
+        text = (
+            "SELECT s.cause, s.handler, s.category, count(*), "  # noqa: S608
+            f"min(coalesce(s.first_failed, {changed})), max({changed}) FROM {source.rows} "
+            f"WHERE s.cause IS NOT NULL AND {where} GROUP BY s.cause, s.handler, s.category"
+        )
+        yield from tx.rows(text, where.args)
+
+
+def counts(tx: PostgresTx) -> list[Count]:
+    """Count all jobs by state, lane and category."""
+    return [
+        Count(State(state), lane, category_from(category), jobs, None if state == "running" else at)
+        for state, lane, category, jobs, at in tx.all("counts")
+    ]
 
 
 def _cursor(query: Query, job: Job) -> str:
     return cursor_of(job.updated, job.id, by_change=query.by_change)
-
-
-def _after(query: Query) -> Place | None:
-    """Return where the page before this one ended; UsageError if it is of another order."""
-    if query.cursor is None:
-        return None
-    return read_cursor(query.cursor, by_change=query.by_change)

@@ -16,7 +16,7 @@ import psycopg
 
 from redrive.jobs.job import Claim, Failure, Job, Settlement
 from redrive.jobs.records import evolve
-from redrive.jobs.transitions import KEEP_FIRST, KEEP_LAST, Changed, Place, settle_all
+from redrive.jobs.transitions import MOST_KEPT, Changed, Place, middle_of, settle_all
 from redrive.stores._codec import attempt_to_json
 from redrive.stores.counting import Backlog, Tick, counts_of, counts_to_json
 from redrive.stores.postgres.database import Database
@@ -26,7 +26,6 @@ from redrive.stores.sql.groups import Places, Placing
 from redrive.stores.sql.outbox import Reports
 from redrive.stores.sql.tx import Row
 
-_KEPT = KEEP_FIRST + KEEP_LAST
 _SOME_LOST = "RD001"
 
 
@@ -126,6 +125,8 @@ class Settler:
             _write(tx, ends, [Tick(now, counts)] if counts.lanes else [], reports)
             gone = [(end.asked.number, ordinal) for end in ends for ordinal in end.folded]
             tx.many("forget_attempts", gone)
+            if placing.new:  # others rely on the numbers: a server that crashes must not lose them
+                tx.run("sync_commit")
             return ends, placing
 
         ends, placing = self._database.write(
@@ -188,7 +189,7 @@ def _standing(tx: PostgresTx, batch: Sequence[_Asked]) -> list[_Asked]:
 
 def _are_long(ends: Iterable[End]) -> bool:
     """Return True if a history may have grown too long."""
-    return any(end.asked.result.attempt and end.job.lease > _KEPT for end in ends)
+    return any(end.asked.result.attempt and end.job.lease > MOST_KEPT for end in ends)
 
 
 def _shortened(tx: PostgresTx, ends: Sequence[End]) -> list[End]:
@@ -200,11 +201,10 @@ def _shortened(tx: PostgresTx, ends: Sequence[End]) -> list[End]:
 
 
 def _folded(end: End, kept: list[int]) -> End:
-    extra = len(kept) + 1 - _KEPT
-    if extra <= 0 or not end.asked.result.attempt:
+    attempt = end.asked.result.attempt
+    if not attempt or not (middle := middle_of([*kept, attempt.ordinal])):
         return end
-    job = evolve(end.job, folded=end.job.folded + extra)
-    return end._replace(job=job, folded=kept[KEEP_FIRST : KEEP_FIRST + extra])
+    return end._replace(job=evolve(end.job, folded=end.job.folded + len(middle)), folded=[*middle])
 
 
 def _landed(tx: PostgresTx, ends: Sequence[End]) -> bool:
@@ -231,8 +231,8 @@ def _write(tx: PostgresTx, ends: Sequence[End], ticks: Sequence[Tick], reports: 
         return
     columns = list(zip(*map(_row, ends), strict=True))
     counts = list(zip(*((at, counts_to_json(one)) for at, one in ticks), strict=True)) or [()] * 2
-    told = reports.rows(((end.change.was, end.job) for end in ends), ends[0].job.updated)
-    events = list(zip(*told, strict=True)) or [()] * 5
+    reported = reports.rows(((end.change.was, end.job) for end in ends), ends[0].job.updated)
+    events = list(zip(*reported, strict=True)) or [()] * 5
     lists = tx.packed("settle_jobs", chain(columns, counts, events))
     try:
         tx.run("settle_jobs", (tx.version, *lists))

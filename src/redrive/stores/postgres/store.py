@@ -1,6 +1,6 @@
 """Jobs in PostgreSQL: for many threads, processes and hosts; the database's clock counts alone.
 
-Submits, deeds of people and claims are on disk before they are answered. Settlements are committed
+Submits, actions and claims are on disk before they are answered. Settlements are committed
 before they are answered too, but the server may sync them a moment later: they survive the death of
 every client, and after a power cut of the server the last ones may be undone and run again.
 
@@ -18,11 +18,11 @@ from typing import TypeVar, cast
 
 import psycopg
 
-from redrive.errors import RedriveError, StoreBusy, StoreError, StoreReadOnly
+from redrive.errors import RedriveError, StoreBusy, StoreError
 from redrive.jobs.clock import Clock, SystemClock
-from redrive.jobs.job import Claim, Group, Job, Settlement, State
+from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.jobs.transitions import Changed, Verb
-from redrive.stores.contract import Count, Members, Page, Query
+from redrive.stores.contract import Count, Page, Query
 from redrive.stores.counting import FOLD_EVERY, Backlog, Tick, counts_added
 from redrive.stores.listening import HintListener
 from redrive.stores.postgres import (
@@ -30,7 +30,6 @@ from redrive.stores.postgres import (
     adding,
     audit,
     claiming,
-    lists,
     opening,
     search,
     settling,
@@ -42,9 +41,11 @@ from redrive.stores.postgres.listener import HINT_HOLDS, PostgresListener
 from redrive.stores.postgres.rows import job_from_row
 from redrive.stores.postgres.transactions import connection_of
 from redrive.stores.postgres.tx import PostgresTx, line_on
+from redrive.stores.refusals import not_writable
 from redrive.stores.report import Report
 from redrive.stores.sql.actions import SqlActions
-from redrive.stores.sql.groups import Places, Placing, SqlGroups
+from redrive.stores.sql.groups import Places, Placing
+from redrive.stores.sql.lists import SqlLists
 from redrive.stores.sql.notes import SqlNotes
 from redrive.stores.sql.tx import Row, Tx
 
@@ -53,7 +54,7 @@ _LOOKS = 5
 """How often to look for who stored an id or key; a strict transaction never sees it."""
 
 
-class PostgresStore(SqlGroups, SqlActions, SqlNotes):
+class PostgresStore(SqlLists, SqlActions, SqlNotes):
     """A store in the schema of a database, made if it is missing.
 
     `patience` is how many seconds to wait for locks that others hold, or for a server that is away; by
@@ -87,6 +88,7 @@ class PostgresStore(SqlGroups, SqlActions, SqlNotes):
         stands_in = None if isinstance(clock, SystemClock) else clock
         self._patience = address.max_wait if patience is None else patience
         self._database = Database(address, clock=stands_in, patience=self._patience)
+        self._database.pool.on_loss = self._places.forget
         self._settler = settling.Settler(self._database, self._places, self._backlog)
         weakref.finalize(self, self._database.pool.close)
         try:
@@ -113,8 +115,7 @@ class PostgresStore(SqlGroups, SqlActions, SqlNotes):
 
     def _check_writable(self) -> None:
         if self._read_only:
-            msg = f"{self.url} was opened for reading only; open it for writing to change it"
-            raise StoreReadOnly(msg)
+            raise not_writable(self.url)
 
     def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
         """Keep jobs, whole; see the contract. With `within` they are there once it commits."""
@@ -164,7 +165,7 @@ class PostgresStore(SqlGroups, SqlActions, SqlNotes):
         Groups are made before it, or all other new groups would wait for the caller's commit.
         """
         failed = [(job.failure, job.release) for job in jobs if job.failure is not None]
-        self._places.learn(lambda work: self._database.write(work, synced=False), failed)
+        self._places.learn(lambda work: self._database.write(work, synced=True), failed)
         connection = connection_of(within)
         line, queries = line_on(connection), self._database.queries
         limit = f"{max(self._patience, 0.001) * 1000:.0f}"
@@ -275,31 +276,16 @@ class PostgresStore(SqlGroups, SqlActions, SqlNotes):
 
     def get(self, job_id: str) -> Job | None:
         """Return one job with its history; none has an id that PostgreSQL cannot even compare."""
-        if "\0" in job_id:
-            return None
-        return self._database.read(lambda tx: lists.get(tx, job_id))
+        return None if "\0" in job_id else super().get(job_id)
 
-    def find(self, query: Query) -> Page:
-        """Return a page of jobs, newest first; see the contract."""
-        return self._database.read(lambda tx: search.find(tx, query))
+    def _find(self, tx: Tx, query: Query) -> Page:
+        return search.find(cast("PostgresTx", tx), query)
 
-    def counts(self) -> list[Count]:
-        """Count all jobs by state, lane and category."""
-        return self._database.read(lists.counts)
+    def _counts(self, tx: Tx) -> list[Count]:
+        return search.counts(cast("PostgresTx", tx))
 
-    def groups(self, query: Query) -> list[Group]:
-        """Count the query's jobs by group; see the contract."""
-
-        def work(tx: PostgresTx) -> list[Group]:
-            most = lists.tallies(tx, query)
-            found = self._records(tx, [number for number, _ in most])
-            return [lists.group_of(number, tally, found.get(number)) for number, tally in most]
-
-        return self._database.read(work)
-
-    def members(self, run: int, *, limit: int = 0) -> Members:
-        """Count the jobs that are tagged so; see the contract."""
-        return self._database.read(lambda tx: lists.members(tx, run, max(limit, 0)))
+    def _tally(self, tx: Tx, query: Query) -> Iterable[Row]:
+        return search.tally(cast("PostgresTx", tx), query)
 
     def _job_of(self, row: Row) -> Job:
         return job_from_row(row)
@@ -327,7 +313,7 @@ class PostgresStore(SqlGroups, SqlActions, SqlNotes):
                 self._database.send("notify")
 
     def now(self) -> float:
-        """Give the database's time."""
+        """Return the database's time."""
         return self._database.now()
 
     def verify(self) -> Report:

@@ -17,7 +17,7 @@ _WANTED = (
 
 
 def connection_of(given: object) -> Connection:
-    """Give the psycopg connection that this is or holds; UsageError if there is none to use."""
+    """Return the psycopg connection that this is or holds; UsageError if there is none to use."""
     connection: Connection = _unwrapped(given)
     if issubclass(type(connection), psycopg.AsyncConnection) or _is_async_wrapper(connection):
         msg = f"{_WANTED}; found an async connection: submit from sync code, on a sync connection"

@@ -63,6 +63,7 @@ def queries_for(schema: str) -> Queries:
         set_boot="",
         other_boot="",
         skip_locked="FOR UPDATE SKIP LOCKED",
+        states=f"{name}.states",
     )
     texts = {key: text.encode() for key, text in loaded.items()}
     lists = {key: _LIST.findall(text) for key, text in texts.items()}
@@ -76,7 +77,7 @@ def script_named(name: str, schema: str) -> str:
 
 
 def _bytes_of(arg: object, spelling: str) -> bytes | None:
-    """Give the value itself of a text or number, whatever class of them it is."""
+    """Return the bytes of a text or number, also of a subclass."""
     match arg:
         case None | bytes():
             return arg
@@ -92,7 +93,7 @@ def _bytes_of(arg: object, spelling: str) -> bytes | None:
 
 
 def _numbered(text: bytes) -> bytes:
-    """Give a statement with its parameters numbered."""
+    """Return a statement with its parameters numbered."""
     numbers = itertools.count(1)
     return re.sub(rb"%[sb]", lambda _: b"$%d" % next(numbers), text)
 
@@ -103,7 +104,7 @@ the same one again and again; what may be large has its own, since a cursor keep
 
 
 def line_on(connection: Connection) -> Line:
-    """Give our cursor on a connection, which may be the caller's and make others by itself."""
+    """Return our cursor on a connection, whose own cursors may be of another kind."""
     cursor = psycopg.Cursor(connection, row_factory=tuple_row)
     know_arrays(cursor)
     return cursor

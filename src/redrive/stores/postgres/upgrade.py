@@ -7,14 +7,13 @@ version 1 calls stays as a stub that says who must be upgraded.
 
 from __future__ import annotations
 
-import json
 from functools import partial
 
 from psycopg.errors import DependentObjectsStillExist
 
 from redrive.errors import UsageError
 from redrive.jobs.groups import GroupRecord
-from redrive.stores.group_codec import check_changes, said_of
+from redrive.stores.group_codec import mark_from, people_json
 from redrive.stores.postgres import view
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.tx import PostgresTx, script_named
@@ -45,12 +44,9 @@ def upgrade(database: Database, tx: PostgresTx) -> None:
 
 def _move_mark(tx: PostgresTx, name: str, value: str) -> None:
     """Move what people noted about a group into its record; what nobody can read stays a note."""
-    try:
-        number, mark = int(name.removeprefix("group:")), json.loads(value)
-        mark["resolved_by"] = mark.pop("by", "")
-        check_changes(mark)
-        record = GroupRecord(number=number, fingerprint=None, **mark)
-    except (ValueError, TypeError, AttributeError, UsageError):
-        return
-    tx.run("change_group", (said_of(record), number, 0))
-    tx.run("remove_note", (name,))
+    mark = mark_from(name, value)
+    if mark:
+        number, changes = mark
+        record = GroupRecord(number=number, fingerprint=None, **changes)
+        tx.run("change_group", (people_json(record), number, 0))
+        tx.run("remove_note", (name,))

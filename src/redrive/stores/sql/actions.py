@@ -6,11 +6,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from redrive.errors import JobNotFound, Refused, StoreDamaged
-from redrive.jobs.job import TERMINAL, Act, Job, State
-from redrive.jobs.transitions import Changed, Verb, action_changes, amend_changes, changed
+from redrive.jobs.job import TERMINAL, Action, Job, State
+from redrive.jobs.transitions import Changed, Verb, amend_changes, changed
 from redrive.stores.contract import Moved, PurgeRule
-from redrive.stores.sql.notes import act_landed, record_act
+from redrive.stores.moving import apply_to
+from redrive.stores.refusals import no_job
+from redrive.stores.sql.notes import action_landed, record_action
 from redrive.stores.sql.outbox import (
     Reports,
     SqlOutbox,
@@ -29,10 +30,6 @@ class SqlActions(SqlOutbox):
     """The verbs that people and retention use."""
 
     @abstractmethod
-    def _job_of(self, row: Row) -> Job:
-        """Return the job of a row, which carries its number; StoreDamaged if it cannot be read."""
-
-    @abstractmethod
     def _write_changes(self, tx: Tx, changes: Sequence[Changed], verb: Verb | None) -> None:
         """Write jobs that an action changed; those read last in this transaction."""
 
@@ -44,58 +41,44 @@ class SqlActions(SqlOutbox):
         self,
         ids: Sequence[str],
         verb: Verb,
-        act: Act,
+        action: Action,
         *,
         delays: Sequence[float] | None = None,
         run: int | None = None,
     ) -> Moved:
         """Apply an action to exactly these jobs; see the contract."""
-        waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
         reports = self._reports()
 
         def work(tx: Tx) -> Moved:
             found = {row[1]: row for row in tx.all("to_change", (tx.array(ids),))}
-            done: list[Changed] = []
-            skipped: list[tuple[str, str]] = []
-            for one in dict.fromkeys(ids):
-                try:
-                    job = self._present(found.get(one), one)
-                    new = action_changes(
-                        job,
-                        verb,
-                        actor=act.actor,
-                        reason=act.reason,
-                        now=tx.now(),
-                        delay=waits.get(one, 0.0),
-                        run=run,
-                    )
-                except (JobNotFound, Refused, StoreDamaged) as error:
-                    skipped.append((one, str(error)))
-                else:
-                    done.append(changed(job, new))
-            kept = replace(act, done=len(done), skipped=len(skipped))
+            done, skipped, kept = apply_to(
+                lambda one: self._present(found.get(one), one),
+                ids,
+                verb,
+                action,
+                now=tx.now(),
+                delays=delays,
+                run=run,
+            )
             kept = self._record_changes(tx, done, kept, verb, reports)
             return Moved([change.job for change in done], skipped, kept)
 
         def landed(tx: Tx, moved: Moved) -> bool:
-            tx.all("to_change", (tx.array(ids),))  # waits for whoever is at it
-            return act_landed(tx, moved.act)
+            tx.all("to_change", (tx.array(ids),))  # waits for a transaction that holds them
+            return action_landed(tx, moved.action)
 
         moved = self._write(work, durable=True, landed=landed)
         self._hint_of(moved.done)
         return moved
 
-    def amend(self, job_id: str, payload: str, act: Act, *, expected: int) -> Job:
+    def amend(self, job_id: str, payload: str, action: Action, *, expected: int) -> Job:
         """Replace the payload of a job; see the contract."""
         reports = self._reports()
 
         def work(tx: Tx) -> Job:
             job = self._present(tx.one("to_change", (tx.array([job_id]),)), job_id)
-            if job.edits != expected:
-                msg = f"was edited meanwhile ({job.edits} edits, not {expected}); look at it again"
-                raise Refused(msg)
-            change = changed(job, amend_changes(job, payload, now=tx.now()))
-            self._record_changes(tx, [change], replace(act, done=1), None, reports)
+            change = changed(job, amend_changes(job, payload, now=tx.now(), expected=expected))
+            self._record_changes(tx, [change], replace(action, done=1), None, reports)
             tx.run("repay", (change.job.payload, change.job.original, job.__dict__[ROW]))
             return change.job
 
@@ -107,20 +90,19 @@ class SqlActions(SqlOutbox):
         return self._write(work, durable=True, landed=landed)
 
     def _record_changes(
-        self, tx: Tx, done: Sequence[Changed], act: Act, verb: Verb | None, reports: Reports
-    ) -> Act:
+        self, tx: Tx, done: Sequence[Changed], action: Action, verb: Verb | None, reports: Reports
+    ) -> Action:
         """Write jobs that an action changed, the action, and what they were before it."""
         self._write_changes(tx, done, verb)
-        act = record_act(tx, act)
+        action = record_action(tx, action)
         if verb != "enlist":
-            keep_action_jobs(tx, act.number, done)
+            keep_action_jobs(tx, action.number, done)
             write_events(tx, reports, ((one.was, one.job) for one in done))
-        return act
+        return action
 
     def _present(self, row: Row | None, job_id: str) -> Job:
         if row is None:
-            msg = f"no job {job_id}; it may have been purged"
-            raise JobNotFound(msg)
+            raise no_job(job_id)
         return self._job_of(row)
 
     def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
@@ -150,15 +132,11 @@ class SqlActions(SqlOutbox):
         if rule.ids is not None:
             rows = tx.all("to_change", (tx.array(rule.ids),))
             for job in readable_rows(rows, self._job_of):
-                if _is_of(rule, job.handler) and job.state is rule.state and job.updated < before:
+                if rule.is_for(job.handler) and job.state is rule.state and job.updated < before:
                     yield job.__dict__[ROW], (job.handler, rule.state)
             return
         for lane, handler, category, *_ in self._kinds(tx, rule.state):
-            if _is_of(rule, handler):
+            if rule.is_for(handler):
                 kind = (rule.state.value, lane, handler, category)
                 for (number,) in tx.all("over", (*kind, before, limit)):
                     yield number, (handler, rule.state)
-
-
-def _is_of(rule: PurgeRule, handler: str) -> bool:
-    return handler not in rule.but and (rule.handlers is None or handler in rule.handlers)

@@ -12,7 +12,7 @@ from redrive.stores.counting import counts_from_json
 from redrive.stores.group_codec import group_from
 from redrive.stores.record_codec import at_of, category_of
 from redrive.stores.report import Problem
-from redrive.stores.sql.rows import UNREADABLE, act_from_row, attempt_from_json
+from redrive.stores.sql.rows import UNREADABLE, action_from_row, attempt_from_json
 from redrive.stores.sql.tx import Row, Tx
 
 Found = Iterator[tuple[str, str]]
@@ -66,7 +66,7 @@ def _actions(tx: Tx) -> Found:
     while rows := tx.all("acts", (before, _MOST)):
         for row in rows:
             before = row[0]
-            if not _reads(act_from_row, row):
+            if not _reads(action_from_row, row):
                 yield f"action A{before}", "has a detail that cannot be read"
     for (number,) in tx.all("act_strays"):
         yield f"action A{number}", "is gone, but the jobs it took are not"
@@ -79,8 +79,8 @@ def _ticks(tx: Tx) -> Found:
 
 
 def _groups(tx: Tx) -> Found:
-    for number, *_, seen, said in tx.all("all_groups"):
-        if not _reads(group_from, {"number": number, "fingerprint": None}, seen, said):
+    for number, *_, seen, people in tx.all("all_groups"):
+        if not _reads(group_from, {"number": number, "fingerprint": None}, seen, people):
             yield f"group G{number}", "has a record that cannot be read"
 
 

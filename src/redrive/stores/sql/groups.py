@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from redrive.errors import JobNotFound
 from redrive.jobs.groups import MOST_VARIANTS, GroupRecord, LaneCount, Span, Variant
-from redrive.jobs.job import Act, Failure
+from redrive.jobs.job import Action, Failure
 from redrive.stores._files import log
 from redrive.stores.counting import (
     KEPT,
@@ -19,9 +18,11 @@ from redrive.stores.counting import (
     counts_to_json,
     folded,
     start_of,
+    with_deaths,
 )
-from redrive.stores.group_codec import COLUMNS, check_changes, group_from, said_of, seen_of
-from redrive.stores.sql.notes import act_landed, alone_with_acts, record_act
+from redrive.stores.group_codec import COLUMNS, check_changes, deaths_json, group_from, people_json
+from redrive.stores.refusals import no_group
+from redrive.stores.sql.notes import action_landed, alone_with_actions, record_action
 from redrive.stores.sql.rows import UNREADABLE
 from redrive.stores.sql.tx import Row, SqlBase, Tx
 
@@ -34,7 +35,10 @@ _Spots = dict[tuple[str, str], Spot]
 
 
 class Places:
-    """The groups and variants of failures, as far as this process knows them: they never change."""
+    """The groups and variants of failures, as far as this process knows them.
+
+    They never change, but a server that comes back from a backup or a standby may not have them all.
+    """
 
     def __init__(self) -> None:
         self._spots: _Spots = {}
@@ -46,6 +50,10 @@ class Places:
     def begin(self, tx: Tx) -> Placing:
         """Return what places failures in a transaction; `keep` it once that has committed."""
         return Placing(tx, self._spots)
+
+    def forget(self) -> None:
+        """Know nothing any more: the store may not be the one it was."""
+        self._spots.clear()
 
     def keep(self, placing: Placing) -> None:
         """Take over what a transaction that has committed found out."""
@@ -110,7 +118,7 @@ def _group(tx: Tx, failure: Failure, release: str | None) -> int:
     elif found is None:  # a failure without one has its fingerprint by the older rules
         found = tx.one("group_of_v1", (failure.fingerprint,))
     if found is None:
-        seen = seen_of(GroupRecord(number=0, fingerprint=None, first_release=release))
+        seen = deaths_json(GroupRecord(number=0, fingerprint=None, first_release=release))
         found = tx.one("add_group", (failure.fingerprint, older, failure.title, tx.now(), seen))
     return int(found[0]) if found else 0
 
@@ -147,15 +155,8 @@ class SqlGroups(SqlBase):
         """Return the variants of a group, most deaths first; see the contract."""
 
         def work(tx: Tx) -> list[Variant]:
-            found = {row[0]: Variant(*row) for row in tx.all("variants", (group,))}
-            new = folded({}, self._unfolded(tx), tx.now()).variants
-            for (of, number), (deaths, last) in new.items():
-                if of == group:
-                    one = found.get(number, Variant(number, "", 0, None))
-                    latest = max(last, last if one.last_seen is None else one.last_seen)
-                    found[number] = one._replace(deaths=one.deaths + deaths, last_seen=latest)
-            shown = [one for one in found.values() if one.number or one.deaths]
-            return sorted(shown, key=lambda one: (one.number == 0, -one.deaths, one.number))
+            known = {row[0]: Variant(*row) for row in tx.all("variants", (group,))}
+            return with_deaths(known, folded({}, self._unfolded(tx), tx.now()), group)
 
         return self._read(work)
 
@@ -198,12 +199,12 @@ class SqlGroups(SqlBase):
         return self._read(work)
 
     def change_group(
-        self, number: int, changes: Mapping[str, object], action: Act, *, expected: int
+        self, number: int, changes: Mapping[str, object], action: Action, *, expected: int
     ) -> GroupRecord | None:
         """Change fields of a group that people set, and record the action; see the contract."""
         check_changes(changes)
 
-        def work(tx: Tx) -> tuple[GroupRecord, Act] | None:
+        def work(tx: Tx) -> tuple[GroupRecord, Action] | None:
             recorded = _change_group(tx, number, changes, action, expected)
             if recorded is None:
                 return None
@@ -212,7 +213,7 @@ class SqlGroups(SqlBase):
         changed = self._write(
             work,
             durable=True,
-            landed=lambda tx, done: done is None or act_landed(alone_with_acts(tx), done[1]),
+            landed=lambda tx, done: done is None or action_landed(alone_with_actions(tx), done[1]),
         )
         return changed and changed[0]
 
@@ -273,7 +274,7 @@ def fold(tx: Tx) -> bool:
     tx.many("fold_deaths", sorted((*key, deaths) for key, deaths in sums.groups.items()))
     tx.many("fold_variants", sorted((*key, "", *counts) for key, counts in sums.variants.items()))
     changed = (
-        (one.number, one.last_seen, one.deaths, seen_of(one)) for one in sums.records.values()
+        (one.number, one.last_seen, one.deaths, deaths_json(one)) for one in sums.records.values()
     )
     tx.many("fold_groups", sorted(changed))
     for span, kept in KEPT.items():
@@ -305,24 +306,23 @@ def _stored_records(tx: Tx, numbers: Collection[int] | None) -> dict[int, GroupR
 
 
 def _record(row: Row) -> GroupRecord:
-    *columns, seen, said = row
+    *columns, seen, people = row
     fields: dict[str, Any] = dict(zip(COLUMNS, columns, strict=True))
     try:
-        return group_from(fields, seen, said)
+        return group_from(fields, seen, people)
     except UNREADABLE:
         log.error("the record of group G%s cannot be read; see `redrive verify`", row[0])
         return group_from(fields, None, None)
 
 
 def _change_group(
-    tx: Tx, number: int, changes: Mapping[str, object], action: Act, expected: int
-) -> Act | None:
+    tx: Tx, number: int, changes: Mapping[str, object], action: Action, expected: int
+) -> Action | None:
     stored = _stored_records(tx, [number]).get(number)
     if stored is None:
-        msg = f"no group G{number}"
-        raise JobNotFound(msg)
+        raise no_group(number)
     new: Any = changes
-    said = said_of(replace(stored, **new))
-    if stored.version != expected or not tx.one("change_group", (said, number, expected)):
+    people = people_json(replace(stored, **new))
+    if stored.version != expected or not tx.one("change_group", (people, number, expected)):
         return None
-    return record_act(alone_with_acts(tx), action)
+    return record_action(alone_with_actions(tx), action)

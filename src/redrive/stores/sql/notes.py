@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from redrive.jobs.job import Act
+from redrive.jobs.job import Action
 from redrive.stores.note_verbs import PAUSE, Note
-from redrive.stores.sql.rows import act_from_row, act_to_row
+from redrive.stores.sql.rows import action_from_row, action_to_row
 from redrive.stores.sql.tx import LAST, SqlBase, Tx
 
 _EVERY = 2**62
@@ -38,23 +38,23 @@ class SqlNotes(SqlBase):
             self._hint()
         return written
 
-    def record(self, act: Act) -> Act:
+    def record(self, action: Action) -> Action:
         """Record an action that moved no job; returns it with its number and time."""
         return self._write(
-            lambda tx: record_act(alone_with_acts(tx), act),
+            lambda tx: record_action(alone_with_actions(tx), action),
             durable=True,
-            landed=lambda tx, kept: act_landed(alone_with_acts(tx), kept),
+            landed=lambda tx, kept: action_landed(alone_with_actions(tx), kept),
         )
 
-    def acts(
+    def actions(
         self, *, limit: int = 100, before: int | None = None, job: str | None = None
-    ) -> list[Act]:
+    ) -> list[Action]:
         """Return actions, newest first, from before that number; with `job` those that took it."""
         args = (_EVERY if before is None else before, max(limit, 0))
         rows = self._read(
             lambda tx: tx.all("acts", args) if job is None else tx.all("acts_of", (job, *args))
         )
-        return [act_from_row(row) for row in rows]
+        return [action_from_row(row) for row in rows]
 
 
 def live_notes(tx: Tx, prefix: str) -> list[Note]:
@@ -66,22 +66,22 @@ def live_notes(tx: Tx, prefix: str) -> list[Note]:
     ]
 
 
-def record_act(tx: Tx, act: Act) -> Act:
+def record_action(tx: Tx, action: Action) -> Action:
     """Record an action with the store's time; returns it with its number."""
-    act = replace(act, at=tx.now())
-    (number,) = tx.one("insert_act", act_to_row(act)) or (0,)
-    return replace(act, number=number)
+    action = replace(action, at=tx.now())
+    (number,) = tx.one("insert_act", action_to_row(action)) or (0,)
+    return replace(action, number=number)
 
 
-def alone_with_acts(tx: Tx) -> Tx:
+def alone_with_actions(tx: Tx) -> Tx:
     """Wait for an action that is just being recorded: no row of a job is locked for it."""
     tx.alone("acts")
     return tx
 
 
-def act_landed(tx: Tx, act: Act) -> bool:
+def action_landed(tx: Tx, action: Action) -> bool:
     """Return True if exactly this action is stored; another may have got its number since."""
-    return [act] == [act_from_row(row) for row in tx.all("acts", (act.number + 1, 1))]
+    return [action] == [action_from_row(row) for row in tx.all("acts", (action.number + 1, 1))]
 
 
 def _note_landed(tx: Tx, name: str, note: Note) -> bool:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from redrive.errors import UsageError
 from redrive.jobs.job import Job, State
 from redrive.jobs.reports import EventKind, events_of
 from redrive.jobs.transitions import Changed, values_before
@@ -16,15 +15,14 @@ from redrive.stores.outbox_verbs import (
     ACTION_JOBS_KEPT,
     ACTIONS_KEPT,
     ALERTS_KEPT,
-    MOST_PLANNED,
     MOST_PLANS,
-    PLAN_CHUNK,
     PLAN_LASTS,
     SUBSCRIBED,
     OutboxEvent,
     PlannedJob,
     SentAlert,
     StoredPlan,
+    bounded,
 )
 from redrive.stores.record_codec import event_body, fields_to_json, more_from
 from redrive.stores.sql.tx import Row, SqlBase, Tx
@@ -56,10 +54,10 @@ class Reports:
         if not self._names:
             return []
         kinds = [kind for kind in events_of(was, job, now=now) if kind in self._names]
-        told = job or was
-        if not kinds or told is None:
+        reported = job or was
+        if not kinds or reported is None:
             return []
-        body = event_body(told)
+        body = event_body(reported)
         return [(name, kind, body) for kind in kinds for name in self._names[kind]]
 
     def rows(self, pairs: Iterable[Pair], now: float) -> list[EventRow]:
@@ -67,10 +65,10 @@ class Reports:
         if not self._names:
             return []
         return [
-            (name, told.id, kind, now, body)
+            (name, reported.id, kind, now, body)
             for was, job in pairs
-            for told in (job or was,)
-            if told is not None
+            for reported in (job or was,)
+            if reported is not None
             for name, kind, body in self.of(was, job, now)
         ]
 
@@ -170,7 +168,7 @@ class SqlOutbox(SqlBase):
 
     def put_plan(self, plan: StoredPlan, chunks: Iterable[Sequence[PlannedJob]]) -> StoredPlan:
         """Store a plan with its jobs; see the contract."""
-        texts = list(enumerate(_chunks(chunks)))
+        texts = list(enumerate(map(encode, bounded(chunks))))
 
         def work(tx: Tx) -> StoredPlan:
             now = tx.now()
@@ -239,16 +237,3 @@ def remove_old(tx: Tx) -> None:
 def _drop_plan(tx: Tx, plan_id: str) -> None:
     tx.run("drop_plan", (plan_id,))
     tx.run("drop_stray_chunks")
-
-
-def _chunks(chunks: Iterable[Sequence[PlannedJob]]) -> Iterator[str]:
-    planned = 0
-    for chunk in chunks:
-        planned += len(chunk)
-        if len(chunk) > PLAN_CHUNK or planned > MOST_PLANNED:
-            msg = (
-                f"a plan has at most {MOST_PLANNED:,} jobs, {PLAN_CHUNK:,} in a chunk; "
-                "found more: use the command line for so many"
-            )
-            raise UsageError(msg)
-        yield encode(chunk)

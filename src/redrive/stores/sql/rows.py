@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 from redrive.errors import StoreDamaged
-from redrive.jobs.job import Act, Attempt
+from redrive.jobs.job import Action, Attempt
 from redrive.stores._codec import attempt_from_dict, encode
 from redrive.stores._files import log
 from redrive.stores.record_codec import given_from, more_from
@@ -62,21 +62,21 @@ def attempt_from_json(text: str) -> Attempt:
         raise StoreDamaged(msg) from error
 
 
-def act_to_row(act: Act) -> Row:
+def action_to_row(action: Action) -> Row:
     """Return the columns of an action, without its number."""
     return (
-        act.at,
-        act.actor,
-        act.verb,
-        act.target,
-        act.reason,
-        act.done,
-        act.skipped,
-        json_of(act.detail),
+        action.at,
+        action.actor,
+        action.verb,
+        action.target,
+        action.reason,
+        action.done,
+        action.skipped,
+        json_of(action.detail),
     )
 
 
-def act_from_row(row: Row) -> Act:
+def action_from_row(row: Row) -> Action:
     """Read an action; StoreDamaged if it is not what Redrive wrote."""
     number, at, actor, verb, target, reason, done, skipped, detail = row
     try:
@@ -87,7 +87,7 @@ def act_from_row(row: Row) -> Act:
             "`redrive verify` lists all such rows"
         )
         raise StoreDamaged(msg) from error
-    return Act(
+    return Action(
         number=number,
         at=at,
         actor=actor,

@@ -1,7 +1,7 @@
 """The seam between the verbs and a database: named statements, and one open transaction.
 
 The statements live in `sql/shared/*.sql` and, where the dialects differ, in `sql/<dialect>/*.sql`, each
-under a name and a line that says what it is for. A statement may include another by `{name}`; nothing
+under a line with its name and what it is for. A statement may include another by `{name}`; nothing
 else is ever put into SQL text, values are bound.
 
 Shared statements are written for SQLite, with types where PostgreSQL needs them: `VALUES (?::int8, …)`
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from redrive.jobs.job import Job
 from redrive.stores.contract import Store
 
 R = TypeVar("R")
@@ -25,7 +26,7 @@ LAST = "\U0010ffff"
 """Sorts after everything a name can continue with."""
 
 _HERE = Path(__file__).parent  # not by importlib.resources, which takes as long as all of us
-_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_NAME = re.compile(r"^-- name: (\w+).*\n", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 _INCLUDE = re.compile(r"\{(\w+)\}")
 _LIST = re.compile(r"= ANY\(\?::\w+\[\]\)")
@@ -127,6 +128,10 @@ class SqlBase(Store):
         Where a commit can go unanswered, `landed` finds out whether the answer it would have given
         came true. Without it the work is simply repeated, which must then do no harm.
         """
+
+    @abstractmethod
+    def _job_of(self, row: Row) -> Job:
+        """Return the job of a row, which carries its number; StoreDamaged if it cannot be read."""
 
     @abstractmethod
     def _read(self, work: Callable[[Tx], R]) -> R:

@@ -36,9 +36,9 @@ def verify(tx: SqliteTx, place: Path, facts: dict[str, str]) -> Report:
 
 def _broken_pages(tx: SqliteTx, place: Path) -> Iterator[Problem]:
     try:
-        for (said,) in tx.all("check_pages"):
-            if said != "ok":
-                yield Problem(str(place), said, _RESTORE)
+        for (problem,) in tx.all("check_pages"):
+            if problem != "ok":
+                yield Problem(str(place), problem, _RESTORE)
     except sqlite3.DatabaseError as error:
         yield Problem(str(place), str(error), _RESTORE)
 

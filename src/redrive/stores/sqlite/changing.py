@@ -67,9 +67,9 @@ class FenceFell(Exception):
 
 
 def write_changes(tx: SqliteTx, changes: Collection[Changed], *, fenced: bool = False) -> None:
-    """Write changes of jobs, each of which is given once, and carries its number.
+    """Write changes of jobs, each of which carries its number.
 
-    FenceFell if `fenced` and one of them is no longer as it was claimed.
+    FenceFell if `fenced` and one of them is no longer as it was claimed, or is given twice.
     """
     alike: dict[int, list[Changed]] = {}
     for change in changes:
@@ -101,14 +101,14 @@ def _groups(
 
 
 def _which(tx: SqliteTx, numbers: Collection[int]) -> tuple[str, tuple[object, ...]]:
-    """Return a condition for some numbers, all different.
+    """Return a condition for some numbers; the same one twice counts once, so two ends of a claim fall.
 
     SQLite goes through a range in one sweep; for others it makes a table of them first.
     """
     first, last = min(numbers), max(numbers)
     if first == last:
         return "= ?", (first,)
-    if last - first == len(numbers) - 1:
+    if last - first == len({*numbers}) - 1:
         return "BETWEEN ? AND ?", (first, last)
     return "IN (SELECT value FROM json_each(?))", (tx.array(numbers),)
 

@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from redrive.jobs.job import Claim, Job, Settlement
 from redrive.jobs.records import evolve
 from redrive.jobs.transitions import (
-    KEEP_FIRST,
-    KEEP_LAST,
+    MOST_KEPT,
     Changes,
     changed,
+    middle_of,
     seizure_changes,
     settle_all,
 )
@@ -30,7 +30,6 @@ from redrive.stores.sqlite.changing import (
 from redrive.stores.sqlite.rows import ROW, readable
 from redrive.stores.sqlite.tx import SqliteTx
 
-_KEPT = KEEP_FIRST + KEEP_LAST
 _AT_ONCE = 75
 """How many values `insert_attempts` takes: three a row."""
 
@@ -103,16 +102,15 @@ def _keep_attempts(tx: SqliteTx, ended: Sequence[Settlement], jobs: list[Job]) -
     for begin in range(0, whole, _AT_ONCE):
         tx.run("insert_attempts", values[begin : begin + _AT_ONCE])
     tx.many("insert_attempt", [values[one : one + 3] for one in range(whole, len(values), 3)])
-    return [_folded(tx, job) if job.lease > _KEPT else job for job in jobs]
+    return [_folded(tx, job) if job.lease > MOST_KEPT else job for job in jobs]
 
 
 def _folded(tx: SqliteTx, job: Job) -> Job:
     """Remove the middle of a history that grew too long, and count it on the job."""
     number = job.__dict__[ROW]
-    (kept,) = tx.one("count_attempts", (number,)) or (0,)
-    if kept <= _KEPT:
+    middle = middle_of(tx.all("ordinals", (number,)))
+    if not middle:
         return job
-    middle = tx.all("middle", (number, kept - _KEPT, KEEP_FIRST))
     tx.many("forget_attempt", [(number, ordinal) for (ordinal,) in middle])
     job = evolve(job, folded=job.folded + len(middle))
     tx.run("rewrite_more", (more_of(job), number))

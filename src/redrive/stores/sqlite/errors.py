@@ -42,7 +42,7 @@ def translated(place: Path) -> Generator[None]:
 
 
 def translate(error: Exception, place: Path) -> Exception:
-    """Give our error for one of the database, the system or the values; others stay as they are."""
+    """Return our error for one of the database, the system or the values; others stay as they are."""
     if isinstance(error, sqlite3.Error):
         return _from_sqlite(error, place)
     if isinstance(error, OSError):
@@ -103,7 +103,7 @@ def _full(place: Path, error: sqlite3.Error) -> StoreFull:
 
 
 def _is_full(place: Path) -> bool:
-    """Whether a little more could not be written here: no space, no quota, or a size limit."""
+    """Return True if not even a little more can be written: no space, no quota, or a size limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if limit != resource.RLIM_INFINITY:
         sizes = [os.stat(name).st_size for name in _files_of(place) if os.path.exists(name)]  # noqa: PTH110, PTH116 - not Paths
@@ -127,5 +127,5 @@ def _files_of(place: Path) -> list[str]:
 
 
 def foreign(place: Path, why: str) -> StoreForeign:
-    """Say that a file is not for us."""
+    """Return the error for a file that is not a store."""
     return StoreForeign(f"{place} is not a Redrive store: {why}; name another file with --store")

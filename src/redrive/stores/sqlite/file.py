@@ -1,12 +1,12 @@
 """One SQLite file as a place to run transactions, safe for threads, processes and forks.
 
-Writers queue up in a combiner; whoever leads commits for all that wait, under the file lock, which
+Writers queue up in a combiner; the leader commits for all that wait, under the file lock, which
 also keeps checkpoints of other processes away. Readers have a connection of their own and see the
 last commit; no sync ever blocks them.
 
 Forks: SQLite keeps one table of locks for each process. A child that inherits an open connection
 inherits the belief that it holds locks which only the parent has, so every file is closed before a
-fork and opened again by whoever needs it after.
+fork and opened again when it is next needed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from redrive.errors import StoreError, StoreLost, StoreReadOnly
+from redrive.errors import StoreError, StoreLost
 from redrive.jobs import logger
 from redrive.jobs.clock import Clock
 from redrive.stores._combine import Combiner, Operation, within_itself
 from redrive.stores._files import FileLock
 from redrive.stores.contract import MIGRATED_ON_OPENING, check_version
+from redrive.stores.refusals import closed, not_writable
 from redrive.stores.sqlite import opening, unanswered
 from redrive.stores.sqlite.errors import KNOWN, translate, translated
 from redrive.stores.sqlite.tx import SqliteTx
@@ -98,8 +99,7 @@ class SqliteFile:
     def write(self, work: Callable[[SqliteTx], R], *, durable: bool) -> R:
         """Run work in a transaction of its own or a shared one."""
         if self.settings.read_only:
-            msg = f"{self.place} was opened for reading only; open it for writing to change it"
-            raise StoreReadOnly(msg)
+            raise not_writable(self.place)
         return self._combiner.run(work, durable=durable)
 
     def read(self, work: Callable[[SqliteTx], R]) -> R:
@@ -140,7 +140,7 @@ class SqliteFile:
         )
 
     def synchronous(self) -> int:
-        """Say how commits are synced that were promised to be."""
+        """Return how durable commits are synced."""
         return self._exclusively(opening.synchronous)
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ class SqliteFile:
             if not self.give_up():
                 log.warning(
                     "%s was closed without taking over its log, because another process holds the "
-                    "lock; nothing is lost, and whoever opens it next does so",
+                    "lock; nothing is lost, and the next program that opens it does so",
                     self.place,
                 )
 
@@ -180,7 +180,7 @@ class SqliteFile:
         try:
             self._check_disk()
             self._run(writer, [one])
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever asked for this one
+        except Exception as error:  # noqa: BLE001 - it belongs to the caller of this one
             one.error = translate(error, self.place)
 
     def _run(self, writer: sqlite3.Connection, batch: list[Operation[SqliteTx]]) -> None:
@@ -249,8 +249,7 @@ class SqliteFile:
 
     def _check_open(self) -> None:
         if self._closed:
-            msg = f"{self.place} was closed; open it again"
-            raise StoreError(msg)
+            raise closed(self.place)
 
     def _check_disk(self) -> None:
         """Refuse to write after a write failed, until somebody looked and opened it again."""

@@ -160,7 +160,7 @@ def recognise(place: Path, patience: float) -> None:
 
 
 def _is_stillborn(place: Path, error: sqlite3.OperationalError) -> bool:
-    """Whether a file cannot be read because its maker was killed before anything was in it.
+    """Return True if a file cannot be read because its maker was killed before it wrote anything.
 
     Only then do we leave a journal of the old kind behind, which takes a writer to roll back. It
     says how many pages there were before: none.
@@ -184,7 +184,7 @@ def _check_size(place: Path) -> None:
 
 
 def version_of(connection: sqlite3.Connection, place: Path) -> int:
-    """Give the schema version, 0 for an empty database; StoreForeign if it is not for us.
+    """Return the schema version, 0 for an empty database; StoreForeign if it is not for us.
 
     In one statement, which sees one moment: another program may be making the store just now.
     """

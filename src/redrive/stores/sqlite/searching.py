@@ -6,14 +6,16 @@ The text of every condition is a constant; what people wrote is bound, never put
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from time import monotonic
 
-from redrive.jobs.job import Job, State
+from redrive.jobs.job import Category, Job, State
 from redrive.stores._codec import encode
-from redrive.stores.contract import Page, Query, Scope
-from redrive.stores.cursors import Place, cursor_of, read_cursor
+from redrive.stores.contract import Count, Page, Query, Scope
+from redrive.stores.cursors import cursor_of, place_after
+from redrive.stores.record_codec import category_from
+from redrive.stores.sql.lists import Where
 from redrive.stores.sql.tx import LAST
 from redrive.stores.sqlite.rows import job_from_row
 from redrive.stores.sqlite.tx import SqliteTx
@@ -26,13 +28,18 @@ OF_KIND = (
     "state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ? "
     "AND category = ?"
 )
-_TEXT = """(
-    instr(fold(json_extract(more, '$.failure.type')), ?)
-    OR instr(fold(json_extract(more, '$.failure.message')), ?)
-    OR instr(fold(json_extract(more, '$.failure.title')), ?)
+_MORE = r"replace(more, '\u0000', '\ufffd')"
+"""SQLite's JSON functions end a text at a NUL."""
+_TEXT = f"""(
+    instr(fold(json_extract({_MORE}, '$.failure.type')), ?)
+    OR instr(fold(json_extract({_MORE}, '$.failure.message')), ?)
+    OR instr(fold(json_extract({_MORE}, '$.failure.title')), ?)
     OR (SELECT instr(fold(payload), ?) FROM payloads p WHERE p.n = j.n)
-)"""
+)"""  # noqa: S608 - of constants only
 _TAG = "instr(given, ?) AND EXISTS (SELECT 1 FROM json_each(given, '$.tags') WHERE value = ?)"
+
+_IN_ORDER = [(state, 0) for state in State if state is not State.RUNNING] + [(State.PENDING, 1)]
+"""The states whose jobs lie in the index of kinds; what crashed before lies apart."""
 
 Found = tuple[float, str, int]
 """The last change, id and number of a job."""
@@ -40,29 +47,9 @@ Kind = tuple[int, str, str, str]
 """Suspect or not, lane, handler and category."""
 
 
-@dataclass(slots=True)
-class Where:
-    """Conditions that must all hold, and what is bound to them, in order."""
-
-    parts: list[str] = field(default_factory=list[str])
-    args: list[object] = field(default_factory=list[object])
-
-    def add(self, part: str, *args: object) -> None:
-        """Ask for one more."""
-        self.parts.append(part)
-        self.args.extend(args)
-
-    def plus(self, part: str, *args: object) -> Where:
-        """Return a copy that asks for one more, first."""
-        return Where([part, *self.parts], [*args, *self.args])
-
-    def __str__(self) -> str:
-        return " AND ".join(self.parts) or "1"
-
-
 def find(tx: SqliteTx, query: Query) -> Page:
     """Return a page of jobs, newest first."""
-    after = _read_cursor(query)
+    after = place_after(query)
     if query.limit < 1:
         return Page([])
     if query.budget is not None and (query.tag or query.text):
@@ -81,7 +68,7 @@ def _find_in_time(tx: SqliteTx, query: Query, budget: float) -> Page:
     of, size = _size(tx, query), FIRST_CHUNK
     looked, cursor, is_last = 0, query.cursor, False
     while not is_last and len(hits) < query.limit and (not looked or monotonic() < ends):
-        after = _read_cursor(replace(query, cursor=cursor))
+        after = place_after(replace(query, cursor=cursor))
         found = _candidates(tx, plain, after, size + 1)
         chunk, is_last = found[:size], len(found) <= size
         size = min(2 * size, CHUNK)
@@ -112,13 +99,6 @@ def _jobs(tx: SqliteTx, found: Iterable[Found]) -> list[Job]:
 
 def _cursor(query: Query, one: Found) -> str:
     return cursor_of(one[0], one[1], by_change=query.by_change)
-
-
-def _read_cursor(query: Query) -> Place | None:
-    """Return where the page before this one ended; UsageError if it is of another order."""
-    if query.cursor is None:
-        return None
-    return read_cursor(query.cursor, by_change=query.by_change)
 
 
 def _candidates(
@@ -292,3 +272,25 @@ def tally(tx: SqliteTx, query: Query) -> list[tuple[int, str, str, int, float, f
         f"max({time}) FROM jobs j {index} WHERE {where} GROUP BY cause, handler, category"
     )
     return tx.execute(text, where.args)
+
+
+def counts(tx: SqliteTx) -> list[Count]:
+    """Count all jobs by state, lane and category."""
+    found: dict[tuple[State, str, Category | None], tuple[int, float]] = {}
+
+    def take(state: State, lane: str, category: str, jobs: int, at: float) -> None:
+        name = (state, lane, category_from(category))
+        before, first = found.get(name, (0, at))
+        found[name] = (before + jobs, min(first, at))
+
+    for state, suspect in _IN_ORDER:
+        for lane, handler, category, at in tx.all("kinds", (state._value_, suspect)):
+            args = (state._value_, suspect, lane, handler, category)
+            (jobs,) = tx.one("count_kind", args) or (0,)
+            take(state, lane, category, jobs, at)
+    for lane, category, jobs in tx.all("count_running"):
+        take(State.RUNNING, lane, category, jobs, 0.0)
+    return [
+        Count(*name, jobs=jobs, oldest=None if name[0] is State.RUNNING else oldest)
+        for name, (jobs, oldest) in found.items()
+    ]

@@ -1,6 +1,6 @@
 """Jobs in a SQLite file: the default store, for many threads and processes of one host.
 
-The file is in WAL mode. What was promised to a caller (submits, deeds of people) is synced before
+The file is in WAL mode. What was promised to a caller (submits, actions) is synced before
 the call returns; claims and settlements survive kill -9 and are synced with the next promise.
 """
 
@@ -18,21 +18,21 @@ from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.jobs.transitions import Changed, Verb
 from redrive.stores import _files
-from redrive.stores.contract import Durability
+from redrive.stores.contract import Count, Durability, Page, Query
 from redrive.stores.counting import FOLD_EVERY, Backlog, Counts, Share, Tick, counts_added
 from redrive.stores.listening import HintListener
 from redrive.stores.note_verbs import PAUSE
 from redrive.stores.report import Report
 from redrive.stores.sql.actions import SqlActions
 from redrive.stores.sql.groups import Places, Placing, add_ticks, fold
+from redrive.stores.sql.lists import SqlLists
 from redrive.stores.sql.notes import SqlNotes, live_notes
 from redrive.stores.sql.outbox import write_events
 from redrive.stores.sql.tx import Row, Tx
-from redrive.stores.sqlite import adding, audit, claiming, ending, opening
+from redrive.stores.sqlite import adding, audit, claiming, ending, opening, searching
 from redrive.stores.sqlite.changing import FenceFell, write_changes
 from redrive.stores.sqlite.claiming import Wanted
 from redrive.stores.sqlite.file import Settings, SqliteFile
-from redrive.stores.sqlite.reads import SqliteReads
 from redrive.stores.sqlite.rows import job_from_row
 from redrive.stores.sqlite.tx import SqliteTx
 
@@ -43,7 +43,7 @@ R = TypeVar("R")
 _NO_SHARE = Share([], [], [])
 
 
-class SqliteStore(SqliteReads, SqlActions, SqlNotes):
+class SqliteStore(SqlLists, SqlActions, SqlNotes):
     """A store in one file, made if it is missing.
 
     `patience` is how many seconds to wait for other processes. `durability="relaxed"` gives up the
@@ -221,6 +221,15 @@ class SqliteStore(SqliteReads, SqlActions, SqlNotes):
 
         return self._file.write(work, durable=False)
 
+    def _find(self, tx: Tx, query: Query) -> Page:
+        return searching.find(cast("SqliteTx", tx), query)
+
+    def _counts(self, tx: Tx) -> list[Count]:
+        return searching.counts(cast("SqliteTx", tx))
+
+    def _tally(self, tx: Tx, query: Query) -> Iterable[Row]:
+        return searching.tally(cast("SqliteTx", tx), query)
+
     def _job_of(self, row: Row) -> Job:
         return job_from_row(row)
 
@@ -231,7 +240,7 @@ class SqliteStore(SqliteReads, SqlActions, SqlNotes):
         return tx.all("kinds", (state._value_, 0))
 
     def now(self) -> float:
-        """Give the wall time of this host."""
+        """Return the wall time of this host."""
         return self._clock.now()
 
     def verify(self) -> Report:

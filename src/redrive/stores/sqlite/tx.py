@@ -17,6 +17,8 @@ QUERIES = load_queries(
     set_boot=", boot = ?",
     other_boot="o.boot IS NOT ? OR",
     skip_locked="",
+    states="main.jobs",
+    rows_of_attempts=", ".join(["(?, ?, ?)"] * 25),
 )
 
 

@@ -19,7 +19,7 @@ _CHUNK = 1 << 20
 
 
 def leave(place: Path) -> None:
-    """Say that a write to a store failed. Under the lock only."""
+    """Mark that a write to a store failed. Under the lock only."""
     with contextlib.suppress(OSError):
         _sign(place).touch(0o600)
 

@@ -6,20 +6,20 @@ are. What cannot be read is carried over as it is: `verify` names it, as before.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
-from redrive.errors import UsageError
 from redrive.jobs.groups import GroupRecord
-from redrive.jobs.job import Job, Reason, State
+from redrive.jobs.job import TERMINAL, Job, Reason, State
 from redrive.jobs.records import BLANK, evolve
-from redrive.stores._codec import failure_from_dict, resolution_from_dict
+from redrive.stores._codec import encode, failure_from_dict, resolution_from_dict
 from redrive.stores.contract import UPGRADED
 from redrive.stores.counting import KEPT, SPANS, GroupCount, after_deaths, start_of
-from redrive.stores.group_codec import check_changes, said_of, seen_of
+from redrive.stores.group_codec import deaths_json, mark_from, people_json
 from redrive.stores.sql.rows import UNREADABLE
 from redrive.stores.sqlite.rows import COLUMNS, insert, row_of
 
@@ -31,8 +31,8 @@ _MARK = "group:"
 _RENAMED = {"max_attempts": "own_max_attempts", "ceiling": "max_attempts", "cause": "group"}
 """Columns of version 1 whose names differ from the job's fields."""
 _DERIVED = ("suspect", "category", "at")
-_TEXTS = ("reason", "spent", "failure", "tags", "resolution", "origin")
-"""Columns of version 1 whose text has a form."""
+_TEXTS = ("spent", "failure", "tags", "resolution", "origin")
+"""Columns of version 1 that hold JSON."""
 
 
 class _Death(NamedTuple):
@@ -78,10 +78,10 @@ def _copy_jobs(connection: sqlite3.Connection) -> list[_Death]:
             old = dict(zip(names, row, strict=True))
             try:
                 job = _job(connection, old)
+                new.append(row_of(job, old["n"]))
             except UNREADABLE:
                 new.append(_as_it_is(old))
                 continue
-            new.append(row_of(job, old["n"]))
             if job.state is State.DEAD and job.group is not None and job.died_at is not None:
                 deaths.append(_Death(job.died_at, job.group, job.release))
         connection.executemany(insert(COLUMNS), new)
@@ -89,7 +89,7 @@ def _copy_jobs(connection: sqlite3.Connection) -> list[_Death]:
 
 
 def _job(connection: sqlite3.Connection, old: dict[str, Any]) -> Job:
-    """Read a job of version 1; whoever runs it is fenced off."""
+    """Read a job of version 1; a worker that runs it is fenced off."""
     fields = {
         _RENAMED.get(name, name): value
         for name, value in old.items()
@@ -136,29 +136,34 @@ def _last_failure(connection: sqlite3.Connection, number: int) -> float | None:
     for (text,) in connection.execute(
         "SELECT record FROM attempts WHERE n = ? ORDER BY ordinal DESC", (number,)
     ):
-        record = _object(text)
-        if record.get("failure"):
-            return float(record["started"] + record["duration"])
+        with contextlib.suppress(*UNREADABLE):  # verify names it; its job can be read
+            record = _object(text)
+            if record.get("failure"):
+                return float(record["started"] + record["duration"])
     return None
 
 
 def _as_it_is(old: dict[str, Any]) -> tuple[object, ...]:
     """Return the row of a job that cannot be read, its texts carried over letter for letter."""
-    plain = {
-        _RENAMED.get(name, name): value
-        for name, value in old.items()
-        if name not in {"n", "finished", *_DERIVED, *_TEXTS}
+    left_out = {"n", *_DERIVED, *_TEXTS, "reason"}
+    plain = {_RENAMED.get(name, name): old[name] for name in old.keys() - left_out}
+    state, changed = State(old["state"]), old["updated"]
+    plain |= {"state": state, "since": old["due"], "finished": None}
+    if state in TERMINAL:
+        plain |= {"finished": changed, "died_at": changed if state is State.DEAD else None}
+    row = dict(zip(COLUMNS, row_of(evolve(BLANK, **plain), old["n"]), strict=True))
+    texts = {name: old[name] for name in _TEXTS} | {
+        "reason": old["reason"] and encode(old["reason"])
     }
-    state = State(old["state"])
-    row = row_of(evolve(BLANK, **(plain | {"state": state})), old["n"])
-    texts = ",".join(f'"{name}":{old[name]}' for name in _TEXTS if old[name] is not None)
-    derived = {name: old[name] for name in _DERIVED} | {"given": None, "more": f"{{{texts}}}"}
-    return tuple((dict(zip(COLUMNS, row, strict=True)) | derived).values())
+    parts = [row["more"][1:-1]] if row["more"] else []
+    parts += [f'"{name}":{text}' for name, text in texts.items() if text is not None]
+    row |= {"category": old["category"], "more": f"{{{','.join(parts)}}}"}
+    return tuple(row.values())
 
 
 def _copy_groups(connection: sqlite3.Connection, deaths: list[_Death], now: float) -> None:
     """Write a record for each group: what its dead jobs say, and what people said."""
-    said = dict(_marks(connection))
+    marks = dict(_marks(connection))
     records = {
         number: GroupRecord(
             number=number,
@@ -166,7 +171,7 @@ def _copy_groups(connection: sqlite3.Connection, deaths: list[_Death], now: floa
             fingerprint_v1=fingerprint,
             title=title,
             first_seen=first,
-            **said.get(number, {}),
+            **marks.get(number, {}),
         )
         for number, fingerprint, title, first in connection.execute(
             "SELECT number, fingerprint, title, first FROM v1_causes LEFT JOIN ("
@@ -175,7 +180,8 @@ def _copy_groups(connection: sqlite3.Connection, deaths: list[_Death], now: floa
         ).fetchall()
     }
     buckets: dict[tuple[int, int, int], int] = {}
-    for at, number, release in deaths:
+    for died_at, number, release in deaths:
+        at = min(died_at, now)  # of a clock that was ahead
         if number in records:
             records[number] = after_deaths(records[number], GroupCount(1, release, {}), at)
         for span in SPANS:
@@ -193,8 +199,8 @@ def _copy_groups(connection: sqlite3.Connection, deaths: list[_Death], now: floa
                 one.first_seen,
                 one.last_seen,
                 one.deaths,
-                seen_of(one),
-                said_of(one),
+                deaths_json(one),
+                people_json(one),
             )
             for one in records.values()
         ],
@@ -211,19 +217,7 @@ def _marks(connection: sqlite3.Connection) -> Iterator[tuple[int, dict[str, Any]
         "SELECT name, value FROM notes WHERE name >= ? AND name < ?", (_MARK, _MARK + "\U0010ffff")
     )
     for name, value in found.fetchall():
-        said = _said(value)
-        if said is not None and name.removeprefix(_MARK).isdecimal():
+        mark = mark_from(name, value)
+        if mark:
             connection.execute("DELETE FROM notes WHERE name = ?", (name,))
-            yield int(name.removeprefix(_MARK)), said
-
-
-def _said(value: str) -> dict[str, Any] | None:
-    """Read a mark of version 1 as fields of a group's record; None if it cannot be read."""
-    try:
-        mark = _object(value)
-        names = {"by": "resolved_by"}
-        said = {names.get(name, name): one for name, one in mark.items()}
-        check_changes(said)
-    except (*UNREADABLE, UsageError):
-        return None
-    return said
+            yield mark

@@ -60,7 +60,7 @@ class Watch:
             raise StoreLost(msg)
 
     def log_is_lost(self) -> bool:
-        """Whether our log is no longer at its place.
+        """Return True if our log is no longer at its place.
 
         Asking the log itself makes its next sync far dearer (its time must then be exact), so it is
         asked only when something came to or went from its directory.
@@ -75,7 +75,7 @@ class Watch:
 
 
 def _log_of(path: str) -> tuple[int, int] | None:
-    """Say which file SQLite's log is."""
+    """Return the device and inode of SQLite's log."""
     try:
         found = os.stat(path + "-wal")  # noqa: PTH116
     except FileNotFoundError:
@@ -84,14 +84,14 @@ def _log_of(path: str) -> tuple[int, int] | None:
 
 
 def _is_cut(place: Path, size: int) -> bool:
-    """Whether a file that shrank is not as long as its header says (a VACUUM shrinks both)."""
+    """Return True if a file that shrank is shorter than its header says (a VACUUM shrinks both)."""
     header = os.pread(_descriptor_of(place), 32, 0)
     pages, page = int.from_bytes(header[28:32], "big"), int.from_bytes(header[16:18], "big")
     return size == 0 or size < pages * (65_536 if page == 1 else page)
 
 
 def _descriptor_of(place: Path) -> int:
-    """Give a descriptor that stays open: closing one gives up all locks SQLite has on the file."""
+    """Return a descriptor that stays open: closing one gives up all locks SQLite has on the file."""
     found = place.stat()
     key = found.st_dev, found.st_ino
     if key not in _kept_open:

@@ -1,6 +1,5 @@
--- name: counts
--- How many jobs of each state, lane and category there are, and the earliest time of each; kind by kind,
--- along the indexes: each step jumps over the rest of its kind.
+-- name: counts -- How many jobs of each state, lane and category there are, and the earliest time of
+-- each; kind by kind, along the indexes: each step jumps over the rest of its kind.
 WITH RECURSIVE waiting AS (
     (
         SELECT suspect, lane, handler, category FROM {schema}.open WHERE holder IS NULL
@@ -47,34 +46,17 @@ WITH RECURSIVE waiting AS (
 )
 SELECT state, lane, category, sum(jobs)::int8, min(at) FROM tally GROUP BY state, lane, category
 
--- name: run_states
--- How many jobs are tagged so, by state.
-SELECT CASE WHEN holder IS NULL THEN 'pending' ELSE 'running' END, count(*) FROM {schema}.open
-WHERE run = %s GROUP BY 1
+-- name: run_oldest -- The oldest of each state in which a run may let them go.
+(SELECT id FROM {schema}.open WHERE run = %s AND holder IS NULL ORDER BY id LIMIT %s)
 UNION ALL
-SELECT state, count(*) FROM {schema}.ended WHERE run = %s GROUP BY state
+(SELECT id FROM {schema}.ended WHERE run = %s AND state = 'dead' ORDER BY id LIMIT %s)
+UNION ALL
+(SELECT id FROM {schema}.ended WHERE run = %s AND state = 'resolved' ORDER BY id LIMIT %s)
 
--- name: run_oldest
--- The oldest of them that could be let go.
-SELECT id FROM (
-    (SELECT id FROM {schema}.open WHERE run = %s AND holder IS NULL ORDER BY id LIMIT %s)
-    UNION ALL
-    (
-        SELECT oldest.id FROM unnest(ARRAY['dead', 'resolved'] COLLATE "C") AS wanted (state)
-        CROSS JOIN LATERAL (
-            SELECT id FROM {schema}.ended AS e WHERE e.run = %s AND e.state = wanted.state
-            ORDER BY id LIMIT %s
-        ) AS oldest
-    )
-) AS one
-ORDER BY id LIMIT %s
-
--- name: run_failing
--- How many of them failed in this life and wait for their next try.
+-- name: run_failing -- How many of them failed in this life and wait for their next try.
 SELECT count(*) FROM {schema}.open WHERE run = %s AND holder IS NULL AND category <> ''
 
--- name: run_causes
--- What the dead ones died of.
+-- name: run_causes -- What the dead ones died of.
 SELECT cause, count(*) FROM {schema}.ended
 WHERE run = %s AND state = 'dead' AND cause IS NOT NULL
 GROUP BY cause

@@ -1,45 +1,42 @@
--- name: glance
--- What every transaction begins by looking at: the time, and whether the schema is still ours.
+-- name: glance -- What every transaction begins by looking at: the time, and whether the schema is still
+-- ours.
 SELECT extract(epoch FROM clock_timestamp())::float8,
     (SELECT max(version) FROM {schema}.redrive_migrations)
 
--- name: bounded
--- Wait at most 4 s for each lock in this transaction. A statement of its own, before any table is
--- named: the server locks the tables of a statement before it evaluates anything in it.
+-- name: bounded -- Wait at most 4 s for each lock in this transaction. A statement of its own, before
+-- any table is named: the server locks the tables of a statement before it evaluates anything in it.
 SET LOCAL lock_timeout = '4s'
 
--- name: begin_synced
--- A transaction whose commit is on disk when it is answered, as the server is set up to do. Nobody
--- waits for a lock for ever, and a client that froze does not keep its locks for ever. Every statement
--- that changes jobs has an index to go along, whatever the planner believes of a table that has
--- just grown; and none is worth compiling.
+-- name: begin_synced -- A transaction whose commit is on disk when it is answered, as the server is set
+-- up to do. Nobody waits for a lock for ever, and a client that froze does not keep its locks for ever.
+-- Every statement that changes jobs has an index to go along, whatever the planner believes of a table
+-- that has just grown; and none is worth compiling.
 BEGIN ISOLATION LEVEL READ COMMITTED;
 {bounded};
 {glance}, set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
     set_config('idle_in_transaction_session_timeout', '60s', true)
 
--- name: begin_relaxed
--- The same, but the server may answer a commit before it is on disk. The settings end with the
--- transaction, so a pooler can give the connection to anybody after it.
+-- name: begin_relaxed -- The same, but the server may answer a commit before it is on disk. The settings
+-- end with the transaction, so a pooler can give the connection to anybody after it.
 {begin_synced}, set_config('synchronous_commit', 'off', true)
 
--- name: begin_read
--- A transaction that sees one moment and changes nothing. Lists go along an index until they have a page:
--- bitmaps and parallel workers would fetch everything first.
+-- name: sync_commit -- Let the commit of this transaction be on disk when it is answered.
+SET LOCAL synchronous_commit TO DEFAULT
+
+-- name: begin_read -- A transaction that sees one moment and changes nothing. Lists go along an index
+-- until they have a page: bitmaps and parallel workers would fetch everything first.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 {bounded};
 {glance}, set_config('jit', 'off', true), set_config('enable_bitmapscan', 'off', true),
     set_config('max_parallel_workers_per_gather', '0', true)
 
--- name: begin_opening
--- The same where there may be no schema yet.
+-- name: begin_opening -- The same where there may be no schema yet.
 BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
 {bounded};
 SELECT extract(epoch FROM clock_timestamp())::float8, NULL
 
--- name: within
--- In a transaction of the caller's: the time, the caller's limit for locks, and then ours, in
--- milliseconds, unless the caller's is shorter.
+-- name: within -- In a transaction of the caller's: the time, the caller's limit for locks, and then
+-- ours, in milliseconds, unless the caller's is shorter.
 SELECT extract(epoch FROM clock_timestamp())::float8, current_setting('lock_timeout'), set_config(
     'lock_timeout',
     CASE
@@ -51,61 +48,50 @@ SELECT extract(epoch FROM clock_timestamp())::float8, current_setting('lock_time
     true
 )
 
--- name: restore
--- Put the caller's limit for locks back.
+-- name: restore -- Put the caller's limit for locks back.
 SELECT set_config('lock_timeout', %s, true)
 
--- name: begin_migration
--- A transaction of one program at a time, though there may be no schema yet.
+-- name: begin_migration -- A transaction of one program at a time, though there may be no schema yet.
 BEGIN ISOLATION LEVEL READ COMMITTED;
 {bounded};
 SELECT extract(epoch FROM clock_timestamp())::float8, 0,
     pg_advisory_xact_lock(hashtextextended('redrive {schema}', 0))
 
--- name: time
--- The time, alone.
+-- name: time -- The time, alone.
 SELECT extract(epoch FROM clock_timestamp())::float8
 
--- name: notify
--- Tell those who listen that something may be due; a hint only, so its commit waits for no disk.
+-- name: notify -- Tell those who listen that something may be due; a hint only, so its commit waits for
+-- no disk.
 SELECT set_config('synchronous_commit', 'off', true), pg_notify('{channel}', '')
 
--- name: listen
--- Hear what `notify` and `hint` tell, for as long as this session lives.
+-- name: listen -- Hear what `notify` and `hint` tell, for as long as this session lives.
 LISTEN "{channel}"
 
--- name: hint
--- The same in a transaction of the caller's, who alone says how it commits; told when it does. The
--- caller's own limit for locks holds again.
+-- name: hint -- The same in a transaction of the caller's, who alone says how it commits; told when it
+-- does. The caller's own limit for locks holds again.
 SELECT pg_notify('{channel}', ''), set_config('lock_timeout', %s, true)
 
--- name: found
--- What there is in place of a store: the schema, our mark, and how many tables and views.
+-- name: found -- What there is in place of a store: the schema, our mark, and how many tables and views.
 SELECT to_regnamespace('{schema}') IS NOT NULL,
     to_regclass('{schema}.redrive_migrations') IS NOT NULL,
     (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('{schema}'))
 
--- name: schema_version
--- Which migration was the last.
+-- name: schema_version -- Which migration was the last.
 SELECT max(version) FROM {schema}.redrive_migrations
 
--- name: make_schema
--- A place for our tables.
+-- name: make_schema -- A place for our tables.
 CREATE SCHEMA {schema}
 
--- name: record_migration
--- Note a step down.
+-- name: record_migration -- Note a step down.
 INSERT INTO {schema}.redrive_migrations (version, name, at) VALUES (%s, %s, %s)
 
--- name: durability
--- The settings that decide whether a commit survives a power cut.
+-- name: durability -- The settings that decide whether a commit survives a power cut.
 SELECT current_setting('fsync'), current_setting('full_page_writes'),
     current_setting('synchronous_commit')
 
--- name: holders
--- Who holds locks on our tables, those in the way of most first, and whether they wait for a lock
--- themselves: then they are most likely victims too. A row lock shows as a lock of the row's table.
--- Names no table of ours, so it waits for no lock.
+-- name: holders -- Who holds locks on our tables, those in the way of most first, and whether they wait
+-- for a lock themselves: then they are most likely victims too. A row lock shows as a lock of the row's
+-- table. Names no table of ours, so it waits for no lock.
 SELECT a.pid, a.application_name, a.usename, a.state,
     extract(epoch FROM clock_timestamp() - a.xact_start)::float8,
     left(a.query, 200), l.mode, l.relname, a.wait_event_type IS NOT DISTINCT FROM 'Lock' AS waits
@@ -124,10 +110,8 @@ FROM (
 ORDER BY waits, weight < 3, weight < 5, a.xact_start, pid
 LIMIT 3
 
--- name: any_job
--- Something if there is a job.
+-- name: any_job -- Something if there is a job.
 SELECT 1 FROM {schema}.jobs LIMIT 1
 
--- name: analyze
--- Let the planner know what a migration has made of the tables.
+-- name: analyze -- Let the planner know what a migration has made of the tables.
 ANALYZE {schema}.jobs, {schema}.open, {schema}.ended, {schema}.attempts

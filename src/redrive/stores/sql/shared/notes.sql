@@ -1,43 +1,34 @@
--- name: notes
--- The live notes of a prefix, by name.
+-- name: notes -- The live notes of a prefix, by name.
 SELECT name, value, version, expires FROM {schema}.notes
 WHERE name >= ? AND name < ? AND (expires IS NULL OR expires > ?) ORDER BY name
 
--- name: note
--- One note, live or not.
+-- name: note -- One note, live or not.
 SELECT version, expires FROM {schema}.notes WHERE name = ?
 
--- name: next_version
--- Take a new version.
+-- name: next_version -- Take a new version.
 UPDATE {schema}.note_versions SET last = last + 1 RETURNING last
 
--- name: write_note
--- Write a note, new or not.
+-- name: write_note -- Write a note, new or not.
 INSERT INTO {schema}.notes (name, value, version, expires) VALUES (?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE
 SET value = excluded.value, version = excluded.version, expires = excluded.expires
 
--- name: remove_note
--- Remove a note.
+-- name: remove_note -- Remove a note.
 DELETE FROM {schema}.notes WHERE name = ?
 
--- name: remove_expired
--- Remove notes that have expired; one that is just being written is left alone.
+-- name: remove_expired -- Remove notes that have expired; one that is just being written is left alone.
 DELETE FROM {schema}.notes
 WHERE name IN (SELECT name FROM {schema}.notes WHERE expires <= ? {skip_locked})
 
--- name: insert_act
--- Record an action.
+-- name: insert_act -- Record an action.
 INSERT INTO {schema}.acts (at, actor, verb, target, reason, done, skipped, detail)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING number
 
--- name: acts
--- Actions, newest first, from before a number.
+-- name: acts -- Actions, newest first, from before a number.
 SELECT number, at, actor, verb, target, reason, done, skipped, detail FROM {schema}.acts
 WHERE number < ? ORDER BY number DESC LIMIT ?
 
--- name: acts_of
--- Actions that took a job, newest first, from before a number.
+-- name: acts_of -- Actions that took a job, newest first, from before a number.
 SELECT number, at, actor, verb, target, reason, done, skipped, detail FROM {schema}.acts
 WHERE number IN (SELECT act FROM {schema}.act_jobs WHERE id = ?) AND number < ?
 ORDER BY number DESC LIMIT ?

@@ -1,27 +1,21 @@
--- name: subscribe
--- Store a subscription, new or not.
+-- name: subscribe -- Store a subscription, new or not.
 INSERT INTO {schema}.subscriptions (name, kinds, created) VALUES (?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET kinds = excluded.kinds
 
--- name: unsubscribe
--- Remove a subscription.
+-- name: unsubscribe -- Remove a subscription.
 DELETE FROM {schema}.subscriptions WHERE name = ?
 
--- name: remove_events_of
--- Remove the events of a subscription.
+-- name: remove_events_of -- Remove the events of a subscription.
 DELETE FROM {schema}.outbox WHERE subscription = ?
 
--- name: subscriptions
--- All subscriptions.
+-- name: subscriptions -- All subscriptions.
 SELECT name, kinds FROM {schema}.subscriptions
 
--- name: add_events
--- Events, in order.
+-- name: add_events -- Events, in order.
 INSERT INTO {schema}.outbox (subscription, job, kind, at, body, due)
 VALUES (?::text, ?::text, ?::text, ?::float8, ?::text, ?::float8)
 
--- name: take_events
--- Lease events that are due; of one subscription and job only the oldest.
+-- name: take_events -- Lease events that are due; of one subscription and job only the oldest.
 UPDATE {schema}.outbox SET holder = ?, lease_end = ?{set_boot} WHERE n IN (
     SELECT n FROM {schema}.outbox AS o
     WHERE o.due <= ? AND (o.holder IS NULL OR {other_boot} o.lease_end <= ?) AND NOT EXISTS (
@@ -32,71 +26,57 @@ UPDATE {schema}.outbox SET holder = ?, lease_end = ?{set_boot} WHERE n IN (
 )
 RETURNING n, subscription, job, kind, at, attempts, body, due
 
--- name: remove_events
--- Remove events that their holder has delivered.
+-- name: remove_events -- Remove events that their holder has delivered.
 DELETE FROM {schema}.outbox WHERE n = ANY(?::int8[]) AND holder = ? RETURNING n
 
--- name: delay_events
--- Put deliveries off.
+-- name: delay_events -- Put deliveries off.
 UPDATE {schema}.outbox AS q
 SET due = g.column2, attempts = q.attempts + 1, holder = NULL, lease_end = NULL
 FROM (VALUES (?::int8, ?::float8)) AS g WHERE q.n = g.column1 AND q.holder = ?
 
--- name: claim_alert
--- Store that an alert is sent, unless one like it was sent since a time.
+-- name: claim_alert -- Store that an alert is sent, unless one like it was sent since a time.
 INSERT INTO {schema}.alerts AS a (cause, channel, kind, at, more) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (cause, channel, kind) DO UPDATE SET at = excluded.at, more = excluded.more
 WHERE a.at <= ? RETURNING cause, channel, kind, at, more
 
--- name: alerts
--- The alerts sent for a group, or for all, newest first.
+-- name: alerts -- The alerts sent for a group, or for all, newest first.
 SELECT cause, channel, kind, at, more FROM {schema}.alerts WHERE cause = coalesce(?::int8, cause)
 ORDER BY at DESC, cause, channel, kind
 
--- name: remove_alerts
--- Remove the records of alerts from before a time.
+-- name: remove_alerts -- Remove the records of alerts from before a time.
 DELETE FROM {schema}.alerts WHERE at < ?
 
--- name: add_plan
--- The header of a plan.
+-- name: add_plan -- The header of a plan.
 INSERT INTO {schema}.plans (id, created, expires, header) VALUES (?, ?, ?, ?)
 
--- name: add_chunks
--- The jobs of a plan.
+-- name: add_chunks -- The jobs of a plan.
 INSERT INTO {schema}.plan_chunks (plan, chunk, jobs) VALUES (?::text, ?::int4, ?::text)
 
--- name: plan
--- A plan that has not expired.
+-- name: plan -- A plan that has not expired.
 SELECT created, expires, header FROM {schema}.plans WHERE id = ? AND expires > ?
 
--- name: plan_chunk
--- A chunk of a plan that has not expired.
+-- name: plan_chunk -- A chunk of a plan that has not expired.
 SELECT jobs FROM {schema}.plan_chunks AS c JOIN {schema}.plans AS p ON p.id = c.plan
 WHERE plan = ? AND chunk = ? AND expires > ?
 
--- name: drop_plan
--- Remove a plan.
+-- name: drop_plan -- Remove a plan.
 DELETE FROM {schema}.plans WHERE id = ?
 
--- name: drop_old_plans
--- Remove plans that have expired, and all but so many of the newest.
+-- name: drop_old_plans -- Remove plans that have expired, and all but so many of the newest.
 DELETE FROM {schema}.plans WHERE expires <= ?
     OR id NOT IN (SELECT id FROM {schema}.plans ORDER BY created DESC, id DESC LIMIT ?)
 
--- name: drop_stray_chunks
--- Remove the chunks of plans that are gone.
+-- name: drop_stray_chunks -- Remove the chunks of plans that are gone.
 DELETE FROM {schema}.plan_chunks WHERE plan NOT IN (SELECT id FROM {schema}.plans)
 
--- name: add_action_jobs
--- The jobs that an action took, and how they were before.
+-- name: add_action_jobs -- The jobs that an action took, and how they were before.
 INSERT INTO {schema}.act_jobs (act, id, was) VALUES (?::int8, ?::text, ?::text)
 
--- name: action_jobs
--- The next jobs that an action took, by id.
+-- name: action_jobs -- The next jobs that an action took, by id.
 SELECT id, was FROM {schema}.act_jobs WHERE act = ? AND id > ? ORDER BY id LIMIT ?
 
--- name: remove_action_jobs
--- Remove the jobs of whole actions from before a time that are beyond so many jobs, oldest first.
+-- name: remove_action_jobs -- Remove the jobs of whole actions from before a time that are beyond so
+-- many jobs, oldest first.
 DELETE FROM {schema}.act_jobs WHERE act <= (
     SELECT max(number) FROM {schema}.acts WHERE at < ? AND number <= (
         SELECT act FROM {schema}.act_jobs ORDER BY act DESC LIMIT 1 OFFSET ?

@@ -1,53 +1,25 @@
--- name: whole
--- Everything about a job but its history; the beginning of every query that reads jobs.
+-- name: whole -- Everything about a job but its history; the beginning of every query that reads jobs.
 SELECT {read} FROM jobs JOIN payloads USING (n)
 
--- name: by_id
--- One job.
-{whole} WHERE id = ?
-
--- name: by_ids
--- Those of these jobs that there are.
-{whole} WHERE id IN (SELECT value FROM json_each(?))
-
--- name: by_keys
--- The jobs that these idempotency keys stand for.
-{whole} WHERE key IN (SELECT value FROM json_each(?))
-
--- name: by_numbers
--- These jobs, by number, in the order of the numbers given.
+-- name: by_numbers -- These jobs, by number, in the order of the numbers given.
 SELECT {read}
 FROM (SELECT value AS n FROM json_each(?)) CROSS JOIN jobs USING (n) CROSS JOIN payloads USING (n)
 
--- name: attempts
--- The history of a job, oldest first.
-SELECT record FROM attempts WHERE n = ? ORDER BY ordinal
-
--- name: take_back
--- Undo what this transaction added from that number on; nobody else has seen it.
+-- name: take_back -- Undo what this transaction added from that number on; nobody else has seen it.
 DELETE FROM jobs WHERE n >= ?
 
--- name: insert_payload
--- Its arguments.
+-- name: insert_payload -- Its arguments.
 INSERT INTO payloads (n, payload, original) VALUES (?, ?, ?)
 
--- name: insert_attempt
--- One ended execution.
+-- name: insert_attempt -- One ended execution.
 INSERT INTO attempts (n, ordinal, record) VALUES (?, ?, ?)
 
--- name: insert_attempts
--- Twenty-five of them: to begin a statement takes as long as to write a row.
-INSERT INTO attempts (n, ordinal, record) VALUES
-    (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?),
-    (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?),
-    (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?),
-    (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?),
-    (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?)
+-- name: insert_attempts -- Twenty-five of them: to begin a statement takes as long as to write a row.
+INSERT INTO attempts (n, ordinal, record) VALUES {rows_of_attempts}
 
--- name: kinds
--- The lanes, handlers and categories of one state with their earliest time: three seeks each,
--- however many jobs there are, because each step jumps over the rest of its kind. The plus before a
--- state, here and below, keeps SQLite from planning anew for every value: it would look whether this
+-- name: kinds -- The lanes, handlers and categories of one state with their earliest time: three seeks
+-- each, however many jobs there are, because each step jumps over the rest of its kind. The plus before
+-- a state, here and below, keeps SQLite from planning anew for every value: it would look whether this
 -- one happens to be the state of a partial index.
 WITH RECURSIVE kind (n) AS (
     SELECT (
@@ -79,80 +51,62 @@ WITH RECURSIVE kind (n) AS (
 )
 SELECT lane, handler, category, at FROM kind JOIN jobs USING (n)
 
--- name: of_kind
--- The pending jobs of one kind that are due first; the end of two queries.
+-- name: of_kind -- The pending jobs of one kind that are due first; the end of two queries.
 WHERE state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ?
     AND category = ? AND at <= ?
 ORDER BY at LIMIT ?
 
--- name: first_of_kind
--- Their times and numbers.
+-- name: first_of_kind -- Their times and numbers.
 SELECT at, n FROM jobs {of_kind}
 
--- name: rows_of_kind
--- These jobs, whole.
+-- name: rows_of_kind -- These jobs, whole.
 SELECT {read} FROM jobs CROSS JOIN payloads USING (n) {of_kind}
 
--- name: pending_of
--- Those of these jobs that are pending; the plus keeps SQLite from going through all that are.
+-- name: pending_of -- Those of these jobs that are pending; the plus keeps SQLite from going through all
+-- that are.
 SELECT at, n, lane, handler FROM jobs
 WHERE id IN (SELECT value FROM json_each(?)) AND +state = 'pending' AND +suspect = ? AND at <= ?
 
--- name: suspect_runs
--- Whether a job that crashed before was claimed less than so many seconds ago, and runs.
+-- name: suspect_runs -- Whether a job that crashed before was claimed less than so many seconds ago, and
+-- runs.
 SELECT 1 FROM jobs INDEXED BY running_jobs
 WHERE state = 'running' AND suspect = 1 AND abs(? - updated) < ?
 LIMIT 1
 
--- name: numbers
--- The numbers of those of these jobs that there are.
-SELECT id, n FROM jobs WHERE id IN (SELECT value FROM json_each(?))
-
--- name: ended
--- Running jobs whose lease is over: of another boot, or past its end; of some handlers or of all.
+-- name: ended -- Running jobs whose lease is over: of another boot, or past its end; of some handlers or
+-- of all.
 {whole}
 WHERE state = 'running' AND (boot IS NOT ? OR lease_end IS NULL OR lease_end <= ?)
     AND (? IS NULL OR handler IN (SELECT value FROM json_each(?)))
 LIMIT ?
 
--- name: held_by
--- The running jobs of one holder, of some handlers or of all.
+-- name: held_by -- The running jobs of one holder, of some handlers or of all.
 {whole}
 WHERE state = 'running' AND holder = ?
     AND (? IS NULL OR handler IN (SELECT value FROM json_each(?)))
 LIMIT ?
 
--- name: repay
--- Give a job another payload.
+-- name: repay -- Give a job another payload.
 UPDATE payloads SET payload = ?, original = ? WHERE n = ?
 
--- name: middle
--- The attempts between the first and the last ones to be kept.
-SELECT ordinal FROM attempts WHERE n = ? ORDER BY ordinal LIMIT ? OFFSET ?
-
--- name: rewrite_more
--- Write that attempts were folded away, of a job that this transaction has just changed.
+-- name: rewrite_more -- Write that attempts were folded away, of a job that this transaction has just
+-- changed.
 UPDATE jobs SET more = ? WHERE n = ?
 
--- name: count_attempts
--- How many attempts of a job are kept.
-SELECT count(*) FROM attempts WHERE n = ?
+-- name: ordinals -- The attempts that are kept of a job, oldest first.
+SELECT ordinal FROM attempts WHERE n = ? ORDER BY ordinal
 
--- name: forget_attempt
--- Fold one attempt away.
+-- name: forget_attempt -- Fold one attempt away.
 DELETE FROM attempts WHERE n = ? AND ordinal = ?
 
--- name: over
--- Jobs of one kind that last changed before a time.
+-- name: over -- Jobs of one kind that last changed before a time.
 SELECT n FROM jobs
 WHERE state = +? AND state <> 'running' AND suspect = 0 AND lane = ? AND handler = ?
     AND category = ? AND at < ?
 ORDER BY at LIMIT ?
 
--- name: remove_rest
--- The payloads of purged jobs.
+-- name: remove_rest -- The payloads of purged jobs.
 DELETE FROM payloads WHERE n IN (SELECT value FROM json_each(?))
 
--- name: to_change
--- Jobs that are about to be changed.
+-- name: to_change -- Jobs that are about to be changed.
 {by_ids}

@@ -1,11 +1,9 @@
--- name: count_kind
--- How many jobs of one kind there are.
+-- name: count_kind -- How many jobs of one kind there are.
 SELECT count(*) FROM jobs
 WHERE state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ?
     AND category = ?
 
--- name: count_few
--- The same, counted no further than a limit.
+-- name: count_few -- The same, counted no further than a limit.
 SELECT count(*) FROM (
     SELECT 1 FROM jobs
     WHERE state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ?
@@ -13,24 +11,23 @@ SELECT count(*) FROM (
     LIMIT ?
 )
 
--- name: count_running
--- How many jobs run, by lane and category.
+-- name: count_running -- How many jobs run, by lane and category.
 SELECT lane, category, count(*) FROM jobs WHERE state = 'running' GROUP BY lane, category
 
--- name: run_states
--- How many jobs are tagged so, by state.
-SELECT state, count(*) FROM jobs WHERE run = ? GROUP BY state
+-- name: run_oldest -- The oldest of each state in which a run may let them go.
+SELECT * FROM (SELECT id FROM jobs WHERE run = ? AND state = 'pending' ORDER BY id LIMIT ?)
+UNION ALL
+SELECT * FROM (SELECT id FROM jobs WHERE run = ? AND state = 'dead' ORDER BY id LIMIT ?)
+UNION ALL
+SELECT * FROM (SELECT id FROM jobs WHERE run = ? AND state = 'resolved' ORDER BY id LIMIT ?)
 
--- name: run_oldest
--- The oldest of them in one state.
-SELECT id FROM jobs WHERE run = ? AND state = +? ORDER BY id LIMIT ?
-
--- name: run_failing
--- How many of them failed in this life and wait for their next try.
+-- name: run_failing -- How many of them failed in this life and wait for their next try.
 SELECT count(*) FROM jobs WHERE run = ? AND state = 'pending' AND category <> ''
 
--- name: run_causes
--- What the dead ones died of.
+-- name: run_causes -- What the dead ones died of.
 SELECT cause, count(*) FROM jobs
 WHERE run = ? AND state = 'dead' AND cause IS NOT NULL
 GROUP BY cause
+
+-- name: oldest_tick -- Since when counts wait to be folded.
+SELECT at FROM ticks ORDER BY n LIMIT 1

@@ -1,32 +1,21 @@
--- name: check_pages
--- Whether the file's pages and indexes hang together.
+-- name: check_pages -- Whether the file's pages and indexes hang together.
 PRAGMA integrity_check(20)
 
--- name: schema_version
--- Which migration was the last.
+-- name: schema_version -- Which migration was the last.
 PRAGMA user_version
 
--- name: journal_mode
--- How commits are written.
+-- name: journal_mode -- How commits are written.
 PRAGMA journal_mode
 
--- name: odd_lease
--- Jobs whose state and lease contradict each other.
+-- name: odd_lease -- Jobs whose state and lease contradict each other.
 SELECT id FROM jobs WHERE (state = 'running') <> (holder IS NOT NULL) LIMIT 20
 
--- name: no_payload
--- Jobs whose payload is missing.
+-- name: no_payload -- Jobs whose payload is missing.
 SELECT id FROM jobs LEFT JOIN payloads USING (n) WHERE payload IS NULL LIMIT 20
 
--- name: no_cause
--- Jobs whose group is missing.
-SELECT id FROM jobs WHERE cause IS NOT NULL AND cause NOT IN (SELECT number FROM groups) LIMIT 20
-
--- name: stray_payload
--- Payloads without a job.
+-- name: stray_payload -- Payloads without a job.
 SELECT p.n FROM payloads p LEFT JOIN jobs USING (n) WHERE id IS NULL LIMIT 20
 
--- name: checked
--- Some jobs, whole, with the columns that follow from the others.
+-- name: checked -- Some jobs, whole, with the columns that follow from the others.
 SELECT suspect, category, at, {read} FROM jobs JOIN payloads USING (n)
 WHERE n > ? ORDER BY n LIMIT ?

@@ -9,10 +9,10 @@ BEGIN
     FOR one IN SELECT indexname FROM pg_indexes WHERE schemaname = {literal} AND tablename IN ('jobs', 'causes', 'attempts', 'acts', 'notes', 'payloads', 'leases', 'ready', 'redrive_migrations') LOOP
         EXECUTE format('ALTER INDEX %I.%I RENAME TO %I', {literal}, one.indexname, 'v1_' || one.indexname);
     END LOOP;
-    FOR one IN SELECT sequencename FROM pg_sequences WHERE schemaname = {literal} LOOP
+    FOR one IN SELECT sequencename FROM pg_sequences WHERE schemaname = {literal} AND sequencename IN ('jobs_n_seq', 'causes_number_seq', 'acts_number_seq') LOOP
         EXECUTE format('ALTER SEQUENCE %I.%I RENAME TO %I', {literal}, one.sequencename, 'v1_' || one.sequencename);
     END LOOP;
-    FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = {literal} LOOP
+    FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = {literal} AND tablename IN ('jobs', 'causes', 'attempts', 'acts', 'notes', 'note_versions', 'payloads', 'leases', 'ready', 'redrive_migrations') LOOP
         EXECUTE format('ALTER TABLE %I.%I RENAME TO %I', {literal}, one.tablename, 'v1_' || one.tablename);
     END LOOP;
 END $$;

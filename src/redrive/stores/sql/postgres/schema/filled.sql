@@ -1,5 +1,5 @@
 -- What version 1 held, in the tables of version 2. JSON is put together as text: jsonb would refuse some of it
--- and rewrite numbers.
+-- and rewrite numbers. It is searched as text too: json would refuse a record with \u0000 in a message.
 INSERT INTO {schema}.jobs (n, created, id, key, given, payload, original)
 SELECT n, created, id, key, nullif('{' || substr(coalesce(',"tags":' || tags, '') || coalesce(',"release":' || to_json(release)::text, '') || coalesce(',"max_attempts":' || max_attempts, '')
     || coalesce(',"origin":' || origin, ''), 2) || '}', '{}'), payload, original
@@ -12,8 +12,9 @@ SELECT j.*, l.lease AS l_lease, l.since AS l_since, l.lease_end, l.holder, l.cla
         || coalesce(',"died_at":' || CASE
             WHEN state = 'dead' AND detail <> 'reopened' THEN coalesce(finished, updated)
             WHEN state IN ('dead', 'resolved') THEN coalesce((
-                SELECT (a.record::json ->> 'started')::float8 + coalesce((a.record::json ->> 'duration')::float8, 0)
-                FROM {schema}.v1_attempts AS a WHERE a.n = j.n AND a.record::json -> 'failure' IS NOT NULL
+                SELECT substring(a.record FROM '"started":([0-9]{1,15}(?:\.[0-9]+)?)')::float8
+                    + coalesce(substring(a.record FROM '"duration":([0-9]{1,15}(?:\.[0-9]+)?(?:e-[0-9]{1,2})?)')::float8, 0)
+                FROM {schema}.v1_attempts AS a WHERE a.n = j.n AND a.record LIKE '%"failure":{%'
                 ORDER BY a.ordinal DESC LIMIT 1), CASE WHEN state = 'dead' THEN coalesce(finished, updated) END)
         END::text, '')
         || CASE WHEN finished <> updated THEN ',"finished":' || finished::text ELSE '' END || CASE WHEN j.since <> due THEN ',"since":' || j.since::text ELSE '' END, 2) || '}', '{}') AS more
@@ -26,7 +27,7 @@ SELECT n, lease, updated, due, first_failed, cause, run, ceiling, attempts, id, 
 DROP VIEW whole_v1;
 INSERT INTO {schema}.groups (number, v1, title, first_seen, last_seen, deaths, version)
 SELECT number, fingerprint, title, first, last, coalesce(dead, 0), 0 FROM {schema}.v1_causes LEFT JOIN (
-    SELECT cause AS number, min(coalesce(first_failed, updated)) AS first, max(finished) FILTER (WHERE state = 'dead') AS last, count(*) FILTER (WHERE state = 'dead') AS dead
+    SELECT cause AS number, min(coalesce(first_failed, updated)) AS first, max(least(finished, {now})) FILTER (WHERE state = 'dead') AS last, count(*) FILTER (WHERE state = 'dead') AS dead
     FROM {schema}.v1_jobs WHERE cause IS NOT NULL GROUP BY 1) AS t USING (number);
 INSERT INTO {schema}.attempts SELECT * FROM {schema}.v1_attempts;
 INSERT INTO {schema}.acts SELECT * FROM {schema}.v1_acts;
@@ -38,7 +39,7 @@ SELECT setval(pg_get_serial_sequence('{schema}.jobs', 'n'), greatest((SELECT las
     setval(pg_get_serial_sequence('{schema}.acts', 'number'), greatest((SELECT last_value FROM {schema}.v1_acts_number_seq), 1));
 -- The deaths of the last 30 days, of jobs that are dead still: all that is known of them.
 INSERT INTO {schema}.group_counts (span, cause, start, deaths)
-SELECT span, cause, floor(finished / span)::bigint * span, count(*)
+SELECT span, cause, floor(least(finished, {now}) / span)::bigint * span, count(*)
 FROM {schema}.v1_jobs CROSS JOIN (VALUES (60, 86400.0), (3600, 2592000.0)) AS kept (span, seconds)
 WHERE state = 'dead' AND cause IS NOT NULL
     AND finished > {now} - kept.seconds

@@ -38,7 +38,7 @@ BEGIN
             coalesce((SELECT state FROM {schema}.states WHERE id = OLD.job_id), 'gone');
         RETURN NULL;
     END IF;
-    past := coalesce(dead.more, '{{}}')::json;
+    past := replace(coalesce(dead.more, '{{}}'), '\u0000', '\ufffd')::json;
     INSERT INTO {schema}.open (
         n, lease, at, updated, first_failed, cause, run, ceiling, attempts, variant, suspect, id, lane,
         handler, category, more
@@ -91,25 +91,25 @@ SELECT j.id AS job_id,
         ELSE s.state
     END AS status,
     coalesce(
-        (SELECT sum(value::bigint) FROM json_each_text(s.more::json -> 'spent')), 0
+        (SELECT sum(value::bigint) FROM json_each_text(replace(s.more, '\u0000', '\ufffd')::json -> 'spent')), 0
     )::bigint AS retry_count,
     s.ceiling AS max_retries,
     (
         SELECT coalesce(nullif(concat_ws(': ', f.type, f.message), ''), f.why)
-        FROM json_to_record(s.more::json -> 'failure') AS f (type text, message text, why text)
+        FROM json_to_record(replace(s.more, '\u0000', '\ufffd')::json -> 'failure') AS f (type text, message text, why text)
     ) AS error_message,
     to_timestamp(j.created) AS created_at,
     CASE
         WHEN s.state = 'running' THEN to_timestamp(s.updated)
         ELSE (
-            SELECT to_timestamp((a.record::json ->> 'started')::double precision)
+            SELECT to_timestamp((replace(a.record, '\u0000', '\ufffd')::json ->> 'started')::double precision)
             FROM {schema}.attempts AS a WHERE a.n = j.n ORDER BY a.ordinal DESC LIMIT 1
         )
     END AS started_at,
     to_timestamp(
         CASE
             WHEN s.state NOT IN ('pending', 'running')
-            THEN coalesce((s.more::json ->> 'finished')::double precision, s.updated)
+            THEN coalesce((replace(s.more, '\u0000', '\ufffd')::json ->> 'finished')::double precision, s.updated)
         END
     ) AS completed_at
 FROM {schema}.jobs AS j JOIN {schema}.states AS s USING (n)

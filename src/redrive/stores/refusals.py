@@ -1,0 +1,25 @@
+"""The errors that several stores raise in the same words."""
+
+from __future__ import annotations
+
+from redrive.errors import JobNotFound, StoreError, StoreReadOnly
+
+
+def not_writable(place: object) -> StoreReadOnly:
+    """Return the error for a change of a store that was opened for reading."""
+    return StoreReadOnly(f"{place} was opened for reading only; open it for writing to change it")
+
+
+def closed(place: object) -> StoreError:
+    """Return the error for the use of a store after `close`."""
+    return StoreError(f"{place} was closed; open it again")
+
+
+def no_job(job_id: str) -> JobNotFound:
+    """Return the error for an id that no job has."""
+    return JobNotFound(f"no job {job_id}; it may have been purged")
+
+
+def no_group(number: int) -> JobNotFound:
+    """Return the error for a number that no group has."""
+    return JobNotFound(f"no group G{number}; `redrive groups` lists the groups")

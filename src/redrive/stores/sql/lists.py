@@ -1,0 +1,107 @@
+"""The verbs that read jobs: one job, pages, counts, groups, and the members of a run."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from redrive.errors import StoreDamaged
+from redrive.jobs.job import Group, Job, State
+from redrive.jobs.records import evolve
+from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query
+from redrive.stores.record_codec import category_from
+from redrive.stores.sql.groups import SqlGroups
+from redrive.stores.sql.rows import attempt_from_json
+from redrive.stores.sql.tx import Row, Tx
+from redrive.stores.tallies import Tally, largest
+
+
+@dataclass(slots=True)
+class Where:
+    """Conditions that must all hold, and what is bound to them, in order."""
+
+    parts: list[str] = field(default_factory=list[str])
+    args: list[object] = field(default_factory=list[object])
+
+    def add(self, part: str, *args: object) -> None:
+        """Add a condition."""
+        self.parts.append(part)
+        self.args.extend(args)
+
+    def plus(self, part: str, *args: object) -> Where:
+        """Return a copy with one more condition, which comes first."""
+        return Where([part, *self.parts], [*args, *self.args])
+
+    def __str__(self) -> str:
+        return " AND ".join(self.parts) or "true"
+
+
+class SqlLists(SqlGroups):
+    """A store that answers questions from the last commit."""
+
+    @abstractmethod
+    def _find(self, tx: Tx, query: Query) -> Page:
+        """Return a page of jobs."""
+
+    @abstractmethod
+    def _counts(self, tx: Tx) -> list[Count]:
+        """Count all jobs."""
+
+    @abstractmethod
+    def _tally(self, tx: Tx, query: Query) -> Iterable[Row]:
+        """Return group, handler, category, number, first failure and last change of the query's jobs."""
+
+    def get(self, job_id: str) -> Job | None:
+        """Return one job with its history."""
+
+        def work(tx: Tx) -> Job | None:
+            row = tx.one("by_id", (job_id,))
+            if row is None:
+                return None
+            job, records = self._job_of(row), tx.all("attempts", (row[0],))
+            try:
+                return evolve(job, history=tuple(attempt_from_json(text) for (text,) in records))
+            except StoreDamaged as error:
+                msg = f"job {job_id}: {error}"
+                raise StoreDamaged(msg) from error
+
+        return self._read(work)
+
+    def find(self, query: Query) -> Page:
+        """Return a page of jobs, newest first; see the contract."""
+        return self._read(lambda tx: self._find(tx, query))
+
+    def counts(self) -> list[Count]:
+        """Count all jobs by state, lane and category."""
+        return self._read(self._counts)
+
+    def groups(self, query: Query) -> list[Group]:
+        """Count the query's jobs by group; see the contract."""
+
+        def work(tx: Tx) -> list[Group]:
+            tallies: dict[int, Tally] = defaultdict(Tally)
+            for number, handler, category, jobs, first, last in self._tally(tx, query):
+                tallies[number].add(handler, category_from(category), jobs, first, last)
+            most = largest(tallies.items(), query.limit)
+            records = self._records(tx, [number for number, _ in most])
+            return [tally.group(number, records.get(number)) for number, tally in most]
+
+        return self._read(work)
+
+    def members(self, run: int, *, limit: int = 0) -> Members:
+        """Count the jobs that are tagged so; see the contract."""
+
+        def work(tx: Tx) -> Members:
+            started = run > 0  # no caller asks how jobs fare that only wait for their run
+            (failing,) = (tx.one("run_failing", (run,)) if started else None) or (0,)
+            oldest = tx.all("run_oldest", (run, limit) * len(RELEASABLE)) if limit > 0 else []
+            return Members(
+                states={State(state): jobs for state, jobs in tx.all("run_states", (run,))},
+                failing=failing,
+                causes=dict(tx.all("run_causes", (run,))) if started else {},
+                oldest=sorted(job_id for (job_id,) in oldest)[: max(limit, 0)],
+            )
+
+        return self._read(work)

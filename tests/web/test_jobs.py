@@ -100,7 +100,7 @@ def test_names_are_those_of_the_command_line(web: Web) -> None:
     assert {**job_document(job), "run": None}.items() <= shown.items()
     assert group_document(group).items() <= web.get("/api/v1/groups/G1").items()
     action = web.app.desk.log.actions()[0]
-    assert web.get("/api/v1/acts")["acts"][0] == action_document(action)
+    assert web.get("/api/v1/actions")["actions"][0] == action_document(action)
 
 
 def test_secrets_are_marks_that_stay_what_they_stand_for(web: Web) -> None:

@@ -79,8 +79,8 @@ def test_a_retry_becomes_a_run(web: Web) -> None:
     for verb, phase in (("pause", "paused"), ("resume", "live"), ("cancel", "cancelled")):
         assert web.post(f"/api/v1/runs/R1/{verb}")["phase"] == phase
     assert web.post("/api/v1/runs/R1/pause", status=409)["code"] == "refused"
-    acts = web.get("/api/v1/acts", params={"run": "R1"})["acts"]
-    assert {"retry", "pause", "resume", "cancel"} <= {action["verb"] for action in acts}
+    actions = web.get("/api/v1/actions", params={"run": "R1"})["actions"]
+    assert {"retry", "pause", "resume", "cancel"} <= {action["verb"] for action in actions}
 
 
 @pytest.mark.parametrize(

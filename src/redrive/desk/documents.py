@@ -101,9 +101,9 @@ def scope_document(scope: Scope | None) -> shapes.Scope | None:
     return None if scope is None else _filled(shapes.Scope, scope)
 
 
-def action_document(action: Action) -> shapes.Act:
+def action_document(action: Action) -> shapes.Action:
     """Return an action: who did what to which jobs, when, why, and with what result."""
-    return _filled(shapes.Act, action, at=iso(action.at))
+    return _filled(shapes.Action, action, at=iso(action.at))
 
 
 def payload_of(text: str) -> object:

@@ -170,7 +170,7 @@ class Plan(TypedDict):
     samples: list[Job]
 
 
-class Act(TypedDict):
+class Action(TypedDict):
     """An action: who did what to which jobs, when, why, and with what result."""
 
     number: int

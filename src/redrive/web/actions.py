@@ -265,7 +265,7 @@ def _steer(call: Call, change: Callable[..., Run], body: messages.Why) -> shapes
     return run_document(change(call.path["run"], reason=body.reason, actor=call.actor))
 
 
-def acts(call: Call, query: messages.ActSearch) -> messages.Acts:
+def audit_log(call: Call, query: messages.ActionSearch) -> messages.Actions:
     """Return what people did, newest first."""
     asked: dict[str, Any] = {"limit": query.limit, **to_builtins(query)}
-    return {"acts": [action_document(act) for act in call.app.desk.log.actions(**asked)]}
+    return {"actions": [action_document(done) for done in call.app.desk.log.actions(**asked)]}

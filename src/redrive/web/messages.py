@@ -84,7 +84,7 @@ class RunSearch(Request, kw_only=True):
     limit: Limit = PAGE
 
 
-class ActSearch(Request, kw_only=True):
+class ActionSearch(Request, kw_only=True):
     """Which actions; `before` is the number of the last one of the page before."""
 
     limit: Limit = PAGE
@@ -266,7 +266,7 @@ class Runs(TypedDict):
     runs: list[shapes.Run]
 
 
-class Acts(TypedDict):
+class Actions(TypedDict):
     """Actions, newest first."""
 
-    acts: list[shapes.Act]
+    actions: list[shapes.Action]

@@ -39,15 +39,15 @@ from click.testing import CliRunner
 import pgkit
 from kit import START, make_attempt, make_failure, make_job
 from redrive import Job, Reason, Redrive, State
-from redrive.cli._face import Face
+from redrive.cli._cli import Cli
 from redrive.cli._root import root
+from redrive.desk import jobs as desk_jobs
 from redrive.desk import selection
-from redrive.desk.selection import Wanted
+from redrive.desk.selection import Selection
 from redrive.desk.transfer import job_lines
 from redrive.jobs.job import Resolution
 from redrive.payloads import masking
 from redrive.testing import ManualClock
-from redrive.web import actions
 from redrive.web.routes import ROUTES
 from webkit import READ, Web
 
@@ -79,7 +79,7 @@ class World:
         with contextlib.chdir(self.folder):
             clock = ManualClock(START + 24 * HOUR)
             words = (*words, "--store", self.url)
-            done = CliRunner().invoke(root, list(words), obj=Face(clock), input=stdin)
+            done = CliRunner().invoke(root, list(words), obj=Cli(clock), input=stdin)
         return f"{done.exit_code}\n{done.output}".replace(str(self.folder), "").replace(
             self.url, ""
         )
@@ -396,11 +396,11 @@ def _differing(one: str, other: str) -> str:
 
 
 def asks_what_is_stored(job: Job) -> Job:
-    """Match unmasked values."""
+    """Match, or return, unmasked values."""
     return job
 
 
-def takes_the_store_s_word(_wanted: Wanted) -> None:
+def takes_the_store_s_word(_selection: Selection) -> None:
     """Believe a filter that the store answered."""
 
 
@@ -420,9 +420,10 @@ def forgets_the_shapes(text: str) -> tuple[()]:
 
 
 CONTROLS: list[tuple[object, str, Callable[..., Any]]] = [
-    (selection, "searched", asks_what_is_stored),
-    (Wanted, "confirmation", takes_the_store_s_word),
-    (actions, "_same_as_seen", compares_keys_openly),
+    (selection, "seen", asks_what_is_stored),
+    (desk_jobs, "seen", asks_what_is_stored),
+    (Selection, "confirmation", takes_the_store_s_word),
+    (desk_jobs.Jobs, "same_as_masked", compares_keys_openly),
     (masking, "_unknown", forgets_the_shapes),
 ]
 

@@ -378,6 +378,14 @@ class Redrive:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    if not TYPE_CHECKING:  # type checkers refuse unknown names without help
+
+        def __getattr__(self, name: str) -> object:
+            """Raise AttributeError; for what operators do, name the member of the desk."""
+            if hasattr(Desk, name) and not hasattr(type(self), name):
+                raise AttributeError(f"use app.desk.{name}", name=name, obj=self)
+            return object.__getattribute__(self, name)
+
     def __repr__(self) -> str:
         where = self._where.url if isinstance(self._where, Store) else shown(self._where)
         return f"Redrive({where!r}, {len(self.submitter.registry)} handlers)"

@@ -56,7 +56,7 @@ def find(
 ) -> Config:
     """Find the store and the app; `store` is what was said outright and wins."""
     environ = os.environ if environ is None else environ
-    said = {"option": store, "REDRIVE_STORE": environ.get("REDRIVE_STORE")}
+    sources = {"option": store, "REDRIVE_STORE": environ.get("REDRIVE_STORE")}
     here = directory or Path.cwd()
     file, table = _nearest(here)
     app, kept = _text(table, "app", file), _text(table, "store", file)
@@ -70,7 +70,7 @@ def find(
         unknown=unknown,
         file=file,
     )
-    for source, value in said.items():
+    for source, value in sources.items():
         if value:
             return replace(base, store=value, source=source)
     if file is not None and kept is not None:
@@ -156,32 +156,32 @@ def _own_table(table: Mapping[str, object], file: Path) -> Mapping[str, object]:
 
 
 def _section(table: Mapping[str, object], *names: str, file: Path) -> Mapping[str, object] | None:
-    found = table
+    section = table
     for name in names:
-        inner = found.get(name)
+        inner = section.get(name)
         if inner is None:
             return None
         if not isinstance(inner, dict):
             msg = f"{name} in {file} must be a table, as in [{'.'.join(names)}]"
             raise UsageError(msg)
-        found = cast("dict[str, object]", inner)
-    return found
+        section = cast("dict[str, object]", inner)
+    return section
 
 
 def _alerts(table: Mapping[str, object], file: Path | None) -> Mapping[str, object]:
-    if file is None or (found := _section(table, "alerts", file=file)) is None:
+    if file is None or (section := _section(table, "alerts", file=file)) is None:
         return {}
-    return {**found, "channels": _places(found, "channels", file)}
+    return {**section, "channels": _places(section, "channels", file)}
 
 
 def _secret_names(table: Mapping[str, object], file: Path | None) -> tuple[str, ...]:
-    if file is None or (found := _section(table, "mask", file=file)) is None:
+    if file is None or (section := _section(table, "mask", file=file)) is None:
         return ()
-    names = cast("list[object]", found.get("names", []))
+    names = cast("list[object]", section.get("names", []))
     is_right = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
-    if not is_right or set(found) - {"names"}:
+    if not is_right or set(section) - {"names"}:
         msg = f'[mask] in {file} must hold names, as in names = ["customer_number"]'
-        raise UsageError(f"{msg}; found {dict(found)!r}")
+        raise UsageError(f"{msg}; found {dict(section)!r}")
     return tuple(map(str, names))
 
 
@@ -189,11 +189,11 @@ def _places(
     table: Mapping[str, object], key: str, file: Path | None
 ) -> Mapping[str, Mapping[str, object]]:
     """Return the tables of endpoints; the endpoints check what is in them."""
-    if file is None or (found := _section(table, key, file=file)) is None:
+    if file is None or (section := _section(table, key, file=file)) is None:
         return {}
     endpoints: dict[str, Mapping[str, object]] = {}
-    for name in found:
-        settings = dict(_section(found, name, file=file) or {})
+    for name in section:
+        settings = dict(_section(section, name, file=file) or {})
         if isinstance(settings.get("ca_file"), str):
             settings["ca_file"] = file.parent / str(settings["ca_file"])
         endpoints[name] = settings

@@ -30,7 +30,7 @@ class Current:
     rules: Sequence[When] = field(default=(), repr=False)
     """What its policy says about errors."""
     lease_lost: bool = False
-    """True if the claim on this job was lost: stop, the result will not count."""
+    """True if the lease of this job was lost: stop, the result will not count."""
     provider: str | None = None
     """The provider that answered last, if `fallback` asked any."""
 
@@ -83,11 +83,11 @@ def running() -> Current | None:
 
 def current() -> Current:
     """Return what is known of the job that this code runs for; UsageError outside a handler."""
-    found = _current.get()
-    if found is None:
+    running = _current.get()
+    if running is None:
         msg = "redrive.current() works only inside a handler that Redrive is running"
         raise UsageError(msg)
-    return found
+    return running
 
 
 enter = _current.set

@@ -161,7 +161,7 @@ class AllProvidersFailed(RedriveError, ExceptionGroup[Exception]):
     failures: Mapping[str, Failure]
     """What each provider's error means, by its name."""
     was_asked: bool
-    """True if any provider was asked; if not, all of them are in cooldown."""
+    """False if no provider was asked, because all of them are paused."""
     missing: str = ""
     """The import errors of providers whose library this program lacks."""
     redrive_category: str

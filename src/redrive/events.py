@@ -80,7 +80,7 @@ class Bus:
         self._listeners = (*self._listeners, listener)
 
         def remove() -> None:
-            self._listeners = tuple(one for one in self._listeners if one is not listener)
+            self._listeners = tuple(known for known in self._listeners if known is not listener)
 
         return remove
 

@@ -155,7 +155,7 @@ class Handler(Generic[P, R_co]):
 
     async def _begun(self, payload: str) -> Execution | Job:
         """Begin on another thread; if we are cancelled meanwhile, return what was claimed."""
-        import asyncio  # noqa: PLC0415 - the awaiting program has imported it
+        import asyncio  # noqa: PLC0415 - code that awaits this has imported it
 
         began = asyncio.ensure_future(
             hop(self.threads, self.submitter.begin, self.entry, payload, self.chosen)

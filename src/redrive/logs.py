@@ -32,7 +32,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; the message has the traceback below it, where there is one."""
-        given = {name: one for name, one in vars(record).items() if name not in _NOT_FIELDS}
+        given = {name: value for name, value in vars(record).items() if name not in _NOT_FIELDS}
         document = {
             **given,
             "severity": severity(record.levelno),
@@ -47,7 +47,7 @@ class JsonFormatter(logging.Formatter):
 def severity(level: int) -> str:
     """Name a level as Cloud Logging does."""
     known = (logging.CRITICAL, logging.ERROR, logging.WARNING, logging.INFO)
-    return next((logging.getLevelName(one) for one in known if level >= one), "DEBUG")
+    return next((logging.getLevelName(number) for number in known if level >= number), "DEBUG")
 
 
 def _time(seconds: float) -> str:
@@ -64,9 +64,9 @@ def _plain(value: object, depth: int = 0) -> Json:
         return safe_text(value, _LOOKED_AT)
     if isinstance(value, dict):
         pairs = cast("dict[object, object]", value).items()
-        return {safe_text(name): _plain(one, depth + 1) for name, one in pairs}
+        return {safe_text(name): _plain(inner, depth + 1) for name, inner in pairs}
     if isinstance(value, list | tuple):
-        return [_plain(one, depth + 1) for one in cast("list[object]", value)]
+        return [_plain(inner, depth + 1) for inner in cast("list[object]", value)]
     return safe_text(value, _LOOKED_AT)
 
 
@@ -75,5 +75,5 @@ def _cut(value: Json) -> Json:
     if isinstance(value, str):
         return inert(safe_text(value, LONGEST), keep_newlines=True)
     if isinstance(value, dict):
-        return {inert(name): _cut(one) for name, one in value.items()}
-    return [_cut(one) for one in value] if isinstance(value, list | tuple) else value
+        return {inert(name): _cut(inner) for name, inner in value.items()}
+    return [_cut(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -83,8 +83,8 @@ class Collector:
     def collect(self) -> Iterable[Metric]:
         """Ask the store."""
         families, histogram = _families()
-        for name, said, value in gauges(self._app):
-            families[name].add_metric(said, value)
+        for name, named, value in gauges(self._app):
+            families[name].add_metric(named, value)
         total = counters.total(self._app.store)
         for (what, *labels), value in total.items():
             family = families.get(f"redrive_{what}")
@@ -112,7 +112,10 @@ def _families() -> tuple[dict[str, Any], Any]:
         "counter": core.CounterMetricFamily,
         "histogram": core.HistogramMetricFamily,
     }
-    made = {name: kinds[one.kind](name, one.help, labels=one.labels) for name, one in ALL.items()}
+    made = {
+        name: kinds[metric.kind](name, metric.help, labels=metric.labels)
+        for name, metric in ALL.items()
+    }
     return made, made["redrive_attempt_duration_seconds"]
 
 
@@ -120,8 +123,8 @@ def gauges(desk: Desk) -> Iterator[Sample]:
     """Ask the store how things stand."""
     yield "redrive_info", (__version__, desk.store.durability), 1
     counts = desk.jobs.counts()
-    for one in counts:
-        yield "redrive_jobs", (one.state, one.lane, one.category or ""), one.jobs
+    for count in counts:
+        yield "redrive_jobs", (count.state, count.lane, count.category or ""), count.jobs
     now = desk.store.now()
     for name, state in (
         ("redrive_due_lag_seconds", State.PENDING),
@@ -138,17 +141,17 @@ def gauges(desk: Desk) -> Iterator[Sample]:
 
 
 def _oldest(counts: Iterable[Count], state: State) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for one in counts:
-        if one.state is state and one.oldest is not None:
-            found[one.lane] = min(one.oldest, found.get(one.lane, one.oldest))
-    return found
+    oldest: dict[str, float] = {}
+    for count in counts:
+        if count.state is state and count.oldest is not None:
+            oldest[count.lane] = min(count.oldest, oldest.get(count.lane, count.oldest))
+    return oldest
 
 
 def _causes(desk: Desk) -> Iterator[Sample]:
-    found = Counter(one.record.status for one in desk.groups.find(limit=GROUPS))
+    statuses = Counter(group.record.status for group in desk.groups.find(limit=GROUPS))
     for status in ("open", "regressed", "resolved"):
-        yield "redrive_groups", (status,), found[status]
+        yield "redrive_groups", (status,), statuses[status]
     live = Counter(run.phase for run in desk.runs.live(counted=False))
     for phase, number in live.items():
         yield "redrive_runs", (phase,), number
@@ -158,15 +161,15 @@ def _workers(desk: Desk) -> Iterator[Sample]:
     workers = desk.lanes.workers()
     yield "redrive_workers", (), len(workers)
     if workers:
-        yield "redrive_worker_heartbeat_age_seconds", (), max(one.silent for one in workers)
+        yield "redrive_worker_heartbeat_age_seconds", (), max(worker.silent for worker in workers)
 
 
 def _durations(total: counters.Counts) -> dict[str, tuple[list[tuple[str, float]], float]]:
     """Return for each lane the attempts that took at most so long, and the seconds of all."""
-    found: dict[str, dict[str, float]] = defaultdict(dict)
+    lanes: dict[str, dict[str, float]] = defaultdict(dict)
     for (what, *labels), value in total.items():
         if what == "bucket":
-            found[labels[0]][labels[1]] = value
+            lanes[labels[0]][labels[1]] = value
     return {
         lane: (
             list(
@@ -174,5 +177,5 @@ def _durations(total: counters.Counts) -> dict[str, tuple[list[tuple[str, float]
             ),
             total.get(("seconds", lane), 0.0),
         )
-        for lane, took in found.items()
+        for lane, took in lanes.items()
     }

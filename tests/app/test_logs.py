@@ -14,7 +14,7 @@ import pytest
 
 from crewkit import crew, fill
 from redrive import Redrive, fallback
-from redrive.cli._face import warn_on_stderr
+from redrive.cli._logging import warn_on_stderr
 from redrive.logs import LONGEST, JsonFormatter, severity
 from workkit import QUICK, all_done, until
 

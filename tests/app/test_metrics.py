@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kit import START, make_failure, make_job
 from redrive import Reason, Redrive, State
-from redrive.cli._face import Face
+from redrive.cli._cli import Cli
 from redrive.cli._root import root
 from redrive.metrics import ALL, Collector, text
 from redrive.testing import ManualClock
@@ -163,7 +163,7 @@ def test_over_http_with_a_token_that_may_read(app: Redrive) -> None:
 def test_on_the_command_line(app: Redrive, clock: ManualClock, tmp_path: Path) -> None:
     kill(app, 2)
     words = ["prometheus", "--store", str(tmp_path / "jobs.db")]
-    shown = CliRunner().invoke(root, words, obj=Face(clock))
+    shown = CliRunner().invoke(root, words, obj=Cli(clock))
     assert shown.exit_code == 0
     assert shown.stdout == text(app.desk)
 
@@ -174,7 +174,7 @@ def test_without_the_extra_it_says_what_to_install(
     app.store.now()
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     words = ["prometheus", "--store", str(tmp_path / "jobs.db")]
-    shown = CliRunner().invoke(root, words, obj=Face())
+    shown = CliRunner().invoke(root, words, obj=Cli())
     assert shown.exit_code == 1
     assert "redrive[metrics]" in shown.stderr
     assert Web(app).ask("GET", "/metrics").status_code == 404

@@ -62,9 +62,9 @@ def test_looking_at_one_and_counting_raise_too(app: Redrive, dead: str) -> None:
     for call in (app.desk.groups.get, app.desk.groups.find):
         with pytest.raises(JobNotFound, match="no group G99"):
             call("G99")
-    for verb in ("retry", "resolve"):
+    for act in (app.desk.retry, app.desk.resolve):
         with pytest.raises(JobNotFound, match="no group G99"):
-            app.desk.jobs.select(verb, "G99")
+            act("G99")
     for ask in (app.desk.runs.get, app.desk.runs.pause, app.desk.runs.resume, app.desk.runs.cancel):
         with pytest.raises(JobNotFound, match="no run R99"):
             ask("R99")
@@ -89,3 +89,11 @@ def test_a_group_or_a_run_is_known_as_long_as_it_has_jobs_or_a_record(
     assert app.desk.jobs.find("R1").jobs == [], "the run is remembered"
     with pytest.raises(JobNotFound, match="no group G1"):
         app.desk.retry("G1")
+
+
+def test_what_operators_do_is_named_by_its_place_at_the_desk() -> None:
+    app = Redrive("memory:")
+    with pytest.raises(AttributeError, match=r"use app\.desk\.retry"):
+        _ = app.retry  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = app.nonsense  # type: ignore[attr-defined]

@@ -10,8 +10,8 @@ import pytest
 from kit import make_job
 from redrive import Reason, State
 from redrive.cli import actions
+from redrive.cli._cli import Cli
 from redrive.cli._errors import Stop
-from redrive.cli._face import Face
 from redrive.desk.plans import Plan
 from shopkit import Shop, dead_letter, name
 
@@ -29,7 +29,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Stand for a person: do something between the preview and the answer, which is yes."""
 
     def set_up(meanwhile: Callable[[], None]) -> None:
-        def ask(face: Face, plan: Plan) -> None:
+        def ask(face: Cli, plan: Plan) -> None:
             meanwhile()
 
         monkeypatch.setattr(actions, "ask", ask)
@@ -195,7 +195,7 @@ def test_if_all_of_it_changed_it_is_a_conflict(shop: Shop, asked: Asked) -> None
 
 
 def test_an_answer_of_no_changes_nothing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    def declined(face: Face, plan: Plan) -> None:
+    def declined(face: Cli, plan: Plan) -> None:
         raise Stop("declined", "nothing was changed", exits=1)
 
     monkeypatch.setattr(actions, "ask", declined)

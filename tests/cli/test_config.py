@@ -244,7 +244,7 @@ def test_a_memory_store_is_refused_by_commands(empty: Shop, words: str) -> None:
     """It would be a new and empty one, which looks healthy."""
     done = empty.run("--store", "memory:", *words.split())
     assert done.exit_code == 2
-    assert "a memory: store lives inside one process" in done.output
+    assert "a memory: store exists only inside one process" in done.output
     assert "name a file or a database with --store" in done.output
 
 

@@ -31,7 +31,7 @@ def findings(shop: Shop, *words: str, code: int = 0) -> dict[str, tuple[str, str
     for one in json.loads(done.stdout)["data"]["findings"]:
         assert (one["level"] == "ok") is (one["remedy"] is None)
         if one["level"] != "ok" or one["what"] not in found:
-            found[one["what"]] = (one["level"], one["said"], one["remedy"])
+            found[one["what"]] = (one["level"], one["message"], one["remedy"])
     return found
 
 
@@ -53,7 +53,7 @@ def test_a_sound_store_with_passes_is_in_order(sound: Shop) -> None:
         app.run_due()
     found = findings(sound)
     assert {level for level, _, _ in found.values()} == {"ok"}
-    assert found["workers"][1].startswith("none is alive; last pass ")
+    assert found["workers"][1].startswith("none is running; last pass ")
     assert set(found) == {
         "version",
         "settings",
@@ -78,7 +78,7 @@ def test_jobs_without_a_worker_and_unserved_lanes_are_wrong(shop: Shop) -> None:
     found = findings(shop, code=1)
     assert found["workers"][0] == "bad"
     assert "2 jobs" in found["workers"][1]
-    assert found["lanes"][:2] == ("bad", "due, and nobody serves them: pay.charge")
+    assert found["lanes"][:2] == ("bad", "jobs are due and no worker serves: pay.charge")
 
 
 def test_workers_of_several_versions_are_told(sound: Shop) -> None:
@@ -142,7 +142,7 @@ def test_settings_that_mean_nothing_and_a_program_that_does_not_load(
     assert "stoer" in found["settings"][1]
     assert found["app"][0] == "bad"
     Path("doctor_program.py").write_text(PROGRAM)
-    assert findings(sound)["app"][:2] == ("ok", "doctor_program:app has 1 handlers")
+    assert findings(sound)["app"][:2] == ("ok", "doctor_program:app has 1 handler")
 
 
 def test_a_broken_settings_file_is_a_finding(sound: Shop) -> None:
@@ -153,7 +153,7 @@ def test_a_broken_settings_file_is_a_finding(sound: Shop) -> None:
 def test_memory_is_no_place_for_work(empty: Shop) -> None:
     level, said, _ = findings(empty, "--store", "memory:", code=1)["settings"]
     assert level == "bad"
-    assert "lives inside one process" in said
+    assert "exists only inside one process" in said
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_the_editor_sees_secrets_when_asked_to(shop: Shop, editor: Path) -> None
         ("text = '[1]'", "object"),
         ('text = \'{"a":1,"a":2}\'', "twice"),
         ("text = text.replace('ada@', 'x •••1•••')", "inside a text"),
-        ("text = text.replace('•••1•••', '•••')", "hidden"),
+        ("text = text.replace('ada@', '•••')", "write the secret itself"),
     ],
 )
 def test_what_cannot_be_accepted_is_kept_in_its_file(
@@ -156,10 +156,31 @@ def test_a_secret_that_changes_its_name_is_hidden_in_the_difference(shop: Shop) 
     assert shop.run("edit", name(2), "--payload", "", "--yes").exit_code == 1  # no editor instead
 
 
-def test_masked_text_from_show_does_not_become_the_secret(shop: Shop) -> None:
-    done = shop.run("edit", name(1), "--payload", "-", "--yes", stdin='{"to":"x","password":"•••"}')
+def test_what_show_prints_can_be_edited_and_written_back(shop: Shop) -> None:
+    """A hidden value is known by its place; nothing is ever stored with a mask in it."""
+    shown = json.loads(shop.run("show", name(1), "--payload", "--json").stdout)["data"]
+    assert shown["password"] == "•••"
+    text = json.dumps({**shown, "to": "bob@example.com"})
+    done = shop.run("edit", name(1), "--payload", "-", "--yes", stdin=text)
+    assert done.exit_code == 0, done.output
+    assert payload_of(shop) == '{"to":"bob@example.com","password":"hunter22"}'
+    done = shop.run("edit", name(1), "--payload", "-", "--yes", stdin=text)
+    assert (done.exit_code, edits_of(shop)) == (1, 1), "it is as it was"
+
+
+@pytest.mark.parametrize("text", ['{"to":"•••","password":"x"}', '{"note":"•••","password":"•••"}'])
+def test_a_mask_in_another_field_is_refused(shop: Shop, text: str) -> None:
+    done = shop.run("edit", name(1), "--payload", "-", "--yes", stdin=text)
     assert done.exit_code == 2
     assert "--reveal" in done.stderr
+    assert edits_of(shop) == 0
+
+
+def test_revealing_is_recorded(shop: Shop, editor: Path) -> None:
+    types(editor, "")
+    shop.run("edit", name(1), "--reveal", "--dry-run")
+    (act,) = json.loads(shop.run("log", "--json").stdout)["data"]
+    assert (act["verb"], act["target"]) == ("reveal", name(1))
 
 
 def test_a_dry_run_saves_nothing(shop: Shop) -> None:
@@ -334,9 +355,12 @@ def test_nobody_edits_in_vain(shop: Shop, editor: Path) -> None:
     assert (given.exit_code, "--yes" in given.stderr, edits_of(shop)) == (2, True, 0)
 
 
-def test_a_payload_that_cannot_be_read_is_mended_by_a_file(shop: Shop, editor: Path) -> None:
-    shop.add(dead_letter(9, payload="{broken"))
-    assert shop.run("edit", name(9), "--yes").exit_code == 2
+def test_a_payload_that_cannot_be_read_is_mended(shop: Shop, editor: Path) -> None:
+    """In the editor, which sees it masked, or by a file."""
+    shop.add(dead_letter(9, payload='{"password":"hunter22",'))
+    types(editor, "assert 'hunter22' not in text; text = '{\"to\":\"eve\"}'")
+    assert shop.run("edit", name(9), "--yes").exit_code == 0
+    assert payload_of(shop, 9) == '{"to":"eve"}'
     done = shop.run("edit", name(9), "--payload", "-", "--yes", stdin='{"to":"bob"}')
     assert done.exit_code == 0, done.output
     assert payload_of(shop, 9) == '{"to":"bob"}'

@@ -141,10 +141,10 @@ def test_plain_text(empty: Shop) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["no/such/file"], "no HTTP status, no file, and no name"),
-        (["trace.txt"], "no HTTP status, no file, and no name"),
-        (["999"], "no HTTP status"),
-        (["empty"], "no error was found in it"),
+        (["no/such/file"], "not an HTTP status, a file or the name"),
+        (["trace.txt"], "not an HTTP status, a file or the name"),
+        (["999"], "not an HTTP status"),
+        (["empty"], "it contains no error"),
         (["500", "--policy", "NOPE"], "no policy 'NOPE'"),
         (["500", "--header", "soon"], "NAME: VALUE"),
         ([], "Missing argument"),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
+import runpy
 import shlex
 from pathlib import Path
 
 import click
 import pytest
 
+from redrive.cli._cli import Cli
 from redrive.cli._command import Command
-from redrive.cli._face import Face
 from redrive.cli._root import EXAMPLES, root
-from redrive.cli.command_page import page
+from redrive.cli.help import topics
+from shopkit import Shop
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = click.Context(root, info_name="redrive")
@@ -37,7 +41,7 @@ def calls(line: str) -> list[list[str]]:
 
 def parse(words: list[str]) -> str:
     """Read a command as it would be read, and give its name; nothing is run."""
-    top = root.make_context("redrive", list(words), obj=Face())
+    top = root.make_context("redrive", list(words), obj=Cli())
     rest = [*top._protected_args, *top.args]
     name, found, more = root.resolve_command(top, rest)
     assert name is not None
@@ -71,4 +75,27 @@ def test_what_a_command_says_of_itself_is_whole(name: str) -> None:
 
 def test_the_page_of_commands_is_as_the_commands_are() -> None:
     written = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert written == page(), "run: python -m redrive.cli.command_page > docs/cli.md"
+    page = runpy.run_path(str(ROOT / "docs" / "reference" / "commands.py"))["page"]
+    assert written == page(), "run: make pages"
+
+
+@pytest.mark.parametrize("topic", topics())
+def test_a_help_page_is_short_and_every_command_on_it_exists(empty: Shop, topic: str) -> None:
+    text = topics()[topic]
+    assert text.startswith("# ")
+    assert len(text.splitlines()) <= 45
+    assert max(map(len, text.splitlines())) <= 102
+    lines = [
+        line
+        for block in re.findall(r"```\n(.*?)```", text, re.DOTALL)
+        for line in block.splitlines()
+    ]
+    found = [parse(words) for line in lines for words in calls(line)]
+    found += [
+        parse(words) for span in re.findall(r"`(redrive [^`]+)`", text) for words in calls(span)
+    ]
+    assert found, topic
+    result = empty.run("help", topic)
+    assert result.exit_code == 0
+    assert "```" not in result.stdout
+    assert json.loads(empty.run("help", topic, "--json").stdout)["data"]["text"] == text

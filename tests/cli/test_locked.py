@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from redrive.errors import StoreBusy
 from redrive.stores import _files
 from shopkit import Shop, name, shop_jobs
 
@@ -30,7 +31,7 @@ def held(shop: Shop) -> Iterator[None]:
 
 @pytest.mark.usefixtures("held")
 @pytest.mark.parametrize(
-    "words", [["list"], ["status"], ["groups"], ["show", name(1)], ["log"], ["export"], ["verify"]]
+    "words", [["list"], ["status"], ["groups"], ["show", name(1)], ["log"], ["verify"]]
 )
 def test_what_was_read_is_shown(
     shop: Shop, words: list[str], monkeypatch: pytest.MonkeyPatch
@@ -41,3 +42,16 @@ def test_what_was_read_is_shown(
     monkeypatch.setattr(_files.FileLock, "_wait", wait)
     result = shop.run(*words, "--store", shop.url)
     assert (result.exit_code, bool(result.stdout)) == (0, True), result.output
+
+
+@pytest.mark.usefixtures("held")
+def test_an_export_that_cannot_be_recorded_says_so(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait(lock: _files.FileLock) -> None:
+        raise StoreBusy(f"{lock.place} is held")
+
+    monkeypatch.setattr(_files.FileLock, "_wait", wait)
+    result = shop.run("export", "--store", shop.url)
+    assert (result.exit_code, result.stdout.count("\n")) == (0, len(shop_jobs())), result.output
+    assert "not in the audit log" in result.stderr

@@ -29,8 +29,8 @@ def test_a_masked_name_cannot_be_asked_for(shop: Shop, verb: str, word: str) -> 
     more = {"retry": ["--dry-run"], "export": ["-o", "x"]}.get(verb, ["--reason", "x", "--dry-run"])
     done = shop.run(verb, *([] if verb in {"list", "groups"} else more), "--", word)
     assert done.exit_code == 2
-    assert "'password' is a masked name" in done.stderr
-    assert "app.desk.jobs.find()" in done.stderr
+    assert "'password' is a masked field" in done.stderr
+    assert "reveal=True" in done.stderr
 
 
 @pytest.mark.parametrize("form", ["--json", "--plain"])

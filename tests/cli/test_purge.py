@@ -69,7 +69,7 @@ def test_without_a_selection_a_person_or_a_finished_job_nothing_goes(
 def test_the_number_must_be_typed(shop: Shop) -> None:
     no = on_terminal("purge", "--state", "dead", typed=b"yes\n")
     assert (no.code, len(ids(shop))) == (1, 7)
-    assert "Type 4 to remove them for good" in no.text
+    assert "Type 4 to remove them permanently" in no.text
     yes = on_terminal("purge", "--state", "dead", typed=b"4\n")
     assert (yes.code, len(ids(shop))) == (0, 3)
 

@@ -85,7 +85,7 @@ def test_a_bulk_retry_is_a_run_that_can_be_looked_at(many: Shop) -> None:
     assert (shown["name"], shown["canary"], shown["asked"]) == ("API-395", 3, "G1")
     text = many.run("run", "R1").stdout
     assert "R1 live: 0 ok · 20 waiting" in text
-    assert "how\tcanary 3" in text
+    assert "settings\tcanary 3" in text
     assert "R1" in many.run("runs", "--plain").stdout
 
 
@@ -138,7 +138,7 @@ def test_a_run_called_off_when_its_worker_is_gone_holds_no_job_for_long(many: Sh
     assert many.run("retry", "G1", "--yes").exit_code == 4
     many.clock.advance(6)
     assert data_of(many, "retry", "G1", "--yes")["run"] == "R2"
-    assert data_of(many, "run", "R1")["left"] == {"not let go before it was cancelled": 20}
+    assert data_of(many, "run", "R1")["left"] == {"not released before the run was cancelled": 20}
 
 
 def test_waiting_ends_with_the_outcome(many: Shop, worked: Worked) -> None:
@@ -161,7 +161,7 @@ def test_a_failed_canary_is_exit_7(many: Shop, worked: Worked) -> None:
     result = many.run("retry", "G1", "--canary", "2", "--yes", "--wait")
     assert result.exit_code == 7
     assert "R1 stopped (of its canary 1 of 2 failed again): 1 ok" in result.stdout
-    assert "left\t18\tnot let go before it was stopped" in result.stdout
+    assert "left\t18\tnot released before the run was stopped" in result.stdout
 
 
 def test_stopped_by_its_limit_is_exit_7(many: Shop, worked: Worked) -> None:
@@ -194,7 +194,7 @@ def test_new_of_the_same_cause_are_told_at_the_end(many: Shop, worked: Worked) -
     late = many.clock.now()
     many.add(*(dead_letter(n, updated=late, finished=late) for n in range(40, 52)))
     result = many.run("run", "R1", "--watch")
-    assert "12 new of the same cause" in result.stderr
+    assert "12 jobs died of the same cause" in result.stderr
 
 
 def test_a_run_is_paused_resumed_and_cancelled(many: Shop) -> None:
@@ -204,7 +204,7 @@ def test_a_run_is_paused_resumed_and_cancelled(many: Shop) -> None:
     assert data_of(many, "run", "R1", "resume")["phase"] == "live"
     ended = data_of(many, "run", "R1", "cancel", "--reason", "a mistake")
     assert (ended["phase"], ended["why"]) == ("cancelled", "a mistake")
-    assert ended["left"] == {"not let go before it was cancelled": 20}
+    assert ended["left"] == {"not released before the run was cancelled": 20}
     assert many.run("run", "R1", "cancel").exit_code == 4
     actions = [action["verb"] for action in data_of(many, "log")]
     assert actions == ["cancel", "resume", "pause", "retry"]

@@ -55,7 +55,7 @@ def test_without_colours_not_one_escape_is_written(shop: Shop, env: dict[str, st
 def test_a_narrow_terminal_shows_whole_ids_and_the_error_below(shop: Shop) -> None:
     text = on_terminal("dlq", width=80).text
     assert name(4) in text
-    assert "\n   pdf.print  KeyError: 'vat_id'" in text
+    assert "\n   pdf.print   KeyError: 'vat_id'" in text
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
@@ -75,9 +75,6 @@ def test_no_width_hides_the_handler_the_attempts_or_the_group(
     }
     for word in ["handler", "attempts", "group", *words[command].split()]:
         assert word in text.split()
-    if width <= 80:
-        starts = [line for line in lines if "01J9ZQ" in line]
-        assert len(lines) == 2 * len(starts) + 2
 
 
 def test_show_says_the_next_command_once(shop: Shop) -> None:
@@ -146,7 +143,7 @@ def test_yes_does_it_after_the_preview(shop: Shop) -> None:
     assert shown.code == 0
     assert "Retry 6 jobs? [y/N]: y" in shown.text
     assert "5 of the 6 jobs" in shown.text
-    assert "✓ R1 drives 6 jobs" in shown.text
+    assert "✓ R1 retries 6 jobs" in shown.text
     assert shown.text.index("By handler") < shown.text.index("Retry 6 jobs?")
 
 

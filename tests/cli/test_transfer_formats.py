@@ -128,7 +128,7 @@ def test_on_a_terminal_the_zone_is_asked_for(place: Shop) -> None:
     Path("f").write_bytes(file_of("articles", article(1), article(2)))
     shown = on_terminal("import", "f", "--force", typed=b"Asia/Tokyo\n")
     assert shown.code == 0
-    assert shown.text.count("Which one is meant") == 1
+    assert shown.text.count("Which one is it") == 1
     with place.app() as app:
         assert {job.created for job in app.desk.jobs.each()} == {1_700_000_000 - 1 - 9 * 3600}
 
@@ -228,7 +228,7 @@ def test_jobs_that_a_format_cannot_hold_are_counted(place: Shop) -> None:
     said(place, "f")
     done = place.run("export", "--format", "hooks", "-o", "out")
     assert done.exit_code == 6
-    assert "left out, for hooks cannot hold them: 1 (its payload has no hook)" in done.stderr
+    assert "left out, because hooks cannot hold them: 1 (its payload has no hook)" in done.stderr
     assert len(Path("out").read_text().splitlines()) == 1
 
 

@@ -43,7 +43,7 @@ def test_status_shows_runs_that_are_not_over(shop: Shop) -> None:
     with shop.app() as app:
         run = app.desk.runs.start("G1", name="stripe")
     data = json.loads(shop.run("status", "--json").stdout)["data"]
-    assert [(r["run"], r["state"], r["name"], r["total"]) for r in data["runs"]] == [
+    assert [(r["run"], r["phase"], r["name"], r["total"]) for r in data["runs"]] == [
         (run.id, "live", "stripe", run.total)
     ]
     assert f"run\t{run.id}\tlive\t{run.total}\t" in shop.run("status").stdout
@@ -312,7 +312,7 @@ def test_the_log_is_asked_for_who_what_and_when(shop: Shop) -> None:
     assert verbs("--since", "1h") == ["retry", "resolve"]
     assert verbs("--verb", "resolve") == ["resolve"]
     assert verbs("--run", "R1") == ["retry", "enlist"]
-    assert shop.run("log", "--actor", "nobody").stdout == "Nobody did that.\n"
+    assert shop.run("log", "--actor", "nobody").stdout == "No action matches.\n"
     assert shop.run("log", "--since", "soon").exit_code == 2
 
 

@@ -17,6 +17,7 @@ from shopkit import Shop, name
 ONE = name(1)
 # A command without a line here fails every test below.
 LINES = {
+    "help": "help runs",
     "status": "status",
     "dlq": "dlq",
     "failed": "failed",

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from kit import make_failure, make_job
 from redrive import Reason, Redrive, State
-from redrive.cli._face import Face
+from redrive.cli._cli import Cli
 from redrive.cli._root import root
-from redrive.desk import search
+from redrive.desk import plans, search
 from redrive.jobs.job import Job
 from stores.contract.kinds import KINDS, Kind, Place
 
@@ -77,22 +77,19 @@ def test_a_list_ends_in_time_also_where_every_job_has_the_words_behind_a_mask(
 ) -> None:
     """And its cursor and scope are those of words that no job has."""
     app.store.add([make_job(f"z{n:05d}", payload='{"password":"zebra"}') for n in range(MANY)])
-    masked = app.desk.jobs.find('"zebra"', reveal=False, limit=1)
+    masked = app.desk.jobs.find('"zebra"', limit=1)
     assert (masked.jobs, masked.cursor is None) == ([], False)
-    absent = app.desk.jobs.find('"nobody has this"', reveal=False, limit=1)
+    absent = app.desk.jobs.find('"nobody has this"', limit=1)
     assert (masked.cursor, masked.scope) == (absent.cursor, absent.scope)
     monkeypatch.setattr(search, "BUDGET", 60.0)
-    assert app.desk.jobs.find('"zebra"', reveal=False, limit=1)[:2] == ([], None)
+    assert app.desk.jobs.find('"zebra"', limit=1)[:2] == ([], None)
 
 
 def test_an_action_sees_all_jobs(app: Redrive) -> None:
     for words in ("tag:vip", '"needle"', "G1 G2 tag:vip"):
-        chosen = app.desk.jobs.select("retry", words, reveal=False)
-        assert [one.id for one in chosen if isinstance(one, Job)] == OLDEST
-    assert [found.id for found in app.desk.jobs.each("tag:vip")] == OLDEST
-    assert sum(group.jobs for group in app.desk.groups.find('"needle"', reveal=False)) == len(
-        OLDEST
-    )
+        assert list(plans.make(app.desk, "retry", [words], asked=words).eligible) == OLDEST
+    assert list(app.desk.jobs.ids("tag:vip")) == OLDEST
+    assert sum(group.jobs for group in app.desk.groups.find('"needle"')) == len(OLDEST)
 
 
 def test_the_command_line_says_how_far_it_looked_and_how_to_go_on(
@@ -102,7 +99,7 @@ def test_the_command_line_says_how_far_it_looked_and_how_to_go_on(
     url = f"sqlite:{tmp_path}/jobs.db"
     with Redrive(url) as app:
         app.store.add([job(n) for n in range(MANY)])
-    shown = CliRunner().invoke(root, ["list", "tag:vip", "--store", url], obj=Face())
+    shown = CliRunner().invoke(root, ["list", "tag:vip", "--store", url], obj=Cli())
     assert shown.exit_code == 0
     assert f"newest of {MANY:,} jobs" in shown.stderr
     assert "add --cursor i" in shown.stderr

@@ -62,6 +62,27 @@ def test_the_python_blocks_of_a_page_run_as_one_program(page: Path, tmp_path: Pa
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    "checker",
+    [
+        ["mypy", "--strict", "--no-incremental"],
+        ["pyright", "--pythonpath", sys.executable, "--warnings"],
+    ],
+    ids=["mypy", "pyright"],
+)
+def test_the_example_of_the_readme_passes_strict_type_checks(
+    checker: list[str], tmp_path: Path
+) -> None:
+    [example] = blocks(ROOT / "README.md", "python")
+    (tmp_path / "example.py").write_text(example)
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    command = [sys.executable, "-m", *checker, "example.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_readme_example_keeps_the_call_and_says_so(tmp_path: Path) -> None:
     """The first thing a newcomer runs: 12 lines or so, and it tells what happened."""
     [example] = blocks(ROOT / "README.md", "python")
@@ -69,7 +90,7 @@ def test_the_readme_example_keeps_the_call_and_says_so(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert re.fullmatch(r"kept as [0-9A-Z]{26}, 1/5\n", done.stdout)
+    assert re.fullmatch(r"stored as [0-9A-Z]{26}, 1/5\n", done.stdout)
     assert (tmp_path / "redrive.db").is_file()
 
 

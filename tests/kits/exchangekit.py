@@ -9,7 +9,7 @@ from typing import Any
 from redrive import Job, Redrive
 from redrive.desk.transfer.formats.record import Asked
 from redrive.desk.transfer.formats.times import zone_of
-from redrive.desk.transfer.importing import Told
+from redrive.desk.transfer.importing import LineResult
 from redrive.testing import ManualClock
 
 Record = dict[str, Any]
@@ -149,7 +149,7 @@ TOKYO = zone_of("Asia/Tokyo")
 
 def take(
     data: bytes, app: Redrive | None = None, *, asked: Asked | None = None, **said: Any
-) -> tuple[Redrive, list[Told]]:
+) -> tuple[Redrive, list[LineResult]]:
     """Import a file, by default into an empty store in memory."""
     app = app or Redrive("memory:", clock=ManualClock(AT + 30 * 86400))
     asked = asked or Asked(zone=lambda: TOKYO)

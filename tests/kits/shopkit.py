@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from kit import START, make_attempt, make_failure, make_job
 from redrive import Job, Reason, Redrive, State
-from redrive.cli._face import Face
+from redrive.cli._cli import Cli
 from redrive.cli._root import root
 from redrive.jobs.job import Failure
 from redrive.testing import ManualClock
@@ -43,7 +43,7 @@ class Shop:
         return Redrive(self.url, clock=self.clock, actor="ada")
 
     def run(self, *words: str, stdin: str | None = None) -> Result:
-        return CliRunner().invoke(root, list(words), obj=Face(self.clock), input=stdin)
+        return CliRunner().invoke(root, list(words), obj=Cli(self.clock), input=stdin)
 
     def add(self, *jobs: Job) -> list[Job]:
         """Store jobs, each dead one at the time of its death, so that the death is counted."""

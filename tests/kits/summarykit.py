@@ -17,7 +17,7 @@ from psycopg.rows import dict_row
 import pgkit
 from kit import make_failure, make_job
 from redrive import Job, Reason, Redrive, State
-from redrive.cli._face import Face
+from redrive.cli._cli import Cli
 from redrive.cli._root import root
 from redrive.jobs.job import Resolution
 
@@ -99,7 +99,7 @@ class Service:
 
     def run(self, *words: str) -> Result:
         """Run a command on the service's store."""
-        return CliRunner().invoke(root, [*words, "--store", self.url], obj=Face())
+        return CliRunner().invoke(root, [*words, "--store", self.url], obj=Cli())
 
     def accept(self, article: str, body: str) -> Job:
         job: Job = self.module.accept(self.db, self.summarize, article, body)

@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from redrive import Redrive
-from redrive.cli._face import Face
+from redrive.cli._cli import Cli
 from redrive.cli._root import root
 from redrive.jobs.durations import seconds
 from redrive.logs import JsonFormatter
@@ -43,7 +43,7 @@ def read_yaml(name: str) -> Any:
 def parsed(words: list[str]) -> dict[str, Any]:
     """The options of a line as the real command reads them; an unknown one is an error."""
     assert words[0] == "redrive" or words[0].endswith("/redrive"), words
-    top = click.Context(root, obj=Face())
+    top = click.Context(root, obj=Cli())
     found = root.get_command(top, words[1])
     assert found is not None, words
     return found.make_context(words[1], list(words[2:]), parent=top).params

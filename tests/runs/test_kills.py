@@ -54,7 +54,7 @@ def test_the_last_word_of_the_command_that_waited(scene: Scene) -> None:
 def test_ctrl_c_detaches_and_the_run_goes_on(scene: Scene) -> None:
     face = scene.start("retry", "G1", "--rate", "60/s", "--yes", "--wait")
     until(lambda: scene.run() is not None)
-    until(lambda: "drives" in (scene.folder / "log").read_text("utf-8"))
+    until(lambda: "R1 retries" in (scene.folder / "log").read_text("utf-8"))
     face.send_signal(signal.SIGINT)
     assert face.wait(20) == 130
     assert "redrive run R1 pause" in (scene.folder / "log").read_text("utf-8")

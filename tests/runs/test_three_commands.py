@@ -33,7 +33,7 @@ def test_three_commands_from_the_alarm_to_the_verdict(scene: Scene) -> None:
     [
         (Counts(waiting=100), "R12   0%  0 ok · 0 failed again"),
         (Counts(succeeded=50, failed=5, waiting=45), "R12  55%  50 ok · 5 failed again"),
-        (Counts(succeeded=50, working=50, failing=50), "50 to be tried again"),
+        (Counts(succeeded=50, working=50, failing=50), "50 waiting for retry"),
         (Counts(succeeded=90, left=10), "100%"),
     ],
 )
@@ -41,7 +41,9 @@ def test_the_line_says_how_far_a_run_is(counts: Counts, words: str) -> None:
     run = Run(number=12, by="ada", created=0.0, phase="live", total=100, counts=counts)
     assert words in line_of(run, 0.0, 0)
     for width in (20, 40, 80, 140):
-        assert len(line_of(run, 2.5, width)) < width
+        line = line_of(run, 2.5, width)
+        assert len(line) < width
+        assert (" left" in line) if width >= 80 else line.endswith("…")
 
 
 def test_the_line_says_what_it_waits_for() -> None:

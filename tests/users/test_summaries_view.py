@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from kit import START, make_attempt, make_failure
 from redrive import Job, Reason, State
-from redrive.cli._face import Face
+from redrive.cli._cli import Cli
 from redrive.cli._root import root
 from redrive.desk.documents import error_line
 from redrive.errors import StoreReadOnly
@@ -39,7 +39,7 @@ def at(seconds: float) -> datetime:
 
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(root, list(words), obj=Face())
+    return CliRunner().invoke(root, list(words), obj=Cli())
 
 
 @pytest.fixture

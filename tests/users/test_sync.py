@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from alertkit import Mailbox, Slack, mail_server, slack_like
 from redrive import Job, Redrive, State
-from redrive.cli._face import Face
+from redrive.cli._cli import Cli
 from redrive.cli._root import root
 from redrive.testing import ManualClock
 
@@ -92,7 +92,7 @@ class User:
         return self.work(self.register(session))
 
     def run(self, *words: str) -> Result:
-        return CliRunner().invoke(root, [*words, "--store", str(self.store)], obj=Face())
+        return CliRunner().invoke(root, [*words, "--store", str(self.store)], obj=Cli())
 
     def read_mail(self) -> list[str]:
         return [one.get_content().replace("\r\n", "\n") for one in self.mailbox.mails]

@@ -34,12 +34,21 @@ def test_a_job_is_kept_and_its_key_stands_for_it(web: Web) -> None:
             400,
             "do not fit the handler: unknown 'wrong'",
         ),
-        ({"handler": "mail.send", "payload": []}, 400, "must be an object"),
-        ({**MAIL, "delay": -1}, 400, "delay must be 0 to"),
-        ({**MAIL, "attempts": 0}, 400, "attempts must be 1 to"),
-        ({**MAIL, "tags": ["x"] * 21}, 400, "at most 20"),
-        ({**MAIL, "key": "with space"}, 400, "key must match"),
-        ({**MAIL, "priority": 1}, 400, "means nothing here"),
+        (
+            {"handler": "mail.send", "payload": []},
+            400,
+            "body.payload: expected `object`, got `array`",
+        ),
+        ({**MAIL, "delay": -1}, 400, "body.delay: expected `float` >= 0.0; found -1"),
+        ({"handler": "mail.send", "payload": "hunter22"}, 400, "expected `object`, got `str`"),
+        ({**MAIL, "attempts": 0}, 400, "body.attempts: expected `int` >= 1; found 0"),
+        ({**MAIL, "tags": ["x"] * 21}, 400, "body.tags: expected `array` of length <= 20"),
+        ({**MAIL, "key": "with space"}, 400, "; found 'with space'"),
+        (
+            {**MAIL, "priority": 1},
+            400,
+            "unknown field `priority`; it may have: handler, payload, key",
+        ),
     ],
 )
 def test_what_cannot_be_kept_is_refused(
@@ -48,6 +57,7 @@ def test_what_cannot_be_kept_is_refused(
     before = len(web.app.desk.jobs.find().jobs)
     found = web.post("/api/v1/jobs", body, status=status)
     assert words in found["detail"]
+    assert "hunter22" not in found["detail"]
     assert len(web.app.desk.jobs.find().jobs) == before
 
 
@@ -90,7 +100,7 @@ def test_names_are_those_of_the_command_line(web: Web) -> None:
     assert {**job_document(job), "run": None}.items() <= shown.items()
     assert group_document(group).items() <= web.get("/api/v1/groups/G1").items()
     action = web.app.desk.log.actions()[0]
-    assert web.get("/api/v1/acts")["acts"][0] == action_document(action)
+    assert web.get("/api/v1/actions")["actions"][0] == action_document(action)
 
 
 def test_secrets_are_marks_that_stay_what_they_stand_for(web: Web) -> None:

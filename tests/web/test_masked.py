@@ -41,7 +41,7 @@ def test_a_masked_name_cannot_be_asked_for(web: Web, q: str) -> None:
         web.ask("POST", "/api/v1/plans", json={"verb": "retry", "q": q}),
     ):
         assert answer.status_code == 400
-        assert "is a masked name" in answer.json()["detail"]
+        assert "is a masked field" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_reason_that_repeats_a_secret_of_its_job_is_masked(web: Web) -> None:
     web.post(f"{place}/reopen", said)
     shown = web.get(place)["payload"]
     web.post(f"{place}/edit", {"payload": {**shown, "n": 1}, "edits": 0, **said})
-    actions = web.get("/api/v1/acts")["acts"][:3]
+    actions = web.get("/api/v1/actions")["actions"][:3]
     assert [action["reason"] for action in actions] == ["signed in with ••• myself"] * 3
 
 

@@ -42,7 +42,7 @@ def test_from_submit_to_a_run(place: Place) -> None:
     assert (run["phase"], run["succeeded"]) == ("done", 3)
     assert web.get("/api/v1/health")["counts"]["completed"] == 4
     assert web.ask("GET", "/readyz", token=None).status_code == 200
-    actions = web.get("/api/v1/acts")["acts"]
+    actions = web.get("/api/v1/actions")["actions"]
     assert [action["verb"] for action in actions] == ["mark", "retry", "edit", "submit"]
 
 

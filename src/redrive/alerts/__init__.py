@@ -47,15 +47,15 @@ class Alerts:
         types: Mapping[str, str] | None = None,
         fields: Sequence[str] = (),
     ) -> None:
-        said: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         if not channels:
-            said = read(config.find().alerts)
-        self.channels = checked([*channels, *said.get("channels", ())])
-        self.rules = rules or said.get("rules") or Rules()
+            settings = read(config.find().alerts)
+        self.channels = checked([*channels, *settings.get("channels", ())])
+        self.rules = rules or settings.get("rules") or Rules()
         self.wording = Wording(
-            templates={**said.get("templates", {}), **(templates or {})},
-            types={**said.get("types", {}), **(types or {})},
-            fields=(*said.get("fields", ()), *fields),
+            templates={**settings.get("templates", {}), **(templates or {})},
+            types={**settings.get("types", {}), **(types or {})},
+            fields=(*settings.get("fields", ()), *fields),
         )
         self._watches: WeakKeyDictionary[Redrive, Watch] = WeakKeyDictionary()
 
@@ -83,24 +83,24 @@ def read(table: Mapping[str, object]) -> dict[str, Any]:
     if unknown:
         msg = f"alerts: {', '.join(sorted(unknown))} means nothing; known: {', '.join(_KEYS)}"
         raise UsageError(msg)
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         name: _table(table.get(name, {}), name) for name in ("templates", "types")
     }
-    found["fields"] = table.get("fields", ())
-    if not isinstance(found["fields"], list | tuple):
+    settings["fields"] = table.get("fields", ())
+    if not isinstance(settings["fields"], list | tuple):
         raise UsageError('alerts: fields must be a list, as in fields = ["sessionId"]')
-    found["rules"] = _made(Rules, _table(table.get("rules", {}), "rules"), "rules")
+    settings["rules"] = _made(Rules, _table(table.get("rules", {}), "rules"), "rules")
     channels = _table(table.get("channels", {}), "channels")
-    found["channels"] = [_channel(name, _table(one, name)) for name, one in channels.items()]
-    return found
+    settings["channels"] = [_channel(name, _table(table, name)) for name, table in channels.items()]
+    return settings
 
 
 def _channel(name: str, settings: Mapping[str, object]) -> object:
     kind = str(settings.get("kind", name))
     if kind not in _KINDS:
         raise UsageError(f'alerts: channel {name} needs kind = "…", one of: {", ".join(_KINDS)}')
-    said = {key: value for key, value in settings.items() if key != "kind"}
-    return _made(_KINDS[kind], {"name": name, **said}, f"channel {name}")
+    options = {key: value for key, value in settings.items() if key != "kind"}
+    return _made(_KINDS[kind], {"name": name, **options}, f"channel {name}")
 
 
 def _made(kind: type[object], settings: Mapping[str, object], what: str) -> object:

@@ -159,8 +159,8 @@ def _posted(
     courier = _courier(to, url, secrets)
     reply = courier.deliver(body, ident=ident, key=ident)
     hidden = hiding.pattern(hiding.secrets_in(courier.target.path, {}))
-    said = mask_text(hidden.sub(MASK, reply.body.decode("utf-8", "replace").strip()))
-    return f"{reply.status} {said[:_ANSWER]}".strip()
+    answer = mask_text(hidden.sub(MASK, reply.body.decode("utf-8", "replace").strip()))
+    return f"{reply.status} {answer[:_ANSWER]}".strip()
 
 
 def environment(channel: str, name: str) -> str:
@@ -235,17 +235,15 @@ class _Heard(logging.Filter):
 
 
 def checked(channels: Sequence[object]) -> dict[str, Channel]:
-    """Return channels by name; two of one name are a mistake."""
-    found: dict[str, Channel] = {}
-    for one in channels:
-        if not hasattr(one, "send"):
-            msg = (
-                f"a channel is made by slack(…), email(…), webhook(…) or apprise(…); found {one!r}"
-            )
+    """Return channels by name; UsageError if two have the same name."""
+    known: dict[str, Channel] = {}
+    for value in channels:
+        if not hasattr(value, "send"):
+            msg = f"a channel is made by slack(…), email(…), webhook(…) or apprise(…); found {value!r}"
             raise UsageError(msg)
-        channel = cast("Channel", one)
-        if check_name(channel.name) in found:
+        channel = cast("Channel", value)
+        if check_name(channel.name) in known:
             msg = f"two channels are named {channel.name!r}; give one of them another name="
             raise UsageError(msg)
-        found[channel.name] = channel
-    return found
+        known[channel.name] = channel
+    return known

@@ -11,7 +11,6 @@ from redrive.desk.lanes import LanePause, LiveWorker
 from redrive.desk.selection import Filters
 from redrive.jobs.durations import words
 from redrive.jobs.job import Group, Job, State
-from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import inert
 
 NAME = "redrive.alert"
@@ -49,9 +48,9 @@ def look(desk: Desk, memory: Memory, rules: Rules, *, born: float) -> World:
 
 
 def newest(desk: Desk, cause: Cause) -> Job | None:
-    """Return the dead job of a cause that died last, its payload's secrets masked in its error."""
+    """Return the dead job of a cause that died last."""
     page = desk.jobs.find(group=cause.number, state=State.DEAD, by_change=True, limit=1)
-    return next(map(masked, page.jobs), None)
+    return next(iter(page.jobs), None)
 
 
 def _is_open_cause(subject: str, state: str) -> bool:
@@ -82,14 +81,14 @@ def _cause(group: Group, driven: bool, now: float) -> Cause:
 def _measured(desk: Desk, causes: list[Cause], memory: Memory, rules: Rules) -> list[Cause]:
     """Count the deaths of the last minutes, where they could matter."""
     wanted = [
-        one.number
-        for one in causes
-        if (told := memory.get(one.subject)) is None
+        cause.number
+        for cause in causes
+        if (told := memory.get(cause.subject)) is None
         or told.is_over
-        or grows(replace(one, recent=one.jobs), told, rules)
+        or grows(replace(cause, recent=cause.jobs), told, rules)
     ]
     recent = desk.groups.deaths(60, int(SPAN / 60), wanted) if wanted else {}
-    return [replace(one, recent=sum(recent.get(one.number, ()))) for one in causes]
+    return [replace(cause, recent=sum(recent.get(cause.number, ()))) for cause in causes]
 
 
 def _conditions(desk: Desk, now: float, rules: Rules, born: float) -> Iterator[Condition]:

@@ -59,7 +59,7 @@ class Email:
     @property
     def variables(self) -> Sequence[str]:
         """The environment variables it reads."""
-        return tuple(one for one in (self.user_env, self.password_env) if one)
+        return tuple(name for name in (self.user_env, self.password_env) if name)
 
     def send(self, message: Message, *, ident: str) -> str:
         """Hand it to the server; what is refused for one of several receivers is told."""
@@ -71,8 +71,8 @@ class Email:
                     server.login(*secrets)
                 refused = server.send_message(mail)
         except smtplib.SMTPResponseException as error:
-            said = error.smtp_error
-            text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+            answer = error.smtp_error
+            text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
             raise self._failed(f"{error.smtp_code} {text}", secrets, error.smtp_code) from None
         except smtplib.SMTPRecipientsRefused as error:
             raise self._failed(f"every receiver was refused: {error.recipients}", secrets) from None
@@ -83,8 +83,8 @@ class Email:
         more = f", but not by {', '.join(refused)}" if refused else ""
         return f"taken by {self.host}{more}"
 
-    def _failed(self, said: str, secrets: Sequence[str], code: int = 0) -> Undelivered:
-        msg = f"{self.name} was not taken: {mask_text(said, secrets)[:_SHOWN]}"
+    def _failed(self, answer: str, secrets: Sequence[str], code: int = 0) -> Undelivered:
+        msg = f"{self.name} was not taken: {mask_text(answer, secrets)[:_SHOWN]}"
         return Undelivered(msg, status_code=code if _LOWEST <= code < _HIGHEST else None)
 
     def _addressed(self) -> EmailMessage:

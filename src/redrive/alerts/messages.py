@@ -1,6 +1,6 @@
 """Messages: a change in words that people can act on, harmless wherever they are shown.
 
-Text from jobs is masked and made inert here. Of a payload nothing gets into a message but the fields
+Text from jobs comes masked from the desk and is made inert here. Of a payload nothing gets into a message but the fields
 that were listed, and templates are filled by plain replacement: no format language meets their values.
 """
 
@@ -17,7 +17,7 @@ from redrive.alerts.rules import Cause, Change, Condition, Told
 from redrive.errors import UsageError
 from redrive.jobs.durations import words
 from redrive.jobs.job import Job
-from redrive.payloads.masking import inert, mask_payload, mask_text
+from redrive.payloads.masking import inert, mask_text
 from redrive.registry import check_name
 
 LONGEST = 2000
@@ -150,14 +150,16 @@ def _message(
         title=harmless(head, _TITLE),
         text=harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True),
         at=now,
-        facts=cast("dict[str, object]", mask_payload(cast("Any", facts))),
+        facts=facts,
     )
 
 
 def folded(changes: Sequence[Change], now: float) -> Message:
     """Put many changes into one message."""
-    ordered = sorted(changes, key=lambda one: -getattr(one.about, "jobs", 0))
-    lines = [f"{_HEADS[one.state]} {one.subject}: {_short(one)}" for one in ordered[:_LISTED]]
+    ordered = sorted(changes, key=lambda change: -getattr(change.about, "jobs", 0))
+    lines = [
+        f"{_HEADS[change.state]} {change.subject}: {_short(change)}" for change in ordered[:_LISTED]
+    ]
     if len(changes) > _LISTED:
         lines.append(f"… and {len(changes) - _LISTED:,} more")
     lines.append("Look: redrive groups --new")
@@ -169,7 +171,10 @@ def folded(changes: Sequence[Change], now: float) -> Message:
         title=title,
         text=harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True),
         at=now,
-        facts={"subjects": [one.subject for one in ordered], "command": "redrive groups --new"},
+        facts={
+            "subjects": [change.subject for change in ordered],
+            "command": "redrive groups --new",
+        },
     )
 
 
@@ -212,12 +217,12 @@ def filled(template: str, cause: Cause, job: Job, fields: Sequence[str]) -> str:
     }
     payload = _read(job.payload)
     values |= {_PAYLOAD + name: _at(payload, name) for name in fields}
-    return _PLACE.sub(lambda found: inert(str(values.get(found[1], ""))), template)
+    return _PLACE.sub(lambda match: inert(str(values.get(match[1], ""))), template)
 
 
 def _read(payload: str) -> object:
     try:
-        return mask_payload(json.loads(payload))
+        return cast("object", json.loads(payload))
     except (ValueError, RecursionError):  # somebody else's file said so
         return None
 

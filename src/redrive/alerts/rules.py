@@ -39,7 +39,7 @@ class Rules:
     """When to tell. Times are seconds or text such as "30m"; None is never."""
 
     factor: float = 3.0
-    """A cause grows when it has so many times the jobs it had ten minutes ago, and when last told…"""
+    """A cause grows when it has so many times the jobs of ten minutes ago and of the last alert…"""
     threshold: int = 100
     """…or when it passes so many jobs, then ten times as many, and so on."""
     old: Duration | None = 3600.0
@@ -49,7 +49,7 @@ class Rules:
     idle: Duration | None = None
     """Alert when no job ran for so long."""
     quiet: Duration = 600.0
-    """A condition that comes back sooner than this is not told again."""
+    """A condition that comes back sooner than this sends no second alert."""
 
     def __post_init__(self) -> None:
         for name in ("old", "unserved", "idle", "quiet"):
@@ -187,18 +187,26 @@ def _begun(world: World, memory: Memory, rules: Rules) -> Iterator[_Step]:
             change = Change(state, cause.subject, cause, told)
             yield change, cause.subject, _after(cause, told, state, world.now)
     quiet = rules.span("quiet") or 0.0
-    for one in _ripe(world, rules):
-        told = memory.get(one.subject)
+    for condition in _ripe(world, rules):
+        told = memory.get(condition.subject)
         if told is None or (told.is_over and world.now - told.at >= quiet):
-            now_told = Told(state=one.state, since=one.since, at=world.now, title=one.title)
-            yield Change(one.state, one.subject, one, told), one.subject, now_told
+            now_told = Told(
+                state=condition.state, since=condition.since, at=world.now, title=condition.title
+            )
+            yield (
+                Change(condition.state, condition.subject, condition, told),
+                condition.subject,
+                now_told,
+            )
 
 
 def _ripe(world: World, rules: Rules) -> list[Condition]:
     """Return the conditions that have lasted long enough to matter."""
     waits = {"unserved": rules.span("unserved"), "idle": rules.span("idle")}
     return [
-        one for one in world.conditions if world.now - one.since >= (waits.get(one.state) or 0.0)
+        condition
+        for condition in world.conditions
+        if world.now - condition.since >= (waits.get(condition.state) or 0.0)
     ]
 
 

@@ -1,9 +1,9 @@
-"""The watch: now and then one process looks, writes down what is to be told, and has it sent.
+"""The watch: one process at a time checks the conditions, stores the alerts that are due, and sends them.
 
-What was told and what is still to be sent stand in one note, changed by compare-and-set: so a message
-is decided once, however many processes look. From there each becomes a job for each channel, under a key of its own,
-before it is struck off the note; who dies in between is followed by one who submits the same jobs.
-Messages are sent here too, apart from the slots of the worker: a channel that hangs slows nobody.
+Sent and pending alerts are in one note, changed by compare-and-set, so each alert is decided once,
+whichever process checks. Each becomes one job per channel, with an idempotency key, before it is removed
+from the note; if the process dies in between, the next one submits the same jobs. Messages are sent here
+too, outside the slots of the worker: a channel that hangs delays no job.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class Watch:
             self._handed_over(store, after, note.version)
 
     def _book(self, store: Store) -> tuple[Book, int]:
-        note = next((one for one in store.notes(_NOTE) if one.name == _NOTE), None)
+        note = next((note for note in store.notes(_NOTE) if note.name == _NOTE), None)
         if note is None:
             return Book(born=store.now()), 0
         try:
@@ -197,12 +197,12 @@ class Watch:
         wording = self._alerts.wording
         return [
             messages.worded(
-                one,
+                change,
                 now,
                 wording,
-                newest(self._app.desk, one.about) if isinstance(one.about, Cause) else None,
+                newest(self._app.desk, change.about) if isinstance(change.about, Cause) else None,
             )
-            for one in changes
+            for change in changes
         ]
 
     def _handed_over(self, store: Store, book: Book, version: int) -> tuple[Book, int]:
@@ -228,8 +228,8 @@ class Watch:
 
     def send(self, channel: str, message: Any) -> str:
         """Send one message; the handler of its job."""
-        found: Channel | None = self._alerts.channels.get(channel)
-        if found is None:
+        known: Channel | None = self._alerts.channels.get(channel)
+        if known is None:
             msg = f"no channel {channel!r} here; known: {', '.join(self._alerts.channels)}"
             raise UsageError(msg)
         now = self._app.submitter.settings.clock.now()
@@ -237,7 +237,7 @@ class Watch:
             msg = f"{channel} failed a moment ago"
             raise RetryLater(msg, after=_REST)
         try:
-            return found.send(Message.read(message), ident=current().key)
+            return known.send(Message.read(message), ident=current().key)
         except Exception:
             self._failed[channel] = now
             raise

@@ -1,4 +1,4 @@
-"""A command with examples on top of its help and the options that all commands share."""
+"""A command with examples at the top of its help, and the options that all commands share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import click
 
-from redrive.cli._face import Face
+from redrive.cli._cli import Cli
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -17,7 +17,7 @@ Kind = Literal["selector", "id", "lane", "group", "run"]
 
 
 class Word(click.types.StringParamType):
-    """A text that the shell can complete from what is in the store."""
+    """A text that the shell can complete from the contents of the store."""
 
     KINDS: ClassVar[dict[str, Kind]] = {
         "selectors": "selector",
@@ -26,7 +26,7 @@ class Word(click.types.StringParamType):
         "R12": "run",
         "lane": "lane",
     }
-    """By what stands for it in the help, or by name."""
+    """By metavar, or by the name of the parameter."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind: Kind = kind
@@ -40,7 +40,7 @@ class Word(click.types.StringParamType):
         """Return the candidates; none where the store does not answer."""
         from redrive.cli.completion import suggestions  # noqa: PLC0415 - only a shell asks
 
-        return suggestions(ctx.ensure_object(Face), self.kind, incomplete)
+        return suggestions(ctx.ensure_object(Cli), self.kind, incomplete)
 
 
 class Command(click.Command):
@@ -57,13 +57,24 @@ class Command(click.Command):
                 param.type = Word(kind)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples first: they are what people look for."""
+        """Write the examples before the rest of the help."""
         write_examples(self.examples, formatter)
         super().format_help(ctx, formatter)
 
 
+reason_option = click.option(
+    "--reason", default="", metavar="TEXT", help="Why; kept in the audit log."
+)
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+
+
+def app_option(about: str) -> Callable[[Any], Any]:
+    """Add the option --app, which names a program."""
+    return click.option("--app", "app_name", metavar="MODULE:APP", help=about)
+
+
 def command(name: str, *examples: str, **settings: Any) -> Callable[[Function], Command]:
-    """Make a command of a function; the examples are lines that can be typed as they are."""
+    """Make a command from a function; the examples are lines that can be typed as they are."""
     settings.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
     return click.command(name, cls=Command, examples=examples, **settings)
 
@@ -79,12 +90,12 @@ def write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) ->
 def shared() -> list[click.Parameter]:
     """Return the options that stand before or after any command."""
     flags = {
-        "--plain": "Stable plain text, tabs between values (the default in a pipe).",
+        "--plain": "Plain text with tabs between values (the default in a pipe).",
         "--json": "One JSON document.",
-        "--jsonl": "One JSON document a line, of lists.",
-        "--no-color": "Without colours, as with NO_COLOR=1.",
-        "--quiet": "Only what was asked for: no next command, no progress.",
-        "--verbose": "Say more about what is done.",
+        "--jsonl": "Lists as one JSON document a line.",
+        "--no-color": "No colours, as with NO_COLOR=1.",
+        "--quiet": "No next command, no progress.",
+        "--verbose": "Log more on standard error.",
     }
     short = {"--quiet": ["-q"], "--verbose": ["-v"]}
     store = click.Option(
@@ -100,23 +111,23 @@ def shared() -> list[click.Parameter]:
             click.Option(
                 [name, *short.get(name, [])],
                 is_flag=True,
-                help=words,
+                help=text,
                 expose_value=False,
                 callback=_keep,
             )
-            for name, words in flags.items()
+            for name, text in flags.items()
         ),
     ]
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
-    """Note an option where it was given; the group and the command fill the same face."""
-    face = ctx.ensure_object(Face)
+    """Store an option; it may stand before or after the command."""
+    cli = ctx.ensure_object(Cli)
     if value == "":
-        raise click.BadParameter("a store must have a name", ctx=ctx, param=param)
+        raise click.BadParameter("the name of the store is empty", ctx=ctx, param=param)
     if value and param.name:
-        setattr(face, param.name, value)
-    if face.jsonl:
-        face.json = True
-    if face.json and face.plain:
-        raise click.UsageError("give --json or --plain, not both", ctx=ctx)
+        setattr(cli, param.name, value)
+    if cli.jsonl:
+        cli.json = True
+    if cli.json and cli.plain:
+        raise click.UsageError("use --json or --plain, not both", ctx=ctx)

@@ -1,4 +1,4 @@
-"""What went wrong, in words a person can act on, and the exit code scripts see."""
+"""Errors: the message with its hint for people, and the exit code for scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from redrive.errors import (
 )
 
 DONE, FAILED, USAGE, NOTHING, CONFLICT, STORE, PARTLY, STOPPED, OUTDATED = range(9)
-"""The exit codes: part of the public face, so they never change their meaning."""
+"""The exit codes. Scripts rely on them: none changes its meaning."""
 
 INTERRUPTED = 130
 
@@ -44,7 +44,7 @@ class Stop(click.ClickException):
 
 
 def explain(error: Exception) -> Problem | None:
-    """Explain an error that is no fault of ours; None for one that is."""
+    """Explain an error; return None for one that is a bug of ours."""
     match error:
         case Stop():
             return Problem(error.code, error.message, error.hint, error.exits)
@@ -81,10 +81,10 @@ def _exit_of(error: RedriveError) -> int:
 
 
 def _code(error: Exception) -> str:
-    """Turn a class's name into a word for machines: StoreMissing is store_missing."""
+    """Return the code of an error by its class: store_missing for StoreMissing."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
 
 
 def _os_message(error: OSError) -> str:
-    said = error.strerror or str(error)
-    return f"{said}: {error.filename}" if error.filename else said
+    text = error.strerror or str(error)
+    return f"{text}: {error.filename}" if error.filename else text

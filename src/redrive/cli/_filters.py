@@ -1,4 +1,4 @@
-"""Which jobs a command is about: ids, groups, and the filters that `list` and the acts share."""
+"""The selection of a command: ids, groups, and the filters that lists and actions share."""
 
 from __future__ import annotations
 
@@ -7,48 +7,26 @@ import re
 import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import click
 
 from redrive.cli._errors import NOTHING, Stop
-from redrive.desk.selection import Filters, read
+from redrive.desk.selection import Filters, Selection, read
 from redrive.errors import JobNotFound, UsageError
-from redrive.jobs.durations import seconds
 from redrive.jobs.job import Category, State
 
 _GROUP = re.compile(r"[Gg]\d{1,9}")
-_AGE = re.compile(r"\s*(>=?|<=?)\s*(\S+)\s*")
+_TEXTS = ("handler", "lane", "category", "group", "tag", "key", "text")
+"""The options that are one text each."""
 
 Function = Callable[..., None]
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What was asked for, before anything is looked up."""
-
-    ids: tuple[str, ...] = ()
-    """Ids, or beginnings of ids."""
-    groups: tuple[int, ...] = ()
-    filters: Filters | None = None
-    asked: str = ""
-    """The selection as it was typed, for the record."""
-
-    @property
-    def words(self) -> list[str]:
-        """Ids and groups, as the library is asked for them."""
-        return [*self.ids, *(f"G{number}" for number in self.groups)]
-
-    @property
-    def is_empty(self) -> bool:
-        """True if nothing was asked for at all."""
-        return not (self.ids or self.groups or self.filters)
-
-
 def with_filters(function: Function) -> Function:
     """Add the filter options and the selectors to a command, as keyword arguments."""
-    options = [
+    decorators = [
         click.argument("selectors", nargs=-1, metavar="[SELECTOR]..."),
         click.option(
             "--state",
@@ -72,26 +50,32 @@ def with_filters(function: Function) -> Function:
         ),
         click.option("--text", metavar="WORDS", help="Words in the error or the payload."),
     ]
-    for option in reversed(options):
-        function = option(function)
+    for decorator in reversed(decorators):
+        function = decorator(function)
     return function
 
 
-def selection_of(said: dict[str, Any], usual: Iterable[State] = tuple(State)) -> Selection:
-    """Turn the selectors and filter options of a command into a selection.
+def selection_of(options: dict[str, Any], usual: Iterable[State] = tuple(State)) -> Selection:
+    """Read the selectors and filter options of a command.
 
-    Ids and filters together would leave one of them without effect, so they are refused. `usual` are
-    the states that are meant where none is named.
+    Ids and filters exclude each other. `usual` are the states that are meant if none is named.
     """
-    words = list(_words(said["selectors"]))
+    ages = [f"age:{''.join(age.split())}" for age in options["ages"]]
+    words = [*_words(options["selectors"]), *ages]
+    filters = cast("Filters", {n: options[n] for n in _TEXTS if options[n] is not None})
+    if empty := [name for name, value in filters.items() if not str(value).strip()]:
+        msg = (
+            f"--{empty[0]} is empty, which would select every job: add a value or remove the option"
+        )
+        raise UsageError(msg)
+    asked = [*options["selectors"], *(f"state:{state}" for state in options["states"])]
+    asked += [*(f"{name}:{value}" for name, value in filters.items()), *ages]
+    if options["states"]:
+        filters["state"] = list(options["states"])
     try:
-        wanted = read(words, _filters(said), usual, reveal=False)
+        return replace(read(words, filters, usual), asked=" ".join(asked))
     except UsageError as error:
         raise UsageError(_expanded(words) or str(error)) from error
-    filters = wanted.filters
-    if wanted.terms:
-        filters["match"] = " ".join(term.raw for term in wanted.terms)
-    return Selection(tuple(wanted.ids), tuple(wanted.groups), filters, _asked(said))
 
 
 def is_group(word: str) -> bool:
@@ -101,29 +85,28 @@ def is_group(word: str) -> bool:
 
 @contextmanager
 def explained(selection: Selection) -> Generator[None]:
-    """Explain an unknown name that came from a pattern which the shell has expanded."""
+    """Explain an unknown name that is a file name: the shell has expanded a pattern."""
     try:
         yield
     except (JobNotFound, UsageError) as error:
-        said = _expanded(selection.ids)
-        if said:
-            raise UsageError(said) from error
+        if hint := _expanded(selection.ids):
+            raise UsageError(hint) from error
         raise
 
 
 def unquoted(selection: Selection) -> str:
-    """Return a hint where nothing was found because the shell expanded a pattern to a file name."""
-    handler = (selection.filters or {}).get("handler", "")
+    """Return a hint if nothing matched because the shell expanded a pattern to a file name."""
+    handler = selection.filters.get("handler", "")
     return _expanded((*selection.ids, handler))
 
 
 def _expanded(words: Iterable[str]) -> str:
-    """Explain the first word that is the name of a file here, if one is."""
+    """Return an explanation if one of the words is the name of a file."""
     for word in words:
         if word and os.path.lexists(word):
             return (
-                f"{word!r} is a file here: the shell puts file names in the place of a pattern "
-                "without quotes; write it as 'mail.*'"
+                f"{word!r} is a file here: the shell replaces patterns without quotes by file names; "
+                "write 'mail.*' with quotes"
             )
     return ""
 
@@ -131,57 +114,13 @@ def _expanded(words: Iterable[str]) -> str:
 def _words(selectors: Iterable[str]) -> Iterable[str]:
     for word in selectors:
         if word == "-":
-            yield from _ids_told()
+            yield from _ids_on_stdin()
         else:
             yield word
 
 
-def _ids_told() -> list[str]:
-    """Read ids from standard input. None at all is no word that may be left out: it means no job."""
+def _ids_on_stdin() -> list[str]:
+    """Read ids from standard input; none at all is an error, not a selection of every job."""
     if ids := sys.stdin.read().split():
         return ids
     raise Stop("nothing_matched", "no ids on standard input", exits=NOTHING)
-
-
-def _filters(said: dict[str, Any]) -> Filters:
-    filters = Filters()
-    for name in ("handler", "lane", "category", "group", "tag", "key", "text"):
-        if said[name] is None:
-            continue
-        if not said[name].strip():
-            msg = f"--{name} is empty, which would mean every job: give a value or leave it out"
-            raise UsageError(msg)
-        filters[name] = said[name]
-    if said["states"]:
-        filters["state"] = list(said["states"])
-    for age in said["ages"]:
-        _add_age(filters, age)
-    return filters
-
-
-def _add_age(filters: Filters, text: str) -> None:
-    found = _AGE.fullmatch(text)
-    try:
-        age = seconds(found[2], name="--age") if found else None
-    except UsageError:
-        age = None
-    if found is None or age is None:
-        msg = (
-            "--age must be like '>2h' (older) or '<1h30m' (newer), with the units s, m, h, d, w; "
-            f"found {text!r}"
-        )
-        raise UsageError(msg)
-    if found[1].startswith(">"):
-        filters["older_than"] = max(age, seconds(filters.get("older_than", age)))
-    else:
-        filters["newer_than"] = min(age, seconds(filters.get("newer_than", age)))
-
-
-def _asked(said: dict[str, Any]) -> str:
-    parts = list(said["selectors"])
-    parts += [f"state:{state}" for state in said["states"]]
-    for name in ("handler", "lane", "category", "group", "tag", "key", "text"):
-        if said[name] is not None:
-            parts.append(f"{name}:{said[name]}")
-    parts += [f"age:{age}" for age in said["ages"]]
-    return " ".join(parts)

@@ -1,4 +1,4 @@
-"""Finding the program that a person names as `module:attribute`."""
+"""Importing the program that is named as `module:attribute`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 import click
 
 from redrive.app import Redrive
+from redrive.cli._cli import Cli
 from redrive.cli._errors import FAILED, USAGE, Stop
-from redrive.cli._face import Face, leave_log_to_program, warn_on_stderr
+from redrive.cli._logging import leave_log_to_program, warn_on_stderr
 from redrive.config import Config
 from redrive.errors import ProgramMissing, UsageError
 from redrive.worker.programs import load_program
@@ -20,77 +21,77 @@ from redrive.worker.programs import load_program
 
 @contextmanager
 def load_app(
-    face: Face, name: str, *, level: int = logging.WARNING, existing: bool = False
+    cli: Cli, name: str, *, level: int = logging.WARNING, existing: bool = False
 ) -> Generator[Redrive]:
-    """Import a program's Redrive object and close it at the end; its store is its own.
+    """Import a program's Redrive object with its own store, and close it at the end.
 
-    With `existing` a store that is not there is not made.
+    With `existing` a missing store is not created.
     """
-    if face.store is not None:
-        msg = "the program names its own store: leave --store out"
+    if cli.store is not None:
+        msg = "the program sets its own store: remove --store"
         raise click.UsageError(msg)
     warn_on_stderr(level)
     with find_program(name) as app:
         leave_log_to_program()
         app.submitter.must_exist = existing
-        _say_other_store(face, name, app.store.url)
-        _set_up_alerts(face, app)
+        _say_other_store(cli, name, app.store.url)
+        _set_up_alerts(cli, app)
         yield app
 
 
-def _set_up_alerts(face: Face, app: Redrive) -> None:
+def _set_up_alerts(cli: Cli, app: Redrive) -> None:
     """Set up the alerts of the settings file for a program that has none."""
     try:
-        said = face.config.alerts
+        settings = cli.config.alerts
     except UsageError:
-        return  # a broken file is no matter of the program's
-    if app.alerts is None and said:
-        from redrive.alerts import Alerts  # noqa: PLC0415 - few files say anything of them
+        return  # the program does not need the file
+    if app.alerts is None and settings:
+        from redrive.alerts import Alerts  # noqa: PLC0415 - few files have any
 
         app.alerts = Alerts()
 
 
-def program_name(face: Face, name: str | None) -> str | None:
+def program_name(cli: Cli, name: str | None) -> str | None:
     """Return the program that was named, or the one in the settings of this directory."""
-    if name is None and (above := not_loaded(face.config)):
-        face.say(f"note: {'; '.join(above)}")
-    return name or face.config.app
+    if name is None and (above := not_loaded(cli.config)):
+        cli.say(f"note: {'; '.join(above)}")
+    return name or cli.config.app
 
 
 def not_loaded(config: Config) -> tuple[str, str] | None:
-    """Return a notice if a file in a directory above names a program: it is not imported; what to do."""
+    """Return a note and a remedy if only a file in a directory above names a program."""
     if config.app_above is None or config.file is None:
         return None
-    said = f"app {config.app_above} is not loaded: {config.file} is in a directory above this one"
-    return said, f"name it on the command line, or run the command in {config.file.parent}"
+    note = f"app {config.app_above} is not loaded: {config.file} is in a directory above this one"
+    return note, f"name it on the command line, or run the command in {config.file.parent}"
 
 
-def program_of(face: Face, name: str | None) -> Redrive | None:
-    """Return the program that knows the handlers: the one named, or the one in the settings if it loads.
+def program_of(cli: Cli, name: str | None) -> Redrive | None:
+    """Return the program that has the handlers: the one named, or that of the settings if it loads.
 
-    Only its handlers are meant; the store is that of the command.
+    Only its handlers are used; the store is that of the command.
     """
     if name is not None:
         return find_program(name)
-    configured = program_name(face, None)
+    configured = program_name(cli, None)
     if configured is None:
         return None
     try:
         return find_program(configured)
     except click.ClickException as error:
-        face.say(f"note: not checked against the handler: {error.message}")
+        cli.say(f"note: not checked against the handler: {error.message}")
         return None
 
 
-def _say_other_store(face: Face, name: str, used: str) -> None:
-    """Print a note if all other commands would use another store than the program's."""
+def _say_other_store(cli: Cli, name: str, used: str) -> None:
+    """Print a note if other commands would use another store than the program does."""
     try:
-        config = face.config
+        config = cli.config
     except UsageError:
-        return  # a broken file is no matter of the program's
+        return  # the program does not need the file
     if config.source != "default" and _place(config.store) != _place(used):
         # Not what it names: there may be a password in it.
-        face.say(f"note: {name} uses {used}; {config.source} names another store for `redrive`")
+        cli.say(f"note: {name} uses {used}; {config.source} names another store for `redrive`")
 
 
 def _place(url: str) -> tuple[str, str]:
@@ -108,7 +109,7 @@ def _place(url: str) -> tuple[str, str]:
 
 
 def find_program(name: str) -> Redrive:
-    """Import a program's Redrive object, or stop and say why not."""
+    """Import a program's Redrive object; stop with the reason if that fails."""
     try:
         return load_program(name, Redrive)
     except ProgramMissing as error:

@@ -1,6 +1,6 @@
 """A program of a few lines that calls a job's handler here, for a debugger or a test.
 
-It reads the arguments from the store when it is run: nothing of a payload is ever in its text.
+It reads the arguments from the store when it runs, so its text contains no payload.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from redrive.jobs.job import Job
 
 _TEXT = """\
 # Calls the handler {handler} with the arguments of job {id}, as a plain function.
-# Start it where the program can be imported. What the handler does is done; nothing is recorded.
+# Start it where the program can be imported. The handler really runs; Redrive records nothing.
 import asyncio
 import inspect
 
@@ -30,7 +30,7 @@ def repro(job: Job, app: str | None) -> str:
     module, _, path = (app or "").partition(":")
     names = [*module.split("."), *path.split(".")]
     if not all(name.isidentifier() for name in names):
-        msg = "say which program has the handler: --app shop.jobs:app, or `app` in redrive.toml"
+        msg = "name the program with the handler: --app shop.jobs:app, or `app` in redrive.toml"
         raise UsageError(msg)
     name = path.partition(".")[0]
     known = {"handler": ascii(job.handler), "id": ascii(job.id)}

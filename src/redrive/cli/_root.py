@@ -11,74 +11,84 @@ from typing import Any, NoReturn, TextIO, cast
 
 import click
 
+from redrive.cli._cli import Cli
 from redrive.cli._command import shared, write_examples
 from redrive.cli._errors import FAILED, INTERRUPTED, Problem, explain
+from redrive.errors import StoreMissing
 from redrive.payloads.escaping import inert
 
-EXAMPLES = (
-    "redrive status",
-    "redrive dlq",
-    "redrive retry G7 --dry-run",
-)
+EXAMPLES = ("redrive status", "redrive dlq", "redrive retry G7 --dry-run")
 
 SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Look": {
-        "status": ("status", "status", "How things stand, on one screen."),
+        "status": ("status", "status", "Counts, causes, pauses and workers on one screen."),
         "dlq": ("lists", "dlq", "The dead letters, newest first."),
-        "failed": ("lists", "failed", "Jobs that failed and wait for their next try."),
-        "retry-candidates": (
-            "lists",
-            "retry_candidates",
-            "Dead letters that another try may help.",
-        ),
-        "list": ("lists", "list_", "Jobs by state, handler, category, age, words."),
+        "failed": ("lists", "failed", "Jobs that failed and wait for their next attempt."),
+        "retry-candidates": ("lists", "retry_candidates", "Dead letters that a retry may help."),
+        "list": ("lists", "list_", "Jobs by state, handler, category, age or text."),
         "show": ("show", "show", "Everything about one job (also: detail)."),
-        "groups": ("groups", "groups", "What jobs died of, the commonest cause first."),
-        "group": ("groups", "group", "One cause: how it goes on, what its jobs share; a note."),
-        "runs": ("runs", "runs", "The bulk retries, and how they fare."),
-        "metrics": ("lists", "metrics", "Counts by state, lane and category."),
+        "groups": ("groups", "groups", "What jobs died of, the most common cause first."),
+        "group": ("groups", "group", "One group: its growth, what its jobs share, notes."),
+        "runs": ("runs", "runs", "The bulk retries and their progress."),
+        "metrics": ("lists", "metrics", "Numbers of jobs by state, lane and category."),
         "prometheus": ("metrics", "prometheus", "All metrics as text for Prometheus."),
-        "log": ("lists", "log", "What people did."),
+        "log": ("lists", "log", "The audit log: who did what."),
         "policy": ("policies", "policy", "The delays and limits of a policy."),
         "check": ("check", "check", "One line for a monitor, with its exit codes."),
-        "explain": ("explain", "explain", "What an error means, and when it is tried again."),
+        "explain": ("explain", "explain", "How an error is classified and when it is retried."),
+        "help": ("help", "help_", "Pages about selectors, policies, runs and more."),
     },
     "Act": {
-        "retry": ("retry", "retry", "Drive jobs again, many as a run."),
-        "run": ("runs", "run", "One bulk retry: look, watch, pause, resume, cancel."),
-        "resolve": ("actions", "resolve", "Close jobs: settled another way."),
+        "retry": ("retry", "retry", "Retry jobs; several of them as a run."),
+        "run": ("runs", "run", "One bulk retry: show, watch, pause, resume, cancel."),
+        "resolve": ("actions", "resolve", "Close jobs that were settled another way."),
         "discard": ("actions", "discard", "Discard jobs permanently."),
         "reopen": ("actions", "reopen", "Make closed jobs dead letters again."),
         "edit": ("edit", "edit", "Change a job's payload."),
         "pause": ("lanes", "pause", "Pause a lane."),
         "resume": ("lanes", "resume", "Resume a paused lane."),
     },
-    "Run and keep": {
-        "work": ("work", "work", "Run what is due."),
+    "Run and maintain": {
+        "work": ("work", "work", "Run jobs that are due."),
         "serve": ("serve", "serve", "Health, metrics and a JSON API over HTTP."),
-        "alerts": ("alerts", "alerts", "Who is told of dead letters; a test message."),
-        "init": ("maintenance", "init", "Make the store."),
-        "doctor": ("doctor", "doctor", "What is wrong, or will be, and what to do."),
-        "verify": ("maintenance", "verify", "Look whether everything stored is sound."),
-        "cleanup": ("maintenance", "cleanup", "Remove finished jobs that are old enough."),
-        "purge": ("purge", "purge", "Remove finished jobs for good."),
+        "alerts": ("alerts", "alerts", "The alert channels; send a test message."),
+        "init": ("maintenance", "init", "Create the store."),
+        "doctor": ("doctor", "doctor", "Find problems, and what to do about them."),
+        "verify": ("maintenance", "verify", "Check everything stored for damage."),
+        "cleanup": ("maintenance", "cleanup", "Remove old finished jobs."),
+        "purge": ("purge", "purge", "Remove finished jobs permanently."),
         "export": ("transfer", "export", "Write jobs to a file, with their history."),
-        "import": ("transfer", "import_", "Bring the jobs of such a file in."),
-        "migrate": ("maintenance", "migrate", "Bring an older store up to this version."),
-        "config": ("config", "config", "The settings in force, and who said so."),
-        "demo": ("demo", "demo", "A bad night in under a minute, to watch."),
-        "completion": ("completion", "completion", "Let the shell complete what you type."),
+        "import": ("transfer", "import_", "Read jobs from such a file."),
+        "migrate": ("maintenance", "migrate", "Migrate an older store to this version."),
+        "config": ("config", "config", "The settings in force and where each is set."),
+        "demo": ("demo", "demo", "Watch jobs fail, die and be retried, in a minute."),
+        "completion": ("completion", "completion", "Completion for bash, zsh and fish."),
     },
 }
 ALIASES = {"detail": "show"}
+MEANT = {
+    "retry": "requeue replay rerun redo redrive resend restart reprocess",
+    "dlq": "dead deadletter deadletters dead-letter dead-letters",
+    "list": "ls jobs search find ll",
+    "status": "ps top stats stat info overview",
+    "log": "logs audit history",
+    "work": "worker workers start consume run-worker",
+    "discard": "delete rm drop kill",
+    "resolve": "ack close done",
+    "serve": "server web api ui",
+    "cleanup": "clean prune gc",
+    "show": "get inspect describe view",
+    "groups": "errors causes",
+}
+"""Words that other tools use, by the command that does it here."""
 
 
 class ReaderGone(Exception):
-    """Whoever read our output closed it: `redrive list | head`."""
+    """The reader of standard output closed it: `redrive list | head`."""
 
 
 class Root(click.Group):
-    """Knows its commands by a table and imports one only when it is called."""
+    """The group of all commands; imports one only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Name every command."""
@@ -94,8 +104,7 @@ class Root(click.Group):
         for section in SECTIONS.values():
             if wanted in section:
                 module, name, _ = section[wanted]
-                found = getattr(import_module(f"redrive.cli.{module}"), name)
-                return cast("click.Command", found)
+                return cast("click.Command", getattr(import_module(f"redrive.cli.{module}"), name))
         return None
 
     def resolve_command(
@@ -132,13 +141,13 @@ class Root(click.Group):
         return result
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **extra: Any) -> NoReturn:
-        """Run, and turn whatever goes wrong into a message and an exit code."""
-        said = list(sys.argv[1:] if args is None else args) or ["--help"]
+        """Run a command, and turn an error into a message and an exit code."""
+        words = list(sys.argv[1:] if args is None else args)
         _open_closed_streams()
         for stream in (sys.stdout, sys.stderr):
             _never_fail_to_encode(stream)
         try:
-            code = super().main(said, *more, **{**extra, "standalone_mode": False})
+            code = super().main(words, *more, **{**extra, "standalone_mode": False})
         except click.exceptions.Exit as stop:
             code = stop.exit_code
         except ReaderGone:
@@ -148,19 +157,37 @@ class Root(click.Group):
         except (click.Abort, KeyboardInterrupt):
             sys.stderr.write("stopped\n")
             code = INTERRUPTED
-        except Exception as error:  # noqa: BLE001 - each is explained, ours with its trace
-            code = _report(error, as_json=not {"--json", "--jsonl"}.isdisjoint(said))
+        except Exception as error:  # noqa: BLE001 - each is explained, our own with its traceback
+            code = _report(error, as_json=not {"--json", "--jsonl"}.isdisjoint(words))
         sys.exit(code if isinstance(code, int) else 0)
 
     def _suggestion(self, ctx: click.Context, name: str) -> str:
-        from difflib import get_close_matches  # noqa: PLC0415 - for those who mistyped
+        from difflib import get_close_matches  # noqa: PLC0415 - rarely needed
 
-        near = get_close_matches(name, [*self.list_commands(ctx), *ALIASES], n=1, cutoff=0.5)
-        return f" Did you mean `redrive {near[0]}`?" if near else " `redrive --help` lists them."
+        known = {name: name for name in [*self.list_commands(ctx), *ALIASES]}
+        known |= {word: name for name, words in MEANT.items() for word in words.split()}
+        near = get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+        if near:
+            return f" Did you mean `redrive {known[near[0]]}`?"
+        return " `redrive --help` lists the commands."
+
+
+@click.pass_context
+def _status_or_help(ctx: click.Context) -> None:
+    """Show the status where no command is named, or the help where there is no store yet."""
+    status = root.get_command(ctx, "status")
+    if ctx.invoked_subcommand is not None or status is None:
+        return
+    try:
+        ctx.invoke(status)
+    except StoreMissing:
+        if ctx.ensure_object(Cli).store:
+            raise
+        sys.stdout.write(ctx.get_help() + "\n")
 
 
 def _open_closed_streams() -> None:
-    """Stand in for streams the caller closed (`>&-`): an action must not fail because nobody reads its output."""
+    """Open devnull for streams that the caller closed (`>&-`), so that writing to them does not fail."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - kept open
@@ -182,11 +209,11 @@ def _report(error: Exception, *, as_json: bool) -> int:
         trace = inert("".join(traceback.format_exception(error)), keep_newlines=True)
         sys.stderr.write(f"{trace}\nThis is a mistake in Redrive: please report it.\n")
         return FAILED
-    _tell(problem, as_json=as_json)
+    _print_problem(problem, as_json=as_json)
     return problem.exit
 
 
-def _tell(problem: Problem, *, as_json: bool) -> None:
+def _print_problem(problem: Problem, *, as_json: bool) -> None:
     if as_json:
         from redrive.cli.output import document  # noqa: PLC0415
 
@@ -214,19 +241,18 @@ def _agree(ctx: click.Context, _: click.Parameter, value: object) -> None:
 
 root = Root(
     "redrive",
-    help="Keeps work that failed: see why, drive it again, or close it with a reason.",
+    invoke_without_command=True,
+    callback=_status_or_help,
+    help="Keeps jobs that failed: see why, retry them, or close them with a reason.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or needs --yes, 3 nothing matched, "
-    "4 conflict, 5 no store or it does not answer, 6 done but some failed, 7 stopped by --stop-on, "
-    "130 interrupted (a run that was followed goes on).",
+    "4 conflict, 5 store missing or unreachable, 6 done but some failed, 7 stopped by --stop-on, "
+    "8 the store needs `redrive migrate`, "
+    "130 interrupted (a run that was followed continues).",
     context_settings={"help_option_names": ["-h", "--help"]},
     params=[
         *shared(),
         click.Option(
-            ["--yes", "-y"],
-            is_flag=True,
-            expose_value=False,
-            help="Do not ask.",
-            callback=_agree,
+            ["--yes", "-y"], is_flag=True, expose_value=False, help="Do not ask.", callback=_agree
         ),
         click.Option(
             ["--version"],

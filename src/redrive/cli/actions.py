@@ -1,53 +1,52 @@
-"""Acting: resolve, discard and reopen, always on exactly the jobs that were previewed.
+"""The actions resolve, discard and reopen, on exactly the jobs that the preview showed.
 
-`retry` is made of the same parts; see there.
+`retry` uses the same functions.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import click
 
-from redrive.cli._command import command
-from redrive.cli._errors import CONFLICT, FAILED, NOTHING, PARTLY, USAGE, Stop
-from redrive.cli._face import Face, same_line
-from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
-from redrive.cli.output import Cell, Facts, Line, Part, Table, View, When, columns
+from redrive.cli import views
+from redrive.cli._cli import Cli, same_line
+from redrive.cli._command import command, reason_option, yes_option
+from redrive.cli._confirm import TYPED, confirm, confirm_number, need_terminal
+from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, Stop
+from redrive.cli._filters import explained, selection_of, unquoted, with_filters
+from redrive.cli.output import Facts, Line, Part, Table, View, fact, fields, plural
 from redrive.desk import plans
 from redrive.desk.desk import Desk
-from redrive.desk.documents import error_line
+from redrive.desk.documents import job_document
 from redrive.desk.plans import Left, Plan
-from redrive.desk.selection import USUAL, Filters
+from redrive.desk.selection import USUAL, Filters, Selection
 from redrive.desk.selectors import no_job
 from redrive.jobs.transitions import Verb
 
-TYPED = 100
-"""Above so many jobs the number must be typed."""
 NAMED = 5
 """How many missing jobs are named."""
 
 Function = Callable[..., None]
 
-_DONE = {
-    "retry": "retried",
-    "resolve": "resolved",
-    "discard": "discarded",
-    "reopen": "reopened",
-}
+_DONE = {"retry": "retried", "resolve": "resolved", "discard": "discarded", "reopen": "reopened"}
+_HANDLERS = fields("handler jobs:number")
+_SKIPPED = fields("id:id why:prose")
+_REASONS = fields("jobs:number why:prose")
 
 
 def acting(function: Function) -> Function:
     """Add the selectors, the filters and the options of every action to a command."""
     options: list[Callable[[Function], Function]] = [
         with_filters,
-        click.option("--all", "everything", is_flag=True, help="All the jobs it is meant for."),
-        click.option("--reason", default="", metavar="TEXT", help="Why; kept with the act."),
+        click.option(
+            "--all", "everything", is_flag=True, help="All jobs that the command is meant for."
+        ),
+        reason_option,
         click.option("--dry-run", is_flag=True, help="Only show what would be done."),
-        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+        yes_option,
         click.pass_obj,
     ]
     for option in reversed(options):
@@ -62,13 +61,13 @@ def acting(function: Function) -> Function:
     "redrive resolve --handler 'mail.*' --age '>7d' --dry-run",
 )
 @acting
-def resolve(face: Face, **said: Any) -> None:
-    """Close jobs: the matter is settled another way.
+def resolve(cli: Cli, **options: Any) -> None:
+    """Close jobs that were settled another way.
 
-    Groups, filters and --all mean dead jobs unless --state says otherwise. A group without filters
-    is marked as well: when the cause kills again, that is a regression. `reopen` undoes it.
+    Groups, filters and --all mean dead jobs unless --state is given. A group without filters is
+    marked as well: if its cause comes back, the group is regressed. `reopen` undoes it.
     """
-    _act(face, "resolve", said)
+    _act(cli, "resolve", options)
 
 
 @command(
@@ -78,14 +77,14 @@ def resolve(face: Face, **said: Any) -> None:
     "redrive list --tag test --ids | redrive discard - --reason 'test data' --yes",
 )
 @acting
-def discard(face: Face, **said: Any) -> None:
+def discard(cli: Cli, **options: Any) -> None:
     """Discard jobs permanently; needs a reason.
 
-    Groups, filters and --all mean dead jobs unless --state says otherwise. `reopen` undoes it.
+    Groups, filters and --all mean dead jobs unless --state is given. `reopen` undoes it.
     """
-    if not said["reason"].strip():
-        raise click.UsageError("discard needs --reason: those who come after want to know why")
-    _act(face, "discard", said)
+    if not options["reason"].strip():
+        raise click.UsageError("discard needs --reason TEXT, which is kept in the audit log")
+    _act(cli, "discard", options)
 
 
 @command(
@@ -95,177 +94,157 @@ def discard(face: Face, **said: Any) -> None:
     "redrive reopen --age '<1h' --dry-run",
 )
 @acting
-def reopen(face: Face, **said: Any) -> None:
+def reopen(cli: Cli, **options: Any) -> None:
     """Make resolved or discarded jobs dead letters again."""
-    _act(face, "reopen", said)
+    _act(cli, "reopen", options)
 
 
-def _act(face: Face, verb: Verb, said: dict[str, Any]) -> None:
+def _act(cli: Cli, verb: Verb, options: dict[str, Any]) -> None:
     """Freeze, preview, ask, do, report."""
-    selection = chosen(verb, said)
-    with face.acting(read_only=said["dry_run"]) as desk:
-        seen = desk.store.now()  # what dies while a person is asked is no part of it
+    selection = chosen(verb, options)
+    with cli.acting(read_only=options["dry_run"]) as desk:
+        seen = desk.store.now()  # jobs that die while a person is asked are not included
         with explained(selection):
             plan = plan_of(desk, verb, selection)
         if plan.is_void:
             raise nothing(plan, selection)
-        if said["dry_run"]:
+        if options["dry_run"]:
             then = same_line(without="--dry-run") if plan.eligible else ""
-            face.show(View(plan_document(plan), preview(plan)), then=then)
+            cli.show(View(plan_document(plan), preview(plan)), then=then)
             return
         if not plan.eligible:
-            report(face, plan, 0, plan.ineligible)
+            report(cli, plan, 0, plan.ineligible)
             raise click.exceptions.Exit(CONFLICT)
-        if not (said["yes"] or plan.is_single):
-            ask(face, plan)
+        if not (options["yes"] or plan.is_single):
+            ask(cli, plan)
         try:
-            carry_out(face, desk, plan, said["reason"])
+            carry_out(cli, desk, plan, options["reason"])
         except click.exceptions.Exit as stop:
             if stop.exit_code == PARTLY:
-                _mark(face, desk, plan, said["reason"], seen)
+                _mark(cli, desk, plan, options["reason"], seen)
             raise
-        _mark(face, desk, plan, said["reason"], seen)
+        _mark(cli, desk, plan, options["reason"], seen)
 
 
-def _mark(face: Face, desk: Desk, plan: Plan, reason: str, seen: float) -> None:
-    """Mark the causes all of whose jobs were closed or opened: what dies of them then is back."""
-    if plan.verb not in {"resolve", "reopen"} or plan.wanted.filters or plan.wanted.terms:
+def _mark(cli: Cli, desk: Desk, plan: Plan, reason: str, seen: float) -> None:
+    """Mark the groups whose jobs were all closed or reopened."""
+    if plan.verb not in {"resolve", "reopen"} or plan.selection.filters or plan.selection.terms:
         return
-    for number in plan.wanted.groups:
-        mark(face, desk, number, resolved=plan.verb == "resolve", reason=reason, at=seen)
+    for number in plan.selection.groups:
+        mark(cli, desk, number, resolved=plan.verb == "resolve", reason=reason, at=seen)
 
 
-def mark(face: Face, desk: Desk, group: int, *, resolved: bool, reason: str, at: float) -> None:
-    """Mark a cause as resolved or open, and say so."""
+def mark(cli: Cli, desk: Desk, group: int, *, resolved: bool, reason: str, at: float) -> None:
+    """Mark a group as resolved or open, and print that."""
     desk.groups.mark(group, resolved=resolved, reason=reason, at=at)
-    face.say(f"G{group} is marked as {'resolved' if resolved else 'open'}")
+    cli.say(f"G{group} is marked as {'resolved' if resolved else 'open'}")
 
 
 def nothing(plan: Plan, selection: Selection) -> Stop:
-    """Return the error that no job matches, and which word was meant."""
-    missing = [one for one, _ in plan.ineligible]
-    said = unquoted(selection)
+    """Return the error that no job matches, with the ids that are unknown."""
+    missing = [job_id for job_id, _ in plan.ineligible]
+    hint = unquoted(selection)
     if not missing:
-        hint = said or "without --state only dead jobs are meant (by retry: pending ones too)"
+        hint = hint or "without --state only dead jobs are meant (retry: pending ones too)"
         return Stop("nothing_matched", "nothing matched", hint=hint, exits=NOTHING)
     text = no_job(missing[0])
     if len(missing) > 1:
-        names = ", ".join(repr(one) for one in missing[:NAMED])
+        names = ", ".join(repr(job_id) for job_id in missing[:NAMED])
         more = " …" if len(missing) > NAMED else ""
-        text = f"none of these {len(missing)} jobs is there: {names}{more}"
-    return Stop("nothing_matched", said or text, exits=NOTHING)
+        text = f"none of these {len(missing)} jobs exists: {names}{more}"
+    return Stop("nothing_matched", hint or text, exits=NOTHING)
 
 
 def plan_of(desk: Desk, verb: Verb, selection: Selection, *, as_run: bool = False) -> Plan:
     """Freeze the jobs of a selection."""
-    filters = selection.filters or Filters()
-    return plans.make(desk, verb, selection.words, filters, asked=selection.asked, as_run=as_run)
+    return plans.make(desk, verb, [selection], asked=selection.asked, as_run=as_run)
 
 
-def carry_out(face: Face, desk: Desk, plan: Plan, reason: str) -> None:
+def carry_out(cli: Cli, desk: Desk, plan: Plan, reason: str) -> None:
     """Do it to what is still as it was previewed, and report."""
     same, changed = plans.recheck(desk, plan)
     ids = [job.id for job in same]
     moved = desk.jobs.move(plan.verb, ids, asked=plan.asked, reason=reason) if ids else None
     done = len(moved.done) if moved else 0
     skipped = [*plan.ineligible, *changed, *(moved.skipped if moved else [])]
-    report(face, plan, done, skipped)
+    report(cli, plan, done, skipped)
     if not done:
         raise click.exceptions.Exit(CONFLICT)
     if done < len(plan.eligible):
         raise click.exceptions.Exit(PARTLY)
 
 
-def chosen(verb: Verb, said: dict[str, Any]) -> Selection:
+def chosen(verb: Verb, options: dict[str, Any]) -> Selection:
     """Return the selection of an action; none at all is refused."""
-    selection = selection_of(said, USUAL[verb])
-    if said["everything"]:
+    selection = selection_of(options, USUAL[verb])
+    if options["everything"]:
         if not selection.is_empty:
-            raise click.UsageError("give --all or a selection, not both")
+            raise click.UsageError("use --all or a selection, not both")
         return Selection(filters=Filters(state=USUAL[verb]), asked="--all")
     if selection.is_empty:
         states = " and ".join(USUAL[verb])
-        msg = f"say which jobs: ids, a group such as G7, filters, or --all for all {states} jobs"
+        msg = f"name the jobs: ids, a group such as G7, filters, or --all for all {states} jobs"
         raise click.UsageError(msg)
     return selection
 
 
-def ask(face: Face, plan: Plan) -> None:
-    """Ask a person, once they have seen the plan; without a terminal there is nobody to ask."""
+def ask(cli: Cli, plan: Plan) -> None:
+    """Show the plan and ask a person to confirm it."""
     number = len(plan.eligible)
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        msg = f"{plan.verb} would take {number} jobs and there is no terminal to ask on"
-        raise Stop("needs_yes", msg, hint="add --yes, or look first with --dry-run", exits=USAGE)
-    face.preview(View(None, preview(plan)))
+    need_terminal(f"{plan.verb} of {plural(number, 'job')}")
+    cli.preview(View(None, preview(plan)))
     if number > TYPED:
-        said = click.prompt(
-            f"Type {number} to {plan.verb} them", err=True, default="", show_default=False
-        )
-        agreed = said.strip().replace(",", "") == str(number)
+        confirm_number(number, f"{plan.verb} them")
     else:
-        agreed = click.confirm(f"{plan.verb.capitalize()} {count_words(number)}?", err=True)
-    if not agreed:
-        raise Stop("declined", "nothing was changed", exits=FAILED)
+        confirm(f"{plan.verb.capitalize()} {plural(number, 'job')}?")
 
 
 def preview(plan: Plan) -> list[Part]:
-    """Show what would be taken, and what not and why."""
-    number = len(plan.eligible)
-    facts: list[tuple[str, Cell]] = [("would take", number), ("matched", plan.matched)]
-    if plan.oldest is not None:
-        facts.append(("oldest", When(plan.oldest)))
-    parts: list[Part] = [*(Line(text, "warn") for text in plan.waits), Facts(facts)]
-    if number:
-        split: list[list[Cell]] = [[name, jobs] for name, jobs in plan.handlers.most_common()]
-        parts.append(Table(columns("handler", "jobs:number"), split, "By handler", "handler"))
-        heads = columns("id:id", "state:word", "handler", "error")
-        rows: list[list[Cell]] = [
-            [job.id, job.state, job.handler, error_line(job.failure)] for job in plan.samples
-        ]
-        title = "The jobs" if number == len(rows) else f"{len(rows)} of the {number} jobs"
-        parts.append(Table(heads, rows, title, "sample"))
-    return parts + skipped_parts(plan.ineligible, "Cannot be taken")
+    """Show which jobs would be taken, and which not and why."""
+    data, number = plan_document(plan), len(plan.eligible)
+    samples = [job_document(job) for job in plan.samples]
+    every = number == len(samples)
+    title = "The jobs" if every else f"{len(samples)} of the {plural(number, 'job')}"
+    by_handler = plan.handlers.most_common()
+    facts = [fact("would take", number), fact("matched", plan.matched)]
+    facts += fields("oldest:time") if plan.oldest is not None else []
+    split = [{"handler": handler, "jobs": jobs} for handler, jobs in by_handler]
+    return [
+        *(Line(text, "warn") for text in plan.waits),
+        Facts(facts, data),
+        Table(_HANDLERS, split, "By handler", "handler"),
+        Table(views.SAMPLES, samples, title, "sample"),
+        skipped_table(plan.ineligible, "Cannot be taken"),
+    ]
 
 
-def report(face: Face, plan: Plan, done: int, skipped: Left) -> None:
+def report(cli: Cli, plan: Plan, done: int, skipped: Left) -> None:
     """Show what was done."""
-    word = _DONE[plan.verb]
     data = {
         "verb": plan.verb,
         "matched": plan.matched,
         "done": done,
-        "skipped": [{"id": one, "why": why} for one, why in skipped],
+        "skipped": [{"id": job_id, "why": why} for job_id, why in skipped],
     }
     parts: list[Part] = [
-        Line(f"{word} {count_words(done)}", "good" if done else "warn"),
-        Facts([("matched", plan.matched), ("done", done), ("skipped", len(skipped))]),
-        *skipped_parts(skipped, "Skipped"),
+        Line(f"{_DONE[plan.verb]} {plural(done, 'job')}", "good" if done else "warn"),
+        Facts(fields("matched done skipped:count"), data),
+        skipped_table(skipped, "Skipped"),
     ]
     then = "redrive failed" if plan.verb == "retry" else "redrive dlq"
-    face.show(View(data, parts), then=then if done else "")
+    cli.show(View(data, parts), then=then if done else "")
 
 
-def skipped_parts(skipped: Left, title: str) -> list[Part]:
-    """Return why jobs are left out: each of a few, the reasons of many."""
-    if not skipped:
-        return []
+def skipped_table(skipped: Left, title: str) -> Table:
+    """Return why jobs are left out: job by job where they are few, else counted by reason."""
     if len(skipped) > TYPED:
-        rows: list[list[Cell]] = [
-            [jobs, why] for why, jobs in Counter(why for _, why in skipped).most_common()
-        ]
-        return [Table(columns("jobs:number", "why"), rows, title, "left")]
-    return [Table(columns("id:id", "why"), [list(pair) for pair in skipped], title, "left")]
+        reasons = Counter(why for _, why in skipped).most_common()
+        rows = [{"jobs": jobs, "why": why} for why, jobs in reasons]
+        return Table(_REASONS, rows, title, "left")
+    return Table(_SKIPPED, [{"id": job_id, "why": why} for job_id, why in skipped], title, "left")
 
 
 def plan_document(plan: Plan) -> dict[str, object]:
     """Return the plan for machines."""
-    return {
-        **plan.document(),
-        "dry_run": True,
-        "ineligible": [{"id": one, "why": why} for one, why in plan.ineligible],
-    }
-
-
-def count_words(number: int) -> str:
-    """Return a number of jobs as text."""
-    return "1 job" if number == 1 else f"{number:,} jobs"
+    skipped = [{"id": job_id, "why": why} for job_id, why in plan.ineligible]
+    return {**plan.document(), "dry_run": True, "ineligible": skipped}

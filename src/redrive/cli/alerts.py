@@ -1,4 +1,4 @@
-"""Alerts: who is told and what was told lately; one message now, to see whether it arrives."""
+"""Alerts: the channels and their latest messages; sending a test message."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import click
 from redrive.alerts import Alerts, Channel
 from redrive.alerts.conditions import NAME
 from redrive.alerts.messages import plain
-from redrive.cli._command import command
+from redrive.cli._cli import Cli
+from redrive.cli._command import app_option, command
 from redrive.cli._errors import FAILED
-from redrive.cli._face import Face
 from redrive.cli._load import find_program, program_name
-from redrive.cli.output import Cell, Line, Part, Table, View, When, columns
-from redrive.desk.documents import error_line, job_document
+from redrive.cli.output import Document, Line, Part, Table, View, fields
+from redrive.cli.views import error_of
+from redrive.desk.documents import job_document
 from redrive.errors import StoreMissing
 from redrive.payloads.masking import error_text
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from redrive.jobs.job import Job
 
 _LATEST = 20
+_RESULTS = fields("channel:id result:word answer:prose")
+_CHANNELS = fields("name=channel:id kind:word reads:prose")
 
 
 @command(
@@ -36,97 +39,105 @@ _LATEST = 20
 )
 @click.argument("what", type=click.Choice(["list", "test"]))
 @click.option("--channel", metavar="NAME", help="With test: only this channel.")
-@click.option("--app", "app_name", metavar="MODULE:APP", help="The program whose alerts are meant.")
+@app_option("The program whose alerts to use.")
 @click.pass_obj
-def alerts(face: Face, what: str, channel: str | None, app_name: str | None) -> None:
+def alerts(cli: Cli, what: str, channel: str | None, app_name: str | None) -> None:
     """List the channels and the latest messages, or send a message now and print the answer.
 
     The channels are those of the program, named by --app or in the settings, else of `[alerts]`.
     """
-    found = _alerts(face, app_name)
+    known = _alerts(cli, app_name)
     if what == "list":
-        _list(face, found)
+        _list(cli, known)
     else:
-        _test(face, [_named(found, channel)] if channel else list(found.channels.values()))
+        _test(cli, [_named(known, channel)] if channel else list(known.channels.values()))
 
 
-def _alerts(face: Face, name: str | None) -> Alerts:
+def _alerts(cli: Cli, name: str | None) -> Alerts:
     """Return the alerts of the program, or those of the file."""
-    program = program_name(face, name)
-    said = find_program(program).alerts if program else None
-    return said if isinstance(said, Alerts) else Alerts()
+    program = program_name(cli, name)
+    alerts = find_program(program).alerts if program else None
+    return alerts if isinstance(alerts, Alerts) else Alerts()
 
 
-def _named(found: Alerts, name: str) -> Channel:
-    if name not in found.channels:
-        raise click.UsageError(f"no channel {name!r}; known: {', '.join(found.channels) or 'none'}")
-    return found.channels[name]
+def _named(alerts: Alerts, name: str) -> Channel:
+    if name not in alerts.channels:
+        names = ", ".join(alerts.channels) or "none"
+        raise click.UsageError(f"no channel {name!r}; known: {names}")
+    return alerts.channels[name]
 
 
-def _test(face: Face, channels: Sequence[Channel]) -> None:
+def _test(cli: Cli, channels: Sequence[Channel]) -> None:
     if not channels:
         raise click.UsageError("no channel is set up: add [alerts.channels.slack] to redrive.toml")
-    rows: list[list[Cell]] = []
-    for one in channels:
+    data: list[dict[str, object]] = []
+    for channel in channels:
         text = "If you can read this, alerts of Redrive reach you here."
-        message = plain("A test of Redrive's alerts", text, _now(face))
+        message = plain("A test of Redrive's alerts", text, _now(cli))
         try:
-            rows.append([one.name, "sent", one.send(message, ident=f"test-{uuid.uuid4().hex}")])
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
-            rows.append([one.name, "failed", error_text(error)])
-    names = ("channel", "result", "answer")
-    data = [dict(zip(names, row, strict=True)) for row in rows]
-    heads = columns("channel:id", "result:word", "answer")
-    face.show(View(data, [Table(heads, rows)]), then="redrive alerts list")
-    if any(row[1] == "failed" for row in rows):
+            answer = channel.send(message, ident=f"test-{uuid.uuid4().hex}")
+            result = "sent"
+        except Exception as error:  # noqa: BLE001 - any error is the answer
+            result, answer = "failed", error_text(error)
+        data.append({"channel": channel.name, "result": result, "answer": answer})
+    cli.show(View(data, [Table(_RESULTS, data)]), then="redrive alerts list")
+    if any(row["result"] == "failed" for row in data):
         raise click.exceptions.Exit(FAILED)
 
 
-def _now(face: Face) -> float:
+def _now(cli: Cli) -> float:
     from redrive.jobs.clock import SystemClock  # noqa: PLC0415
 
-    return (face.clock or SystemClock()).now()
+    return (cli.clock or SystemClock()).now()
 
 
-def _list(face: Face, found: Alerts) -> None:
+def _list(cli: Cli, known: Alerts) -> None:
     jobs: list[Job] = []
     try:
-        with face.reading() as desk:
-            jobs = desk.jobs.find(handler=NAME, limit=_LATEST, reveal=False).jobs
+        with cli.reading() as desk:
+            jobs = desk.jobs.find(handler=NAME, limit=_LATEST).jobs
     except StoreMissing:
         pass  # channels can be set up before there is a store
-    channels: list[list[Cell]] = [
-        [one.name, type(one).__name__.lower(), _variables(one)] for one in found.channels.values()
+    channels = [
+        {"name": channel.name, "kind": type(channel).__name__.lower(), "reads": _variables(channel)}
+        for channel in known.channels.values()
+    ]
+    messages = [job_document(job) for job in jobs]
+    rows = [
+        {**message, "message": _message(job)} for job, message in zip(jobs, messages, strict=True)
     ]
     parts: list[Part] = [
-        Table(columns("channel:id", "kind:word", "reads"), channels, "Channels", "channel")
+        Table(_CHANNELS, channels, "Channels", "channel")
         if channels
-        else Line("No channel is set up.", "warn")
+        else Line("No channel is set up.", "warn"),
+        Table(_MESSAGES, rows, "Latest messages", "message"),
     ]
-    rows = [_row(job, _now(face)) for job in jobs]
-    heads = columns("job:id", "at:time", "channel:word", "state:word", "tries:number", "message", "error")  # fmt: skip
-    if rows:
-        parts.append(Table(heads, rows, "Latest messages", "message"))
-    data = {
-        "channels": [
-            {"name": name, "kind": kind, "reads": reads} for name, kind, reads in channels
-        ],
-        "messages": [job_document(job) for job in jobs],
-    }
-    face.show(View(data, parts), then="redrive alerts test")
+    data = {"channels": channels, "messages": messages}
+    cli.show(View(data, parts, now=_now(cli)), then="redrive alerts test")
 
 
-def _row(job: Job, now: float) -> list[Cell]:
+def _message(job: Job) -> dict[str, str]:
+    """Return the channel and the title of a message, which are in the payload of its job."""
     try:
-        said = cast("dict[str, Any]", json.loads(job.payload))
-        channel, title = str(said["channel"]), str(said["message"]["title"])
+        payload = cast("dict[str, Any]", json.loads(job.payload))
+        return {"channel": str(payload["channel"]), "title": str(payload["message"]["title"])}
     except (ValueError, KeyError, TypeError):
-        channel, title = "", job.payload[:100]
-    error = error_line(job.failure) if job.attempts and job.state != "completed" else None
-    return [job.id, When(job.created, now), channel, job.state.value, job.attempts, title, error]
+        return {"channel": "", "title": job.payload[:100]}
+
+
+def _error(message: Document) -> str | None:
+    failed = message["attempts"] and message["state"] != "completed"
+    return error_of(message) if failed else None
+
+
+_MESSAGES = fields(
+    """id=job:id created=at:time message.channel=channel:word state:word attempts:number
+    message.title=message:main error""",
+    error=_error,
+)
 
 
 def _variables(channel: Channel) -> str:
     return ", ".join(
-        f"{one} ({'set' if os.environ.get(one) else 'not set'})" for one in channel.variables
+        f"{name} ({'set' if os.environ.get(name) else 'not set'})" for name in channel.variables
     )

@@ -1,4 +1,4 @@
-"""One line for a monitor (Nagios, Icinga, a cron job): is it bad enough to wake somebody."""
+"""One line for a monitor such as Nagios, Icinga or a cron job, with its exit codes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import click
 
+from redrive.cli._cli import Cli
 from redrive.cli._command import command
-from redrive.cli._face import Face
 from redrive.cli.output import Line, View
 from redrive.desk.desk import Desk
 from redrive.errors import RedriveError, UsageError
@@ -26,18 +26,18 @@ _PER_MINUTE = {"s": 60.0, "m": 1.0, "h": 1 / 60, "d": 1 / 1440}
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Something measured, and the limits it must not pass."""
+    """A measured value and its limits."""
 
     name: str
     value: float
     unit: str = ""
-    said: str = ""
+    text: str = ""
     warn: float | None = None
     crit: float | None = None
 
     @property
     def level(self) -> int:
-        """Return how bad it is."""
+        """Return OK, WARNING or CRITICAL."""
         if self.crit is not None and self.value > self.crit:
             return CRITICAL
         return WARNING if self.warn is not None and self.value > self.warn else OK
@@ -45,7 +45,7 @@ class Figure:
     @property
     def perfdata(self) -> str:
         """Write it as monitors read it: label=value[unit];warn;crit;min."""
-        limits = ";".join("" if one is None else f"{one:g}" for one in (self.warn, self.crit))
+        limits = ";".join("" if limit is None else f"{limit:g}" for limit in (self.warn, self.crit))
         return f"{self.name}={_number(self.value)}{self.unit};{limits};0"
 
 
@@ -55,43 +55,55 @@ class Figure:
     "redrive check --max-dead 100 --max-age 1h",
     "redrive check --max-dead 10,100 --max-growth 10/m --max-unserved 0",
 )
-@click.option("--max-dead", metavar="[WARN,]N", help="Dead letters.")
-@click.option("--max-age", metavar="[WARN,]TIME", help="How long the oldest has been dead.")
-@click.option("--max-growth", metavar="[WARN,]RATE", help="Deaths, such as 10/m, of ten minutes.")
+@click.option("--max-dead", metavar="[WARN,]N", help="Number of dead letters.")
+@click.option(
+    "--max-age", metavar="[WARN,]TIME", help="How long the oldest dead letter has been dead."
+)
+@click.option(
+    "--max-growth", metavar="[WARN,]RATE", help="Deaths per time, such as 10/m, over ten minutes."
+)
 @click.option("--max-unserved", metavar="[WARN,]N", help="Lanes with due jobs and no worker.")
-@click.option("--max-silent", metavar="[WARN,]N", help="Workers without a sign of life for 15 s.")
+@click.option("--max-silent", metavar="[WARN,]N", help="Workers without a heartbeat for 15 s.")
 @click.pass_obj
-def check(face: Face, /, **limits: str | None) -> None:
-    """Print in one line how things stand; exit 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+def check(cli: Cli, /, **limits: str | None) -> None:
+    """Check the store against limits, in one line; exit 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
-    Above a limit it is critical; of two numbers the first warns. Without any limit a dead letter, an
-    unserved lane or a silent worker is a warning. A blocked event loop is always one.
+    A number above its limit is critical; with two limits, above the first is a warning. Without any
+    limit a dead letter, an unserved lane or a silent worker is a warning. A blocked event loop always
+    is.
     """
     try:
-        with face.reading() as desk:
+        with cli.reading() as desk:
             figures = list(_figures(desk, limits))
     except (RedriveError, OSError) as error:
-        face.show(_view(UNKNOWN, str(error), []))
+        cli.show(_view(UNKNOWN, str(error), []))
         raise click.exceptions.Exit(UNKNOWN) from error
-    level = max(one.level for one in figures)
-    said = " ".join(f"{one.name}={one.said or _number(one.value)}" for one in figures)
-    face.show(_view(level, said, figures))
+    level = max(figure.level for figure in figures)
+    message = " ".join(
+        f"{figure.name}={figure.text or _number(figure.value)}" for figure in figures
+    )
+    cli.show(_view(level, message, figures))
     raise click.exceptions.Exit(level)
 
 
-def _view(level: int, said: str, figures: list[Figure]) -> View:
+def _view(level: int, message: str, figures: list[Figure]) -> View:
     data = {
         "status": _NAMES[level],
-        "said": said,
+        "message": message,
         "figures": {
-            one.name: {"value": one.value, "warn": one.warn, "crit": one.crit, "level": one.level}
-            for one in figures
+            figure.name: {
+                "value": figure.value,
+                "warn": figure.warn,
+                "crit": figure.crit,
+                "level": figure.level,
+            }
+            for figure in figures
         },
     }
-    perfdata = " ".join(one.perfdata for one in figures)
-    # A bar parts the words from the figures, so none may stand in the words.
-    words_only = said.replace("|", "/")
-    return View(data, [Line(f"{_NAMES[level]} {words_only}{f' | {perfdata}' if figures else ''}")])
+    perfdata = " ".join(figure.perfdata for figure in figures)
+    # A bar separates the text from the figures, so the text must not contain figure.
+    text = message.replace("|", "/")
+    return View(data, [Line(f"{_NAMES[level]} {text}{f' | {perfdata}' if figures else ''}")])
 
 
 def _figures(desk: Desk, limits: dict[str, str | None]) -> Iterator[Figure]:
@@ -103,46 +115,46 @@ def _figures(desk: Desk, limits: dict[str, str | None]) -> Iterator[Figure]:
     number = sum(count.jobs for count in dead)
 
     def limit(name: str, default: float | None = None) -> tuple[float | None, float | None]:
-        said = limits[name]
-        return (default if alone else None, None) if said is None else _limits(name, said)
+        text = limits[name]
+        return (default if alone else None, None) if text is None else _limits(name, text)
 
     yield Figure("dead", number, "", "", *limit("max_dead", 0))
     yield Figure("oldest", age, "s", words(age), *limit("max_age"))
     yield Figure("growth", growth, "", f"{growth:g}/m", *limit("max_growth"))
     lanes, because = desk.lanes.unserved(), desk.lanes.unserved_because()
     why = "; ".join(because[lane] for lane in lanes if lane in because)
-    said = f"{len(lanes)} ({why})" if why else ""
-    yield Figure("unserved", len(lanes), "", said, *limit("max_unserved", 0))
+    text = f"{len(lanes)} ({why})" if why else ""
+    yield Figure("unserved", len(lanes), "", text, *limit("max_unserved", 0))
     workers = desk.lanes.workers()
     silent = sum(worker.is_silent for worker in workers)
     yield Figure("silent", silent, "", "", *limit("max_silent", 0))
     yield Figure("blocked", sum(worker.blocked is not None for worker in workers), "", "", 0)
 
 
-def _limits(name: str, said: str) -> tuple[float | None, float | None]:
+def _limits(name: str, text: str) -> tuple[float | None, float | None]:
     """Read one limit, or two: the first warns."""
-    first, comma, second = said.partition(",")
+    first, comma, second = text.partition(",")
     if not comma:
         return None, _limit(name, first)
     warn, crit = _limit(name, first), _limit(name, second)
     if warn > crit:
-        msg = f"{_option(name)} {said}: the first number warns, so it must not be the greater"
+        msg = f"{_option(name)} {text}: the first limit is the warning, so it must not be greater than the second"
         raise UsageError(msg)
     return warn, crit
 
 
-def _limit(name: str, said: str) -> float:
+def _limit(name: str, text: str) -> float:
     if name == "max_age":
-        return seconds(said.strip(), name=_option(name))
+        return seconds(text.strip(), name=_option(name))
     if name == "max_growth":
-        found = _RATE.fullmatch(said)
-        if found:
-            return float(found[1]) * _PER_MINUTE[found[2]]
-        msg = f"{_option(name)} is a rate such as 10/m; found {said!r}"
+        match = _RATE.fullmatch(text)
+        if match:
+            return float(match[1]) * _PER_MINUTE[match[2]]
+        msg = f"{_option(name)} must be a rate such as 10/m; found {text!r}"
         raise UsageError(msg)
-    if said.strip().isascii() and said.strip().isdecimal() and len(said) < sys.float_info.dig:
-        return float(said)
-    msg = f"{_option(name)} is a number; found {said!r}"
+    if text.strip().isascii() and text.strip().isdecimal() and len(text) < sys.float_info.dig:
+        return float(text)
+    msg = f"{_option(name)} must be a whole number; found {text!r}"
     raise UsageError(msg)
 
 

@@ -37,7 +37,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _HIGH = 200
-"""Where our descriptors are out of the way of handlers that close low ones."""
+"""Our descriptors are above this, because some handlers close low ones."""
 _BEAT = 1.0
 """Seconds between two signs that other threads than the handler's can run."""
 _SET_SIGNAL = 10  # F_SETSIG
@@ -45,7 +45,7 @@ _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
 class Ended(SystemExit):
-    """The worker ended this handler; nothing but a SystemExit gets out of every loop."""
+    """Raised in a handler that the worker ends; a SystemExit passes `except Exception`."""
 
 
 class Line:
@@ -81,10 +81,10 @@ class Line:
     def _listen(self) -> None:
         with contextlib.suppress(OSError), open(self._descriptor, "rb", closefd=False) as lines:
             for line in lines:
-                self._hear(decode(line))
-        os.killpg(0, signal.SIGKILL)  # the worker is gone, and nobody takes the result
+                self._receive(decode(line))
+        os.killpg(0, signal.SIGKILL)  # the worker is gone, and nothing takes the result
 
-    def _hear(self, message: Message) -> None:
+    def _receive(self, message: Message) -> None:
         current = self.current
         if "lost" in message:
             if current is not None and current.job_id == message["lost"]:
@@ -97,7 +97,7 @@ class Line:
             self.orders.put(message)
 
     def on_term(self, _number: int, _frame: FrameType | None) -> None:
-        """End the handler, once and only if the worker says so.
+        """End the handler, once and only if the worker ordered it.
 
         Service managers send this signal to all processes of a worker, which then drain.
         """
@@ -113,10 +113,10 @@ class Runner:
     def __init__(self, app: Redrive, line: Line) -> None:
         self._app = app
         self._line = line
-        self._found = _surroundings()
+        self._found = _process_state()
 
     def run(self, message: Message) -> None:
-        """Run a job and say how it ended."""
+        """Run a job and send its outcome to the worker."""
         job = job_in(message)
         entry = self._entry(job.handler, message["module"])
         if entry is None:
@@ -144,11 +144,11 @@ class Runner:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
-        end = {"took": execution.duration, "spoiled": self._spoiled()}
+        end = {"took": execution.duration, "spoiled": self._changes()}
         self._line.tell(outcome_message(execution.outcome) | end)
 
     def _entry(self, name: str, module: str) -> Entry | None:
-        """Find a handler; it may be in a module that the program's own does not import."""
+        """Return a handler; import its module if the program did not."""
         registry = self._app.submitter.registry
         if name not in registry.names() and module:
             with contextlib.suppress(ProgramMissing):
@@ -170,24 +170,24 @@ class Runner:
             lambda error: isinstance(error, Ended), beat=partial(self._line.tell, {"beat": True})
         )
 
-    def _spoiled(self) -> str:
-        """Name what the handler changed under the next one."""
-        now = _surroundings()
+    def _changes(self) -> str:
+        """Name the process state that the handler changed."""
+        now = _process_state()
         return ", ".join(name for name, value in self._found.items() if now[name] != value)
 
 
-def _surroundings() -> dict[str, object]:
-    """Look at what a handler could leave changed under the next one."""
+def _process_state() -> dict[str, object]:
+    """Return the process state that a handler could leave changed."""
     mask = os.umask(0o077)
     os.umask(mask)
     return {
         "directory": _or_none(os.getcwd),
         "umask": mask,
-        "signals": [signal.getsignal(one) for one in signal.valid_signals()],
+        "signals": [signal.getsignal(number) for number in signal.valid_signals()],
         "blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
         "timer": signal.getitimer(signal.ITIMER_REAL),
-        "standard streams": [_or_none(_identity, one) for one in range(3)],
-        "limits": [resource.getrlimit(one) for one in _LIMITS],
+        "standard streams": [_or_none(_identity, number) for number in range(3)],
+        "limits": [resource.getrlimit(limit) for limit in _LIMITS],
         "processes": _or_none(os.waitpid, -1, os.WNOHANG) is None,
     }
 
@@ -196,8 +196,8 @@ _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith(
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
-    found = os.fstat(descriptor)
-    return found.st_dev, found.st_ino
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
 
 
 def _or_none(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
@@ -218,7 +218,7 @@ def _moved(descriptor: int) -> int:
 def _die_with(lifeline: int) -> None:
     """Have the kernel kill us, and all we start, when the other end of this pipe is closed.
 
-    It needs no help of ours, so it works also while a handler holds the interpreter.
+    The kernel does it, so it works also while a handler holds the interpreter.
     """
     if sys.platform == "linux":
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
@@ -228,13 +228,13 @@ def _die_with(lifeline: int) -> None:
 
 
 def _adopt_orphans() -> None:
-    """Become the parent of whatever a handler leaves behind, so that it is noticed."""
+    """Become the parent of processes that a handler leaves behind, so that they are noticed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 def main() -> None:
-    """Import the program, and run what the worker says."""
+    """Import the program, and run the jobs that the worker sends."""
     name, line_end, lifeline = sys.argv[1:]
     sys.argv[1:] = []
     _die_with(_moved(int(lifeline)))
@@ -248,7 +248,9 @@ def main() -> None:
         sys.exit(1)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(line_buffering=True)  # the last words before a crash count most
+            stream.reconfigure(
+                line_buffering=True
+            )  # so that the last lines before a crash are not lost
     signal.signal(signal.SIGTERM, line.on_term)
     runner = Runner(app, line)
     line.is_beating.clear()

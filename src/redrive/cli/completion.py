@@ -1,4 +1,4 @@
-"""Completion for shells: the script they load, and what may be meant by a word half typed."""
+"""Completion for shells: the script they load, and the candidates for a word."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from contextlib import redirect_stderr
 import click
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
+from redrive.cli._cli import Cli
 from redrive.cli._command import Kind, command
-from redrive.cli._face import Face
+from redrive.cli.views import error_of
 from redrive.desk.desk import Desk
-from redrive.desk.documents import error_line
+from redrive.desk.documents import job_document
 from redrive.errors import RedriveError
 from redrive.payloads.escaping import inert
 
 NEWEST = 200
-"""So many jobs of each kind are looked through for the beginning of an id."""
+"""How many jobs of each state are candidates for an id."""
 SHORT = 60
 
 
@@ -34,29 +35,29 @@ def completion(ctx: click.Context, shell: str) -> None:
     """Print the script that lets a shell complete commands, options, ids, groups and lanes."""
     kind = get_completion_class(shell)
     if kind is None:
-        raise click.UsageError(f"this version of click knows no {shell}")
+        raise click.UsageError(f"this version of click has no completion for {shell}")
     made = kind(ctx.find_root().command, {}, "redrive", "_REDRIVE_COMPLETE")
     # Not its own `source`: that of bash starts bash to look at its version.
     sys.stdout.write(ShellComplete.source(made) + "\n")
 
 
-def suggestions(face: Face, kind: Kind, begun: str) -> list[CompletionItem]:
-    """Return what the beginning of a word may mean; print no errors into the shell."""
+def suggestions(cli: Cli, kind: Kind, begun: str) -> list[CompletionItem]:
+    """Return the candidates for the beginning of a word; print no errors into the shell."""
     try:
-        with redirect_stderr(io.StringIO()), face.reading() as desk:
-            found = list(_known(desk, kind, begun))
+        with redirect_stderr(io.StringIO()), cli.reading() as desk:
+            known = list(_known(desk, kind, begun))
     except (RedriveError, OSError, click.ClickException):
         return []
     return [
-        CompletionItem(word, help=inert(words)[:SHORT])
-        for word, words in found
+        CompletionItem(word, help=inert(about)[:SHORT])
+        for word, about in known
         if word.upper().startswith(begun.upper())
     ]
 
 
 def _known(desk: Desk, kind: Kind, begun: str) -> Iterator[tuple[str, str]]:
     if kind in {"selector", "group"}:
-        for group in desk.groups.find(limit=NEWEST, reveal=False):
+        for group in desk.groups.find(limit=NEWEST):
             yield group.name, f"{group.jobs:,} {group.title}"
     if kind == "run":
         for run in desk.runs.recent():
@@ -66,5 +67,5 @@ def _known(desk: Desk, kind: Kind, begun: str) -> Iterator[tuple[str, str]]:
         yield from ((lane, "") for lane in sorted(lanes))
     if kind == "id" or (kind == "selector" and begun):
         for state in ("dead", "pending"):
-            for job in desk.jobs.find(state=state, by_change=True, limit=NEWEST, reveal=False).jobs:
-                yield job.id, f"{state} {job.handler} {error_line(job.failure) or ''}"
+            for job in desk.jobs.find(state=state, by_change=True, limit=NEWEST).jobs:
+                yield job.id, f"{state} {job.handler} {error_of(job_document(job)) or ''}"

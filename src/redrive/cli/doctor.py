@@ -1,10 +1,11 @@
-"""Looking for what is wrong, or will be: each finding comes with what to do about it."""
+"""Checks of settings, store and workers: each finding comes with what to do about it."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,11 @@ import click
 
 import redrive
 from redrive.app import Redrive
+from redrive.cli._cli import Cli
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED
-from redrive.cli._face import Face
 from redrive.cli._load import find_program, not_loaded
-from redrive.cli.output import Cell, Facts, Line, Part, View
+from redrive.cli.output import Facts, Line, Tone, View, fact, plural
 from redrive.config import Config
 from redrive.desk.desk import Desk
 from redrive.errors import (
@@ -36,7 +37,7 @@ from redrive.jobs.job import State
 SKEW, BAD_SKEW = 2.0, 60.0
 """Seconds by which the store's clock may differ from ours."""
 ROOM, BAD_ROOM = 1_000_000_000, 100_000_000
-"""Bytes that should be free beside a store."""
+"""Bytes that should be free on the store's disk."""
 GROWTH = 10
 """Deaths within ten minutes that are worth a look."""
 
@@ -45,59 +46,55 @@ Level = Literal["ok", "warn", "bad"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was looked at, how it is, and what to do."""
+    """What was checked, the result, and what to do."""
 
     what: str
     level: Level
-    said: str
+    message: str
     remedy: str = ""
 
     @property
-    def words(self) -> str:
-        """Return the finding with its remedy, as text."""
-        return f"{self.said} → {self.remedy}" if self.remedy else self.said
+    def text(self) -> str:
+        """Return the finding with its remedy."""
+        return f"{self.message} → {self.remedy}" if self.remedy else self.message
 
 
 @command("doctor", "redrive doctor", "redrive doctor --json", "redrive doctor --store jobs.db")
 @click.pass_obj
-def doctor(face: Face) -> None:
-    """Look for what is wrong with settings, store and workers; exit 1 if something is.
+def doctor(cli: Cli) -> None:
+    """Check settings, store and workers for problems; exit 1 if there is one.
 
-    Everything is looked at, nothing is changed. `redrive verify` reads every byte of the store.
+    Nothing is changed. `redrive verify` reads every byte of the store.
     """
-    found = list(_examine(face))
-    bad = sum(one.level == "bad" for one in found)
-    warned = sum(one.level == "warn" for one in found)
+    findings = list(_examine(cli))
+    levels = Counter(finding.level for finding in findings)
     data = {
-        "ok": not bad,
+        "ok": not levels["bad"],
         "findings": [
-            {"what": f.what, "level": f.level, "said": f.said, "remedy": f.remedy or None}
-            for f in found
+            {"what": f.what, "level": f.level, "message": f.message, "remedy": f.remedy or None}
+            for f in findings
         ],
     }
-    said = f"{bad} wrong, {warned} worth a look, {len(found) - bad - warned} in order"
-    found.sort(key=lambda one: ("bad", "warn", "ok").index(one.level))
-    pairs: list[tuple[str, Cell]] = [(f"{one.level} {one.what}", one.words) for one in found]
-    parts: list[Part] = [
-        Line(said, "bad" if bad else "warn" if warned else "good"),
-        Facts(pairs),  # no table: on a narrow terminal that would cut the remedies
-    ]
-    face.show(View(data, parts), then="redrive status" if not bad else "")
-    if bad:
+    text = f"{levels['bad']} wrong, {levels['warn']} worth a look, {levels['ok']} in order"
+    findings.sort(key=lambda finding: ("bad", "warn", "ok").index(finding.level))
+    tone: Tone = "bad" if levels["bad"] else "warn" if levels["warn"] else "good"
+    facts = Facts([fact(f"{f.level} {f.what}", f.text) for f in findings])
+    cli.show(View(data, [Line(text, tone), facts]), then="" if levels["bad"] else "redrive status")
+    if levels["bad"]:
         raise click.exceptions.Exit(FAILED)
 
 
-def _examine(face: Face) -> Iterator[Finding]:
+def _examine(cli: Cli) -> Iterator[Finding]:
     yield Finding("version", "ok", f"redrive {redrive.__version__}")
     try:
-        yield from _settings(face)
-        with face.reading() as desk:
+        yield from _settings(cli)
+        with cli.reading() as desk:
             yield Finding("store", "ok", f"{desk.store.url} answers")
             for look in (_durability, _files, _workers, _lanes, _pauses, _growth):
                 yield from look(desk)
-            yield from _clock(desk, (face.clock or SystemClock()).now())
+            yield from _clock(desk, (cli.clock or SystemClock()).now())
     except UsageError as error:
-        yield Finding("settings", "bad", str(error), "mend the setting that is named")
+        yield Finding("settings", "bad", str(error), "correct this setting")
     except (RedriveError, OSError) as error:
         yield Finding("store", "bad", str(error), _remedy(error))
 
@@ -113,15 +110,15 @@ def _remedy(error: Exception) -> str:
         case StoreDamaged():
             return "redrive verify"
         case _:
-            return "is the server or the disk there, and may you use it? redrive config show"
+            return "check that the server or disk is reachable and that you have access; redrive config show"
 
 
-def _settings(face: Face) -> Iterator[Finding]:
-    config = face.config
-    yield Finding("settings", "ok", f"the store is named by: {config.source}")
+def _settings(cli: Cli) -> Iterator[Finding]:
+    config = cli.config
+    yield Finding("settings", "ok", f"the store is set by: {config.source}")
     if config.unknown:
-        said = f"{config.file} has keys that mean nothing: {', '.join(config.unknown)}"
-        yield Finding("settings", "warn", said, f"take them out; known: {', '.join(_keys())}")
+        message = f"{config.file} has unknown keys: {', '.join(config.unknown)}"
+        yield Finding("settings", "warn", message, f"remove them; known: {', '.join(_keys())}")
     program = None
     if above := not_loaded(config):
         yield Finding("app", "warn", *above)
@@ -129,24 +126,24 @@ def _settings(face: Face) -> Iterator[Finding]:
         try:
             program = find_program(config.app)
         except click.ClickException as error:
-            remedy = f"mend {config.app}, or app in {config.file}"
+            remedy = f"correct {config.app}, or app in {config.file}"
             yield Finding("app", "bad", error.message, remedy)
         else:
-            handlers = len(program.submitter.registry)
-            yield Finding("app", "ok", f"{config.app} has {handlers} handlers")
+            handlers = plural(len(program.submitter.registry), "handler")
+            yield Finding("app", "ok", f"{config.app} has {handlers}")
     yield from _alerts(config, program)
 
 
 def _alerts(config: Config, program: Redrive | None) -> Iterator[Finding]:
-    """Look for channels that could not send, of the program or else of the file."""
+    """Check that the channels of the program, or else of the file, can send."""
     from redrive.alerts import Alerts  # noqa: PLC0415 - few have any
 
-    found = program.alerts if program else None
-    if found is None and config.alerts:
-        found = Alerts()
-    for name, variable in found.unset() if isinstance(found, Alerts) else ():
-        said = f"channel {name} cannot send: {variable} is not set here"
-        yield Finding("alerts", "warn", said, "set it where workers run; redrive alerts test")
+    alerts = program.alerts if program else None
+    if alerts is None and config.alerts:
+        alerts = Alerts()
+    for name, variable in alerts.unset() if isinstance(alerts, Alerts) else ():
+        message = f"channel {name} cannot send: {variable} is not set here"
+        yield Finding("alerts", "warn", message, "set it where workers run; redrive alerts test")
 
 
 def _keys() -> tuple[str, ...]:
@@ -158,39 +155,43 @@ def _keys() -> tuple[str, ...]:
 def _durability(desk: Desk) -> Iterator[Finding]:
     kept = desk.store.durability
     if kept == "full":
-        yield Finding("durability", "ok", "full: what is acknowledged survives a power cut")
+        yield Finding("durability", "ok", "full: acknowledged work survives a power cut")
     else:
-        remedy = "put the store on a disk that syncs; PostgreSQL: synchronous_commit = on"
-        yield Finding("durability", "warn", f"{kept}: a power cut may lose work", remedy)
+        remedy = "put the store on a disk that honours fsync; PostgreSQL: synchronous_commit = on"
+        yield Finding(
+            "durability", "warn", f"{kept}: a power cut may lose acknowledged work", remedy
+        )
 
 
 def _files(desk: Desk) -> Iterator[Finding]:
-    """Look at the mode of a store's file and the room on its disk."""
+    """Check the mode of the store's file and the space on its disk."""
     scheme, _, rest = desk.store.url.partition(":")
     place = Path(rest)
     if scheme not in {"sqlite", "jsonl"} or not place.exists():
         return
-    found = place.stat()
-    mode = stat.S_IMODE(found.st_mode)
-    if found.st_uid != os.geteuid():
-        said = f"{place} belongs to another user (uid {found.st_uid}, yours is {os.geteuid()})"
-        yield Finding("permissions", "warn", said, "run commands and workers as that user")
+    status = place.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid != os.geteuid():
+        message = f"{place} belongs to another user (uid {status.st_uid}, yours is {os.geteuid()})"
+        yield Finding("permissions", "warn", message, "run commands and workers as that user")
     if mode & 0o077:
-        said = f"{place} has mode {mode:o}: others may read payloads"
-        yield Finding("permissions", "warn", said, f"chmod 600 {place}")
+        message = f"{place} has mode {mode:o}: others may read payloads"
+        yield Finding("permissions", "warn", message, f"chmod 600 {place}")
     else:
         yield Finding("permissions", "ok", f"mode {mode:o}: for its owner only")
     free = shutil.disk_usage(place.parent).free
     level: Level = "bad" if free < BAD_ROOM else "warn" if free < ROOM else "ok"
-    remedy = "" if level == "ok" else "make room, or `redrive cleanup`"
-    yield Finding("space", level, f"{free / 1e9:,.1f} GB free beside the store", remedy)
+    remedy = "" if level == "ok" else "free some space, or run redrive cleanup"
+    yield Finding("space", level, f"{free / 1e9:,.1f} GB free on the store's disk", remedy)
 
 
 def _clock(desk: Desk, now: float) -> Iterator[Finding]:
     skew = abs(desk.store.now() - now)
     level: Level = "bad" if skew > BAD_SKEW else "warn" if skew > SKEW else "ok"
     remedy = "" if level == "ok" else "set the clock of this host or of the database (NTP)"
-    yield Finding("clock", level, f"the store's clock is {skew:.1f} s from ours", remedy)
+    yield Finding(
+        "clock", level, f"the store's clock and this host's differ by {skew:.1f} s", remedy
+    )
 
 
 def _workers(desk: Desk) -> Iterator[Finding]:
@@ -199,21 +200,21 @@ def _workers(desk: Desk) -> Iterator[Finding]:
     last = desk.lanes.last_pass()
     if not workers and last is not None:
         ago = words(max(0.0, desk.store.now() - last))
-        yield Finding("workers", "ok", f"none is alive; last pass {ago} ago")
+        yield Finding("workers", "ok", f"none is running; last pass {ago} ago")
         return
     if not workers:
         level: Level = "bad" if waiting else "warn"
-        said = f"no worker has shown itself, {waiting:,} jobs are pending"
-        yield Finding("workers", level, said, "redrive work MODULE:APP")
+        message = f"no worker is running; {plural(waiting, 'job')} pending"
+        yield Finding("workers", level, message, "redrive work MODULE:APP")
         return
     versions = sorted({worker.version for worker in workers})
     hosts = sorted({worker.host for worker in workers})
-    said = f"{len(workers)} on {', '.join(hosts)}, version {', '.join(versions)}"
+    message = f"{len(workers)} on {', '.join(hosts)}, version {', '.join(versions)}"
     if versions == [redrive.__version__]:
-        yield Finding("workers", "ok", said)
+        yield Finding("workers", "ok", message)
     else:
         remedy = f"bring all to one version; this command is {redrive.__version__}"
-        yield Finding("workers", "warn", said, remedy)
+        yield Finding("workers", "warn", message, remedy)
 
 
 def _lanes(desk: Desk) -> Iterator[Finding]:
@@ -222,8 +223,10 @@ def _lanes(desk: Desk) -> Iterator[Finding]:
         remedy = "install it where the worker runs, and restart the worker"
         yield Finding("handlers", "bad", why, remedy)
     if lanes:
-        remedy = "start a worker whose program has their handlers"
-        yield Finding("lanes", "bad", f"due, and nobody serves them: {', '.join(lanes)}", remedy)
+        remedy = "start a worker whose program has the handlers"
+        yield Finding(
+            "lanes", "bad", f"jobs are due and no worker serves: {', '.join(lanes)}", remedy
+        )
     else:
         yield Finding("lanes", "ok", "every lane with due jobs is served")
 
@@ -239,6 +242,6 @@ def _pauses(desk: Desk) -> Iterator[Finding]:
 def _growth(desk: Desk) -> Iterator[Finding]:
     minutes = desk.lanes.deaths(60, 60)
     soon, hour = sum(minutes[-10:]), sum(minutes)
-    said = f"{soon:,} died in the last 10 minutes, {hour:,} in the last hour"
+    message = f"{soon:,} died in the last 10 minutes, {hour:,} in the last hour"
     grows = soon >= GROWTH
-    yield Finding("growth", "warn" if grows else "ok", said, "redrive groups" if grows else "")
+    yield Finding("growth", "warn" if grows else "ok", message, "redrive groups" if grows else "")

@@ -1,4 +1,4 @@
-"""Editing a payload: in an editor or from a file, checked, shown as a diff, kept as a new version."""
+"""Editing a payload: in an editor or from a file, checked, shown as a diff, stored as a new version."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from pathlib import Path
 
 import click
 
-from redrive.cli._command import command
+from redrive.cli._cli import Cli
+from redrive.cli._command import app_option, command, reason_option, yes_option
+from redrive.cli._confirm import confirm, declined, is_interactive, need_terminal
 from redrive.cli._errors import FAILED, USAGE, Stop
-from redrive.cli._face import Face
 from redrive.cli._load import program_of
 from redrive.cli.output import Block, Line, Part, View
 from redrive.desk.desk import Desk
@@ -28,9 +29,8 @@ from redrive.errors import BadPayload, RedriveError
 from redrive.jobs.job import Job
 from redrive.jobs.transitions import amended
 from redrive.payloads import strict_json
-from redrive.payloads.editing import Hidden, hide
-from redrive.payloads.masked_jobs import secrets_of
-from redrive.payloads.masking import MASK
+from redrive.payloads.editing import Hidden
+from redrive.payloads.masking import MASK, mask_json
 
 _PARTLY_HIDDEN = re.compile(rf'"(?:[^"\\]|\\.)*?{MASK}(?:[^"\\]|\\.)*+"')
 
@@ -43,14 +43,14 @@ _PARTLY_HIDDEN = re.compile(rf'"(?:[^"\\]|\\.)*?{MASK}(?:[^"\\]|\\.)*+"')
 )
 @click.argument("job_id", metavar="ID")
 @click.option("--payload", metavar="FILE|-", help="The new payload, instead of an editor.")
-@click.option("--app", "app_name", metavar="MODULE:APP", help="Whose handler must accept it.")
+@app_option("The program whose handler must accept it.")
 @click.option("--reveal", is_flag=True, help="Show secret fields in the editor.")
-@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the act.")
+@reason_option
 @click.option("--dry-run", is_flag=True, help="Check and show the difference, save nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @click.pass_obj
 def edit(
-    face: Face,
+    cli: Cli,
     job_id: str,
     payload: str | None,
     app_name: str | None,
@@ -60,52 +60,37 @@ def edit(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Change a job's payload; the first one is kept, and nothing is run.
+    """Change a job's payload; the original is kept, and nothing is run.
 
-    Opens $VISUAL or $EDITOR. Secret fields are shown as marks such as •••1••• and stay what they
-    are; --reveal shows them. The handler must accept the new payload where its program is known.
+    Opens $VISUAL or $EDITOR. Secret fields are shown as marks such as •••1••• and keep their values;
+    --reveal shows them. If the program is known, its handler must accept the new payload.
     """
-    with face.acting(read_only=dry_run) as desk:
-        job = desk.jobs.get(job_id)
-        amended(job, job.payload, now=job.updated)  # or it is refused, before anybody has typed
-        program = program_of(face, app_name)
-        accept = partial(_accepted, job, None if program is None else program.desk)
-        if not (yes or dry_run or _somebody_there()):
-            msg = "there is no terminal to ask on"
-            hint = "add --yes, or look first with --dry-run"
-            raise Stop("needs_yes", msg, hint=hint, exits=USAGE)
+    with cli.acting(read_only=dry_run and not reveal) as desk:
+        job, hidden, _ = desk.jobs.editable(job_id, reveal=reveal)
+        amended(job, job.payload, now=job.updated)  # raises Refused before the editor opens
+        program = program_of(cli, app_name)
+        accept = partial(_accepted, job, hidden, None if program is None else program.desk)
+        if not (yes or dry_run):
+            need_terminal("edit")
         if payload is not None:
-            said = _content(payload)
-            text = accept(said)
-            _check_changed(said, _shown(job, reveal=reveal))
-            _finish(face, desk, job, text, reason, dry_run=dry_run, yes=yes)
+            new = _content(payload)
+            text = accept(new)
+            _check_changed(new, hidden.text, job.payload)
+            _finish(cli, desk, job, text, reason, dry_run=dry_run, yes=yes)
             return
-        hidden = hide(job.payload, secrets_of(job, first=True), reveal=reveal)
-        with _paper(face, hidden) as paper:
-            text = _ask(face, paper, lambda said: accept(hidden.restore(said)))
-            _check_changed(_content(str(paper)), hidden.text)
-            _finish(face, desk, job, text, reason, dry_run=dry_run, yes=yes)
+        with _draft(cli, hidden) as draft:
+            text = _ask(cli, draft, accept)
+            _check_changed(_content(str(draft)), hidden.text, job.payload)
+            _finish(cli, desk, job, text, reason, dry_run=dry_run, yes=yes)
 
 
-def _shown(job: Job, *, reveal: bool) -> str:
-    """Return a payload as this person may see it; what cannot be read is shown as nothing."""
-    try:
-        return hide(job.payload, secrets_of(job, first=True), reveal=reveal).text
-    except BadPayload:
-        return ""
-
-
-def _check_changed(said: str, shown: str) -> None:
+def _check_changed(new: str, *shown: str) -> None:
     """Stop if a text is as it was shown.
 
-    It is not compared with what is stored: the answer would say whether a secret was guessed right.
+    It is not compared with the stored text: the answer would tell if a secret was guessed right.
     """
-    if _is_same(said, shown):
-        raise Stop("unchanged", "the payload is as it was; nothing was saved", exits=FAILED)
-
-
-def _somebody_there() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    if any(_is_same(new, text) for text in shown):
+        raise Stop("unchanged", "the payload is unchanged; nothing was saved", exits=FAILED)
 
 
 def _content(file: str) -> str:
@@ -116,83 +101,79 @@ def _content(file: str) -> str:
         raise BadPayload(msg) from error
 
 
-def _accepted(job: Job, program: Desk | None, text: str) -> str:
-    """Check a payload as a submit would, and by its handler where that is known."""
-    text = strict_json.compact(text)
-    if MASK in text and MASK not in job.payload:
-        msg = f"the text has {MASK} where a secret was hidden: give the secret itself, or use --reveal"
-        raise BadPayload(msg)
+def _accepted(job: Job, hidden: Hidden, program: Desk | None, text: str) -> str:
+    """Restore hidden values, and check the payload as a submit would, also by its handler if known."""
+    text = strict_json.compact(hidden.restore(text))
     if program is not None:
         program.jobs.check_payload(job.handler, text)
     return text
 
 
 @contextmanager
-def _paper(face: Face, hidden: Hidden) -> Generator[Path]:
-    """Lay the text out in a private file; what a person wrote is kept if it could not be saved."""
+def _draft(cli: Cli, hidden: Hidden) -> Generator[Path]:
+    """Write the text to a private file; keep it if a changed text could not be saved."""
     place = Path(tempfile.mkdtemp(prefix="redrive-"))
-    paper = place / "payload.json"
-    paper.write_text(hidden.text, encoding="utf-8")
-    paper.chmod(0o600)
+    draft = place / "payload.json"
+    draft.write_text(hidden.text, encoding="utf-8")
+    draft.chmod(0o600)
     try:
-        yield paper
+        yield draft
     except BaseException:
-        if paper.exists() and paper.read_bytes() != hidden.text.encode():
-            face.say(f"your text is kept in {paper}")
+        if draft.exists() and draft.read_bytes() != hidden.text.encode():
+            cli.say(f"your text is kept in {draft}")
         else:
             shutil.rmtree(place, ignore_errors=True)
         raise
     shutil.rmtree(place, ignore_errors=True)
 
 
-def _ask(face: Face, paper: Path, accept: Callable[[str], str]) -> str:
-    """Open the editor until what it leaves can be accepted, or the person has had enough."""
+def _ask(cli: Cli, draft: Path, accept: Callable[[str], str]) -> str:
+    """Open the editor until its text is accepted, or the person stops."""
     while True:
-        _open_editor(paper)
+        _open_editor(draft)
         try:
-            return accept(_content(str(paper)))
+            return accept(_content(str(draft)))
         except RedriveError as error:
-            if not _somebody_there():
+            if not is_interactive():
                 raise
-            face.say(f"error: {error}")
+            cli.say(f"error: {error}")
             if not click.confirm("Edit it again?", default=True, err=True):
-                raise Stop("declined", "nothing was changed", exits=FAILED) from error
+                raise declined() from error
 
 
-def _open_editor(paper: Path) -> None:
-    said = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+def _open_editor(draft: Path) -> None:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
-        done = subprocess.run([*shlex.split(said), str(paper)], check=False)  # noqa: S603 - theirs
+        done = subprocess.run([*shlex.split(editor), str(draft)], check=False)  # noqa: S603 - theirs
     except (OSError, ValueError) as error:
-        msg = f"cannot start the editor {said!r}: {error}"
-        hint = "set EDITOR, or give the text with --payload FILE"
+        msg = f"cannot start the editor {editor!r}: {error}"
+        hint = "set EDITOR, or pass the text with --payload FILE"
         raise Stop("no_editor", msg, hint=hint, exits=USAGE) from error
     if done.returncode:
-        msg = f"the editor {said!r} ended with {done.returncode}; nothing was changed"
+        msg = f"the editor {editor!r} ended with {done.returncode}; nothing was changed"
         raise Stop("editor_failed", msg, exits=FAILED)
 
 
 def _finish(
-    face: Face, desk: Desk, job: Job, text: str, reason: str, *, dry_run: bool, yes: bool
+    cli: Cli, desk: Desk, job: Job, text: str, reason: str, *, dry_run: bool, yes: bool
 ) -> None:
-    """Show what changes, ask, and save it if nobody else did meanwhile."""
+    """Show the difference, ask, and save it unless somebody else changed the job."""
     changed = Block("Difference", _difference(job.payload, text), "diff")
     if not (dry_run or yes):
-        face.preview(View(None, [changed]))
-        if not click.confirm("Save it?", default=True, err=True):
-            raise Stop("declined", "nothing was changed", exits=FAILED)
+        cli.preview(View(None, [changed]))
+        confirm("Save it?", default=True)
     if not dry_run:
         job = desk.edit(job.id, text, reason=reason, expected=job.edits)
     version = job.edits + 1 + dry_run
-    said = f"{'would be' if dry_run else 'saved as'} version {version} of {job.id}"
+    text = f"{'would be' if dry_run else 'saved as'} version {version} of {job.id}"
     data = {
         "id": job.id,
         "version": version,
         "saved": not dry_run,
         "diff": changed.text.splitlines(),
     }
-    parts: list[Part] = [Line(said, "" if dry_run else "good"), changed]
-    face.show(View(data, parts), then="" if dry_run else f"redrive retry {job.id}")
+    parts: list[Part] = [Line(text, "" if dry_run else "good"), changed]
+    cli.show(View(data, parts), then="" if dry_run else f"redrive retry {job.id}")
 
 
 def _is_same(text: str, stored: str) -> bool:
@@ -203,15 +184,15 @@ def _is_same(text: str, stored: str) -> bool:
 
 
 def _difference(before: str, after: str) -> str:
-    """Return what changes, line by line, with the secrets of each hidden.
+    """Return what changes, line by line, with secrets masked; `before` is masked already.
 
-    Each by its own: what was typed is not compared with what is hidden, or it would tell a right guess.
+    Masked values are not compared: that would tell if a secret was guessed right.
     """
-    old, new = (_hidden_whole(payload_text(text)) for text in (before, after))
+    old, new = (_hidden_whole(payload_text(text)) for text in (before, mask_json(after)))
     lines = list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=2))
     return "\n".join(lines) or "only hidden values, or the spelling of numbers, differ"
 
 
 def _hidden_whole(text: str) -> list[str]:
-    """Hide each value that has a hidden part: where it begins and ends would say what was guessed right."""
+    """Mask whole values that have a masked part: its length would tell if a guess was right."""
     return [_PARTLY_HIDDEN.sub(f'"{MASK}"', line) for line in text.splitlines()]

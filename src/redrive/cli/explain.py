@@ -1,6 +1,6 @@
-"""What an error would be taken for, and what would become of a job that fails by it.
+"""How an error would be classified, and when a job that fails with it would be retried.
 
-A name is looked up in the tables and never imported: a traceback of anybody's may be explained.
+A name is looked up in the tables and never imported, so that any traceback may be explained.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from typing import NamedTuple, cast
 import click
 
 from redrive.classify import classify, tables
+from redrive.cli._cli import Cli
 from redrive.cli._command import command
 from redrive.cli._errors import USAGE, Stop
-from redrive.cli._face import Face
-from redrive.cli.output import Cell, Facts, Span, Table, View, columns
-from redrive.cli.output.plain import span
+from redrive.cli.output import Facts, Table, View, fields
 from redrive.in_place.retry import simulate
 from redrive.jobs.clock import SystemClock
 from redrive.jobs.job import Failure
@@ -28,7 +27,9 @@ from redrive.policies.policy import Policy
 from redrive.policies.presets import PRESETS
 
 LONGEST = 1 << 20
-"""Bytes of a traceback that are read: its end says most."""
+"""Bytes of a traceback that are read, from its end."""
+_FACTS = fields("error category why status code hint:span hint_source policy")
+_STEPS = fields("failure:number lowest:exact highest:exact then:word because:prose")
 
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _ERROR = re.compile(rf"({_NAME.pattern})(?:: (.*))?", re.DOTALL)
@@ -37,7 +38,7 @@ _JOINTS = {
     "The above exception was the direct cause of the following exception:": "__cause__",
     "During handling of the above exception, another exception occurred:": "__context__",
 }
-# How clients write what the server said: `Error code: 429`, `HTTP Error 503`, `'404 Not Found'`,
+# How clients write the status and code of a response: `Error code: 429`, `HTTP Error 503`, `'404 Not Found'`,
 # `503 Server Error`; `{'code': 'insufficient_quota'}`; `(ThrottlingException) when calling`.
 _STATUS = re.compile(
     r"(?i)(?:error code:? |http error |status(?:[ _]code)?[ :=]+|'|\A)([45]\d\d)\b"
@@ -70,7 +71,7 @@ _NAMES = """
 """
 
 
-class Said(NamedTuple):
+class Raised(NamedTuple):
     """One error of a traceback, and how it led to the next."""
 
     name: str
@@ -86,44 +87,52 @@ class Said(NamedTuple):
     "redrive explain traceback.txt",
 )
 @click.argument("what", metavar="STATUS|NAME|FILE")
-@click.option("--policy", "name", default="DEFAULT", metavar="NAME", help="Whose delays to show.")
-@click.option("--header", "headers", multiple=True, metavar="HEADER", help="One of the answer's.")
+@click.option(
+    "--policy", "name", default="DEFAULT", metavar="NAME", help="The policy whose delays are shown."
+)
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="HEADER",
+    help="A header of the response; repeatable.",
+)
 @click.pass_obj
-def explain(face: Face, what: str, name: str, headers: tuple[str, ...]) -> None:
-    """Explain what an error means, why, and when its job would be retried.
+def explain(cli: Cli, what: str, name: str, headers: tuple[str, ...]) -> None:
+    """Show how an error is classified, why, and when its job would be retried.
 
-    Give an HTTP status, the name of an exception such as httpx.ReadTimeout, or a file with a
+    The error is an HTTP status, the name of an exception such as httpx.ReadTimeout, or a file with a
     traceback (- reads standard input). Nothing is imported or run by that name.
     """
     policy = PRESETS.get(name.upper())
     if policy is None:
         raise click.UsageError(f"no policy {name!r}; there are: {', '.join(PRESETS)}")
-    error = _meant(what, {"headers": _headers(headers)})
-    failure = classify(error, now=(face.clock or SystemClock()).now())
-    face.show(_view(failure, name.upper(), _steps(failure, policy)))
+    error = _error_of(what, {"headers": _headers(headers)})
+    failure = classify(error, now=(cli.clock or SystemClock()).now())
+    cli.show(_view(failure, name.upper(), _steps(failure, policy)))
 
 
 def _headers(given: tuple[str, ...]) -> dict[str, str]:
-    pairs = [one.partition(":") for one in given]
+    pairs = [header.partition(":") for header in given]
     if not all(colon for _, colon, _ in pairs):
-        raise click.UsageError("a --header is given as 'NAME: VALUE'")
+        raise click.UsageError("write --header as 'NAME: VALUE'")
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _meant(what: str, held: Mapping[str, object]) -> BaseException:
+def _error_of(what: str, evidence: Mapping[str, object]) -> BaseException:
     """Make an error that carries what is known of the one in question."""
     if re.fullmatch(r"[1-5]\d\d", what):
-        return _stand_in(Said("HTTPError"), {**held, "status_code": int(what)})
+        return _stand_in(Raised("HTTPError"), {**evidence, "status_code": int(what)})
     if what == "-" or Path(what).is_file():
         errors = [*_read(_text(what))]
-        problem = "no error was found in it: it should end as Python's tracebacks do"
+        problem = "it contains no error: it should end as Python's tracebacks do"
     else:
-        errors = [Said(what)] if _NAME.fullmatch(what) and _is_class(what) else []
-        problem = "it is no HTTP status, no file, and no name of an exception"
+        errors = [Raised(what)] if _NAME.fullmatch(what) and _is_class(what) else []
+        problem = "it is not an HTTP status, a file or the name of an exception"
     if not errors:
         hint = "redrive explain 429, redrive explain httpx.ReadTimeout, redrive explain FILE"
         raise Stop("usage", f"cannot explain {what!r}: {problem}", hint=hint, exits=USAGE)
-    return _chain(errors, held)
+    return _chain(errors, evidence)
 
 
 def _text(what: str) -> str:
@@ -134,47 +143,49 @@ def _text(what: str) -> str:
         return file.read(LONGEST).decode("utf-8", "replace")
 
 
-def _read(text: str) -> Iterator[Said]:
+def _read(text: str) -> Iterator[Raised]:
     """Find the errors of a traceback, the first cause first; without frames, the last named."""
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if line.endswith(_HEAD)]
     for start, end in pairwise([*starts, len(lines)]):
-        said = [*dropwhile(lambda line: line.startswith(" "), lines[start + 1 : end])]
-        joint = next((line for line in said if line in _JOINTS), "")
-        message = "\n".join(said[: said.index(joint)] if joint else said).strip()
-        if found := _ERROR.fullmatch(message):
-            yield Said(found[1], found[2] or "", _JOINTS.get(joint, "__cause__"))
+        rest = [*dropwhile(lambda line: line.startswith(" "), lines[start + 1 : end])]
+        joint = next((line for line in rest if line in _JOINTS), "")
+        message = "\n".join(rest[: rest.index(joint)] if joint else rest).strip()
+        if match := _ERROR.fullmatch(message):
+            yield Raised(match[1], match[2] or "", _JOINTS.get(joint, "__cause__"))
     for line in () if starts else reversed(lines):
-        found = _ERROR.fullmatch(line.strip())
-        if found and _is_class(found[1]):
-            yield Said(found[1], found[2] or "")
+        match = _ERROR.fullmatch(line.strip())
+        if match and _is_class(match[1]):
+            yield Raised(match[1], match[2] or "")
             return
 
 
-def _chain(errors: list[Said], held: Mapping[str, object]) -> BaseException:
+def _chain(errors: list[Raised], evidence: Mapping[str, object]) -> BaseException:
     """Put the errors of a traceback together again; headers are taken for the last one's."""
     error: BaseException | None = None
     joint = ""
-    for said in errors:
-        outer = _stand_in(said, {**_evidence(said.message), **(held if said is errors[-1] else {})})
+    for raised in errors:
+        outer = _stand_in(
+            raised, {**_evidence(raised.message), **(evidence if raised is errors[-1] else {})}
+        )
         if error is not None:
             setattr(outer, joint, error)
-        error, joint = outer, said.joint
+        error, joint = outer, raised.joint
     assert error is not None  # noqa: S101 - there is at least one
     return error
 
 
 def _evidence(message: str) -> dict[str, object]:
     """Read from a message what the error itself would have carried."""
-    held: dict[str, object] = {}
+    evidence: dict[str, object] = {}
     if status := _STATUS.search(message):
-        held["status_code"] = int(status[1])
+        evidence["status_code"] = int(status[1])
     if code := _AWS_CODE.search(message):
-        held["code"] = code[1]
+        evidence["code"] = code[1]
     codes = dict(_CODE.findall(message))
     if codes:
-        held |= {"body": {"error": codes}, "error_code": codes.pop("error_code", None)}
-    return held
+        evidence |= {"body": {"error": codes}, "error_code": codes.pop("error_code", None)}
+    return evidence
 
 
 def _is_class(name: str) -> bool:
@@ -201,25 +212,25 @@ def _kind_of(name: str) -> str:
     return ""
 
 
-def _stand_in(said: Said, held: Mapping[str, object]) -> BaseException:
+def _stand_in(raised: Raised, evidence: Mapping[str, object]) -> BaseException:
     """Make an error that looks like the one named; a built-in one is a kind of itself."""
-    module, _, last = said.name.rpartition(".")
+    module, _, last = raised.name.rpartition(".")
     base: type[Exception] = Exception
     own = getattr(builtins, last, None) if module in {"", "builtins"} else None
     if isinstance(own, type) and issubclass(own, Exception) and not issubclass(own, ExceptionGroup):
         base = own
-    kind = _kind_of(said.name)
+    kind = _kind_of(raised.name)
     if kind.isdigit():
-        held = {"status_code": int(kind), **held}
+        evidence = {"status_code": int(kind), **evidence}
     elif kind:
         base = type(kind, (Exception,), {"__module__": module})
-    made = type(last, (base,), {"__module__": module or "builtins", **held})
+    made = type(last, (base,), {"__module__": module or "builtins", **evidence})
     cls = cast("type[Exception]", made)
-    return cls.__new__(cls, said.message)  # not initialised: some want more than a message
+    return cls.__new__(cls, raised.message)  # not initialised: some want more than a message
 
 
 class Step(NamedTuple):
-    """What becomes of a job at a failure; the delay with the jitter at either end."""
+    """What follows a failure: a retry after a delay between two ends of the jitter, or death."""
 
     failure: int
     then: str
@@ -229,7 +240,7 @@ class Step(NamedTuple):
 
 
 def _steps(failure: Failure, policy: Policy) -> list[Step]:
-    """Let a job fail by this error again and again, until it is dead."""
+    """Simulate a job that fails with this error until it is dead."""
     low = simulate(policy, repeat(failure), rand=lambda: 0.0)
     high = simulate(policy, repeat(failure), rand=lambda: 1.0)
     delays = zip(low.delays, high.delays, strict=False)  # with more jitter it may grow old sooner
@@ -247,13 +258,8 @@ def _view(failure: Failure, name: str, steps: list[Step]) -> View:
         "hint": failure.hint,
         "hint_source": failure.hint_source,
         "policy": name,
+        "steps": [step._asdict() for step in steps],
     }
-    said: list[tuple[str, Cell]] = [
-        (word.replace("_", " "), Span(failure.hint) if word == "hint" else str(value))
-        for word, value in data.items()
-        if value is not None
-    ]
-    rows = [[s.failure, span(s.lowest), span(s.highest), s.then, s.because] for s in steps]
-    heads = columns("failure:number", "lowest:number", "highest:number", "then:word", "because")
-    table = Table(heads, rows, "After each failure", "step")
-    return View({**data, "steps": [step._asdict() for step in steps]}, [Facts(said), table])
+    known = [field for field in _FACTS if data[field.key] is not None]
+    table = Table(_STEPS, [step._asdict() for step in steps], "After each failure", "step")
+    return View(data, [Facts(known, data), table])

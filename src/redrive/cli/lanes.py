@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 import click
 
-from redrive.cli._command import command
+from redrive.cli._cli import Cli
+from redrive.cli._command import command, reason_option
 from redrive.cli._errors import NOTHING, Stop
-from redrive.cli._face import Face
-from redrive.cli.output import Facts, Line, Part, View
+from redrive.cli.output import Facts, Line, Part, View, fields
 from redrive.jobs.durations import positive, words
 
 
@@ -20,35 +20,38 @@ from redrive.jobs.durations import positive, words
     "redrive pause http:railway --json",
 )
 @click.argument("lane")
-@click.option("--for", "duration", metavar="TIME", help="Such as 90s, 5m, 2h; else until resume.")
+@click.option(
+    "--for", "duration", metavar="TIME", help="For 90s, 5m, 2h …; else until `redrive resume`."
+)
 @click.option("--reason", default="", metavar="TEXT", help="Why; shown in status.")
 @click.pass_obj
-def pause(face: Face, lane: str, duration: str | None, reason: str) -> None:
-    """Pause a lane for all workers; its jobs wait and spend no attempt."""
+def pause(cli: Cli, lane: str, duration: str | None, reason: str) -> None:
+    """Pause a lane for all workers; its jobs wait and use up no attempts."""
     span = None if duration is None else positive(duration, name="--for")
-    with face.acting() as desk:
-        before = {one.lane: one for one in desk.lanes.pauses()}.get(lane)
-        desk.lanes.pause(lane, reason=reason, duration=span)
+    with cli.acting() as desk:
+        before = {pause.lane: pause for pause in desk.lanes.pauses()}.get(lane)
+        action = desk.lanes.pause(lane, reason=reason, duration=span)
         counts = desk.jobs.counts()
         waiting = sum(c.jobs for c in counts if c.lane == lane and c.state == "pending")
         known = {c.lane for c in counts} | desk.lanes.served()
     if before is not None and before.by == "worker":
-        face.say(f"this replaces a worker's own pause: {before.reason}")
+        cli.say(f"this replaces a worker's own pause: {before.reason}")
     if lane not in known and not lane.startswith("provider:"):
-        face.say(f"no job and no worker has the lane {lane}{_meant(lane, known)}")
+        cli.say(f"no job and no worker has the lane {lane}{_meant(lane, known)}")
     ends = "until `redrive resume`" if span is None else f"for {words(span)}"
-    data = {"lane": lane, "paused": True, "seconds": span, "reason": reason, "waiting": waiting}
+    data: dict[str, object] = {"lane": lane, "paused": True, "seconds": span}
+    data |= {"reason": action.reason, "waiting": waiting}
     parts: list[Part] = [
         Line(f"lane {lane} is paused {ends}", "good"),
-        Facts([("waiting", waiting)]),
+        Facts(fields("waiting"), data),
     ]
-    face.show(View(data, parts), then=f"redrive resume {lane}")
+    cli.show(View(data, parts), then=f"redrive resume {lane}")
 
 
 def _meant(lane: str, known: Collection[str]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - for those who mistyped
+    from difflib import get_close_matches  # noqa: PLC0415 - rarely needed
 
-    within = sorted(one for one in known if one.startswith(f"{lane}."))
+    within = sorted(name for name in known if name.startswith(f"{lane}."))
     near = within or get_close_matches(lane, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -60,13 +63,13 @@ def _meant(lane: str, known: Collection[str]) -> str:
     "redrive resume mail --json",
 )
 @click.argument("lane")
-@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the act.")
+@reason_option
 @click.pass_obj
-def resume(face: Face, lane: str, reason: str) -> None:
-    """Let a paused lane go on."""
-    with face.acting() as desk:
+def resume(cli: Cli, lane: str, reason: str) -> None:
+    """Resume a paused lane."""
+    with cli.acting() as desk:
         if not any(pause.lane == lane for pause in desk.lanes.pauses()):
             raise Stop("nothing_matched", f"lane {lane} is not paused", exits=NOTHING)
-        desk.lanes.resume(lane, reason=reason)
-    data = {"lane": lane, "paused": False, "reason": reason}
-    face.show(View(data, [Line(f"lane {lane} goes on", "good")]), then="redrive status")
+        action = desk.lanes.resume(lane, reason=reason)
+    data = {"lane": lane, "paused": False, "reason": action.reason}
+    cli.show(View(data, [Line(f"lane {lane} is resumed", "good")]), then="redrive status")

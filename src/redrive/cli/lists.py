@@ -1,4 +1,4 @@
-"""Looking: the dead letters, what failed, lists, causes, and what people did."""
+"""Lists: dead letters, failed jobs, any jobs, counts, and the audit log."""
 
 from __future__ import annotations
 
@@ -6,59 +6,26 @@ from typing import Any
 
 import click
 
+from redrive.cli import views
+from redrive.cli._cli import Cli
 from redrive.cli._command import command
-from redrive.cli._face import Face
-from redrive.cli._filters import Selection, explained, selection_of, unquoted, with_filters
-from redrive.cli.output import Cell, Line, Part, Span, Table, View, When, columns, numbered
+from redrive.cli._filters import explained, selection_of, unquoted, with_filters
+from redrive.cli.output import Line, Part, Table, View, fields
 from redrive.desk.desk import Desk
-from redrive.desk.documents import (
-    action_document,
-    category_of,
-    error_line,
-    group_name,
-    job_document,
-    scope_document,
-)
-from redrive.desk.jobs import Count, Page
-from redrive.jobs.job import HOPELESS, Action, Category, Job
+from redrive.desk.jobs import Page
+from redrive.desk.selection import Selection
+from redrive.jobs.job import HOPELESS, Category
 
-_SHORT = columns(
-    "#:number",
-    "id:id",
-    "time:time",
-    "handler",
-    "error",
-    "category:word",
-    "attempts:number",
-    "group:id",
-)
-_LIST = columns(
-    "id:id",
-    "state:word",
-    "handler",
-    "changed:time",
-    "error",
-    "category:word",
-    "attempts:number",
-    "group:id",
-    "lane:text:extra",
-    "created:time:extra",
-    "due:time:extra",
-    "reason:word:extra",
-    "tags:text:extra",
-    "key:text:extra",
-)
 LIMIT = 20
 _PAGE = 1000
 _limit = click.option(
     "--limit", default=LIMIT, show_default=True, type=click.IntRange(1, 10_000), metavar="N"
 )
-_cursor = click.option("--cursor", metavar="CURSOR", help="Go on where a page ended.")
-
-
-def attempts_of(job: Job) -> str:
-    """Return the attempts made and allowed, as text."""
-    return f"{job.attempts}/{job.max_attempts or '?'}"
+_cursor = click.option("--cursor", metavar="CURSOR", help="Continue where a page ended.")
+_METRICS = fields(
+    "metric state:word lane category:word jobs:number oldest_seconds=oldest:span",
+    metric=lambda _: "redrive_jobs",
+)
 
 
 @command(
@@ -70,33 +37,18 @@ def attempts_of(job: Job) -> str:
 @_limit
 @_cursor
 @click.pass_obj
-def dlq(face: Face, limit: int, cursor: str | None) -> None:
+def dlq(cli: Cli, limit: int, cursor: str | None) -> None:
     """Show the dead letters, newest first."""
-    with face.reading() as desk:
-        page = desk.jobs.find(
-            state="dead", by_change=True, limit=limit, cursor=cursor, reveal=False
-        )
-        view = _short(page, limit, desk.store.now(), "Dead letter queue is empty!")
-    _show(face, view, page)
+    _newest(cli, limit, cursor, "Dead letter queue is empty!", state="dead")
 
 
-@command(
-    "failed",
-    "redrive failed",
-    "redrive failed --limit 5",
-    "redrive failed --json",
-)
+@command("failed", "redrive failed", "redrive failed --limit 5", "redrive failed --json")
 @_limit
 @_cursor
 @click.pass_obj
-def failed(face: Face, limit: int, cursor: str | None) -> None:
-    """Show the jobs that failed and wait for their next try, newest first."""
-    with face.reading() as desk:
-        page = desk.jobs.find(
-            state="pending", failed=True, by_change=True, limit=limit, cursor=cursor, reveal=False
-        )
-        view = _short(page, limit, desk.store.now(), "No failed jobs!")
-    _show(face, view, page)
+def failed(cli: Cli, limit: int, cursor: str | None) -> None:
+    """Show jobs that failed and wait for their next attempt, newest first."""
+    _newest(cli, limit, cursor, "No failed jobs!", state="pending", failed=True)
 
 
 @command(
@@ -108,14 +60,18 @@ def failed(face: Face, limit: int, cursor: str | None) -> None:
 @_limit
 @_cursor
 @click.pass_obj
-def retry_candidates(face: Face, limit: int, cursor: str | None) -> None:
-    """Show the dead letters that another try may help: not for auth, invalid input or for good."""
+def retry_candidates(cli: Cli, limit: int, cursor: str | None) -> None:
+    """Show dead letters that a retry may help: all but auth, invalid and permanent errors."""
     hopeful = ",".join(kind for kind in Category if kind not in HOPELESS)
-    with face.reading() as desk:
-        words = f"state:dead category:{hopeful}"
-        page = desk.jobs.find(words, by_change=True, limit=limit, cursor=cursor, reveal=False)
-        view = _short(page, limit, desk.store.now(), "No retry candidates!")
-    _show(face, view, page)
+    _newest(cli, limit, cursor, "No retry candidates!", f"state:dead category:{hopeful}")
+
+
+def _newest(cli: Cli, limit: int, cursor: str | None, empty: str, *words: str, **kind: Any) -> None:
+    """Show a page of jobs by their last change."""
+    with cli.reading() as desk:
+        page = desk.jobs.find(*words, by_change=True, limit=limit, cursor=cursor, **kind)
+        now = desk.store.now()
+    _show(cli, views.jobs_view(page, limit, now, views.SHORT_JOBS, Line(empty, "good")), page)
 
 
 @command(
@@ -125,32 +81,23 @@ def retry_candidates(face: Face, limit: int, cursor: str | None) -> None:
     "redrive metrics --plain | grep ^redrive_jobs",
 )
 @click.pass_obj
-def metrics(face: Face) -> None:
-    """Show the counts of jobs by state, lane and category, one a line."""
-    with face.reading() as desk:
+def metrics(cli: Cli) -> None:
+    """Show the numbers of jobs by state, lane and category, and how long the oldest has waited."""
+    with cli.reading() as desk:
         counts, now = desk.jobs.counts(), desk.store.now()
-    counts.sort(key=lambda one: (one.state, one.lane, one.category or ""))
-    rows: list[list[Cell]] = [
-        ["redrive_jobs", one.state, one.lane, one.category, one.jobs, _age(one, now)]
-        for one in counts
-    ]
-    heads = columns("metric", "state:word", "lane", "category:word", "jobs:number", "oldest:number")
+    counts.sort(key=lambda count: (count.state, count.lane, count.category or ""))
     data = [
         {
-            "state": one.state,
-            "lane": one.lane,
-            "category": one.category,
-            "jobs": one.jobs,
-            "oldest_seconds": _age(one, now).seconds,
+            "state": count.state,
+            "lane": count.lane,
+            "category": count.category,
+            "jobs": count.jobs,
+            "oldest_seconds": None if count.oldest is None else max(0.0, now - count.oldest),
         }
-        for one in counts
+        for count in counts
     ]
-    face.show(View(data, [Table(heads, rows)]), then="redrive status")
-
-
-def _age(count: Count, now: float) -> Span:
-    """Return for how long the oldest has been due, or finished."""
-    return Span(None if count.oldest is None else max(0.0, now - count.oldest))
+    parts: list[Part] = [Table(_METRICS, data) if data else Line("No jobs.")]
+    cli.show(View(data, parts), then="redrive status")
 
 
 @command(
@@ -170,112 +117,67 @@ def _age(count: Count, now: float) -> Span:
 @click.option("--ids", "only_ids", is_flag=True, help="Only the ids, one a line, of all jobs.")
 @click.pass_obj
 def list_(
-    face: Face, /, limit: int | None, cursor: str | None, *, only_ids: bool, **said: Any
+    cli: Cli, /, limit: int | None, cursor: str | None, *, only_ids: bool, **options: Any
 ) -> None:
-    """List jobs, newest first; every word and filter given must hold.
+    """List jobs, newest first; a job must match every word and filter.
 
     SELECTOR: ids, groups (G7), runs (R12), - for ids on standard input, and words such as
     state:dead handler:mail.* lane: category: error:Timeout* status:503 age:>2h attempts:>=5
     release:<1.8 tag: key: payload.customer.id:42 "free text". A comma separates alternatives, a minus
-    before a word turns it round; one that starts with a minus comes after --.
+    before a word excludes what it matches; put such a word after --. See `redrive help selectors`.
     """
-    selection = selection_of(said)
-    with face.reading() as desk, explained(selection):
+    selection = selection_of(options)
+    with cli.reading() as desk, explained(selection):
         if only_ids and limit is None:
-            ids = _all_ids(desk, selection, cursor)
-            page = Page([], None)
+            ids, page = _all_ids(desk, selection, cursor), Page([], None)
         else:
             page = _found(desk, selection, limit or LIMIT, cursor)
             ids = [job.id for job in page.jobs]
         now = desk.store.now()
     if only_ids:
         where = {"limit": limit, "count": len(ids), "cursor": page.cursor}
-        view = View(ids, [Line(one) for one in ids], where)
+        view = View(ids, [Line(job_id) for job_id in ids], where)
     else:
-        view = _listed(page, limit or LIMIT, now)
-    _show(face, view, page)
+        view = views.jobs_view(page, limit or LIMIT, now, views.JOBS, Line("No jobs."))
+    _show(cli, view, page)
     if not ids and (hint := unquoted(selection)):
-        face.say(f"hint: {hint}")
+        cli.say(f"hint: {hint}")
 
 
-@command(
-    "log",
-    "redrive log",
-    "redrive log --actor ada --since 2d",
-    "redrive log --run R12 --json",
-)
+@command("log", "redrive log", "redrive log --actor ada --since 2d", "redrive log --run R12 --json")
 @_limit
-@click.option("--before", type=int, metavar="NUMBER", help="Only acts before this number.")
-@click.option("--actor", metavar="NAME", help="Only what this person did.")
+@click.option("--before", type=int, metavar="NUMBER", help="Only actions before this number.")
+@click.option("--actor", metavar="NAME", help="Only actions of this person.")
 @click.option("--verb", metavar="VERB", help="Only retry, resolve, discard, edit, pause …")
-@click.option("--since", metavar="TIME", help="Not longer ago: 2h, 7d.")
-@click.option("--run", metavar="R12", help="Only what a run did, with its single steps.")
+@click.option("--since", metavar="TIME", help="Only actions of the last 2h, 7d …")
+@click.option("--run", metavar="R12", help="Only the actions of a run, step by step.")
 @click.pass_obj
-def log(face: Face, /, limit: int, before: int | None, **asked: Any) -> None:
-    """Show what people did: who, what, to which jobs, when and why."""
-    with face.reading() as desk:
-        acts = desk.log.actions(limit=limit, before=before, **asked)
+def log(cli: Cli, /, limit: int, before: int | None, **options: Any) -> None:
+    """Show the audit log: who did what to which jobs, when and why."""
+    with cli.reading() as desk:
+        actions = desk.log.actions(limit=limit, before=before, **options)
         now = desk.store.now()
-    heads = columns(
-        "number:number",
-        "time:time",
-        "actor",
-        "verb:word",
-        "target",
-        "run:id",
-        "done:number",
-        "skipped:number",
-        "reason",
-    )
-    rows: list[list[Cell]] = [
-        [
-            a.number,
-            When(a.at, now),
-            a.actor,
-            a.verb,
-            a.target,
-            _run_of(a),
-            a.done,
-            a.skipped,
-            a.reason,
-        ]
-        for a in acts
-    ]
-    parts: list[Part] = (
-        [Table(heads, rows)]
-        if rows
-        else [Line("Nobody did that." if any(asked.values()) else "Nobody did anything yet.")]
-    )
-    more = acts[-1].number if len(acts) == limit else None
-    face.show(
-        View([action_document(act) for act in acts], parts, {"limit": limit, "before": more}),
-        then=f"redrive log --before {more}" if more else "",
-    )
-
-
-def _run_of(act: Action) -> str | None:
-    run = act.detail.get("run")
-    return run if isinstance(run, str) else None
+    data = [views.logged(action) for action in actions]
+    empty = "No action matches." if any(options.values()) else "No actions yet."
+    parts: list[Part] = [Table(views.ACTIONS, data) if data else Line(empty)]
+    more = actions[-1].number if len(actions) == limit else None
+    then = f"redrive log --before {more}" if more else ""
+    cli.show(View(data, parts, {"limit": limit, "before": more}, now), then=then)
 
 
 def _found(desk: Desk, selection: Selection, limit: int, cursor: str | None) -> Page:
-    """Find a page: of the selection with a cursor, or exactly the jobs that were named."""
-    page = desk.jobs.find(
-        *selection.words, limit=limit, cursor=cursor, reveal=False, **(selection.filters or {})
-    )
+    """Return a page of the selection, or exactly the jobs that were named."""
+    page = desk.jobs.find(selection, limit=limit, cursor=cursor)
     if selection.ids and len(page.jobs) > limit:
-        msg = f"{len(page.jobs)} jobs are meant; give --limit {len(page.jobs)} to see them all"
+        msg = f"{len(page.jobs)} jobs are named; add --limit {len(page.jobs)} to see them all"
         raise click.UsageError(msg)
     return page
 
 
 def _all_ids(desk: Desk, selection: Selection, cursor: str | None) -> list[str]:
-    """Return the ids of all that is meant, however many, without keeping the jobs."""
+    """Return the ids of all selected jobs, without keeping the jobs in memory."""
     if cursor is None:
-        return [
-            job.id
-            for job in desk.jobs.each(*selection.words, reveal=False, **(selection.filters or {}))
-        ]
+        return list(desk.jobs.ids(selection))
     ids: list[str] = []
     while cursor is not None:
         page = _found(desk, selection, _PAGE, cursor)
@@ -284,60 +186,9 @@ def _all_ids(desk: Desk, selection: Selection, cursor: str | None) -> list[str]:
     return ids
 
 
-def _show(face: Face, view: View, page: Page) -> None:
-    """Show a page of jobs, and say on standard error where it goes on."""
-    first = page.jobs[0].id if page.jobs else ""
-    face.show(view, then=f"redrive show {first}" if first else "redrive status")
-    face.say_scope(page.scope)
-    if page.cursor and not face.json:
-        face.say(f"there are more: add --cursor {page.cursor}")
-
-
-def _page(page: Page, limit: int) -> dict[str, object]:
-    return {
-        "limit": limit,
-        "count": len(page.jobs),
-        "cursor": page.cursor,
-        "scope": scope_document(page.scope),
-    }
-
-
-def _short(page: Page, limit: int, now: float, empty: str) -> View:
-    rows: list[list[Cell]] = [
-        [
-            job.id,
-            When(job.updated, now),
-            job.handler,
-            error_line(job.failure),
-            category_of(job),
-            attempts_of(job),
-            group_name(job.group),
-        ]
-        for job in page.jobs
-    ]
-    parts: list[Part] = [Table(_SHORT, numbered(rows))] if rows else [Line(empty, "good")]
-    return View([job_document(job) for job in page.jobs], parts, _page(page, limit))
-
-
-def _listed(page: Page, limit: int, now: float) -> View:
-    rows: list[list[Cell]] = [
-        [
-            job.id,
-            job.state,
-            job.handler,
-            When(job.updated, now),
-            error_line(job.failure),
-            category_of(job),
-            attempts_of(job),
-            group_name(job.group),
-            job.lane,
-            When(job.created),
-            When(job.due),
-            job.reason,
-            " ".join(job.tags),
-            job.key,
-        ]
-        for job in page.jobs
-    ]
-    parts: list[Part] = [Table(_LIST, rows)] if rows else [Line("No jobs.")]
-    return View([job_document(job) for job in page.jobs], parts, _page(page, limit))
+def _show(cli: Cli, view: View, page: Page) -> None:
+    """Show a page of jobs, and print on standard error how to get the next one."""
+    cli.show(view, then=f"redrive show {page.jobs[0].id}" if page.jobs else "redrive status")
+    cli.say_scope(page.scope)
+    if page.cursor and not cli.json:
+        cli.say(f"there are more: add --cursor {page.cursor}")

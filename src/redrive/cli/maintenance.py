@@ -1,18 +1,18 @@
-"""Looking after the store: making it, checking it, cleaning it."""
+"""The store itself: creating, checking, migrating and cleaning it."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli._command import command
+from redrive.cli._cli import Cli, same_line
+from redrive.cli._command import command, yes_option
+from redrive.cli._confirm import confirm, need_terminal
 from redrive.cli._errors import FAILED, USAGE, Stop
-from redrive.cli._face import Face, same_line
 from redrive.cli._load import load_app, program_name
-from redrive.cli.output import Cell, Facts, Line, Part, Table, View, columns
+from redrive.cli.output import Facts, Field, Line, Part, Table, View, fields, plural
 from redrive.desk.desk import Desk
 from redrive.errors import StoreForeign, StoreMissing, StoreOutdated
 from redrive.jobs.durations import seconds
@@ -29,66 +29,74 @@ if TYPE_CHECKING:
     "redrive init --store jsonl:dlq.jsonl",
     "redrive init --store postgresql://db/jobs --view summarize_job_queue --handler summarize",
 )
-@click.option("--view", metavar="NAME", help="Also show a handler's jobs as a table (PostgreSQL).")
+@click.option(
+    "--view", metavar="NAME", help="Also create an SQL view of a handler's jobs (PostgreSQL)."
+)
 @click.option("--handler", metavar="NAME", help="Whose jobs the view shows.")
 @click.pass_obj
-def init(face: Face, view: str | None, handler: str | None) -> None:
-    """Make the store, for yourself only (mode 600); one that is there stays as it is.
+def init(cli: Cli, view: str | None, handler: str | None) -> None:
+    """Create the store, readable by you alone (mode 600); an existing store stays as it is.
 
     With --view the jobs of one handler can be read with SELECT, and a dead letter is retried by
     UPDATE … SET status = 'pending'. Run it again to update a view made by an older Redrive.
     """
-    wanted = _wanted_view(face, view, handler)
+    wanted = _wanted_view(cli, view, handler)
     try:
-        with face.opened() as app:
-            shown = _made(face, app.desk, wanted, created=False)
+        with cli.opened() as app:
+            shown = _made(cli, app.desk, wanted, created=False)
     except StoreMissing:
-        with face.opened(create=True) as app:
-            shown = _made(face, app.desk, wanted, created=True)
-    face.show(shown, then="redrive status")
+        with cli.opened(create=True) as app:
+            shown = _made(cli, app.desk, wanted, created=True)
+    cli.show(shown, then="redrive status")
 
 
-def _wanted_view(face: Face, view: str | None, handler: str | None) -> tuple[str, str] | None:
-    """Return the view that is asked for; what cannot be made is refused before a store is."""
+def _wanted_view(cli: Cli, view: str | None, handler: str | None) -> tuple[str, str] | None:
+    """Return the view that is asked for; refuse an impossible one before a store is created."""
     if view is None and handler is None:
         return None
     if view is None or handler is None:
         raise click.UsageError("--view and --handler go together: a view shows one handler's jobs")
-    if not face.config.store.startswith(("postgresql:", "postgres:")):
+    if not cli.config.store.startswith(("postgresql:", "postgres:")):
         msg = "--view needs a store in PostgreSQL"
         raise Stop("no_view", msg, hint="redrive init --store postgresql://…", exits=USAGE)
     return view, check_name(handler)
 
 
-def _made(face: Face, desk: Desk, wanted: tuple[str, str] | None, *, created: bool) -> View:
-    url, durability = desk.store.url, desk.store.durability
-    said = "made a store" if created else "there is a store already"
-    data: dict[str, object] = {"store": url, "durability": durability, "created": created}
+def _made(cli: Cli, desk: Desk, wanted: tuple[str, str] | None, *, created: bool) -> View:
+    url, source = desk.store.url, cli.config.source
+    text = f"created a store at {url}" if created else f"a store exists already at {url}"
+    data: dict[str, object] = {
+        "store": url,
+        "durability": desk.store.durability,
+        "created": created,
+        "source": source,
+    }
     parts: list[Part] = [
-        Line(f"{said} at {url}", "good" if created else ""),
-        Facts([("store", url), ("durability", durability), ("named by", face.config.source)]),
+        Line(text, "good" if created else ""),
+        Facts(fields("store durability source=set_by"), data),
     ]
     if wanted:
         make: Callable[[str, str], str] = getattr(desk.store, "make_view")  # noqa: B009 - its own
         name, handler = make(*wanted), wanted[1]
-        jobs = desk.jobs.find(handler=handler, limit=1, reveal=False).jobs
-        parts.append(
-            Line(f"the view {name} shows the jobs of {handler}{'' if jobs else ' (none yet)'}")
-        )
+        jobs = desk.jobs.find(handler=handler, limit=1).jobs
+        none = "" if jobs else " (none yet)"
+        parts.append(Line(f"the view {name} shows the jobs of {handler}{none}"))
         data["view"] = {"name": name, "handler": handler}
     return View(data, parts)
 
 
 @command("verify", "redrive verify", "redrive verify --json", "redrive verify --repair")
-@click.option("--repair", is_flag=True, help="Move damaged lines of a JSON Lines store aside.")
+@click.option(
+    "--repair", is_flag=True, help="Move damaged lines of a JSON Lines store to another file."
+)
 @click.pass_obj
-def verify(face: Face, *, repair: bool) -> None:
-    """Look at everything that is stored and say what is wrong; exit 1 if something is."""
-    with face.acting(read_only=not repair) as desk:
+def verify(cli: Cli, *, repair: bool) -> None:
+    """Read everything that is stored and list what is damaged; exit 1 if something is."""
+    with cli.acting(read_only=not repair) as desk:
         steps = _repair(desk) if repair else []
         report = desk.store.verify()
     then = "redrive status" if report.ok or repair else "redrive verify --repair"
-    face.show(_report_view(report, steps), then=then)
+    cli.show(_report_view(report, steps), then=then)
     if not report.ok:
         raise click.exceptions.Exit(FAILED)
 
@@ -96,49 +104,48 @@ def verify(face: Face, *, repair: bool) -> None:
 def _repair(desk: Desk) -> list[str]:
     mend: Callable[[], list[str]] | None = getattr(desk.store, "repair", None)
     if mend is None:
-        msg = f"{desk.store.url} has no repair of its own"
-        hint = "restore a backup; `redrive verify` says what is wrong"
+        msg = f"{desk.store.url} cannot be repaired: only JSON Lines stores can"
+        hint = "restore a backup; `redrive verify` lists what is damaged"
         raise Stop("no_repair", msg, hint=hint, exits=USAGE)
     return mend() or ["there was nothing to repair"]
 
 
 def _report_view(report: Report, steps: list[str]) -> View:
+    problems = [{"where": p.where, "what": p.what, "remedy": p.remedy} for p in report.problems]
     data = {
         "repaired": steps,
         "ok": report.ok,
         "jobs": report.jobs,
         "facts": dict(report.facts),
-        "problems": [
-            {"where": p.where, "what": p.what, "remedy": p.remedy} for p in report.problems
-        ],
+        "problems": problems,
     }
     number = len(report.problems)
-    sound = f"{report.jobs:,} jobs looked at, all sound"
+    sound = f"{plural(report.jobs, 'job')} checked, no damage"
     parts: list[Part] = [
         *(Line(step, "warn") for step in steps),
-        Line(f"{number} problems found", "bad") if number else Line(sound, "good"),
-        Facts([("jobs", report.jobs), *report.facts.items()]),
+        Line(f"{plural(number, 'problem')} found", "bad") if number else Line(sound, "good"),
+        Facts(
+            [Field("jobs", "jobs"), *(Field(f"facts.{name}", name) for name in report.facts)], data
+        ),
+        Table(fields("where:id what:prose remedy:prose"), problems, "Problems", "problem"),
     ]
-    if number:
-        rows = [[p.where, p.what, p.remedy] for p in report.problems]
-        parts.append(Table(columns("where", "what", "remedy"), rows, "Problems", "problem"))
     return View(data, parts)
 
 
 @command("migrate", "redrive migrate", "redrive migrate --json", "redrive migrate --store jobs.db")
 @click.pass_obj
-def migrate(face: Face) -> None:
-    """Bring a store that an older Redrive made up to this version; one that is stays as it is."""
+def migrate(cli: Cli) -> None:
+    """Migrate a store that an older Redrive created to this version."""
     old = False
     try:
-        with face.reading():
+        with cli.reading():
             pass
     except (StoreForeign, StoreOutdated):
         old = True  # if a newer Redrive wrote it, the next line says so
-    url, steps = face.migrate()
-    said = f"{url} is now of this version" if old or steps else f"{url} is up to date"
+    url, steps = cli.migrate()
+    text = f"{url} is migrated" if old or steps else f"{url} is up to date"
     data = {"store": url, "migrated": old or bool(steps)}
-    face.show(View(data, [Line(said, "good")]), then="redrive doctor")
+    cli.show(View(data, [Line(text, "good")]), then="redrive doctor")
 
 
 @command(
@@ -151,58 +158,49 @@ def migrate(face: Face) -> None:
 @click.option("--completed", metavar="AGE", help="Remove completed jobs older than this.")
 @click.option("--resolved", metavar="AGE", help="Remove resolved jobs older than this.")
 @click.option("--dead", metavar="AGE", help="Remove dead letters older than this.")
-@click.option("--dry-run", is_flag=True, help="Only count (with ages).")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Only count the jobs; needs ages.")
+@yes_option
 @click.pass_obj
 def cleanup(
-    face: Face, /, app_name: str | None, *, dry_run: bool, yes: bool, **ages: str | None
+    cli: Cli, /, app_name: str | None, *, dry_run: bool, yes: bool, **ages: str | None
 ) -> None:
     """Remove finished jobs that are older than their policies keep them.
 
-    The policies are in your program, so name it; or say the ages outright.
+    The policies are in your program, so name it; or give the ages as options.
     """
     spans = {state: seconds(age, name=f"--{state}") for state, age in ages.items() if age}
-    name = app_name if spans else program_name(face, app_name)
+    name = app_name if spans else program_name(cli, app_name)
     if name and spans:
-        raise click.UsageError("give a program or ages, not both")
+        raise click.UsageError("name a program or ages, not both")
     if name and dry_run:
-        raise click.UsageError("--dry-run counts by ages: give --completed, --resolved or --dead")
+        raise click.UsageError("--dry-run counts by age: add --completed, --resolved or --dead")
     if not name and not spans:
-        msg = "name your program (module:app), whose policies say how long jobs are kept, or ages"
+        msg = (
+            "name your program (MODULE:APP), whose policies set how long jobs are kept, or add ages"
+        )
         raise click.UsageError(msg)
     if name:
-        with load_app(face, name) as app:
-            _show_removed(face, app.cleanup())
+        with load_app(cli, name) as app:
+            _show_removed(cli, app.cleanup())
         return
-    with face.opened(read_only=dry_run, keep=_keep(spans)) as app:
-        old = [
-            app.desk.jobs.each(state=state, older_than=age, reveal=False)
-            for state, age in spans.items()
-        ]
+    with cli.opened(read_only=dry_run, keep=_keep(spans)) as app:
+        old = [app.desk.jobs.ids(state=state, older_than=age) for state, age in spans.items()]
         number = sum(1 for jobs in old for _ in jobs)
         if dry_run:
             data = {"dry_run": True, "would_remove": number}
-            face.show(
-                View(data, [Facts([("would remove", number)])]), then=same_line(without="--dry-run")
-            )
+            then = same_line(without="--dry-run")
+            cli.show(View(data, [Facts(fields("would_remove"), data)]), then=then)
             return
         if number and not yes:
-            _ask(number)
-        _show_removed(face, app.cleanup())
+            need_terminal(f"removing {plural(number, 'job')} permanently")
+            confirm(f"Remove {plural(number, 'job')} permanently?")
+        _show_removed(cli, app.cleanup())
 
 
 def _keep(spans: dict[str, float]) -> Keep:
     return Keep(spans.get("completed"), spans.get("resolved"), spans.get("dead"))
 
 
-def _ask(number: int) -> None:
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        msg = f"{number} jobs would be removed for good and there is no terminal to ask on"
-        raise Stop("needs_yes", msg, hint="add --yes, or look first with --dry-run", exits=USAGE)
-    if not click.confirm(f"Remove {number} jobs for good?", err=True):
-        raise Stop("declined", "nothing was changed", exits=FAILED)
-
-
-def _show_removed(face: Face, number: int) -> None:
-    rows: list[tuple[str, Cell]] = [("removed", number)]
-    face.show(View({"removed": number}, [Facts(rows)]), then="redrive status")
+def _show_removed(cli: Cli, number: int) -> None:
+    data = {"removed": number}
+    cli.show(View(data, [Facts(fields("removed"), data)]), then="redrive status")

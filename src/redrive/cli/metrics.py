@@ -1,4 +1,4 @@
-"""The metrics as text, for those who scrape by a file or look once."""
+"""The metrics in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 import click
 
 from redrive import metrics
+from redrive.cli._cli import Cli
 from redrive.cli._command import command
-from redrive.cli._errors import FAILED, Stop
-from redrive.cli._face import Face
+from redrive.cli._errors import FAILED, USAGE, Stop
 
 
 @command(
@@ -19,9 +19,12 @@ from redrive.cli._face import Face
     "redrive prometheus > /var/lib/node_exporter/redrive.prom",
 )
 @click.pass_obj
-def prometheus(face: Face) -> None:
-    """Print the metrics as Prometheus reads them; docs/metrics.md says what each means."""
-    with face.reading() as desk:
+def prometheus(cli: Cli) -> None:
+    """Print all metrics in the text format of Prometheus; there is no JSON form of it."""
+    if cli.json:
+        msg = "prometheus prints Prometheus text only"
+        raise Stop("usage", msg, hint="redrive metrics --json", exits=USAGE)
+    with cli.reading() as desk:
         try:
             text = metrics.text(desk)
         except ImportError as error:

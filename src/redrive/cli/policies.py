@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from itertools import repeat
+from typing import Any
 
 import click
 
+from redrive.cli._cli import Cli
 from redrive.cli._command import command
-from redrive.cli._face import Face
-from redrive.cli.output import Cell, Facts, Part, Span, Table, View, columns
-from redrive.cli.output.plain import span
+from redrive.cli.output import Facts, Field, Part, Table, View, fact, fields, joined
 from redrive.in_place.retry import simulate
 from redrive.jobs.durations import words
 from redrive.jobs.job import Category
@@ -25,6 +26,7 @@ from redrive.strategies import (
     RetryStrategy,
 )
 
+KEPT = ("completed", "resolved", "dead")
 STRATEGIES: Mapping[str, Callable[[], RetryStrategy]] = {
     "exponential": ExponentialBackoffStrategy,
     "linear": LinearBackoffStrategy,
@@ -33,6 +35,21 @@ STRATEGIES: Mapping[str, Callable[[], RetryStrategy]] = {
 }
 SHOWN = 10
 """How many delays of a bare strategy are shown."""
+_HINTS = {"replace": "replaces the delay", "floor": "is the least delay", "ignore": "is ignored"}
+
+
+def _kept(state: str) -> Callable[[Mapping[str, Any]], object]:
+    return lambda policy: "forever" if policy["keep"][state] is None else policy["keep"][state]
+
+
+_POLICY = [
+    *fields("name=policy attempts max_age:span"),
+    *fields("hints=a_server's_hint", hints=lambda policy: _HINTS[str(policy["hints"])]),
+    *(Field(state, f"{state} kept", "span", show=_kept(state)) for state in KEPT),
+]
+_CATEGORIES = fields("category:word attempts:number wait:main")
+_DELAYS = fields("failure:number delay:exact lowest:exact highest:exact")
+_STEPS = [*fields("categories+"), *_DELAYS, *fields("then:word")]
 
 
 @command(
@@ -44,80 +61,56 @@ SHOWN = 10
 @click.argument("what", type=click.Choice(["show"]))
 @click.argument("name")
 @click.pass_obj
-def policy(face: Face, what: str, name: str) -> None:
-    """Show the delays and limits of a preset or a strategy.
+def policy(cli: Cli, what: str, name: str) -> None:
+    """Show the delays and limits of a policy or a strategy.
 
     Presets: DEFAULT, WEBHOOKS, LLM, BATCH, SYNC, EVENTS. Strategies: exponential, linear,
     constant, fibonacci.
     """
     del what
     if name.lower() in STRATEGIES:
-        face.show(_strategy_view(name.lower(), STRATEGIES[name.lower()]()))
+        cli.show(_strategy_view(name.lower(), STRATEGIES[name.lower()]()))
     elif name.upper() in PRESETS:
-        face.show(_policy_view(name.upper(), PRESETS[name.upper()]))
+        cli.show(_policy_view(name.upper(), PRESETS[name.upper()]))
     else:
         known = ", ".join([*PRESETS, *STRATEGIES])
         raise click.UsageError(f"no policy {name!r}; there are: {known}")
 
 
 def _strategy_view(name: str, strategy: RetryStrategy) -> View:
-    delays = _delays(strategy, SHOWN)
-    facts: list[tuple[str, Cell]] = [
-        ("strategy", name),
-        ("class", strategy.get_strategy_name()),
-        ("cap", Span(strategy.max_backoff)),
-        ("jitter", _jitter(strategy)),
+    data = {"name": name, "strategy": repr(strategy), "delays": _delays(strategy, SHOWN)}
+    facts = [
+        fact("strategy", name),
+        fact("class", strategy.get_strategy_name()),
+        fact("cap", strategy.max_backoff, "span"),
+        fact("jitter", _jitter(strategy)),
     ]
-    data = {"name": name, "strategy": repr(strategy), "delays": delays}
-    heads = columns("failure:number", "delay:number", "lowest:number", "highest:number")
-    rows = [[d["failure"], d["delay"], d["lowest"], d["highest"]] for d in _worded(delays)]
-    return View(data, [Facts(facts), Table(heads, rows, "Delays after each failure", "delay")])
+    delays = Table(_DELAYS, _delays(strategy, SHOWN), "Delays after each failure", "delay")
+    return View(data, [Facts(facts), delays])
 
 
-def _policy_view(name: str, chosen: Policy) -> View:
-    sets = _sets(chosen)
-    facts: list[tuple[str, Cell]] = [
-        ("policy", name),
-        ("attempts", chosen.max_attempts),
-        ("max age", Span(chosen.oldest)),
-        ("a server's hint", _HINTS[chosen.hints]),
-        ("completed kept", _kept(chosen.keep.completed)),
-        ("resolved kept", _kept(chosen.keep.resolved)),
-        ("dead kept", _kept(chosen.keep.dead)),
-    ]
-    parts: list[Part] = [Facts(facts), _category_table(chosen)]
-    parts += [_delay_table(names, rule, len(sets) == 1) for names, rule in sets]
+def _policy_view(name: str, policy: Policy) -> View:
+    categories = [_category_document(policy, category) for category in Category]
     data = {
         "name": name,
-        "attempts": chosen.max_attempts,
-        "max_age": chosen.oldest,
-        "hints": chosen.hints,
-        "keep": {
-            "completed": chosen.keep.completed,
-            "resolved": chosen.keep.resolved,
-            "dead": chosen.keep.dead,
-        },
-        "categories": [_category_document(chosen, category) for category in Category],
+        "attempts": policy.max_attempts,
+        "max_age": policy.oldest,
+        "hints": policy.hints,
+        "keep": asdict(policy.keep),
+        "categories": categories,
     }
+    waits = [{**row, "wait": _wait(policy.rule(row["category"]))} for row in categories]
+    parts: list[Part] = [Facts(_POLICY, data), Table(_CATEGORIES, waits, "Categories", "category")]
+    sets = _sets(policy)
+    parts += [_delay_table(names, rule, alone=len(sets) == 1) for names, rule in sets]
     return View(data, parts)
 
 
-_HINTS = {
-    "replace": "replaces the delay",
-    "floor": "is the least delay",
-    "ignore": "is ignored",
-}
-
-
-def _kept(age: float | None) -> Cell:
-    return "for ever" if age is None else Span(age)
-
-
-def _sets(chosen: Policy) -> list[tuple[list[Category], Rule]]:
-    """Put the categories together that wait alike."""
+def _sets(policy: Policy) -> list[tuple[list[Category], Rule]]:
+    """Return the categories with the same delays together."""
     sets: list[tuple[list[Category], Rule]] = []
     for category in Category:
-        rule = chosen.rule(category)
+        rule = policy.rule(category)
         if rule.dead:
             continue
         same = next((names for names, known in sets if known == rule), None)
@@ -128,55 +121,30 @@ def _sets(chosen: Policy) -> list[tuple[list[Category], Rule]]:
     return sets
 
 
-def _category_table(chosen: Policy) -> Table:
-    rows: list[list[Cell]] = []
-    for category in Category:
-        rule = chosen.rule(category)
-        attempts: Cell = _attempts(chosen, category)
-        wait = "dead at once" if rule.dead or rule.wait is None else _words_of(rule.wait)
-        rows.append([category, attempts, wait])
-    return Table(
-        columns("category:word", "attempts:number", "wait"), rows, "Categories", "category"
-    )
+def _wait(rule: Rule) -> str:
+    return "dead at once" if rule.dead or rule.wait is None else _described(rule.wait)
 
 
-def _attempts(chosen: Policy, category: Category) -> int:
-    """Return the number of attempts where all failures are of one category."""
-    return len(simulate(chosen, repeat(category), rand=lambda: 0.5).delays) + 1
+def _attempts(policy: Policy, category: Category) -> int:
+    """Return the number of attempts if all failures are of one category."""
+    return len(simulate(policy, repeat(category), rand=lambda: 0.5).delays) + 1
 
 
-def _delay_table(names: list[Category], rule: Rule, alone: bool) -> Table:
-    """Show the delays, and the one more that the curve has but nobody waits for."""
-    attempts = rule.attempts or 1
-    said = "every category" if alone and len(names) > 1 else ", ".join(names)
-    rows: list[list[Cell]] = [
-        [
-            said,
-            delay["failure"],
-            delay["delay"],
-            delay["lowest"],
-            delay["highest"],
-            "retry" if index < attempts - 1 else "dead, never waited",
-        ]
-        for index, delay in enumerate(_worded(_delays_of(rule)))
-    ]
-    heads = columns(
-        "categories:text:extra",
-        "failure:number",
-        "delay:number",
-        "lowest:number",
-        "highest:number",
-        "then:word",
-    )
-    return Table(heads, rows, f"Delays: {said}", "delay")
+def _delay_table(names: list[Category], rule: Rule, *, alone: bool) -> Table:
+    """Show the delays, and the one after the last attempt, which no job waits for."""
+    categories = "every category" if alone and len(names) > 1 else joined(names)
+    rows = [{**delay, "categories": categories, "then": "retry"} for delay in _delays_of(rule)]
+    for row in rows[(rule.attempts or 1) - 1 :]:
+        row["then"] = "dead, never waited"
+    return Table(_STEPS, rows, f"Delays: {categories}", "delay")
 
 
-def _category_document(chosen: Policy, category: Category) -> dict[str, object]:
-    rule = chosen.rule(category)
+def _category_document(policy: Policy, category: Category) -> dict[str, Any]:
+    rule = policy.rule(category)
     return {
         "category": category,
         "dead_at_once": rule.dead,
-        "attempts": _attempts(chosen, category),
+        "attempts": _attempts(policy, category),
         "strategy": None if rule.wait is None else repr(rule.wait),
         "delays": [] if rule.dead else _delays_of(rule),
     }
@@ -200,15 +168,7 @@ def _delays(strategy: RetryStrategy, count: int) -> list[dict[str, float]]:
     ]
 
 
-def _worded(delays: list[dict[str, float]]) -> list[dict[str, str | None]]:
-    """Return delays in seconds as text: rounded to minutes one could not compare them."""
-    return [
-        {name: f"{value:g}" if name == "failure" else span(value) for name, value in delay.items()}
-        for delay in delays
-    ]
-
-
-def _words_of(strategy: RetryStrategy) -> str:
+def _described(strategy: RetryStrategy) -> str:
     cap = "" if strategy.max_backoff > LONGEST else f", cap {words(strategy.max_backoff)}"
     name = strategy.get_strategy_name().removesuffix("BackoffStrategy").lower()
     return f"{name} from {words(strategy.calculate_backoff(0))}{cap}, jitter {_jitter(strategy)}"

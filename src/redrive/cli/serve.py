@@ -17,10 +17,11 @@ import click
 
 from redrive import web
 from redrive.app import Redrive
+from redrive.cli._cli import Cli
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, USAGE, Stop
-from redrive.cli._face import Face, warn_on_stderr
 from redrive.cli._load import load_app, program_name
+from redrive.cli._logging import warn_on_stderr
 from redrive.web import tokens
 from redrive.worker.supervisor import heeding
 
@@ -44,17 +45,21 @@ _GRACE = 10
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65_535))
 @click.option(
-    "--allow-host", "names", multiple=True, metavar="NAME", help="A name the server goes by."
+    "--allow-host",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A host name of the server; repeatable.",
 )
 @click.option(
     "--tokens",
     "token_file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Names, rights and tokens, one a line; made if it is missing.",
+    help="Names, rights and tokens, one a line; created if it is missing.",
 )
-@click.option("--no-auth", is_flag=True, help="Let everybody in; on a loopback address only.")
-@click.option("--behind-proxy", is_flag=True, help="A proxy in front of it does TLS.")
+@click.option("--no-auth", is_flag=True, help="No tokens; on a loopback address only.")
+@click.option("--behind-proxy", is_flag=True, help="A proxy in front of the server does TLS.")
 @click.option(
     "--per-client",
     type=click.IntRange(0),
@@ -66,7 +71,7 @@ _GRACE = 10
 @click.option("-v", "--verbose", is_flag=True, help="Log each request on standard error.")
 @click.pass_obj
 def serve(
-    face: Face,
+    cli: Cli,
     app_name: str | None,
     *,
     host: str,
@@ -82,24 +87,24 @@ def serve(
 ) -> None:
     """Serve health, metrics and the JSON API until stopped (SIGTERM or Ctrl-C).
 
-    Tokens come from REDRIVE_READ_TOKEN and REDRIVE_ACT_TOKEN, or from a file. Jobs are submitted to
-    the handlers of MODULE:APP; without one the API serves the store alone. An address that others
-    can reach needs tokens, and TLS or a proxy that does it.
+    Tokens come from REDRIVE_READ_TOKEN, REDRIVE_ACT_TOKEN and REDRIVE_REVEAL_TOKEN, or from a file.
+    Jobs are submitted to the handlers of MODULE:APP; without a program the API serves the store alone.
+    An address that other hosts can reach needs tokens, and TLS or a proxy that does TLS.
     """
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key belong together")
     is_safe = behind_proxy or tls_cert is not None
     _check_address(host, auth=not no_auth, is_safe=is_safe)
     _check_extra()
-    known = None if no_auth else _tokens(face, token_file)
+    known = None if no_auth else _tokens(cli, token_file)
     hosts = {*web.LOOPBACK, *names, *([] if _is_everywhere(host) else [host])}
-    with _app(face, app_name, verbose=verbose) as app:
+    with _app(cli, app_name, verbose=verbose) as app:
         app.store.now()  # opened here and now, so that its errors come before anybody asks
         site = web.asgi(app, tokens=known, hosts=hosts, auth=not no_auth)
         with _listening(host, port) as sock:
             scheme = "http" if tls_cert is None else "https"
             shown = f"[{host}]" if ":" in host else host
-            face.say(f"serving on {scheme}://{shown}:{sock.getsockname()[1]}")
+            cli.say(f"serving on {scheme}://{shown}:{sock.getsockname()[1]}")
             each = (0 if behind_proxy else PER_CLIENT) if per_client is None else per_client
             try:
                 _run(site, sock, tls_cert, tls_key, each=each, verbose=verbose)
@@ -108,46 +113,46 @@ def serve(
 
 
 @contextmanager
-def _app(face: Face, name: str | None, *, verbose: bool) -> Generator[Redrive]:
-    """Return the program's app; where there is none, the store by itself."""
+def _app(cli: Cli, name: str | None, *, verbose: bool) -> Generator[Redrive]:
+    """Return the program's app; without a program, the store alone."""
     level = logging.INFO if verbose else logging.WARNING
-    if name is None and face.store is None:
-        name = program_name(face, None)
+    if name is None and cli.store is None:
+        name = program_name(cli, None)
     if name is not None:
-        with load_app(face, name, level=level) as app:
+        with load_app(cli, name, level=level) as app:
             yield app
         return
     warn_on_stderr(level)
-    with face.opened() as app:
+    with cli.opened() as app:
         yield app
 
 
-def _tokens(face: Face, path: Path | None) -> list[tokens.Token]:
+def _tokens(cli: Cli, path: Path | None) -> list[tokens.Token]:
     known = tokens.from_environ()
     if path is None:
         if not known:
             hint = (
-                "add --tokens FILE (made if it is missing), set REDRIVE_ACT_TOKEN or "
-                "REDRIVE_READ_TOKEN, or let everybody on this host in with --no-auth"
+                "add --tokens FILE (created if it is missing), set REDRIVE_ACT_TOKEN or "
+                "REDRIVE_READ_TOKEN, or allow everybody on this host with --no-auth"
             )
-            raise Stop("no_tokens", "no token is known", hint=hint, exits=USAGE)
+            raise Stop("no_tokens", "no token is set", hint=hint, exits=USAGE)
         return known
     path = path.expanduser()
     if not path.exists():
         tokens.write_file(path)
-        face.say(f"new tokens, one to read and one to act, are in {path}")
+        cli.say(f"new tokens, one to read and one to act, are in {path}")
     return [*known, *tokens.from_file(path)]
 
 
 def _check_address(host: str, *, auth: bool, is_safe: bool) -> None:
-    """Refuse to be reached by others without tokens, or with tokens that anybody can overhear."""
+    """Refuse an address that others can reach without tokens, or without TLS."""
     if _is_loopback(host):
         return
     if not auth:
-        raise click.UsageError(f"--no-auth is for loopback addresses only; {host} is none")
+        raise click.UsageError(f"--no-auth is for loopback addresses only; {host} is not one")
     if not is_safe:
-        msg = f"others can reach {host} and could overhear tokens"
-        hint = "give --tls-cert and --tls-key, or --behind-proxy if a proxy in front of it does TLS"
+        msg = f"other hosts can reach {host}, and tokens would be sent in clear text"
+        hint = "add --tls-cert and --tls-key, or --behind-proxy if a proxy does TLS"
         raise Stop("not_safe", msg, hint=hint, exits=USAGE)
 
 
@@ -181,7 +186,7 @@ def _listening(host: str, port: int) -> Generator[socket.socket]:
         msg = f"cannot listen on {host}, port {port}: {error.strerror or error}"
         raise Stop("no_port", msg, exits=FAILED) from error
     with sock:
-        # Connections inherit it. Without it an answer in two parts waits 40 ms for the client's word.
+        # Connections inherit it. Without it a response in two parts waits 40 ms for the client's ACK.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield sock
 
@@ -218,6 +223,6 @@ def _run(
         requests = logging.getLogger("uvicorn.access")
         requests.setLevel(logging.INFO)
         requests.addHandler(logging.StreamHandler(sys.stderr))
-    # It heeds signals by itself and raises them again once it has ended; here that is enough.
+    # uvicorn handles signals itself and raises them again at its end, which must not end us.
     with heeding(lambda: None), listener(sock, connections) as guarded:
         asyncio.run(server.serve(sockets=[guarded]))

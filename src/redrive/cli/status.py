@@ -1,111 +1,76 @@
-"""How things stand, on one screen."""
+"""The state of the store, on one screen."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from redrive.cli import views
+from redrive.cli._cli import Cli
 from redrive.cli._command import command
-from redrive.cli._face import Face
-from redrive.cli.groups import table
-from redrive.cli.output import (
-    Cell,
-    Facts,
-    Line,
-    Mark,
-    Part,
-    Span,
-    Table,
-    Trend,
-    View,
-    When,
-    columns,
-)
-from redrive.desk.documents import seen_document
+from redrive.cli.output import Facts, Line, Part, Table, View, fields, plural, rows_of
+from redrive.desk.documents import run_document, seen_document
 from redrive.desk.lanes import LiveWorker
 from redrive.desk.status import TOP, Overdue, Status, status_of
 from redrive.jobs.clock import iso
 from redrive.jobs.durations import words
 from redrive.jobs.job import State
 
-_COUNTED = ("waiting", "working", "succeeded", "failed")
+_FACTS = fields(
+    """failed=Failed:warn dead_letter_queue=Dead_letter_queue:bad
+    retry_candidates=Retry_candidates:warn died_last_10_minutes=Died_in_10_min
+    died_last_hour=Died_in_1_h deaths_last_day=Deaths_in_24_h:trend
+    oldest_due_seconds=Oldest_due:span oldest_dead_seconds=Oldest_dead:span workers=Workers:count
+    last_pass=Last_pass:time store=Store durability=Durability"""
+)
+_STATES = fields("state:word jobs:number")
+_CATEGORIES = fields(
+    "category:word failed:number dead:number", category=lambda row: row["category"] or "none"
+)
+_PAUSES = fields("lane:id by seconds_left=left:span reason:prose")
 
 
 @command("status", "redrive status", "redrive status --json", "redrive --store jobs.db status")
 @click.pass_obj
-def status(face: Face) -> None:
-    """Show how things stand: what failed, what is dead and of what, what is paused."""
-    with face.reading() as desk:
-        shown = status_of(desk)
-    if shown.groups:
-        then = f"redrive group {shown.groups[0].group.name}"
-    elif shown.failed:
+def status(cli: Cli) -> None:
+    """Show what failed, what is dead and why, what is paused, and which workers run."""
+    with cli.reading() as desk:
+        now = status_of(desk)
+    if now.groups:
+        then = f"redrive group {now.groups[0].group.name}"
+    elif now.failed:
         then = "redrive failed"
     else:
-        then = "redrive list --state pending" if shown.overdue() else "redrive list"
-    face.show(View(_document(shown), _parts(shown)), then=then)
+        then = "redrive list --state pending" if now.overdue() else "redrive list"
+    data = _document(now)
+    cli.show(View(data, _parts(now, data), now=now.now), then=then)
 
 
-def _parts(at: Status) -> list[Part]:
-    dead = at.total(State.DEAD)
-    parts: list[Part] = []
-    if at.healthy:
-        parts.append(Line("No errors detected - system is healthy!", "good"))
-    blocked = (_blocked_line(one, at.now) for one in at.workers if one.blocked)
-    silent = (_silent_line(one) for one in at.workers if one.is_silent)
-    lines = (*blocked, *_overdue_lines(at), *silent)
-    parts += [Line(text, "warn") for text in lines]
-    parts.append(
-        Facts(
-            [
-                ("Failed", Mark(at.failed, "warn" if at.failed else "good")),
-                ("Dead letter queue", Mark(dead, "bad" if dead else "good")),
-                ("Retry candidates", Mark(at.candidates, "warn" if at.candidates else "good")),
-                ("Died in 10 min", at.minutes[-1]),
-                ("Died in 1 h", sum(at.minutes)),
-                ("Deaths in 24 h", Trend(at.day)),
-                ("Oldest due", Span(at.age(State.PENDING))),
-                ("Oldest dead", Span(at.age(State.DEAD))),
-                ("Workers", len(at.workers)),
-                ("Last pass", When(at.last_pass, at.now)),
-                ("Store", at.url),
-                ("Durability", at.durability),
-            ],
-        )
-    )
-    states: list[list[Cell]] = [[state, at.total(state)] for state in State]
-    parts.append(Table(columns("state:word", "jobs:number"), states, "Jobs", "state"))
-    if found := at.categories():
-        heads = columns("category:word", "failed:number", "dead:number")
-        rows: list[list[Cell]] = [[name or "none", failed, died] for name, failed, died in found]
-        parts.append(Table(heads, rows, "By category", "category"))
-    if at.groups:
-        parts.append(table(at.groups, "Top causes of death", "group"))
-    if at.runs:
-        parts.append(_run_table(at))
-    if at.pauses:
-        heads = columns("lane:id", "by", "left:number", "reason")
-        held: list[list[Cell]] = [
-            [one.lane, one.by, Span(one.seconds_left), one.reason] for one in at.pauses
-        ]
-        parts.append(Table(heads, held, "Paused lanes", "pause"))
-    if at.unserved:
-        heads = columns("lane:id", "why") if at.because else columns("lane:id")
-        rows = [[lane, *([at.because.get(lane)] if at.because else [])] for lane in at.unserved]
-        parts.append(Table(heads, rows, "Lanes that no worker serves", "unserved"))
+def _parts(at: Status, data: dict[str, Any]) -> list[Part]:
+    states, because = data["states"], data["unserved_because"]
+    unserved = [{"lane": lane, "why": because.get(lane)} for lane in data["unserved"]]
+    lanes = fields("lane:id why:prose" if because else "lane:id")
+    parts: list[Part] = [Line("No errors detected - system is healthy!", "good")] * at.healthy
+    parts += [Line(text, "warn") for text in _warnings(at)]
+    parts += [
+        Facts(_FACTS, data),
+        Table(_STATES, rows_of(("state", states), ("jobs", states.values())), "Jobs", "state"),
+        Table(_CATEGORIES, data["categories"], "By category", "category"),
+        Table(views.GROUPS, data["groups"], "Top causes of death", "group"),
+        Table(views.RUNS, data["runs"], "Runs", "run"),
+        Table(_PAUSES, data["pauses"], "Paused lanes", "pause"),
+        Table(lanes, unserved, "Lanes that no worker serves", "unserved"),
+    ]
     if at.durability == "relaxed":
         parts.append(Line("durability is relaxed: a power cut may lose acknowledged work", "warn"))
     return parts
 
 
-def _run_table(at: Status) -> Table:
-    heads = columns(
-        "run:id", "state:word", "jobs:number", *(f"{name}:number" for name in _COUNTED), "name"
-    )
-    rows: list[list[Cell]] = [
-        [run.id, run.phase, run.total, *(getattr(run.counts, name) for name in _COUNTED), run.name]
-        for run in at.runs
-    ]
-    return Table(heads, rows, "Runs", "run")
+def _warnings(at: Status) -> list[str]:
+    blocked = [_blocked_line(worker, at.now) for worker in at.workers if worker.blocked]
+    silent = [_silent_line(worker) for worker in at.workers if worker.is_silent]
+    return [*blocked, *_overdue_lines(at), *silent]
 
 
 def _silent_line(worker: LiveWorker) -> str:
@@ -123,16 +88,16 @@ def _blocked_line(worker: LiveWorker, now: float) -> str:
 
 
 def _overdue_lines(at: Status) -> list[str]:
-    """Return a line for the lanes that nobody works on; a paused one has its own reason."""
+    """Return a line for lanes whose jobs wait for a worker, and one for those that are paused."""
     late = at.overdue()
-    free, held = [o for o in late if not o.paused], [o for o in late if o.paused]
+    free, paused = [o for o in late if not o.paused], [o for o in late if o.paused]
     lines: list[str] = []
     if free:
-        said = _waiting_words(at, free)
-        lines.append(f"{said}: is a worker running, and does it know the handlers?")
-    if held:
-        said = _waiting_words(at, held)
-        lines.append(f"{said}: the lane is paused, `redrive resume LANE` lets it go on")
+        lines.append(f"{_waiting(at, free)}: is a worker running, and does it know the handlers?")
+    if paused:
+        lines.append(
+            f"{_waiting(at, paused)}: the lane is paused, `redrive resume LANE` resumes it"
+        )
     if at.unserved and not late:
         lanes = _few(list(at.unserved))
         lines.append(f"jobs are due that no worker serves, in {lanes}: is a worker running?")
@@ -144,14 +109,13 @@ def _few(lanes: list[str]) -> str:
     return f"{'the lane' if len(lanes) == 1 else 'the lanes'} {', '.join(lanes[:TOP])}{more}"
 
 
-def _waiting_words(at: Status, late: list[Overdue]) -> str:
+def _waiting(at: Status, late: list[Overdue]) -> str:
     since = words(at.now - late[0].due)
-    number = sum(one.pending for one in late)
-    jobs = "1 job" if number == 1 else f"{number:,} jobs"
-    return f"{jobs} pending in {_few([one.lane for one in late])}, the oldest due for {since}"
+    jobs = plural(sum(lane.pending for lane in late), "job")
+    return f"{jobs} pending in {_few([lane.lane for lane in late])}, the oldest due for {since}"
 
 
-def _document(at: Status) -> dict[str, object]:
+def _document(at: Status) -> dict[str, Any]:
     dead = at.total(State.DEAD)
     return {
         "healthy": at.healthy,
@@ -167,20 +131,16 @@ def _document(at: Status) -> dict[str, object]:
         "died_last_10_minutes": at.minutes[-1],
         "died_last_hour": sum(at.minutes),
         "deaths_last_day": {"span_seconds": 3600, "numbers": at.day},
-        "runs": [
-            {"run": run.id, "state": run.phase, "name": run.name or None, "total": run.total}
-            | {name: getattr(run.counts, name) for name in _COUNTED}
-            for run in at.runs
-        ],
+        "runs": [run_document(run) for run in at.runs],
         "overdue": [
             {
-                "lane": one.lane,
-                "pending": one.pending,
-                "due": iso(one.due),
-                "seconds": at.now - one.due,
-                "paused": one.paused,
+                "lane": late.lane,
+                "pending": late.pending,
+                "due": iso(late.due),
+                "seconds": at.now - late.due,
+                "paused": late.paused,
             }
-            for one in at.overdue()
+            for late in at.overdue()
         ],
         "oldest_due": iso(at.oldest(State.PENDING)),
         "oldest_dead": iso(at.oldest(State.DEAD)),

@@ -1,4 +1,4 @@
-"""Running: a worker with its processes, or one pass over what is due for cron and scripts."""
+"""Running jobs: a worker with its processes, or one pass for cron and scripts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from redrive.cli._cli import Cli
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED, PARTLY
-from redrive.cli._face import Face, log_as_json, warn_on_stderr
 from redrive.cli._load import load_app, program_name
-from redrive.cli.output import Facts, View
+from redrive.cli._logging import log_as_json, warn_on_stderr
+from redrive.cli.output import Facts, Field, View
 from redrive.jobs.durations import seconds as in_seconds
 from redrive.worker.health import Heartbeat, end_orphaned_group
 from redrive.worker.supervisor import (
@@ -40,12 +41,18 @@ if TYPE_CHECKING:
     "redrive work --once -v          # the app named in redrive.toml",
 )
 @click.argument("app_name", metavar="[MODULE:APP]", required=False)
-@click.option("--once", is_flag=True, help="Run what is due, each job once, and end.")
+@click.option("--once", is_flag=True, help="Run the jobs that are due, each once, and exit.")
 @click.option(
-    "--ignore-backoff", is_flag=True, help="With --once: take every pending job, pauses too."
+    "--ignore-backoff",
+    is_flag=True,
+    help="With --once: run every pending job, also of paused lanes.",
 )
 @click.option(
-    "--limit", type=click.IntRange(0), default=0, metavar="N", help="With --once: at most so many."
+    "--limit",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="With --once: at most so many jobs.",
 )
 @click.option(
     "--processes",
@@ -61,7 +68,7 @@ if TYPE_CHECKING:
     default=8,
     show_default=True,
     metavar="M",
-    help="Handlers that each process runs at one time.",
+    help="Handlers that each process runs at the same time.",
 )
 @click.option(
     "--batch",
@@ -76,21 +83,21 @@ if TYPE_CHECKING:
     default="30s",
     show_default=True,
     metavar="TIME",
-    help="How long jobs may take to end.",
+    help="How long running jobs may take to finish.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How the log looks on standard error; json is one document a line, for Cloud Logging.",
+    help="The log on standard error; json is one document a line, for Cloud Logging.",
 )
 @click.option(
     "--watchdog",
     default=f"{WATCHDOG:g}s",
     show_default=True,
     metavar="TIME",
-    help="Kill and replace a worker process that is silent for so long; 0s never.",
+    help="Replace a worker process without a heartbeat for so long; 0s: never.",
 )
 @click.option("--parent", type=int, default=0, hidden=True)
 @click.option("--ready", type=int, default=-1, hidden=True)
@@ -105,7 +112,7 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def work(
-    face: Face,
+    cli: Cli,
     app_name: str | None,
     *,
     once: bool,
@@ -124,26 +131,26 @@ def work(
     seize: tuple[str, ...],
     verbose: bool,
 ) -> None:
-    """Run jobs until stopped (SIGTERM or Ctrl-C; what runs may end), or with --once what is due now.
+    """Run jobs until SIGTERM or Ctrl-C (running jobs may finish), or with --once those due now.
 
-    With --once it ends with exit code 6 when some jobs failed (they are kept and retried), and with
-    1 when a handler lacks a library (its jobs wait and spend nothing). With --processes 0 it ends
-    with 74 when its store is gone, and with 75 when it should be started again.
+    With --once the exit code is 6 if some jobs failed (they are kept and retried), and 1 if a handler
+    lacks a library (its jobs wait and use up no attempts). With --processes 0 it is 74 if the store is
+    gone, and 75 if the process should be started again.
     """
-    name = program_name(face, app_name)
+    name = program_name(cli, app_name)
     if not name:
-        msg = 'name your program as module:app, or in redrive.toml: app = "shop.jobs:app"'
+        msg = 'name your program as MODULE:APP, or in redrive.toml: app = "shop.jobs:app"'
         raise click.UsageError(msg)
     if not once and (ignore_backoff or limit):
         raise click.UsageError("--ignore-backoff and --limit belong to --once")
-    # A service's log should say what fails; a pass of cron's should be silent when all is well.
+    # A service logs what fails; a pass started by cron is silent if nothing fails.
     level = logging.INFO if verbose or not once or sys.stderr.isatty() else logging.WARNING
     seconds = in_seconds(grace, name="--grace")
     silence = in_seconds(watchdog, name="--watchdog")
     if log_format == "json":
         log_as_json(level)
     if once:
-        _pass(face, name, level, ignore_backoff=ignore_backoff, limit=limit)
+        _pass(cli, name, level, ignore_backoff=ignore_backoff, limit=limit)
     elif processes:
         options = ["--concurrency", str(concurrency), "--batch", str(batch), "--grace", grace]
         options += [
@@ -157,8 +164,8 @@ def work(
         crewed = Supervisor(_command(name, options), processes, seconds, watchdog=silence)
         raise click.exceptions.Exit(crewed.run())
     else:
-        with load_app(face, name, level=level, existing=existing) as app:
-            _refuse_crowd(app.store.url, crew)
+        with load_app(cli, name, level=level, existing=existing) as app:
+            _refuse_processes(app.store.url, crew)
             worker = app.worker(
                 concurrency=concurrency,
                 batch=batch,
@@ -179,7 +186,7 @@ def _command(name: str, options: list[str]) -> list[str]:
     return [sys.executable, "-m", "redrive", "work", name, *own, *options]
 
 
-def _refuse_crowd(url: str, processes: int) -> None:
+def _refuse_processes(url: str, processes: int) -> None:
     if processes > 1 and url.startswith("jsonl:"):
         msg = (
             f"a JSON Lines store serves one worker process, not {processes}: "
@@ -189,9 +196,9 @@ def _refuse_crowd(url: str, processes: int) -> None:
 
 
 def _until_signal(worker: Worker, ready: int, parent: int) -> int:
-    """Work in this process until it is told to stop; returns the exit code.
+    """Work in this process until a signal stops it; return the exit code.
 
-    Under a supervisor, which hears on `ready` that we have started, a second signal means no hurry.
+    Under a supervisor, which learns by `ready` that we have started, a second signal changes nothing.
     """
 
     def stop() -> None:
@@ -212,17 +219,18 @@ def _until_signal(worker: Worker, ready: int, parent: int) -> int:
     return code()
 
 
-def _pass(face: Face, name: str, level: int, *, ignore_backoff: bool, limit: int) -> None:
-    # What handlers print must not get into the document.
-    aside = redirect_stdout(sys.stderr) if face.json else nullcontext()
-    with aside, load_app(face, name, level=level) as app:
+def _pass(cli: Cli, name: str, level: int, *, ignore_backoff: bool, limit: int) -> None:
+    # The output of handlers must not get into the document.
+    aside = redirect_stdout(sys.stderr) if cli.json else nullcontext()
+    with aside, load_app(cli, name, level=level) as app:
         done = app.run_due(ignore_backoff=ignore_backoff, limit=limit)
         missing = dict(app.submitter.registry.withdrawn)
-    facts = asdict(done)
-    data = {**facts, "missing": missing}
-    face.show(View(data, [Facts(list(facts.items()))]), then="redrive status")
+    counted = asdict(done)
+    data = {**counted, "missing": missing}
+    shown = [Field(name, name) for name in counted]
+    cli.show(View(data, [Facts(shown, data)]), then="redrive status")
     for handler, why in missing.items():
-        face.say(f"handler {handler} cannot run here: {why}; install it and run this again")
+        cli.say(f"handler {handler} cannot run here: {why}; install it and run this again")
     if missing:
         raise click.exceptions.Exit(FAILED)
     if done.failed:

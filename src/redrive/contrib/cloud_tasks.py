@@ -201,12 +201,12 @@ class CloudTasks:
         return signing.verify(headers, body, *self._secrets(), tolerance=float("inf"))
 
     def _secrets(self) -> list[str]:
-        found = [os.environ.get(name, "").strip() for name in self._secret_env]
-        if not all(map(signing.is_secret, found)):
+        secrets = [os.environ.get(name, "").strip() for name in self._secret_env]
+        if not all(map(signing.is_secret, secrets)):
             names = ", ".join(self._secret_env)
             msg = f"tasks cannot be signed: {names} must be set, to {signing.SECRET}"
             raise TokenMissing(msg)
-        return found
+        return secrets
 
     @cached_property
     def _google(self) -> Any:
@@ -224,12 +224,12 @@ def _name(job: Job) -> str:
 
 
 def _tell(job: Job, seconds: int) -> None:
-    said = {"event": "enqueued", "job": job.id, "attempt": job.attempts, "delay": seconds}
+    extra = {"event": "enqueued", "job": job.id, "attempt": job.attempts, "delay": seconds}
     if job.attempts:
         text = "Retry task enqueued. Attempt: %d, Delay: %ds"
-        log.info(text, job.attempts, seconds, extra=said)
+        log.info(text, job.attempts, seconds, extra=extra)
     else:
-        log.info("Task enqueued. Delay: %ds", seconds, extra=said)
+        log.info("Task enqueued. Delay: %ds", seconds, extra=extra)
 
 
 def _library(name: str) -> Any:

@@ -326,12 +326,12 @@ class EventLog:
         with self.place.open("rb") as file:
             for raw in file:
                 try:
-                    found: Any = json.loads(raw)
-                    known = isinstance(found["event_id"], str)
+                    value: Any = json.loads(raw)
+                    known = isinstance(value["event_id"], str)
                 except (ValueError, LookupError, TypeError, RecursionError):
                     continue
                 if known:
-                    yield found
+                    yield value
 
 
 def new_event_id(now: float) -> str:
@@ -378,13 +378,13 @@ def _payload(entry: Entry, data: Mapping[str, object], limit: int) -> tuple[str,
 
 def _error_info(failure: Failure, number: int) -> dict[str, object]:
     named = ("why", "code", "status", "request_id")
-    said = {name: getattr(failure, name) for name in named if getattr(failure, name)}
+    info = {name: getattr(failure, name) for name in named if getattr(failure, name)}
     return {
         "category": failure.category.value,
         "message": failure.message,
         "type": failure.type,
         "stacktrace": failure.traceback,
-        "context": {"attempt": number, **said},
+        "context": {"attempt": number, **info},
     }
 
 
@@ -392,7 +392,7 @@ def _stamp(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
 
 
-def _check(is_right: object, wanted: str, found: object) -> None:
+def _check(is_right: object, wanted: str, value: object) -> None:
     if not is_right:
-        msg = f"{wanted}; found {masking.safe_text(found, 200)!r}"
+        msg = f"{wanted}; found {masking.safe_text(value, 200)!r}"
         raise UsageError(msg)

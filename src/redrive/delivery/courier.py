@@ -94,7 +94,7 @@ class Courier:
         `ident` names the message to a receiver who checks signatures; `key`, if there is one, goes
         out as `Idempotency-Key`.
         """
-        if not all(_TOKEN.fullmatch(one) for one in (ident, key) if one is not None):
+        if not all(_TOKEN.fullmatch(token) for token in (ident, key) if token is not None):
             msg = f"{self.name} cannot be sent to: the key holds more than visible ASCII characters"
             raise GiveUp(msg)
         token, secrets = self._token(), self._secrets()
@@ -187,12 +187,14 @@ def _names(value: str | Sequence[str]) -> list[str]:
 def _headers(headers: Mapping[str, object], ours: Collection[str]) -> dict[str, str]:
     if not isinstance(headers, Mapping):
         raise UsageError("headers must be a table of names and values")
-    found: dict[str, str] = {}
+    ready: dict[str, str] = {}
     for name, value in headers.items():
         title = _text(name, "the name of a header").title()
-        if not _NAME.fullmatch(title) or title in ours or title in found:
-            raise UsageError(f"the header {name!r} is ours to set, there twice, or no name")
-        found[title] = _text(value, f"the header {name}")
-        if not _VALUE.fullmatch(found[title]):
-            raise UsageError(f"the header {name} may hold visible ASCII characters and spaces only")
-    return found
+        if not _NAME.fullmatch(title) or title in ours or title in ready:
+            raise UsageError(
+                f"the header {name!r} is set by Redrive, used twice, or not a valid name; remove it"
+            )
+        ready[title] = _text(value, f"the header {name}")
+        if not _VALUE.fullmatch(ready[title]):
+            raise UsageError(f"the header {name} may only have visible ASCII characters and spaces")
+    return ready

@@ -103,10 +103,10 @@ def urls(registry: Registry) -> dict[str, str]:
     }
 
 
-def courier_of(name: str, said: EndpointSettings) -> Courier:
+def courier_of(name: str, settings: EndpointSettings) -> Courier:
     """Join what the program says about an endpoint with what the configuration says of that name."""
-    found: Mapping[str, object] = config.find().endpoints.get(name, {})
-    return Courier(name, cast("EndpointSettings", {**found, **said}))
+    section: Mapping[str, object] = config.find().endpoints.get(name, {})
+    return Courier(name, cast("EndpointSettings", {**section, **settings}))
 
 
 def at_once(policy: Policy) -> Policy:

@@ -1,6 +1,6 @@
 """Where a request may go: https to the public internet, and beyond that only what is listed.
 
-A caller who names an address must not reach what only this machine can. The text of a host proves nothing
+A person who names an address must not reach what only this machine can reach. The text of a host proves nothing
 (2130706433 is 127.0.0.1, and a name is whatever DNS says today), so the *resolved* addresses are
 judged, all of them, and only these are connected to: a second answer of DNS is never asked for.
 """
@@ -81,7 +81,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What is allowed beyond https to public addresses on port 443, as the operator listed it."""
+    """What the program allows beyond https to public addresses on port 443."""
 
     http: bool = False
     ports: frozenset[int] = frozenset()
@@ -162,17 +162,17 @@ def _refuse(why: str) -> NoReturn:
 
 def _place(netloc: str) -> tuple[str, int | None]:
     """Return host and port; `urlsplit` overlooks what stands between them."""
-    found = _NETLOC.fullmatch(netloc)
-    if found is None:
+    match = _NETLOC.fullmatch(netloc)
+    if match is None:
         _refuse("its host or port cannot be read")
-    port = int(found["port"]) if found["port"] else None
-    if found["address"] is None:
-        name = found["name"].removesuffix(".")
+    port = int(match["port"]) if match["port"] else None
+    if match["address"] is None:
+        name = match["name"].removesuffix(".")
         if not _HOST.fullmatch(name):
             _refuse("its host is no name and no address")
         return name, port
     try:
-        return str(IPv6Address(found["address"])), port
+        return str(IPv6Address(match["address"])), port
     except ValueError:
         _refuse("what stands in its brackets is no address (a zone does not belong there)")
 
@@ -182,13 +182,13 @@ def checked(
 ) -> list[str]:
     """Return the addresses to connect to; AddressRefused if one of them is not to be reached.
 
-    One is enough: an attacker who adds a good address beside a bad one would only have to wait.
+    One is enough: an attacker who adds a public address beside a private one would only have to wait.
     """
-    found = dict.fromkeys(_looked_up(resolver or resolve, target, timeout))
-    if not found:
+    resolved = dict.fromkeys(_looked_up(resolver or resolve, target, timeout))
+    if not resolved:
         msg = f"{target.host} has no address"
         raise socket.gaierror(socket.EAI_NONAME, msg)
-    addresses = [ip_address(one.partition("%")[0]) for one in found]
+    addresses = [ip_address(text.partition("%")[0]) for text in resolved]
     for address in addresses:
         if target.host not in allowed.hosts and not is_allowed(address, allowed.networks):
             msg = (
@@ -247,8 +247,8 @@ def _inside(address: IPv6Address, bits: int) -> Iterator[int]:
 
 def resolve(host: str, port: int) -> list[str]:
     """Ask the system where a host is."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(sockaddr[0]) for *_, sockaddr in found]
+    answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(sockaddr[0]) for *_, sockaddr in answers]
 
 
 def _looked_up(resolver: Resolver, target: Target, timeout: float) -> list[str]:
@@ -272,13 +272,13 @@ def _looked_up(resolver: Resolver, target: Target, timeout: float) -> list[str]:
 def _begin(resolver: Resolver, place: _Place, answer: Future[list[str]]) -> None:
     def ask() -> None:
         try:
-            found = list(resolver(*place[1:]))
+            addresses = list(resolver(*place[1:]))
         except Exception as error:  # noqa: BLE001 - raised again by who waits for it
             del _pending[place]  # before: who asks after the answer is here asks anew
             answer.set_exception(error)
         else:
             del _pending[place]
-            answer.set_result(found)
+            answer.set_result(addresses)
 
     try:
         threading.Thread(target=ask, name="redrive-resolve", daemon=True).start()

@@ -1,6 +1,6 @@
-"""What of an endpoint nobody else is to read, in all the spellings in which it may come back.
+"""The secrets of an endpoint, in all the spellings in which a response may repeat them.
 
-A server that refuses a request often repeats it: decoded, escaped for a page, or only in part.
+A server that refuses a request often repeats it: decoded, escaped for HTML, or only a part of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def secrets_in(path: str, headers: Mapping[str, str]) -> Iterator[str]:
     place, _, query = path.partition("?")
     yield from (place, query, unquote(place), unquote_plus(query))
     for raw in place.split("/"):
-        yield from (one for one in _pieces(raw, unquote(raw)) if not _WORD.fullmatch(one))
+        yield from (piece for piece in _pieces(raw, unquote(raw)) if not _WORD.fullmatch(piece))
     for pair in query.split("&"):
         name, equals, value = pair.partition("=")
         given = value if equals else name
@@ -56,7 +56,7 @@ def _pieces(*texts: str) -> Iterator[str]:
 
 def pattern(secrets: Iterable[str]) -> re.Pattern[str]:
     """Find all of them, the longest first; those too short to be told from other text are left."""
-    forms = {form for one in secrets if len(one) >= _SHORTEST for form in _forms(one)}
+    forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
     return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or r"(?!)")
 
 
@@ -66,7 +66,7 @@ def _forms(secret: str) -> Iterator[str]:
     yield from (secret, in_json, in_json.replace("/", "\\/"), in_json.translate(_ESCAPED))
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     for quoted in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
-        yield from (quoted, re.sub("%..", lambda found: found[0].lower(), quoted))
+        yield from (quoted, re.sub("%..", lambda match: match[0].lower(), quoted))
     page = html.escape(secret)
     yield from (page, html.escape(secret, quote=False))
     yield page.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")

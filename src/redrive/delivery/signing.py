@@ -1,7 +1,7 @@
 """Signatures by Standard Webhooks: an HMAC-SHA256 over id, time and body.
 
 The id is the same with every attempt, the time is that of the attempt. While a key is being replaced
-both sign, and the receiver accepts either.
+both sign, and the receiver accepts either signature.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def verify(
     now: float | None = None,
     tolerance: float = TOLERANCE,
 ) -> bool:
-    """Return True if a request was signed with one of these secrets; for receivers.
+    """Return True if a received request is signed with one of these secrets.
 
-    False also for one that is older or newer than the tolerance: it may be a copy. A receiver that must not
-    act on the same request twice remembers its `Webhook-Id` for that long.
+    False also if it is older or newer than the tolerance: it may be a replay. To act on each request
+    only once, remember its `Webhook-Id` for that long.
     """
     given = {name.lower(): value for name, value in headers.items()}
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")
@@ -55,9 +55,9 @@ def verify(
     good = [f"v1,{_signature(secret, key, stamp, body)}" for secret in secrets]
     # Each is compared with each, so that the time taken tells nothing.
     matches = [
-        hmac.compare_digest(one.encode(), _bytes(other))
-        for one in good
-        for other in signatures.split()
+        hmac.compare_digest(expected.encode(), _bytes(received))
+        for expected in good
+        for received in signatures.split()
     ]
     return is_fresh and any(matches)
 

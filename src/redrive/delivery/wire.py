@@ -44,7 +44,7 @@ class Reply:
 
 @dataclass(slots=True)
 class Sent:
-    """How far a request got before it failed."""
+    """How much of a request was sent before it failed."""
 
     whole: bool = False
     """All of it was handed to the network: it may have been acted upon, whatever comes after."""

@@ -55,30 +55,15 @@ class ReadOnly:
         """Close files and connections."""
         self.store.close()
 
-    @property
-    def settings(self) -> Settings:
-        """Refuse: there is no program."""
-        _refuse()
+    settings: Settings
+    registry: Registry
+    bus: Bus
+    holder: str
 
-    @property
-    def registry(self) -> Registry:
-        """Refuse: there is no program."""
-        _refuse()
-
-    @property
-    def bus(self) -> Bus:
-        """Refuse: there is no program."""
-        _refuse()
-
-    @property
-    def holder(self) -> str:
-        """Refuse: there is no program."""
-        _refuse()
-
-
-def _refuse() -> NoReturn:
-    msg = "this desk is read-only: use the desk of a Redrive to change jobs"
-    raise Refused(msg)
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse the rest of a backend: there is no program."""
+        msg = "this desk is read-only: use the desk of a Redrive to change jobs"
+        raise Refused(msg)
 
 
 def migrate(url: str, clock: Clock | None) -> tuple[str, list[str]]:

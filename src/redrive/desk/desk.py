@@ -15,10 +15,10 @@ from redrive.desk.groups import Groups
 from redrive.desk.jobs import Jobs
 from redrive.desk.lanes import Lanes
 from redrive.desk.log import Log
-from redrive.desk.selection import Filters, Target, spelled
-from redrive.errors import UsageError
-from redrive.payloads import masking, strict_json
-from redrive.payloads.masked_jobs import secrets_of
+from redrive.desk.selection import USUAL, Filters, Target, job_id, read, spelled
+from redrive.errors import JobNotFound, UsageError
+from redrive.payloads import editing, masking, strict_json
+from redrive.payloads.masked_jobs import secrets_of, seen
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
@@ -120,7 +120,8 @@ class Desk:
         reason: str,
         actor: str | None,
     ) -> Moved:
-        ids = [job.id for job in search.known(self.jobs.select(verb, *targets, **filters))]
+        meant = search.meant(self.store, verb, read(targets, filters, USUAL[verb]))
+        ids = [job.id for job in search.known(meant)]
         asked = spelled(targets, filters)
         return self.jobs.move(verb, ids, asked=asked, reason=reason, actor=actor)
 
@@ -135,8 +136,10 @@ class Desk:
     ) -> Job:
         """Replace a job's payload (JSON text); the first one is kept.
 
-        The text must fit the handler where it is registered here. `expected` is how often the job
-        had been edited when the person saw it; Refused if it was edited since.
+        The text must fit the handler where it is registered here. Masked values in it, as
+        `jobs.get` or `jobs.editable` show them, stay what they were; BadPayload where that cannot be
+        told. `expected` is how often the job had been edited when the person saw it; Refused if it
+        was edited since.
         """
         from redrive.events import Event  # noqa: PLC0415 - a desk that only reads needs none
 
@@ -144,12 +147,15 @@ class Desk:
             kind = type(payload).__name__
             msg = f"a payload must be JSON text, such as json.dumps returns; found {kind}"
             raise UsageError(msg)
-        job = self.jobs.get(which)
-        text = strict_json.compact(payload, max_bytes=self._backend.settings.payload_limit)
+        job = self.store.get(job_id(self.store, which))
+        if job is None:
+            raise JobNotFound(f"no job {which!r}")
+        whole = editing.hidden_of(job, job.payload).restore(payload)
+        text = strict_json.compact(whole, max_bytes=self._backend.settings.payload_limit)
         self.jobs.check_payload(job.handler, text)
         known = (*secrets_of(job), *masking.secrets_of(text))
         action = self.log.action("edit", job.id, reason, actor, known)
-        seen = job.edits if expected is None else expected
-        edited = self._backend.store.amend(job.id, text, action, expected=seen)
+        version = job.edits if expected is None else expected
+        edited = self._backend.store.amend(job.id, text, action, expected=version)
         self._backend.bus.emit(Event("edited", edited))
-        return edited
+        return seen(edited)

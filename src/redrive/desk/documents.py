@@ -1,20 +1,19 @@
-"""Jobs, groups, runs and actions as the documents that `--json` prints and the server returns.
+"""Make the documents of jobs, groups, runs and actions; `shapes` has their fields.
 
-These names are a public face: they may grow, but none goes or changes its meaning without a new
-schema version.
+They show records as the desk returns them, masked: nothing is masked here.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar, cast
 
+from redrive.desk import shapes
 from redrive.jobs.clock import iso
-from redrive.jobs.job import Action, Attempt, Category, Failure, Group, Job
-from redrive.payloads.masked_jobs import secrets_of
-from redrive.payloads.masking import loads, mask_payload, mask_text
+from redrive.jobs.job import Action, Attempt, Failure, Group, Job
+from redrive.payloads.masking import loads
 
 if TYPE_CHECKING:  # who lists jobs does not wait for runs
     from redrive.desk.desk import Desk
@@ -22,157 +21,102 @@ if TYPE_CHECKING:  # who lists jobs does not wait for runs
     from redrive.desk.lanes import LanePause, LiveWorker
     from redrive.runs.run_records import Counts, Run
 
+T = TypeVar("T")
+
 WIDTH = 7200.0
 """Seconds of one number of a trend, which covers a day."""
-_ALONE = "ran by themselves before their turn"
-_CHANGED = "retried, closed, edited or purged apart from the run"
+_ALONE = "ran before the run released them"
+_CHANGED = "retried, closed, edited or purged outside the run"
 
 
-def job_document(job: Job) -> dict[str, object]:
+def _filled(shape: type[T], record: object, **other: object) -> T:
+    """Return a document whose fields are those of a record, but for the others."""
+    names = shape.__annotations__
+    return cast("T", {n: other[n] if n in other else getattr(record, n) for n in names})
+
+
+def job_document(job: Job) -> shapes.Job:
     """Return what a list shows of a job."""
-    return {
-        "id": job.id,
-        "state": job.state,
-        "reason": job.reason,
-        "detail": job.detail or None,
-        "handler": job.handler,
-        "lane": job.lane,
-        "attempts": job.attempts,
-        "max_attempts": job.max_attempts,
-        "redrives": job.redrives,
-        "crashes": job.crashes,
-        "category": category_of(job),
-        "error": error_document(job.failure),
-        "group": group_name(job.group),
-        "key": job.key,
-        "tags": list(job.tags),
-        "release": job.release,
-        "run": run_name(job.run),
-        "edits": job.edits,
-        "created": iso(job.created),
-        "due": iso(job.due),
-        "updated": iso(job.updated),
-        "finished": iso(job.finished),
-        "first_failed": iso(job.first_failed),
-    }
+    return _filled(
+        shapes.Job,
+        job,
+        detail=job.detail or None,
+        category=None if job.failure is None else job.failure.category,
+        error=error_document(job.failure),
+        group=None if job.group is None else f"G{job.group}",
+        tags=list(job.tags),
+        run=None if job.run is None else f"R{abs(job.run)}",  # below 0 while it waits for the run
+        created=iso(job.created),
+        due=iso(job.due),
+        updated=iso(job.updated),
+        finished=iso(job.finished),
+        first_failed=iso(job.first_failed),
+    )
 
 
-def whole_document(job: Job, show: Callable[[str], object] | None = None) -> dict[str, object]:
-    """Return everything about a job, attempts newest first; `show` shows a payload's text."""
-    show = show or (lambda text: payload_of(text, secrets_of(job)))
+def whole_document(job: Job) -> shapes.WholeJob:
+    """Return everything about a job, attempts newest first."""
     return {
         **job_document(job),
-        "payload": show(job.payload),
-        "original_payload": None if job.original is None else show(job.original),
+        "payload": payload_of(job.payload),
+        "original_payload": None if job.original is None else payload_of(job.original),
         "spent": dict(job.spent),
         "folded": job.folded,
-        "origin": origin_document(job),
+        "origin": None if job.origin is None else dict(job.origin),
         "resolution": _resolution(job),
         "history": [attempt_document(attempt) for attempt in reversed(job.history)],
     }
 
 
-def error_document(failure: Failure | None) -> dict[str, object] | None:
+def error_document(failure: Failure | None) -> shapes.Error | None:
     """Return what is known of a failure, without its traceback."""
-    if failure is None:
-        return None
-    return {
-        "type": failure.type,
-        "message": failure.message,
-        "category": failure.category,
-        "why": failure.why,
-        "code": failure.code,
-        "status": failure.status,
-        "hint": failure.hint,
-        "request_id": failure.request_id,
-        "title": failure.title,
-    }
+    return None if failure is None else _filled(shapes.Error, failure)
 
 
-def attempt_document(attempt: Attempt) -> dict[str, object]:
+def attempt_document(attempt: Attempt) -> shapes.Attempt:
     """Return the record of one attempt, traceback included."""
-    return {
-        "number": attempt.number,
-        "life": attempt.life,
-        "started": iso(attempt.started),
-        "duration": attempt.duration,
-        "worker": attempt.worker,
-        "outcome": attempt.outcome,
-        "provider": attempt.provider,
-        "error": error_document(attempt.failure),
-        "traceback": (attempt.failure.traceback or None) if attempt.failure else None,
-    }
+    return _filled(
+        shapes.Attempt,
+        attempt,
+        started=iso(attempt.started),
+        error=error_document(attempt.failure),
+        traceback=(attempt.failure.traceback or None) if attempt.failure else None,
+    )
 
 
-def group_document(group: Group) -> dict[str, object]:
+def group_document(group: Group) -> shapes.PlainGroup:
     """Return a group and how many jobs it has."""
-    return {
-        "group": group.name,
-        "title": group.title,
-        "jobs": group.jobs,
-        "handlers": list(group.handlers),
-        "category": group.category,
-        "first_seen": iso(group.first_seen),
-        "last_seen": iso(group.last_seen),
-        "fingerprint": group.fingerprint,
-    }
+    return _filled(
+        shapes.PlainGroup,
+        group,
+        group=group.name,
+        handlers=list(group.handlers),
+        first_seen=iso(group.first_seen),
+        last_seen=iso(group.last_seen),
+    )
 
 
-def scope_document(scope: Scope | None) -> dict[str, object] | None:
+def scope_document(scope: Scope | None) -> shapes.Scope | None:
     """Return how many jobs were searched, where no index could answer."""
-    return None if scope is None else {"looked": scope.looked, "of": scope.of}
+    return None if scope is None else _filled(shapes.Scope, scope)
 
 
-def action_document(action: Action) -> dict[str, object]:
+def action_document(action: Action) -> shapes.Action:
     """Return an action: who did what to which jobs, when, why, and with what result."""
-    return {
-        "number": action.number,
-        "at": iso(action.at),
-        "actor": action.actor,
-        "verb": action.verb,
-        "target": action.target,
-        "reason": action.reason,
-        "done": action.done,
-        "skipped": action.skipped,
-    }
+    return _filled(shapes.Action, action, at=iso(action.at))
 
 
-def group_name(number: int | None) -> str | None:
-    """Return a group as people type it: G7."""
-    return None if number is None else f"G{number}"
-
-
-def run_name(number: int | None) -> str | None:
-    """Return a run as people type it, R12; a job that waits for its run has the number with a minus."""
-    return None if number is None else f"R{abs(number)}"
-
-
-def category_of(job: Job) -> Category | None:
-    """Return the category of a job's last failure."""
-    return None if job.failure is None else job.failure.category
-
-
-def error_line(failure: Failure | None) -> str | None:
-    """Return a failure in one line: its type and message."""
-    if failure is None:
-        return None
-    return ": ".join(part for part in (failure.type, failure.message) if part) or failure.why
-
-
-def payload_of(text: str, more: Sequence[str] = ()) -> object:
-    """Read a stored payload for display; its secrets and those in `more` are masked.
-
-    One that cannot be read (a file edited by hand) is shown as masked text.
-    """
+def payload_of(text: str) -> object:
+    """Read a payload for display; one that cannot be read (a file edited by hand) is shown as text."""
     try:
-        return mask_payload(loads(text), more)
+        return cast("object", loads(text))
     except (ValueError, RecursionError):
-        return mask_text(text, more)
+        return text
 
 
-def payload_text(text: str, more: Sequence[str] = ()) -> str:
-    """Write a payload out over several lines, masked."""
-    shown = payload_of(text, more)
+def payload_text(text: str) -> str:
+    """Write a payload out over several lines."""
+    shown = payload_of(text)
     return shown if isinstance(shown, str) else json.dumps(shown, indent=2, ensure_ascii=False)
 
 
@@ -194,18 +138,12 @@ class Seen:
 
 
 def with_trends(desk: Desk, groups: Sequence[Group]) -> list[Seen]:
-    """Return groups with their trends, their titles masked."""
+    """Return groups with their trends."""
     numbers = [group.number for group in groups]
     day, hour = desk.groups.deaths(3600, 24, numbers), desk.groups.deaths(60, 60, numbers)
     now = desk.store.now()
     return [
-        Seen(
-            replace(group, title=mask_text(group.title)),
-            sums(day[group.number], 2),
-            sum(hour[group.number]),
-            now,
-        )
-        for group in groups
+        Seen(group, sums(day[group.number], 2), sum(hour[group.number]), now) for group in groups
     ]
 
 
@@ -214,7 +152,7 @@ def sums(numbers: Sequence[int], width: int) -> list[int]:
     return [sum(numbers[at : at + width]) for at in range(0, len(numbers), width)]
 
 
-def seen_document(row: Seen) -> dict[str, object]:
+def seen_document(row: Seen) -> shapes.Group:
     """Return a group with its record and its trend."""
     record = row.group.record
     return {
@@ -231,85 +169,65 @@ def seen_document(row: Seen) -> dict[str, object]:
     }
 
 
-def run_document(run: Run) -> dict[str, object]:
+def run_document(run: Run) -> shapes.Run:
     """Return a run for machines."""
     from redrive.runs.run_records import Counts  # noqa: PLC0415
 
     counts = run.counts or Counts()
-    return {
-        "run": run.id,
-        "phase": run.phase,
-        "why": run.why or None,
-        "name": run.name or None,
-        "reason": run.reason or None,
-        "by": run.by,
-        "asked": run.asked,
-        "created": iso(run.created),
-        "ended": iso(run.ended),
-        "canary": run.spec.canary or None,
-        "rate": run.spec.rate,
-        "ramp": run.spec.ramp,
-        "stop_on": run.spec.stop_on or None,
-        "total": run.total,
-        "waiting": counts.waiting,
-        "working": counts.working,
-        "failing": counts.failing,
-        "succeeded": counts.succeeded,
-        "failed": counts.failed,
-        "same_cause": counts.same,
-        "new_cause": {f"G{group}": jobs for group, jobs in counts.new.items()},
-        "closed": counts.closed,
-        "left": left_of(run, counts),
-        "samples": [{"id": job_id, "why": why} for job_id, why in run.samples],
-    }
+    return _filled(
+        shapes.Run,
+        counts,
+        run=run.id,
+        phase=run.phase,
+        why=run.why or None,
+        name=run.name or None,
+        reason=run.reason or None,
+        by=run.by,
+        asked=run.asked,
+        created=iso(run.created),
+        ended=iso(run.ended),
+        canary=run.spec.canary or None,
+        rate=run.spec.rate,
+        ramp=run.spec.ramp,
+        stop_on=run.spec.stop_on or None,
+        total=run.total,
+        same_cause=counts.same,
+        new_cause={f"G{group}": jobs for group, jobs in counts.new.items()},
+        left=left_of(run, counts),
+        samples=[{"id": job_id, "why": why} for job_id, why in run.samples],
+    )
 
 
 def left_of(run: Run, counts: Counts) -> dict[str, int]:
     """Count the jobs that were left out, by reason: before the run began and since."""
     since = {_ALONE: counts.alone, _CHANGED: counts.left - counts.alone}
     if run.phase in {"stopped", "cancelled"}:
-        since = {f"not let go before it was {run.phase}": counts.left}
+        since = {f"not released before the run was {run.phase}": counts.left}
     return {**run.skipped, **{why: jobs for why, jobs in since.items() if jobs}}
 
 
-def worker_document(worker: LiveWorker) -> dict[str, object]:
+def worker_document(worker: LiveWorker) -> shapes.Worker:
     """Return who works where, since when, on what, and what keeps it from working."""
     blocked = worker.blocked
-    return {
-        "host": worker.host,
-        "pid": worker.pid,
-        "version": worker.version,
-        "since": iso(worker.since),
-        "lanes": list(worker.lanes),
-        "missing": worker.missing,
-        "silent_seconds": worker.silent,
-        "blocked": blocked
+    return _filled(
+        shapes.Worker,
+        worker,
+        since=iso(worker.since),
+        lanes=list(worker.lanes),
+        silent_seconds=worker.silent,
+        blocked=blocked
         and {
             **{name: blocked.get(name) for name in ("job", "handler")},
             "since": iso(blocked.get("since")),
         },
-    }
+    )
 
 
-def pause_document(pause: LanePause) -> dict[str, object]:
+def pause_document(pause: LanePause) -> shapes.Pause:
     """Return which lane is paused, by whom and why, and for how long."""
-    return {
-        "lane": pause.lane,
-        "by": pause.by,
-        "reason": pause.reason,
-        "seconds_left": pause.seconds_left,
-    }
+    return _filled(shapes.Pause, pause)
 
 
-def origin_document(job: Job) -> object:
-    """Return where an imported job came from, masked like a payload."""
-    if job.origin is None:
-        return None
-    return payload_of(json.dumps(dict(job.origin), default=str), secrets_of(job))
-
-
-def _resolution(job: Job) -> dict[str, object] | None:
+def _resolution(job: Job) -> shapes.Resolution | None:
     done = job.resolution
-    if done is None:
-        return None
-    return {"actor": done.actor, "reason": done.reason, "at": iso(done.at), "was": done.was}
+    return None if done is None else _filled(shapes.Resolution, done, at=iso(done.at))

@@ -11,6 +11,7 @@ from redrive.desk.selection import Filters, Target, group_number, read
 from redrive.jobs import checks
 from redrive.jobs.groups import GroupRecord, Span
 from redrive.jobs.job import Group, State
+from redrive.payloads.masked_jobs import seen_group, seen_record
 from redrive.payloads.masking import mask_text
 from redrive.stores.contract import Query, Scope
 from redrive.stores.refusals import no_group
@@ -38,30 +39,29 @@ class Groups:
         self,
         *words: Target,
         limit: int = 100,
-        reveal: bool = True,
         **filters: Unpack[Filters],
     ) -> list[Group]:
         """Return the groups of dead jobs (or of those that are selected), the largest first."""
-        return self.page(*words, limit=limit, reveal=reveal, **filters).groups
+        return self.page(*words, limit=limit, **filters).groups
 
     def page(
         self,
         *words: Target,
         limit: int = 100,
-        reveal: bool = True,
         **filters: Unpack[Filters],
     ) -> GroupPage:
-        """Return the same, with how far was searched; `reveal` is as in `jobs.find`."""
+        """Return the same, with how far was searched."""
         checks.whole(limit, "limit", least=1)
-        wanted = read(words, filters, reveal=reveal)
-        return GroupPage(*search.groups(self._backend.store, wanted, limit))
+        groups, scope = search.groups(self._backend.store, read(words, filters), limit)
+        return GroupPage(list(map(seen_group, groups)), scope)
 
     def get(self, which: int | str | Group) -> Group:
         """Return a group with its dead jobs counted, or with its others where none is dead."""
         number, store = group_number(which), self._backend.store
         for states in (frozenset({State.DEAD}), frozenset(State)):
             if groups := store.groups(Query(group=number, states=states, limit=1)):
-                return groups[0] if State.PENDING not in states else replace(groups[0], jobs=0)
+                group = seen_group(groups[0])
+                return group if State.PENDING not in states else replace(group, jobs=0)
         raise no_group(number)
 
     def deaths(self, span: Span, number: int, groups: Collection[int]) -> dict[int, list[int]]:
@@ -73,7 +73,8 @@ class Groups:
 
     def records(self, numbers: Collection[int] | None = None) -> dict[int, GroupRecord]:
         """Return what is stored of these groups beside their jobs, or of all, by number."""
-        return self._backend.store.group_records(numbers)
+        records = self._backend.store.group_records(numbers)
+        return {number: seen_record(record) for number, record in records.items()}
 
     def mark(
         self,
@@ -90,8 +91,9 @@ class Groups:
         What dies of it after `at` is a regression; None is now. JobNotFound if there is no such group.
         """
         number, store = group_number(which), self._backend.store
-        reason = mask_text(checks.text(reason, "reason"))
-        note = None if note is None else mask_text(checks.text(note, "note"))
+        secrets = search.secrets_in(store, Query(group=number)) if reason or note else ()
+        reason = mask_text(checks.text(reason, "reason"), secrets)
+        note = None if note is None else mask_text(checks.text(note, "note"), secrets)
         action = self._log.action("mark" if note is None else "note", f"G{number}", reason, actor)
         change = note if note is not None else "resolved" if resolved else "open"
         changes: dict[str, object] = {}
@@ -107,4 +109,4 @@ class Groups:
                 raise no_group(number)
             record = store.change_group(number, changes, action, expected=known.version)
             if record is not None:
-                return record
+                return seen_record(record)

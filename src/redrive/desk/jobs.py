@@ -4,42 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from redrive.desk import search
-from redrive.desk.selection import USUAL, Filters, Target, job_id, read
+from redrive.desk.selection import USUAL, Filters, Target, job_id, read, spelled
 from redrive.errors import BadPayload, JobNotFound, UsageError
 from redrive.jobs import checks
 from redrive.jobs.job import TERMINAL, Job
-from redrive.payloads import masked_jobs
-from redrive.payloads.masking import mask_text, secrets_of
-from redrive.stores.contract import Count, Moved, Page, PurgeRule, Scope
+from redrive.payloads import editing, strict_json
+from redrive.payloads.editing import Hidden
+from redrive.payloads.masked_jobs import seen
+from redrive.payloads.masking import mask_json, mask_text, secrets_of
+from redrive.stores.contract import Count, Moved, Page, PurgeRule, Query, Scope
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
     from redrive.desk.log import Log
+    from redrive.desk.selection import Selection
     from redrive.jobs.transitions import Verb
 
-__all__ = ["Count", "Jobs", "Moved", "Page", "Scope"]
+__all__ = ["Count", "Editable", "Jobs", "Moved", "Page", "Scope"]
 
 _PURGED_AT_ONCE = 10_000
 
 
+class Editable(NamedTuple):
+    """A job for an editor: masked, its payloads with marks that `Desk.edit` puts back."""
+
+    job: Job
+    payload: Hidden
+    original: Hidden | None
+
+
 class Jobs:
-    """Reads jobs, and moves exactly the jobs of a set."""
+    """Reads jobs, masked, and moves exactly the jobs of a set.
+
+    `reveal=True` returns them as they are stored, and is recorded in the audit log.
+    """
 
     def __init__(self, backend: Backend, log: Log) -> None:
         self._backend = backend
         self._log = log
 
-    def get(self, which: str) -> Job:
+    def get(self, which: str, *, reveal: bool = False) -> Job:
         """Return one job with its whole history, by id or the unique beginning of one."""
+        job = self._stored(which)
+        if not reveal:
+            return seen(job)
+        self._log.reveal(job.id)
+        return job
+
+    def _stored(self, which: str) -> Job:
         store = self._backend.store
         job = store.get(job_id(store, which))
         if job is None:
             raise JobNotFound(f"no job {which!r}")
         return job
+
+    def editable(self, which: str, *, reveal: bool = False, actor: str | None = None) -> Editable:
+        """Return a job for an editor; with `reveal` its payloads have no marks."""
+        job = self._stored(which)
+        if reveal:
+            self._log.reveal(job.id, actor)
+        hidden = partial(editing.hidden_of, job, reveal=reveal)
+        original = None if job.original is None else hidden(job.original)
+        return Editable(seen(job), hidden(job.payload), original)
 
     def find(
         self,
@@ -47,48 +78,56 @@ class Jobs:
         limit: int = 100,
         cursor: str | None = None,
         by_change: bool = False,
-        reveal: bool = True,
+        reveal: bool = False,
         **filters: Unpack[Filters],
     ) -> Page:
         """Return a page of jobs, newest first; every word and filter given must hold.
 
         Words are those of the selector grammar: `find("handler:billing.* age:>2h")`. What no index
         answers is asked job by job: of a bounded number, or for a tag or a text in a bounded time. Then
-        the page's `scope` says how many, and its cursor goes on. With `reveal=False` the jobs come
-        masked, and nothing that is masked can be asked for.
+        the page's `scope` says how many, and its cursor goes on. Without `reveal` nothing that is
+        masked can be asked for.
         """
-        wanted = read(words, filters, reveal=reveal)
+        selection = self._selection(words, filters, reveal=reveal)
         store = self._backend.store
         checks.whole(limit, "limit", least=1)
         cursor = None if cursor is None else checks.text(cursor, "cursor")
         page = search.find(
-            store, wanted, limit=limit, cursor=cursor, by_change=by_change, budget=search.BUDGET
+            store, selection, limit=limit, cursor=cursor, by_change=by_change, budget=search.BUDGET
         )
-        return page if reveal else page._replace(jobs=[masked_jobs.seen(job) for job in page.jobs])
+        return page if reveal else page._replace(jobs=list(map(seen, page.jobs)))
+
+    def _selection(self, words: tuple[Target, ...], filters: Filters, *, reveal: bool) -> Selection:
+        selection = read(words, filters, reveal=reveal)
+        if reveal:
+            self._log.reveal(spelled(words, filters))
+        return selection
 
     def each(
-        self, *words: Target, reveal: bool = True, **filters: Unpack[Filters]
+        self, *words: Target, reveal: bool = False, **filters: Unpack[Filters]
     ) -> Iterator[Job]:
-        """Return all jobs that match, newest first, page by page as they are asked for.
+        """Return all jobs that match, newest first, page by page as they are asked for."""
+        jobs = search.each(self._backend.store, self._selection(words, filters, reveal=reveal))
+        return jobs if reveal else map(seen, jobs)
 
-        With `reveal=False` nothing that is masked can be asked for; the jobs come as they are stored.
+    def ids(self, *words: Target, **filters: Unpack[Filters]) -> Iterator[str]:
+        """Return the ids of all jobs that match, newest first; quicker than `each`."""
+        return (job.id for job in search.each(self._backend.store, read(words, filters)))
+
+    def same_as_masked(self, handler: str, key: str, payload: str) -> Job | None:
+        """Return the job of a key if it differs from this payload in masked values only.
+
+        To refuse it, and to take the same payload, would tell if a secret was guessed right.
         """
-        return search.each(self._backend.store, read(words, filters, reveal=reveal))
+        for job in self._backend.store.find(Query(key=key, limit=1)).jobs:
+            first = job.payload if job.original is None else job.original
+            if job.handler == handler and strict_json.same(mask_json(first), mask_json(payload)):
+                return replace(seen(job), is_new=False)
+        return None
 
     def counts(self) -> list[Count]:
         """Count all jobs by state, lane and category."""
         return self._backend.store.counts()
-
-    def select(
-        self, verb: Verb, *targets: Target, reveal: bool = True, **filters: Unpack[Filters]
-    ) -> list[Job | str]:
-        """Return the jobs that an action is for, as they are now; an unknown id comes as written.
-
-        `reveal` is as in `each`.
-        """
-        usual = USUAL[checks.choice(verb, "verb", USUAL)]
-        wanted = read(targets, filters, usual, reveal=reveal)
-        return list(search.meant(self._backend.store, verb, wanted))
 
     def move(
         self,
@@ -116,7 +155,7 @@ class Jobs:
         moved = store.move(ids, verb, action)
         for job in moved.done:
             self._backend.bus.emit(Event(EVENT_OF[verb], job, detail=action.reason))
-        return moved
+        return moved._replace(done=list(map(seen, moved.done)))
 
     def purge(
         self, ids: Sequence[str], *, target: str = "", reason: str = "", actor: str | None = None

@@ -12,6 +12,8 @@ from redrive.errors import Refused
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.groups import Span
+from redrive.jobs.job import Action
+from redrive.payloads.masking import mask_payload, mask_text
 from redrive.stores.contract import Count
 from redrive.stores.note_verbs import PAUSE, Note, note_named
 
@@ -78,8 +80,11 @@ class Lanes:
         reason: str = "",
         duration: Duration | None = None,
         actor: str | None = None,
-    ) -> None:
-        """Pause a lane for all workers, until `resume` or for `duration`; waiting costs no attempt."""
+    ) -> Action:
+        """Pause a lane for all workers, until `resume` or for `duration`; waiting costs no attempt.
+
+        Returns the action as it was recorded.
+        """
         from redrive.events import Event  # noqa: PLC0415 - a desk that only reads needs none
         from redrive.registry import check_lane  # noqa: PLC0415
 
@@ -90,9 +95,10 @@ class Lanes:
         store.note(PAUSE + lane, json.dumps(value), expires_in=seconds, durable=True)
         store.record(action)
         self._backend.bus.emit(Event("paused", detail=lane))
+        return action
 
-    def resume(self, lane: str, *, reason: str = "", actor: str | None = None) -> None:
-        """End the pause of a lane; Refused if it is not paused."""
+    def resume(self, lane: str, *, reason: str = "", actor: str | None = None) -> Action:
+        """End the pause of a lane, and return the action; Refused if the lane is not paused."""
         from redrive.events import Event  # noqa: PLC0415
         from redrive.registry import check_lane  # noqa: PLC0415
 
@@ -100,8 +106,10 @@ class Lanes:
         if note_named(store, name) is None:
             raise Refused(f"lane {lane!r} is not paused; `redrive status` shows the lanes that are")
         store.note(name, None, durable=True)
-        store.record(self._log.action("resume", lane, reason, actor))
+        action = self._log.action("resume", lane, reason, actor)
+        store.record(action)
         self._backend.bus.emit(Event("resumed", detail=lane))
+        return action
 
     def pauses(self) -> list[LanePause]:
         """Return the pauses in force."""
@@ -147,7 +155,10 @@ class Lanes:
     def unserved_because(self) -> dict[str, str]:
         """Return the lanes that a worker cannot serve because a library is missing, and its error."""
         missing = worker_notes.missing(self._backend.store)
-        return {lane: f"handler {name} cannot run: {why}" for name, (lane, why) in missing.items()}
+        return {
+            lane: mask_text(f"handler {name} cannot run: {why}")
+            for name, (lane, why) in missing.items()
+        }
 
 
 def _pause_of(note: Note) -> LanePause:
@@ -156,7 +167,7 @@ def _pause_of(note: Note) -> LanePause:
     return LanePause(
         lane=note.name.removeprefix(PAUSE),
         by=str(fields.get("by") or "unknown"),
-        reason=str(fields.get("reason") or "") if fields else note.value,
+        reason=mask_text(str(fields.get("reason") or "") if fields else note.value),
         since=since if isinstance(since, int | float) else None,
         seconds_left=note.expires_in,
     )
@@ -171,7 +182,9 @@ def _worker_of(note: Note) -> LiveWorker:
         version=str(fields.get("version", "unknown")),
         since=since if isinstance(since, int | float) else None,
         lanes=tuple(map(str, cast("list[object]", lanes))) if isinstance(lanes, list) else (),
-        missing=cast("dict[str, Any]", missing) if isinstance(missing, dict) else {},
+        missing=cast("Any", mask_payload(cast("Any", missing)))
+        if isinstance(missing, dict)
+        else {},
         silent=worker_notes.silence(note),
         blocked=worker_notes.blocked(note),
     )

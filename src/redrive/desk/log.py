@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from redrive.jobs import checks
 from redrive.jobs.durations import Duration, seconds
 from redrive.jobs.job import Action
+from redrive.payloads.masked_jobs import seen_action
 from redrive.payloads.masking import mask_text
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Log:
             if len(page) < _PAGE or page[-1].at < begin:
                 break
             before = page[-1].number
-        return actions[:limit]
+        return [seen_action(action) for action in actions[:limit]]
 
     def action(
         self,
@@ -80,3 +81,7 @@ class Log:
     def record(self, action: Action) -> None:
         """Store an action that changed no job."""
         self._backend.store.record(action)
+
+    def reveal(self, target: str, actor: str | None = None) -> None:
+        """Record that somebody asked for records with their secrets."""
+        self.record(self.action("reveal", target, actor=actor))

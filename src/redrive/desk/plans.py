@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from redrive.desk import search
+from redrive.desk import search, shapes
 from redrive.desk.documents import job_document
-from redrive.desk.selection import USUAL, Filters, Target, Wanted, read
+from redrive.desk.selection import USUAL, Filters, Selection, Target, read
 from redrive.errors import Refused, UsageError
 from redrive.jobs import transitions
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Job, State
-from redrive.payloads.masked_jobs import masked
+from redrive.payloads.masking import mask_text
 
 if TYPE_CHECKING:
     from redrive.desk.desk import Desk
@@ -49,8 +49,8 @@ class Plan:
 
     verb: Verb
     asked: str
-    """The selection as it was typed."""
-    wanted: Wanted
+    """The selection as it was typed, masked."""
+    selection: Selection
     eligible: dict[str, Version] = field(default_factory=dict[str, Version])
     ineligible: Left = field(default_factory=Left)
     handlers: Counter[str] = field(default_factory=Counter[str])
@@ -77,7 +77,7 @@ class Plan:
     @property
     def is_single(self) -> bool:
         """True if it is for one job that was named by its id."""
-        return len(self.wanted.ids) == 1 and self.matched == 1
+        return len(self.selection.ids) == 1 and self.matched == 1
 
     def take(self, job: Job) -> None:
         """Add a job that the action can take."""
@@ -86,7 +86,7 @@ class Plan:
         self.lanes.add(job.lane)
         self.oldest = job.updated if self.oldest is None else min(self.oldest, job.updated)
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> shapes.Plan:
         """Return what would be done, for machines."""
         return {
             "verb": self.verb,
@@ -103,7 +103,6 @@ def make(
     desk: Desk,
     verb: Verb,
     targets: Sequence[Target],
-    filters: Filters,
     *,
     asked: str,
     as_run: bool = False,
@@ -113,8 +112,8 @@ def make(
 
     A run takes no job of another run. UsageError if the selection means more than `most` jobs.
     """
-    plan = Plan(verb, asked, read(targets, filters, USUAL[verb], reveal=False))
-    meant = search.meant(desk.store, verb, plan.wanted)
+    plan = Plan(verb, mask_text(asked), read(targets, Filters(), USUAL[verb]))
+    meant = search.meant(desk.store, verb, plan.selection)
     jobs = [_light(job) for job in islice(meant, None if most is None else most + 1)]
     if most is not None and len(jobs) > most:
         msg = f"more than {most:,} jobs match; narrow the selection, or use the command line"
@@ -125,21 +124,21 @@ def make(
         if isinstance(job, str):
             plan.ineligible.append((job, MISSING))
         elif job.id in held:
-            plan.ineligible.append((job.id, f"is part of R{held[job.id]}, which is not over"))
+            plan.ineligible.append((job.id, f"is part of R{held[job.id]}, which has not ended"))
         elif (why := _refusal(job, verb)) is not None:
             plan.ineligible.append((job.id, why))
         else:
             plan.take(job)
-    plan.samples = [masked(desk.jobs.get(job_id)) for job_id in islice(plan.eligible, SAMPLES)]
+    plan.samples = [desk.jobs.get(job_id) for job_id in islice(plan.eligible, SAMPLES)]
     return plan
 
 
 def recheck(desk: Desk, plan: Plan) -> tuple[list[Job], Left]:
     """Return the jobs of a plan that are still as they were, and those that changed since.
 
-    What is new stays out. Ages are not asked again: jobs grow older while people think.
+    What is new stays out.
     """
-    now = search.meant(desk.store, plan.verb, plan.wanted.usual(plan.verb, ages=False))
+    now = search.meant(desk.store, plan.verb, plan.selection.usual(USUAL[plan.verb]).without_ages())
     current = {
         job.id: _light(job) for job in now if isinstance(job, Job) and job.id in plan.eligible
     }
@@ -159,7 +158,7 @@ def version(job: Job) -> Version:
 
 
 def _now(job: Job | None) -> str:
-    return "no longer what was asked for" if job is None else f"now {job.state}"
+    return "no longer in the selection" if job is None else f"now {job.state}"
 
 
 def _refusal(job: Job, verb: Verb) -> str | None:

@@ -11,6 +11,7 @@ from redrive.desk.selection import USUAL, Filters, Target, no_run, read, spelled
 from redrive.errors import Refused
 from redrive.jobs import checks
 from redrive.jobs.job import Job
+from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import mask_text
 from redrive.runs import rules, run_records
 from redrive.runs.run_records import Phase, Run, Spec
@@ -24,6 +25,8 @@ _VERBS: Mapping[Phase, str] = {"paused": "pause", "live": "resume", "cancelled":
 
 _UNFINISHED: frozenset[Phase] = frozenset({"freezing", "done", "stopped", "cancelled"})
 """The phases in which a run may have been abandoned: being made, or being closed."""
+
+_TEXTS = ("by", "asked", "name", "reason", "why")
 
 _MANY = 20
 """How many groups of a run are counted for arrivals, at most."""
@@ -56,8 +59,8 @@ class Runs:
         is "10%" or "25": the share or number of jobs that may fail again before the run stops.
         """
         spec = rules.spec_of(canary=canary, rate=rate, ramp=ramp, stop_on=stop_on)
-        wanted = read(targets, filters, USUAL["retry"])
-        jobs = search.meant(self._backend.store, "retry", wanted)
+        selection = read(targets, filters, USUAL["retry"])
+        jobs = search.meant(self._backend.store, "retry", selection)
         return self.freeze(
             search.known(jobs),
             spec,
@@ -126,7 +129,7 @@ class Runs:
     def recent(self, *, counted: bool = True) -> list[Run]:
         """Return the runs that are remembered, newest first, with their progress if `counted`."""
         runs = run_records.every(self._backend.store)
-        return [self._with_counts(run) for run in runs] if counted else list(runs)
+        return [self._with_counts(run) if counted else masked(run, *_TEXTS) for run in runs]
 
     def live(self, *, counted: bool = True) -> list[Run]:
         """Return the runs that are not over, newest first, with their progress if `counted`."""
@@ -186,4 +189,4 @@ class Runs:
 
     def _with_counts(self, run: Run) -> Run:
         run, counts = run_records.counted(self._backend.store, run)
-        return replace(run, counts=counts)
+        return replace(masked(run, *_TEXTS), counts=counts)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from redrive.desk import selectors
-from redrive.desk.selection import Wanted, job_id, no_run, query_of
+from redrive.desk.selection import USUAL, Selection, job_id, no_run, query_of
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Group, Job, State
 from redrive.jobs.transitions import Verb
@@ -43,19 +43,19 @@ class _Stop(NamedTuple):
 F = TypeVar("F", bound=Job | _Stop)
 
 
-def meant(store: Store, verb: Verb, wanted: Wanted) -> Iterator[Job | str]:
+def meant(store: Store, verb: Verb, selection: Selection) -> Iterator[Job | str]:
     """Yield each job an action is meant for, once; an id that nobody has comes as it was written.
 
     Groups and filters mean the states of USUAL unless a state is named. However many jobs there are,
     all are searched: an action has no bound that people do not see. The jobs come as they are stored,
-    also where `wanted` is asked of jobs as views show them.
+    also where `selection` is asked of jobs as views show them.
     """
-    if wanted.is_empty:
-        msg = "say which jobs: ids, a group such as G7, or filters (state=, handler=, …)"
+    if selection.is_empty:
+        msg = "name the jobs: ids, a group such as G7, or filters (state=, handler=, …)"
         raise UsageError(msg)
-    wanted = wanted.usual(verb)
+    selection = selection.usual(USUAL[verb])
     seen: set[str] = set()
-    for job in _by_ids(store, wanted.ids) if wanted.ids else each(store, wanted):
+    for job in _by_ids(store, selection.ids) if selection.ids else each(store, selection):
         name = job if isinstance(job, str) else job.id
         if name not in seen:
             seen.add(name)
@@ -70,35 +70,38 @@ def known(jobs: Iterable[Job | str]) -> list[Job]:
     return [job for job in named if isinstance(job, Job)]
 
 
-def secrets_in(store: Store, ids: Sequence[str]) -> list[str]:
-    """Return the secrets of the first jobs of a set, for a reason that may repeat one."""
-    few = tuple(ids[:_READ_FOR_REASON])
-    jobs = store.find(Query(ids=few, limit=len(few))).jobs if few else []
+def secrets_in(store: Store, which: Sequence[str] | Query) -> list[str]:
+    """Return the secrets of the first of these jobs, for a reason that may repeat one."""
+    if not isinstance(which, Query):
+        which = Query(ids=tuple(which[:_READ_FOR_REASON]))
+        if not which.ids:
+            return []
+    jobs = store.find(replace(which, limit=_READ_FOR_REASON)).jobs
     return [secret for job in jobs for secret in secrets_of(job)]
 
 
-def each(store: Store, wanted: Wanted) -> Iterator[Job]:
+def each(store: Store, selection: Selection) -> Iterator[Job]:
     """Return all jobs of a selection, newest first, page by page as they are asked for.
 
     They come as stored, never masked. JobNotFound if it names an id, a group or a run that is
     unknown; TimeoutError if it must end.
     """
-    if wanted.ids:
-        ids = dict.fromkeys(job_id(store, text) for text in wanted.ids)
+    if selection.ids:
+        ids = dict.fromkeys(job_id(store, text) for text in selection.ids)
         return (job for name in ids for job in store.find(Query(ids=(name,), limit=1)).jobs)
-    _check_names(store, wanted)
-    jobs = _in_time(_merged([every(store, query) for query in _queries(wanted)]))
-    return filter(wanted.question(), filter(wanted.confirmation(), jobs))
+    _check_names(store, selection)
+    jobs = _in_time(_merged([every(store, query) for query in _queries(selection)]))
+    return filter(selection.question(), filter(selection.confirmation(), jobs))
 
 
-def _check_names(store: Store, wanted: Wanted) -> None:
+def _check_names(store: Store, selection: Selection) -> None:
     """Raise JobNotFound if a group or a run is named that is unknown, as an unknown id is."""
-    for query in _queries(wanted):
+    for query in _queries(selection):
         if query.group is not None and not store.find(Query(group=query.group, limit=1)).jobs:
             raise no_group(query.group)
-    asked = [term for term in wanted.terms if term.name == "run" and not term.negated]
+    asked = [term for term in selection.terms if term.name == "run" and not term.negated]
     runs = [number for term in asked for number in selectors.numbers(term)]
-    for number in [*runs, wanted.filters["run"]] if "run" in wanted.filters else runs:
+    for number in [*runs, selection.filters["run"]] if "run" in selection.filters else runs:
         _check_run(store, number)
 
 
@@ -120,7 +123,7 @@ def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:
 
 def find(
     store: Store,
-    wanted: Wanted,
+    selection: Selection,
     *,
     limit: int,
     cursor: str | None,
@@ -131,17 +134,17 @@ def find(
 
     It also ends when a store has searched for a tag or a text for `budget` seconds; None is no bound.
     """
-    if wanted.ids:
-        return Page(list(each(store, wanted)))
-    _check_names(store, wanted)
+    if selection.ids:
+        return Page(list(each(store, selection)))
+    _check_names(store, selection)
     queries = [
         replace(query, limit=limit, cursor=cursor, by_change=by_change, budget=budget)
-        for query in _queries(wanted)
+        for query in _queries(selection)
     ]
-    confirmed = wanted.confirmation()
-    if len(queries) == 1 and not wanted.terms and confirmed is None:
+    confirmed = selection.confirmation()
+    if len(queries) == 1 and not selection.terms and confirmed is None:
         return store.find(queries[0])
-    fits, must_end, matching = wanted.question(), MUST_END.get(), list[Job]()
+    fits, must_end, matching = selection.question(), MUST_END.get(), list[Job]()
     looked, after, last = 0, None, None
     for job in _merged(_searches(store, queries), by_change=by_change):
         if isinstance(job, _Stop):
@@ -161,15 +164,15 @@ def find(
     return Page(matching, None, Scope(looked, looked))
 
 
-def groups(store: Store, wanted: Wanted, limit: int) -> tuple[list[Group], Scope | None]:
+def groups(store: Store, selection: Selection, limit: int) -> tuple[list[Group], Scope | None]:
     """Count a selection's jobs by cause: dead ones unless states are named, the commonest first."""
-    _check_names(store, wanted)
-    wanted.filters.setdefault("state", State.DEAD)
-    queries = [replace(query, limit=limit) for query in _queries(wanted)]
-    if not wanted.terms and wanted.confirmation() is None:
+    _check_names(store, selection)
+    selection = selection.usual([State.DEAD])
+    queries = [replace(query, limit=limit) for query in _queries(selection)]
+    if not selection.terms and selection.confirmation() is None:
         counted = [group for query in queries for group in store.groups(query)]
         return _most(_joined(counted), limit), None
-    page = find(store, wanted, limit=SEARCHED, cursor=None, by_change=False)
+    page = find(store, selection, limit=SEARCHED, cursor=None, by_change=False)
     known = {
         group.number: group
         for query in map(_bare, queries)
@@ -255,10 +258,10 @@ def _until(ends: float, store: Store, query: Query, looked: list[int]) -> Iterat
         query = replace(query, cursor=page.cursor)
 
 
-def _queries(wanted: Wanted) -> list[Query]:
+def _queries(selection: Selection) -> list[Query]:
     """Return the queries for the store: one for each group."""
-    base = query_of(**wanted.filters)
-    return [replace(base, group=number) for number in wanted.groups] or [base]
+    base = query_of(**selection.filters)
+    return [replace(base, group=number) for number in selection.groups] or [base]
 
 
 def _size(store: Store, queries: Sequence[Query]) -> int:

@@ -14,11 +14,8 @@ from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category, Group, Job, Reason, State
 from redrive.jobs.transitions import Verb
-from redrive.payloads.masked_jobs import searched
+from redrive.payloads.masked_jobs import seen
 from redrive.stores.contract import Query, Store
-
-Target = str | Job | Group
-"""A job, its id or the unique beginning of one; a group or its name; words of a selector."""
 
 _GROUP = re.compile(r"[Gg]?(\d{1,9})")
 _CANDIDATES = 5
@@ -62,7 +59,7 @@ class Filters(TypedDict, total=False):
 
 
 def query_of(**filters: Unpack[Filters]) -> Query:
-    """Build a query from filters. What is misspelled or empty is refused, for it would mean all."""
+    """Build a query from filters. Misspelled and empty filters are refused: they would select every job."""
     for name, value in filters.items():
         _check_filter(name, value)
     category, group = filters.get("category"), filters.get("group")
@@ -88,7 +85,7 @@ def _check_filter(name: str, value: object) -> None:
     if name not in known:
         raise UsageError(f"there is no filter {name!r}; use: {', '.join(known)}")
     if value is None or (isinstance(value, Sized) and not len(value)):
-        msg = f"the filter {name} is empty, which would mean every job; leave it out or name one"
+        msg = f"the filter {name} is empty, which would select every job: add a value or remove it"
         raise UsageError(msg)
     if isinstance(value, str):
         selectors.checked_text(value, f"the filter {name}")
@@ -107,7 +104,7 @@ def _word(kind: type[E], value: str, name: str) -> E:
     try:
         return kind(value)
     except ValueError:
-        raise UsageError(f"{value!r} is no {name}; use one of: {', '.join(kind)}") from None
+        raise UsageError(f"{value!r} is not a {name}; use one of: {', '.join(kind)}") from None
 
 
 def group_number(value: int | str | Group) -> int:
@@ -119,7 +116,7 @@ def group_number(value: int | str | Group) -> int:
     match = _GROUP.fullmatch(value) if isinstance(value, str) else None
     if match:
         return int(match[1])
-    raise UsageError(f"{value!r} is no group; groups are named G1, G2 …: see `redrive groups`")
+    raise UsageError(f"{value!r} is not a group; groups are named G1, G2 …: see `redrive groups`")
 
 
 def no_run(number: int) -> JobNotFound:
@@ -128,32 +125,38 @@ def no_run(number: int) -> JobNotFound:
 
 
 @dataclass(slots=True)
-class Wanted:
-    """A selection: what the store answers, and what is checked job by job."""
+class Selection:
+    """The jobs that are selected: what the store answers, and what is checked job by job."""
 
     ids: list[str] = field(default_factory=list[str])
-    """As they were written; if there are any, nothing else is asked."""
+    """Ids or their beginnings; if there are any, nothing else is asked."""
     groups: list[int] = field(default_factory=list[int])
     """Any of these; none is all."""
     filters: Filters = field(default_factory=Filters)
     """For the store."""
     terms: list[Term] = field(default_factory=list[Term])
     """For each job."""
-    reveal: bool = True
+    reveal: bool = False
     """True if masked values may be asked for; else jobs are compared as views show them."""
+    asked: str = ""
+    """As it was typed, for the audit log."""
 
     @property
     def is_empty(self) -> bool:
         """True if it selects nothing."""
         return not (self.ids or self.groups or self.filters or self.terms)
 
-    def usual(self, verb: Verb, *, ages: bool = True) -> Wanted:
-        """Return the same with the usual states of a verb where none is named, or without ages."""
+    def usual(self, states: Iterable[State]) -> Selection:
+        """Return the same with these states, if it names none."""
         filters = Filters(**self.filters)
-        filters.setdefault("state", USUAL[verb])
-        if not ages:
-            filters.pop("older_than", None)
-            filters.pop("newer_than", None)
+        filters.setdefault("state", states)
+        return replace(self, filters=filters)
+
+    def without_ages(self) -> Selection:
+        """Return the same without ages: jobs grow older while people think."""
+        filters = Filters(**self.filters)
+        filters.pop("older_than", None)
+        filters.pop("newer_than", None)
         return replace(self, filters=filters)
 
     def question(self) -> Callable[[Job], bool]:
@@ -178,44 +181,53 @@ class Wanted:
         def fits(job: Job) -> bool:
             if not all(check(job) for check in openly):
                 return False
-            view = searched(job) if shown else job
+            view = seen(job) if shown else job
             return all(check(view) for check in shown)
 
         return fits
 
 
+Target = str | Job | Group | Selection
+"""A job, its id or the unique beginning of one; a group or its name; words of a selector.
+
+A selection that was read before stands alone.
+"""
+
+
 def read(
-    targets: Iterable[Target],
+    targets: Sequence[Target],
     filters: Filters,
     usual: Iterable[State] = tuple(State),
     *,
-    reveal: bool = True,
-) -> Wanted:
+    reveal: bool = False,
+) -> Selection:
     """Read the words of a selection and its filters; all must hold, groups are alternatives.
 
     `usual` are the states from which `-state:` takes away, where none is named. Without `reveal` a word
     that names a masked field is refused.
     """
-    wanted = Wanted(filters=Filters(**filters), reveal=reveal)
-    all_targets: list[Target] = [*targets, wanted.filters.pop("match", "")]
+    if len(targets) == 1 and isinstance(targets[0], Selection) and not filters:
+        return replace(targets[0], reveal=reveal)
+    selection = Selection(filters=Filters(**filters), reveal=reveal)
+    all_targets: list[Target] = [*targets, selection.filters.pop("match", "")]
     terms: list[Term] = []
     for target in all_targets:
         if isinstance(target, Job):
-            wanted.ids.append(target.id)
+            selection.ids.append(target.id)
         elif isinstance(target, Group):
-            wanted.groups.append(target.number)
+            selection.groups.append(target.number)
         else:
             what = "a target (a job, its id, a group, or words of a selector)"
             terms += selectors.parse(checks.text(target, what))
     _check_terms(terms, reveal=reveal)
-    _take_terms(wanted, terms, usual)
-    if wanted.ids and (wanted.groups or wanted.filters or wanted.terms):
-        msg = "give ids, or groups and filters, not both: an id already says which job is meant"
+    _take_terms(selection, terms, usual)
+    if selection.ids and (selection.groups or selection.filters or selection.terms):
+        msg = "use ids, or groups and filters, not both: an id already names its job"
         raise UsageError(msg)
-    if wanted.groups and "group" in wanted.filters:
-        raise UsageError("give the group once: G7 or group=7")
-    wanted.groups = list(dict.fromkeys(wanted.groups))
-    return wanted
+    if selection.groups and "group" in selection.filters:
+        raise UsageError("name the group once: G7 or group=7")
+    selection.groups = list(dict.fromkeys(selection.groups))
+    return selection
 
 
 def _check_terms(terms: list[Term], *, reveal: bool) -> None:
@@ -226,16 +238,16 @@ def _check_terms(terms: list[Term], *, reveal: bool) -> None:
     for term in terms:
         if not reveal and term.masked_name:
             msg = (
-                f"{term.name} cannot be asked for: {term.masked_name!r} is a masked name. A program "
-                "that may see secrets can ask app.desk.jobs.find() for it"
+                f"{term.name} cannot be searched: {term.masked_name!r} is a masked field. A program "
+                "that may see secrets can use app.desk.jobs.find(…, reveal=True)"
             )
             raise UsageError(msg)
 
 
-def _take_terms(wanted: Wanted, terms: list[Term], usual: Iterable[State]) -> None:
+def _take_terms(selection: Selection, terms: list[Term], usual: Iterable[State]) -> None:
     states = [term for term in terms if term.name == "state"]
     if states:
-        _take_states(wanted.filters, states, usual)
+        _take_states(selection.filters, states, usual)
     for term in terms:
         for value in term.values:
             if term.name == "category":
@@ -243,13 +255,13 @@ def _take_terms(wanted: Wanted, terms: list[Term], usual: Iterable[State]) -> No
             elif term.name == "reason":
                 _word(Reason, value, "reason")
         if term.name == "id" and not term.negated:
-            wanted.ids += term.values
+            selection.ids += term.values
         elif term.name == "group" and not term.negated:
-            wanted.groups += selectors.numbers(term)
+            selection.groups += selectors.numbers(term)
         elif term.name == "age":
-            _take_age(wanted.filters, term)
-        elif term.name != "state" and not _take_filter(wanted.filters, term):
-            wanted.terms.append(term)
+            _take_age(selection.filters, term)
+        elif term.name != "state" and not _take_filter(selection.filters, term):
+            selection.terms.append(term)
 
 
 def _take_states(filters: Filters, terms: list[Term], usual: Iterable[State]) -> None:
@@ -278,7 +290,7 @@ def _take_age(filters: Filters, term: Term) -> None:
         age = None
     if age is None or sign not in selectors.OPPOSITE or len(term.values) > 1:
         msg = (
-            "age: must be like age:>2h (older) or age:<1h30m (newer), with the units s, m, h, d, w; "
+            "age must be like age:>2h (older) or age:<1h30m (newer), with the units s, m, h, d, w; "
             f"found {term.raw!r}"
         )
         raise UsageError(msg)
@@ -323,6 +335,17 @@ def job_id(store: Store, text: str) -> str:
 
 def spelled(targets: Iterable[Target], filters: Filters) -> str:
     """Write a selection down for the record, cut to a readable length."""
-    names = [t if isinstance(t, str) else t.id if isinstance(t, Job) else t.name for t in targets]
-    names += [f"{name}:{value}" for name, value in filters.items()]
+    names = [*map(_spelled, targets), *(f"{name}:{value}" for name, value in filters.items())]
     return " ".join(names)[:500]
+
+
+def _spelled(target: Target) -> str:
+    match target:
+        case str():
+            return target
+        case Job():
+            return target.id
+        case Group():
+            return target.name
+        case Selection():
+            return target.asked

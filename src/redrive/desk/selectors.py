@@ -125,7 +125,7 @@ def parse(text: str) -> Iterator[Term]:
     while at < len(text):
         match = _WORD.match(text, at)
         if match is None or match.end() == at:
-            msg = f"cannot read {text[at:].strip()!r}: a quote is open, or stands inside a word"
+            msg = f"cannot read {text[at:].strip()!r}: a quote is not closed, or is inside a word"
             raise UsageError(msg)
         yield _named(match) if match["name"] else _bare(match)
         at = match.end()
@@ -140,7 +140,7 @@ def _named(match: re.Match[str]) -> Term:
     sign, value = ("", value) if quoted else _signed(value)
     values = (value,) if quoted or name == "text" else tuple(value.split(","))
     if not all(text.strip() for text in values) or name == "payload.":
-        msg = f"{match['raw']!r} is empty, which would mean every job; leave it out or name one"
+        msg = f"{match['raw']!r} is empty, which would select every job: add a value or remove it"
         raise UsageError(msg)
     if not quoted and value.count("*") > MOST_STARS:
         msg = (
@@ -185,7 +185,7 @@ def _checked(term: Term) -> Term:
         for value in term.values:
             if not (pattern.fullmatch(value) or _PLAIN.fullmatch(value)):
                 like = "G7" if term.name == "group" else "R12"
-                raise UsageError(f"{value!r} is no {term.name}; they are named like {like}")
+                raise UsageError(f"{value!r} is not a {term.name}; write it like {like}")
     return term
 
 

@@ -23,7 +23,7 @@ DEEP, LONG = 3, 80
 
 def newest_of(desk: Desk, group: Group) -> list[Job]:
     """Return the newest dead jobs of a group."""
-    return desk.jobs.find(group, state="dead", by_change=True, limit=SAMPLE, reveal=False).jobs
+    return desk.jobs.find(group, state="dead", by_change=True, limit=SAMPLE).jobs
 
 
 def shared_facts(jobs: list[Job]) -> list[tuple[str, str, float]]:

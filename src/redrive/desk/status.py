@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from redrive.desk import shapes
 from redrive.desk.documents import Seen, pause_document, sums, with_trends, worker_document
 from redrive.jobs.clock import iso
 from redrive.jobs.job import HOPELESS, Category, State
@@ -105,7 +106,7 @@ class Health:
         names = sorted(both, key=lambda name: (-both[name], name or ""))
         return [(name, failed[name], dead[name]) for name in names]
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> shapes.Health:
         """Return what the server's health and `status --json` share."""
         return {
             "oldest_due_seconds": self.age(State.PENDING),
@@ -142,7 +143,7 @@ def status_of(desk: Desk) -> Status:
     """Read how things stand, with the groups, the runs and the deaths of the last day."""
     return Status(
         **_facts(desk),
-        groups=with_trends(desk, desk.groups.find(limit=TOP, reveal=False)),
+        groups=with_trends(desk, desk.groups.find(limit=TOP)),
         runs=desk.runs.live(),
         minutes=sums(desk.lanes.deaths(60, 60), 10),
         day=desk.lanes.deaths(3600, 24),

@@ -24,7 +24,7 @@ def of_run(desk: Desk, run: Run) -> list[str]:
 
 
 def _has(desk: Desk, run: Run, lane: str) -> bool:
-    return bool(desk.jobs.find(run=run.number, lane=lane, state=_OPEN, limit=1, reveal=False).jobs)
+    return bool(desk.jobs.find(run=run.number, lane=lane, state=_OPEN, limit=1).jobs)
 
 
 def _lines(desk: Desk, pauses: list[LanePause]) -> list[str]:

@@ -52,17 +52,17 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How it stands with a provider."""
+    """The state of one provider: paused or not, and its recent failures."""
 
     name: str
     left: float | None = None
     """Seconds until its pause ends, for ever being infinity; None if it is not paused."""
     is_told: bool = False
-    """True if the server or a person set how long; else it is an estimate."""
+    """True if the server or a person set the length of the pause; else Redrive estimated it."""
     is_ours: bool = False
-    """True if it is a cooldown; else it is a person's pause."""
+    """True if the pause is a cooldown; False if a person paused it."""
     is_probed: bool = False
-    """True while one call tests if the provider works again."""
+    """True if a worker is probing it right now."""
     category: Category = Category.TRANSIENT
     reason: str = ""
     count: int = 0

@@ -230,7 +230,7 @@ def _async(
 
 
 async def _asleep(delay: float) -> None:
-    import asyncio  # noqa: PLC0415 - the awaiting program has imported it
+    import asyncio  # noqa: PLC0415 - code that awaits this has imported it
 
     await asyncio.sleep(delay)
 

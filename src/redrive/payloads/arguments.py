@@ -40,12 +40,14 @@ class Arguments:
         self.function = function
         self.signature = inspect.signature(function)
         parameters = self.signature.parameters.values()
-        for parameter in parameters:
-            _check_parameter(parameter, name)
-        named = [one for one in parameters if one.kind is not one.VAR_KEYWORD]
-        self._names = frozenset(one.name for one in named)
-        self._needed = frozenset(one.name for one in named if one.default is one.empty)
-        self._rest = next((one.name for one in parameters if one.kind is one.VAR_KEYWORD), "")
+        for param in parameters:
+            _check_parameter(param, name)
+        named = [param for param in parameters if param.kind is not param.VAR_KEYWORD]
+        self._names = frozenset(param.name for param in named)
+        self._needed = frozenset(param.name for param in named if param.default is param.empty)
+        self._rest = next(
+            (param.name for param in parameters if param.kind is param.VAR_KEYWORD), ""
+        )
         self.adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         """Turns a payload of another shape into the arguments; raises BadPayload if it cannot."""
 
@@ -110,9 +112,13 @@ class Arguments:
         """Return which arguments are missing and which are unknown, as text."""
         unknown = frozenset[str]() if self._rest else names - self._names
         wrong = {"missing": self._needed - names, "unknown": unknown}
-        said = [f"{how} {', '.join(map(repr, sorted(few)))}" for how, few in wrong.items() if few]
+        texts = [
+            f"{what} {', '.join(map(repr, sorted(names)))}"
+            for what, names in wrong.items()
+            if names
+        ]
         which = "the stored arguments no longer" if stored else "these arguments do not"
-        return f"{which} fit the handler: {'; '.join(said)}"[:500]
+        return f"{which} fit the handler: {'; '.join(texts)}"[:500]
 
 
 def _annotated(function: Callable[..., object]) -> Callable[..., object]:
@@ -292,7 +298,7 @@ def _is_plain(hint: object) -> bool:
 def _takes_all(hint: object) -> bool:
     """Return True if values of this annotation are handed on just as JSON has them."""
     bare = _bare(hint)
-    return bare is object or all(_is_plain(one) for one in _members(bare) or (bare,))
+    return bare is object or all(_is_plain(member) for member in _members(bare) or (bare,))
 
 
 def _item_hint(hint: object, index: int) -> object:

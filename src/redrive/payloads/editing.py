@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 from redrive.errors import BadPayload
+from redrive.jobs.job import Job
 from redrive.payloads import strict_json
+from redrive.payloads.masked_jobs import secrets_of as secrets_of_job
 from redrive.payloads.masking import MASK, mask_text, masker, secrets_in, secrets_of
 from redrive.payloads.secret_names import is_secret_name
 
@@ -49,19 +51,33 @@ class Hidden:
     """By mark."""
     mark: str = MASK
     """What stands on both sides of a mark's number; nothing like it is in the payload."""
+    has_mask: bool = False
+    """True if a mask is part of the payload itself."""
 
     def restore(self, edited: str) -> str:
         """Return the payload with the hidden values in their places again.
 
-        BadPayload if it is no JSON, or if a mark is not where it was, or would no longer be hidden.
+        A hidden value is known by its mark, or by its place if it stands as views show it. BadPayload
+        if it is no JSON, if a mark is not where it was, would no longer be hidden, or cannot be told.
         """
-        value = parsed(strict_json.compact(edited))
-        if not self.values:
-            return written(value)
         used = set[str]()
-        text = written(self._restored(value, (), used))
+        text = written(self._restored(parsed(strict_json.compact(edited)), (), used))
         self._check_still_hidden(used)
+        if MASK in text and not self.has_mask:
+            msg = (
+                f"the payload has {MASK} where a secret was hidden, and which one cannot be told: "
+                "write the secret itself, or edit with --reveal"
+            )
+            raise BadPayload(msg)
         return text
+
+    @property
+    def shown(self) -> object:
+        """The payload with its marks, as a value; text where it cannot be read."""
+        try:
+            return cast("object", parsed(self.text))
+        except BadPayload:
+            return self.text
 
     def _restored(self, value: Any, path: Path, used: set[str]) -> Any:
         if isinstance(value, dict):
@@ -75,13 +91,14 @@ class Hidden:
         return self._put_back(value, (*path, VALUE), used) if type(value) is str else value
 
     def _put_back(self, text: str, path: Path, used: set[str]) -> Any:
-        found = self.values.get(text)
-        if found is not None and found.path == path:
-            used.add(text)
-            return found.value
-        if found is not None:
+        mark = self._places().get(path, "") if MASK in text else ""
+        if mark and text in (mark, self._view(self.values[mark])):
+            used.add(mark)
+            return self.values[mark].value
+        value = self.values.get(text)
+        if value is not None:
             msg = (
-                f"the mark {text} stands for the hidden value of {_spelled(found.path)} and cannot be "
+                f"the mark {text} stands for the hidden value of {_spelled(value.path)} and cannot be "
                 f"put at {_spelled(path)}; leave it where it was, or write the value itself"
             )
             raise BadPayload(msg)
@@ -93,16 +110,29 @@ class Hidden:
             raise BadPayload(msg)
         return text
 
+    def _places(self) -> dict[Path, str]:
+        """Return the marks by the place of what they stand for."""
+        return {secret.path: mark for mark, secret in self.values.items()}
+
+    def _view(self, secret: Secret) -> str:
+        """Return a hidden value as views show it."""
+        is_text = isinstance(secret.value, str) and not isinstance(secret.value, _Number)
+        return (
+            mask_text(secret.value, self.secrets)
+            if is_text and not _is_named(secret.path)
+            else MASK
+        )
+
     def _check_still_hidden(self, used: set[str]) -> None:
         """Refuse to put back a text that was hidden for a secret in it which is no longer known as one.
 
         A secret counts only where its own mark was left: one that was typed may be a guess, and to
         take the right one would tell.
         """
-        found = [(mark, self.values[mark]) for mark in used]
-        named = [secret.value for _, secret in found if _is_named(secret.path)]
+        pairs = [(mark, self.values[mark]) for mark in used]
+        named = [secret.value for _, secret in pairs if _is_named(secret.path)]
         now = (*secrets_in({"secret": named}), *self.more)
-        for mark, secret in found:
+        for mark, secret in pairs:
             if isinstance(secret.value, str) and not _is_named(secret.path):
                 before, after = (mask_text(secret.value, known) for known in (self.secrets, now))
                 if before != after:
@@ -131,12 +161,20 @@ def _spelled(path: Path) -> str:
 def hide(payload: str, more: Sequence[str] = (), *, reveal: bool = False) -> Hidden:
     """Write a payload out for an editor, its secrets and these as marks unless they are to be seen."""
     value = parsed(payload)
-    hidden = Hidden("", more=tuple(more))
+    hidden = Hidden("", more=tuple(more), has_mask=MASK in payload)
     if not reveal:
         hidden.secrets = (*secrets_of(payload), *more)
         value = _Hider(payload, hidden).hide(value, ())
     hidden.text = written(value, indent="  ") + "\n"
     return hidden
+
+
+def hidden_of(job: Job, payload: str, *, reveal: bool = False) -> Hidden:
+    """Do the same for a payload of a job; one that cannot be read is masked text without marks."""
+    try:
+        return hide(payload, secrets_of_job(job, first=payload is job.payload), reveal=reveal)
+    except (BadPayload, RecursionError):
+        return Hidden(payload if reveal else mask_text(payload, secrets_of_job(job)))
 
 
 class _Hider:

@@ -1,14 +1,26 @@
-"""A job as people see it who may not reveal secrets: in every view, and in what selectors are asked of."""
+"""Records as people see them who may not reveal secrets: the desk returns jobs like this."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, TypeVar, cast
 
-from redrive.jobs.job import Attempt, Failure, Job
+from redrive.jobs.groups import GroupRecord
+from redrive.jobs.job import Action, Attempt, Failure, Group, Job
 from redrive.jobs.records import evolve
 from redrive.payloads import masking
-from redrive.payloads.masking import mask_text
+
+T = TypeVar("T")
+Mask = Callable[[str], str]
+
+
+def masked(record: T, *names: str, mask: Mask = masking.mask_text) -> T:
+    """Return a record with what looks secret hidden in these texts."""
+    texts = {name: getattr(record, name) for name in names}
+    changed = {name: text and mask(text) for name, text in texts.items()}
+    return cast("T", replace(cast("Any", record), **changed))
 
 
 def secrets_of(job: Job, *, first: bool = False) -> tuple[str, ...]:
@@ -16,94 +28,92 @@ def secrets_of(job: Job, *, first: bool = False) -> tuple[str, ...]:
 
     With `first` only those of the payload as it was first, if it was edited.
     """
-    found = () if first else masking.secrets_of(job.payload)
+    secrets = () if first else masking.secrets_of(job.payload)
     if job.original is None:
-        return found
-    return tuple({**dict.fromkeys(found), **dict.fromkeys(masking.secrets_of(job.original))})
+        return secrets
+    return tuple({**dict.fromkeys(secrets), **dict.fromkeys(masking.secrets_of(job.original))})
 
 
-def masked(job: Job) -> Job:
-    """Return a job with its secrets hidden in every text but its payloads, wherever it came from."""
+def seen(job: Job) -> Job:
+    """Return a job with its secrets hidden in every text."""
     secrets = secrets_of(job)
-    job = _texts_masked(job, secrets)
-    if not (job.detail or job.resolution or job.history):
-        return job
-    return evolve(
-        job,
-        detail=mask_text(job.detail, secrets),
-        resolution=job.resolution
-        and replace(job.resolution, reason=mask_text(job.resolution.reason, secrets)),
-        history=tuple(_attempt(one, secrets) for one in job.history),
-    )
+    mask = masking.masker(secrets)
+    changes: dict[str, Any] = {"payload": masking.mask_json(job.payload, secrets)}
+    if job.original is not None:
+        changes["original"] = masking.mask_json(job.original, secrets)
+    if job.origin is not None:
+        changes["origin"] = _origin(dict(job.origin), secrets)
+    if job.history:
+        changes["history"] = tuple(_attempt(attempt, mask) for attempt in job.history)
+    together = "\n".join(_texts(job))
+    if mask(together) != together:  # hardly ever, and quicker than one by one
+        changes |= _texts_masked(job, mask)
+    return evolve(job, **changes)
+
+
+def seen_group(group: Group) -> Group:
+    """Return a group with what looks secret hidden in its texts."""
+    return replace(masked(group, "title"), record=seen_record(group.record))
+
+
+def seen_record(record: GroupRecord) -> GroupRecord:
+    """Return the record of a group like that."""
+    return masked(record, "title", "first_release", "last_release", "reason", "note")
+
+
+def seen_action(action: Action) -> Action:
+    """Return an action with what looks secret hidden in its texts."""
+    detail = cast("Any", masking.mask_payload(cast("Any", dict(action.detail))))
+    return replace(masked(action, "actor", "target", "reason"), detail=detail)
 
 
 def failures_masked(job: Job) -> Job:
     """Return a job whose errors are masked, as all are that are stored: another program wrote it."""
-    secrets = secrets_of(job)
+    mask = masking.masker(secrets_of(job))
     return evolve(
         job,
-        failure=job.failure and _failure(job.failure, secrets),
-        history=tuple(_attempt(one, secrets) for one in job.history),
+        failure=job.failure and _failure(job.failure, mask),
+        history=tuple(_attempt(attempt, mask) for attempt in job.history),
     )
 
 
-def seen(job: Job) -> Job:
-    """Return a job with its secrets hidden in the payloads too."""
-    return _payloads_masked(masked(job), secrets_of(job))
+def _texts(job: Job) -> list[str]:
+    texts = [job.key or "", job.release or "", job.detail, *job.tags]
+    if job.resolution:
+        texts.append(job.resolution.reason)
+    if job.failure:
+        texts += [getattr(job.failure, name) or "" for name in _FAILURE_TEXTS]
+    return texts
 
 
-def searched(job: Job) -> Job:
-    """Return what a selector may be asked of: the same, as far as selectors go."""
-    secrets = secrets_of(job)
-    return _payloads_masked(_texts_masked(job, secrets), secrets)
+def _texts_masked(job: Job, mask: Mask) -> dict[str, object]:
+    return {
+        "key": job.key and mask(job.key),
+        "release": job.release and mask(job.release),
+        "detail": mask(job.detail),
+        "tags": tuple(map(mask, job.tags)),
+        "failure": job.failure and _failure(job.failure, mask),
+        "resolution": job.resolution and masked(job.resolution, "reason", mask=mask),
+    }
 
 
-def _payloads_masked(job: Job, secrets: Sequence[str]) -> Job:
-    original = job.original and masking.mask_json(job.original, secrets)
-    return evolve(job, payload=masking.mask_json(job.payload, secrets), original=original)
+_FAILURE_TEXTS = (
+    *("type", "message", "title", "why", "traceback"),
+    *("code", "request_id", "hint_source"),
+)
 
 
-def _texts_masked(job: Job, secrets: Sequence[str]) -> Job:
-    failure = job.failure
-    texts = [job.key or "", job.release or "", *job.tags]
-    if failure is not None:
-        texts += _texts_of(failure)
-    together = "\n".join(texts)
-    if mask_text(together, secrets) == together:  # as nearly always, and quicker than one by one
-        return job
-    return evolve(
-        job,
-        key=job.key and mask_text(job.key, secrets),
-        release=job.release and mask_text(job.release, secrets),
-        tags=tuple(mask_text(tag, secrets) for tag in job.tags),
-        failure=failure and _failure(failure, secrets),
-    )
+def _failure(failure: Failure, mask: Mask) -> Failure:
+    return masked(failure, *_FAILURE_TEXTS, mask=mask)
 
 
-def _texts_of(failure: Failure) -> tuple[str, ...]:
-    return (
-        failure.type,
-        failure.message,
-        failure.title,
-        failure.why,
-        failure.traceback,
-        failure.code or "",
-        failure.request_id or "",
-    )
+def _attempt(attempt: Attempt, mask: Mask) -> Attempt:
+    return replace(attempt, failure=attempt.failure and _failure(attempt.failure, mask))
 
 
-def _failure(found: Failure, secrets: Sequence[str]) -> Failure:
-    return replace(
-        found,
-        type=mask_text(found.type, secrets),
-        message=mask_text(found.message, secrets),
-        title=mask_text(found.title, secrets),
-        why=mask_text(found.why, secrets),
-        traceback=mask_text(found.traceback, secrets),
-        code=found.code and mask_text(found.code, secrets),
-        request_id=found.request_id and mask_text(found.request_id, secrets),
-    )
-
-
-def _attempt(found: Attempt, secrets: Sequence[str]) -> Attempt:
-    return replace(found, failure=found.failure and _failure(found.failure, secrets))
+def _origin(origin: dict[str, object], secrets: tuple[str, ...]) -> object:
+    text = json.dumps(origin, default=str)
+    try:
+        return masking.mask_payload(masking.loads(text), secrets)
+    except RecursionError:
+        return {"origin": masking.mask_text(text, secrets)}

@@ -108,9 +108,9 @@ def secrets_in(payload: Json) -> tuple[str, ...]:
 
     Text and numbers of at least four characters; shorter ones would blot out half a log.
     """
-    found: set[str] = set()
-    _collect(payload, False, found)
-    return tuple(sorted(found, key=_by_length))
+    secrets: set[str] = set()
+    _collect(payload, False, secrets)
+    return tuple(sorted(secrets, key=_by_length))
 
 
 def secrets_of(text: str) -> tuple[str, ...]:
@@ -129,20 +129,20 @@ def secrets_of(text: str) -> tuple[str, ...]:
         return ()
 
 
-def _collect(value: Json, under: bool, found: set[str]) -> None:
+def _collect(value: Json, under: bool, secrets: set[str]) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
             hidden = under or is_secret_name(key)
             if hidden or not isinstance(item, _FLAT):  # most hide nothing
-                _collect(item, hidden, found)
+                _collect(item, hidden, secrets)
     elif isinstance(value, list | tuple):
         for item in value:
             if under or not isinstance(item, _FLAT):
-                _collect(item, under, found)
+                _collect(item, under, secrets)
     elif under and not (value is None or isinstance(value, bool)):
         text = value if isinstance(value, str) else json.dumps(value)
         if len(text) >= _SHORTEST_SECRET:
-            found.add(text)
+            secrets.add(text)
 
 
 def _by_length(text: str) -> tuple[int, str]:
@@ -178,10 +178,10 @@ def _mask_text(mine: _Known | None, left: _Left, text: str) -> str:
     if environment := secret_names.environment():
         known.append(_spellings(environment))
     for forms in known:
-        found = _known_spans(text, forms, left)
-        if found is None:
+        secrets = _known_spans(text, forms, left)
+        if secrets is None:
             return MASK
-        spans += found
+        spans += secrets
     for _ in range(_PASSES):
         if not spans:
             return text
@@ -217,7 +217,7 @@ def _looked_for(text: str, more: int) -> tuple[Span, ...]:
     spans: list[Span] = []
     for hints, shape in SHAPES:
         if any(map(has, hints)):
-            spans += ((found.end("head"), found.end()) for found in shape.finditer(text))
+            spans += ((match.end("head"), match.end()) for match in shape.finditer(text))
     return (*spans, *_pair_spans(text)) if names else tuple(spans)
 
 
@@ -239,7 +239,7 @@ def _spellings(secrets: tuple[str, ...]) -> _Known:
         raw = secret.encode("utf-8", "replace")
         forms |= {secret, repr(secret)[1:-1], ascii(secret)[1:-1], repr(raw)[2:-1]}
         for url in {quote(raw), quote(raw, safe=""), quote_plus(raw)}:
-            forms |= {url, quote(url), _PERCENT.sub(lambda found: found[0].lower(), url)}
+            forms |= {url, quote(url), _PERCENT.sub(lambda match: match[0].lower(), url)}
         forms |= {escape(secret), escape(secret, quote=False)}
         for once in {json.dumps(secret, ensure_ascii=only)[1:-1] for only in (True, False)}:
             forms |= {once, once.replace("/", r"\/"), json.dumps(once, ensure_ascii=False)[1:-1]}
@@ -281,7 +281,9 @@ def _occurrences(form: str, text: str) -> Iterator[Span]:
     while at >= 0:
         end = at + len(form)
         around = text[at - 1 : at] + text[end : end + 1] if at else text[end : end + 1]
-        if len(form) >= LONG_SECRET or not any(one.isalnum() or one == "_" for one in around):
+        if len(form) >= LONG_SECRET or not any(
+            letter.isalnum() or letter == "_" for letter in around
+        ):
             yield at, end
             at = text.find(form, end)
         else:
@@ -333,9 +335,9 @@ def _pair_spans(text: str) -> Iterator[Span]:
             done = value.end()
             yield value.start() + len(value["open"] or ""), done
     for opener, pattern in (("<", _ELEMENT), ("(", _PAIR)):
-        for found in pattern.finditer(text) if opener in text else ():
-            if is_secret_name(found["name"]) and found["body"].strip().lower() not in _NOT_A_SECRET:
-                yield found.span("body")
+        for match in pattern.finditer(text) if opener in text else ():
+            if is_secret_name(match["name"]) and match["body"].strip().lower() not in _NOT_A_SECRET:
+                yield match.span("body")
 
 
 def _name_before(text: str, end: int) -> str:

@@ -79,7 +79,7 @@ def _says_secret_abroad(key: str) -> bool:
     """Return True if a name that is not ASCII has a word for a password in it, or one of the user's."""
     name = key.casefold()
     return any(word in name for word in FOREIGN) or any(
-        not one.isascii() and one in name for one in more
+        not word.isascii() and word in name for word in more
     )
 
 
@@ -136,16 +136,18 @@ def environment() -> tuple[str, ...]:
     # The variables as the system has them: comparing these is 30 times as fast as reading them.
     raw: Mapping[bytes, bytes] = vars(os.environ).get("_data", {})
     if raw != _environment[0]:
-        found = {word for name, value in os.environ.items() for word in _secrets_of(name, value)}
-        _environment = dict(raw), tuple(sorted(found, key=len, reverse=True))
+        secrets = {word for name, value in os.environ.items() for word in _secrets_of(name, value)}
+        _environment = dict(raw), tuple(sorted(secrets, key=len, reverse=True))
     return _environment[1]
 
 
 def _secrets_of(name: str, value: str) -> Iterator[str]:
     """Yield what is secret in one variable; a plain word such as `postgres` would hide half a log."""
-    found = _URL_PASSWORD.search(value)
+    match = _URL_PASSWORD.search(value)
     named = is_secret_name(name) and name not in _DIRECTORIES and not os.path.exists(value)  # noqa: PTH110
-    candidates = (value if named else "", found[1] if found else "")
-    for one in candidates:
-        if len(one) >= LONG_SECRET and not (one.isalpha() and len(one) < _PLAIN_WORD):
-            yield one
+    candidates = (value if named else "", match[1] if match else "")
+    for candidate in candidates:
+        if len(candidate) >= LONG_SECRET and not (
+            candidate.isalpha() and len(candidate) < _PLAIN_WORD
+        ):
+            yield candidate

@@ -223,11 +223,11 @@ def _step(step: object) -> str:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object] | _Fault:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        again = next(key for key, _ in pairs if found.pop(key, pairs) is pairs)
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        again = next(key for key, _ in pairs if value.pop(key, pairs) is pairs)
         return _Fault(f"has the key {_shown(again)} twice")
-    return found
+    return value
 
 
 _encode = json.JSONEncoder(

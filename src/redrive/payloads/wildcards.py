@@ -21,8 +21,8 @@ def matches(pattern: str, text: str) -> bool:
     if end < at or not text.startswith(first) or not text.endswith(last):
         return False
     for part in middle:
-        found = text.find(part, at, end)
-        if found < 0:
+        place = text.find(part, at, end)
+        if place < 0:
             return False
-        at = found + len(part)
+        at = place + len(part)
     return True

@@ -97,7 +97,8 @@ def _after_failure(
         return Dead(Reason.CRASH, failure.why)
     failures = _failures(job, failure.category, policy)
     if failures >= (rule.attempts or 1) or job.attempts >= policy.max_attempts:
-        return Dead(Reason.EXHAUSTED, f"{job.attempts} attempts, last: {failure.why}")
+        attempts = "1 attempt" if job.attempts == 1 else f"{job.attempts} attempts"
+        return Dead(Reason.EXHAUSTED, f"{attempts}, last: {failure.why}")
     delay, detail = _wait(failure, rule, failures - 1, policy, rand)
     if policy.oldest is not None and now + delay > job.since + policy.oldest:
         return Dead(

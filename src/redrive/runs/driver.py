@@ -1,8 +1,8 @@
-"""Driving runs: about once a second one worker looks at each, lets the next jobs go, and judges.
+"""Driving runs: about once a second one worker releases the next jobs of each and checks its stop rule.
 
-Only as many jobs are let go as are due in the next seconds, so a pause, a cancel or another rate
-takes hold at once. If the driver dies, the next worker goes on: what was let go is in the
-audit log, written together with it, and everything else is asked of the store.
+Only as many jobs are released as are due in the next seconds, so a pause, a cancel or another rate takes
+effect at once. If that worker dies, the next one goes on: what was released is in the audit log, written
+in the same step, and everything else is read from the store.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Driver:
         if run.phase != "freezing":
             close(self._store, run, version)
         elif self._store.now() - run.touched > _GIVEN_UP:
-            why = "the process that asked for it was gone before its jobs were frozen"
+            why = "the process that started it ended before its jobs were frozen"
             self._end(run, version, "cancelled", why)
         return None
 
@@ -184,9 +184,9 @@ def save(store: Store, run: Run, version: int, *, durable: bool = False) -> int 
 
 
 def close(store: Store, run: Run, version: int) -> None:
-    """End a run with what came of it; what still waits for it is as it was.
+    """End a run with its results; jobs that still wait for it stay as they were.
 
-    Only for the driver, so that nothing is let go meanwhile. Half done it is done again.
+    Only for the worker that drives, so that nothing is released meanwhile. It can be repeated.
     """
     untag(store, run)
     if not run.is_over:

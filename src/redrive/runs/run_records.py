@@ -1,4 +1,4 @@
-"""Runs: bulk retries that are kept like jobs, so that each outlives the process that asked for it.
+"""Runs: bulk retries that are stored like jobs, so that each outlives the process that started it.
 
 A run is a note. Its jobs carry its number as a tag, below zero while they only wait for it; so the
 set is frozen, no job can wait for two runs, and who dies loses nothing. Nobody counts along: how a

@@ -1,12 +1,17 @@
-"""What each route does: a checked call goes in, a document comes out; all through the app's verbs."""
+"""What each route does, through the desk.
+
+A function's `query` or `body` is checked by its type, and its result is described by its type.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import cast
+from typing import Any
 
+from msgspec import UNSET, to_builtins
+
+from redrive.desk import shapes
 from redrive.desk.documents import (
     action_document,
     job_document,
@@ -18,33 +23,30 @@ from redrive.desk.documents import (
     with_trends,
 )
 from redrive.errors import BadPayload, KeyConflict, Refused
-from redrive.jobs.job import Action, Group, Job
+from redrive.jobs.job import Action, Group
 from redrive.jobs.transitions import Verb
 from redrive.payloads import editing, strict_json
-from redrive.payloads.masked_jobs import masked, secrets_of
-from redrive.payloads.masking import mask_json, mask_text
 from redrive.registry import check_key
+from redrive.runs.run_records import Run
 from redrive.submission import Options, check_tags
-from redrive.web.call import Call, Document, Problem, Reply
+from redrive.web import messages
+from redrive.web.call import Call, Problem, Reply
 from redrive.web.health import UNAVAILABLE
 
-PAGE = 50
-"""How many of a thing a page has unless the caller says."""
 
-
-def health(call: Call) -> Document | Reply:
-    """Report if the store answers, and to those who may read how things stand."""
+def health(call: Call) -> messages.Standing | messages.Status | Reply:
+    """Report if the store answers; with a token also counts, ages, workers and pauses."""
     if not call.known:
         return {"status": "ok"} if call.health.answers() else Reply(UNAVAILABLE, 503)
     return call.health.standing() or Reply(UNAVAILABLE, 503)
 
 
-def alive(_: Call) -> Document:
+def alive(_: Call) -> messages.Status:
     """Report that the process answers; nothing else is asked."""
     return {"status": "ok"}
 
 
-def ready(call: Call) -> Document | Reply:
+def ready(call: Call) -> messages.Status | Reply:
     """Report if the store takes writes."""
     return {"status": "ok"} if call.health.is_ready() else Reply(UNAVAILABLE, 503)
 
@@ -60,60 +62,49 @@ def metrics(call: Call) -> Reply:
         raise Problem(404, "no_metrics", msg) from error
 
 
-def submit(call: Call) -> Document:
-    """Keep a call of a handler for a worker; the same key is the same job."""
-    entry = call.app.submitter.registry.need(call.body["handler"])
+def submit(call: Call, body: messages.Submit) -> messages.Submitted:
+    """Store a call of a handler for a worker; the same key is the same job."""
+    entry = call.app.submitter.registry.need(body.handler)
     limit = call.app.submitter.settings.payload_limit
-    payload = strict_json.compact(_payload(call, lambda said: said), max_bytes=limit)
+    payload = strict_json.compact(_payload(call), max_bytes=limit)
     call.app.desk.jobs.check_payload(entry.name, payload)
+    key = check_key(None if body.key is UNSET else body.key)
     options = Options(
-        delay=float(call.body.get("delay", 0.0)),
-        key=check_key(call.body.get("key")),
-        tags=check_tags(call.body.get("tags", ())),
-        attempts=call.body.get("attempts"),
+        delay=body.delay,
+        key=key,
+        tags=check_tags(body.tags),
+        attempts=None if body.attempts is UNSET else body.attempts,
     )
     try:
         job = call.app.submitter.submit(entry, payload, options)
     except KeyConflict:
-        if (known := _same_as_seen(call, entry.name, payload)) is None:
+        desk = call.app.desk
+        known = None if key is None else desk.jobs.same_as_masked(entry.name, key, payload)
+        if known is None:
             raise
         job = known
     if job.is_new:
         act = Action(actor=call.actor, verb="submit", target=job.id, done=1)
         call.app.desk.log.record(act)
-    return {**job_document(masked(job)), "new": job.is_new}
+    return {**job_document(call.app.desk.jobs.get(job.id)), "new": job.is_new}
 
 
-def _same_as_seen(call: Call, handler: str, payload: str) -> Job | None:
-    """Return the job of the key, if it differs from this payload in masked values only.
-
-    To refuse it, and to take the same payload, would tell whether a secret was guessed right.
-    """
-    for found in call.app.desk.jobs.find(key=call.body["key"], limit=1).jobs:
-        first = found.payload if found.original is None else found.original
-        if found.handler == handler and strict_json.same(mask_json(first), mask_json(payload)):
-            return replace(found, is_new=False)
-    return None
-
-
-def _payload(call: Call, restore: Callable[[str], str]) -> str:
-    """Return the payload that was sent, numbers as they were written, hidden values put back."""
+def _payload(call: Call) -> str:
+    """Return the payload that was sent, numbers as they were written."""
     try:
-        return restore(editing.written(editing.parsed(call.text)["payload"]))
+        return editing.written(editing.parsed(call.text)["payload"])
     except RecursionError as error:
         msg = "the payload is nested too deeply"
         raise BadPayload(msg) from error
 
 
-def jobs(call: Call) -> Document:
+def jobs(call: Call, query: messages.JobSearch) -> messages.Jobs:
     """Return a page of jobs, newest first."""
-    words = [call.query["q"]] if call.query.get("q", "").strip() else []
     page = call.app.desk.jobs.find(
-        *words,
-        limit=call.query.get("limit", PAGE),
-        cursor=call.query.get("cursor"),
-        by_change=call.query.get("order") == "changed",
-        reveal=False,
+        *query.words,
+        limit=query.limit,
+        cursor=None if query.cursor is UNSET else query.cursor,
+        by_change=query.order == "changed",
     )
     return {
         "jobs": [job_document(job) for job in page.jobs],
@@ -122,173 +113,159 @@ def jobs(call: Call) -> Document:
     }
 
 
-def job(call: Call) -> Document:
+def job(call: Call, query: messages.JobView) -> shapes.WholeJob:
     """Return one job with its payload and its attempts, newest first."""
-    return _whole(call.app.desk.jobs.get(call.path["job"]))
+    if query.reveal and not call.may_reveal:
+        msg = "reveal=true needs a token with the right 'reveal'; leave it out, or use such a token"
+        raise Problem(403, "not_allowed", msg)
+    return _whole(call, reveal=query.reveal)
 
 
-def _whole(job: Job) -> Document:
-    """Return everything about a job; what is secret in its payload is a mark, numbers keep their text.
-
-    Sent back with a mark in it, the hidden value stays as it was.
-    """
-    return whole_document(masked(job), partial(_shown, secrets_of(job)))
-
-
-def _shown(secrets: Sequence[str], payload: str) -> object:
-    try:
-        return editing.parsed(editing.hide(payload, secrets).text)
-    except (BadPayload, ValueError, RecursionError):
-        return mask_text(payload, secrets)  # a file edited by hand
-
-
-def action(verb: Verb) -> Callable[[Call], Document]:
-    """Make the function that does an action to one job."""
-
-    def do(call: Call) -> Document:
-        found = call.app.desk.jobs.get(call.path["job"])
-        reason = call.body.get("reason", "")
-        moved = call.app.desk.jobs.move(
-            verb, [found.id], asked=found.id, reason=reason, actor=call.actor
-        )
-        if moved.skipped:
-            one, why = moved.skipped[0]
-            msg = f"{one} {why}"
-            raise Refused(msg)
-        return job_document(masked(moved.done[0]))
-
-    return do
-
-
-def edit(call: Call) -> Document:
-    """Replace a job's payload; marks for masked values in it stand for what they stood for."""
-    found = call.app.desk.jobs.get(call.path["job"])
-    edited = call.app.desk.edit(
-        found.id,
-        _payload(call, editing.hide(found.payload, secrets_of(found, first=True)).restore),
-        expected=call.body["edits"],
-        reason=call.body.get("reason", ""),
-        actor=call.actor,
-    )
-    return _whole(replace(edited, history=found.history))
-
-
-def groups(call: Call) -> Document:
-    """Return the groups of dead jobs, or of those that are selected, the largest first."""
-    words = [call.query["q"]] if call.query.get("q", "").strip() else []
-    found, scope = call.app.desk.groups.page(
-        *words, limit=call.query.get("limit", PAGE), reveal=False
+def _whole(call: Call, *, reveal: bool = False) -> shapes.WholeJob:
+    """Return everything about a job; secrets in its payload are marks, numbers keep their text."""
+    job, payload, original = call.app.desk.jobs.editable(
+        call.path["job"], reveal=reveal, actor=call.actor
     )
     return {
-        "groups": [seen_document(one) for one in with_trends(call.app.desk, found)],
+        **whole_document(job),
+        "payload": payload.shown,
+        "original_payload": original and original.shown,
+    }
+
+
+def retry(call: Call, body: messages.Why) -> shapes.Job:
+    """Retry a job; dead and resolved ones get all their attempts again."""
+    return _move(call, "retry", body.reason)
+
+
+def resolve(call: Call, body: messages.Why) -> shapes.Job:
+    """Close a job that was settled another way."""
+    return _move(call, "resolve", body.reason)
+
+
+def discard(call: Call, body: messages.Discard) -> shapes.Job:
+    """Discard a job permanently."""
+    return _move(call, "discard", body.reason)
+
+
+def reopen(call: Call, body: messages.Why) -> shapes.Job:
+    """Make a closed job a dead letter again."""
+    return _move(call, "reopen", body.reason)
+
+
+def _move(call: Call, verb: Verb, reason: str) -> shapes.Job:
+    jobs = call.app.desk.jobs
+    job_id = jobs.get(call.path["job"]).id
+    moved = jobs.move(verb, [job_id], asked=job_id, reason=reason, actor=call.actor)
+    if moved.skipped:
+        raise Refused(" ".join(moved.skipped[0]))
+    return job_document(moved.done[0])
+
+
+def edit(call: Call, body: messages.Edit) -> shapes.WholeJob:
+    """Replace a job's payload; marks in it keep the values that they hide."""
+    call.app.desk.edit(
+        call.path["job"],
+        _payload(call),
+        expected=body.edits,
+        reason=body.reason,
+        actor=call.actor,
+    )
+    return _whole(call)
+
+
+def groups(call: Call, query: messages.Search) -> messages.Groups:
+    """Return the groups of dead jobs, or of those that are selected, the largest first."""
+    groups, scope = call.app.desk.groups.page(*query.words, limit=query.limit)
+    return {
+        "groups": [seen_document(seen) for seen in with_trends(call.app.desk, groups)],
         "scope": scope_document(scope),
     }
 
 
-def group(call: Call) -> Document:
+def group(call: Call) -> shapes.Group:
     """Return one group, its recent deaths, and what people noted about it."""
     return _seen(call, call.app.desk.groups.get(call.path["group"]))
 
 
-def mark(call: Call) -> Document:
-    """Mark a cause as resolved, so that it is back if it kills again; or as open."""
-    return _marked(call, resolved=call.body["resolved"])
+def mark(call: Call, body: messages.Mark) -> shapes.Group:
+    """Mark a group as resolved or open; a resolved group whose cause comes back is regressed."""
+    return _marked(call, resolved=body.resolved, reason=body.reason)
 
 
-def note(call: Call) -> Document:
-    """Write a note about a cause for those who come after; an empty one removes it."""
-    return _marked(call, note=call.body["note"])
+def note(call: Call, body: messages.Note) -> shapes.Group:
+    """Write a note about a group for the next person; an empty one removes it."""
+    return _marked(call, note=body.note, reason=body.reason)
 
 
-def _marked(call: Call, *, resolved: bool | None = None, note: str | None = None) -> Document:
-    found = call.app.desk.groups.get(call.path["group"])
-    reason = call.body.get("reason", "")
-    record = call.app.desk.groups.mark(
-        found, resolved=resolved, note=note, reason=reason, actor=call.actor
-    )
-    return _seen(call, replace(found, record=record))
+def _marked(call: Call, **changes: Any) -> shapes.Group:
+    group = call.app.desk.groups.get(call.path["group"])
+    record = call.app.desk.groups.mark(group, actor=call.actor, **changes)
+    return _seen(call, replace(group, record=record))
 
 
-def _seen(call: Call, group: Group) -> Document:
+def _seen(call: Call, group: Group) -> shapes.Group:
     return seen_document(with_trends(call.app.desk, [group])[0])
 
 
-def plan(call: Call) -> Document:
+def plan(call: Call, body: messages.MakePlan) -> messages.Plan:
     """Freeze the jobs that an action would take; nothing is changed."""
-    verb = cast("Verb", call.body["verb"])
-    return call.plans.make(call.app.desk, verb, call.body["q"]).document()
+    return call.plans.make(call.app.desk, body.verb, body.q).document()
 
 
-def carry_out(call: Call) -> Document:
-    """Do what a plan says, to exactly its jobs; a retry becomes a run."""
-    return call.plans.carry_out(call.app.desk, call.path["plan"], call.actor, dict(call.body))
+def carry_out(call: Call, body: messages.CarryOut) -> messages.Done:
+    """Carry out a plan on exactly its jobs; a retry becomes a run."""
+    return call.plans.carry_out(call.app.desk, call.path["plan"], call.actor, body)
 
 
-def pauses(call: Call) -> Document:
+def pauses(call: Call) -> messages.Pauses:
     """Return the lanes that are paused."""
-    return {"pauses": [pause_document(one) for one in call.app.desk.lanes.pauses()]}
+    return {"pauses": [pause_document(pause) for pause in call.app.desk.lanes.pauses()]}
 
 
-def pause(call: Call) -> Document:
+def pause(call: Call, body: messages.PauseLane) -> messages.Pauses:
     """Pause a lane, until it is resumed or for a while."""
-    call.app.desk.lanes.pause(
-        call.body["lane"],
-        reason=call.body.get("reason", ""),
-        duration=call.body.get("seconds"),
-        actor=call.actor,
-    )
+    seconds = None if body.seconds is UNSET else body.seconds
+    call.app.desk.lanes.pause(body.lane, reason=body.reason, duration=seconds, actor=call.actor)
     return pauses(call)
 
 
-def resume(call: Call) -> Document:
-    """Let a paused lane go on."""
-    reason = call.body.get("reason", "")
-    call.app.desk.lanes.resume(call.path["lane"], reason=reason, actor=call.actor)
+def resume(call: Call, body: messages.Why) -> messages.Pauses:
+    """Resume a paused lane."""
+    call.app.desk.lanes.resume(call.path["lane"], reason=body.reason, actor=call.actor)
     return pauses(call)
 
 
-def runs(call: Call) -> Document:
+def runs(call: Call, query: messages.RunSearch) -> messages.Runs:
     """Return the bulk retries that are remembered, newest first."""
-    return {
-        "runs": [
-            run_document(run)
-            for run in call.app.desk.runs.recent()[: call.query.get("limit", PAGE)]
-        ]
-    }
+    return {"runs": [run_document(run) for run in call.app.desk.runs.recent()[: query.limit]]}
 
 
-def run(call: Call) -> Document:
+def run(call: Call) -> shapes.Run:
     """Return the progress of a bulk retry."""
     return run_document(call.app.desk.runs.get(call.path["run"]))
 
 
-def pause_run(call: Call) -> Document:
-    """Let nothing more of a run go; what is let go already goes on."""
-    reason = call.body.get("reason", "")
-    return run_document(call.app.desk.runs.pause(call.path["run"], reason=reason, actor=call.actor))
+def pause_run(call: Call, body: messages.Why) -> shapes.Run:
+    """Release no more jobs of a run; those that are released go on."""
+    return _steer(call, call.app.desk.runs.pause, body)
 
 
-def resume_run(call: Call) -> Document:
-    """Let a paused run go on."""
-    reason = call.body.get("reason", "")
-    return run_document(
-        call.app.desk.runs.resume(call.path["run"], reason=reason, actor=call.actor)
-    )
+def resume_run(call: Call, body: messages.Why) -> shapes.Run:
+    """Resume a paused run."""
+    return _steer(call, call.app.desk.runs.resume, body)
 
 
-def cancel_run(call: Call) -> Document:
-    """End a run: what still waits for it stays as it was."""
-    reason = call.body.get("reason", "")
-    return run_document(
-        call.app.desk.runs.cancel(call.path["run"], reason=reason, actor=call.actor)
-    )
+def cancel_run(call: Call, body: messages.Why) -> shapes.Run:
+    """End a run: jobs that still wait for it stay as they were."""
+    return _steer(call, call.app.desk.runs.cancel, body)
 
 
-def acts(call: Call) -> Document:
+def _steer(call: Call, change: Callable[..., Run], body: messages.Why) -> shapes.Run:
+    return run_document(change(call.path["run"], reason=body.reason, actor=call.actor))
+
+
+def audit_log(call: Call, query: messages.ActionSearch) -> messages.Actions:
     """Return what people did, newest first."""
-    found = call.app.desk.log.actions(
-        limit=call.query.get("limit", PAGE),
-        before=call.query.get("before"),
-        run=call.query.get("run"),
-    )
-    return {"acts": [action_document(act) for act in found]}
+    asked: dict[str, Any] = {"limit": query.limit, **to_builtins(query)}
+    return {"actions": [action_document(done) for done in call.app.desk.log.actions(**asked)]}

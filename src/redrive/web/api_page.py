@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_origin
 
+from redrive.web import openapi
 from redrive.web.routes import ROUTES, Route
-from redrive.web.schema import Schema
-from redrive.web.shapes import SCHEMAS
 
 _HEAD = """\
-# Redrive over HTTP
+# HTTP API
 
-<!-- Written by `python -m redrive.web.api_page > docs/api.md`; a test says when it is out of date. -->
+<!-- Written by `python -m redrive.web.api_page > docs/api.md`; a test fails if it is out of date. -->
+
+This page is for developers who use Redrive from another language, and for operators who run its server.
 
 ```console
 $ redrive serve shop.jobs:app --tokens ~/.redrive-tokens
 ```
 
-serves health, metrics and a JSON API on port 9200 of this host, so that a service in any language can \
-use Redrive. It needs `pip install 'redrive[web]'`. A program in Python can mount the same beside its \
-own pages; `hosts` are the names it goes by:
+serves health checks, metrics and a JSON API on port 9200 of this host. It needs \
+`pip install 'redrive[web]'`. A Python program can mount the same application; `hosts` are the host names \
+that it answers to:
 
 ```python
 from redrive import Redrive
@@ -33,53 +34,55 @@ token = made("shop", "act", "a-token-of-20-or-more-characters")
 site = asgi(app, tokens=[token], hosts=["shop.example"])  # any ASGI server serves or mounts it
 ```
 
-**Tokens.** `Authorization: Bearer TOKEN`. One for `read` may look; one for `act` may also change. They \
-come from `REDRIVE_READ_TOKEN` and `REDRIVE_ACT_TOKEN` (both named `api`), or from a file for its owner \
-only, one a line: a name, `read` or `act`, the token. A file that is missing is made with two. The name \
-is who is held to have done it in `redrive log`. To take a token back, remove it and start the server \
-again. `--no-auth` lets everybody in and is for loopback addresses only.
+**Tokens.** Send `Authorization: Bearer TOKEN`. The right `read` may read, `act` may also make changes, and \
+`reveal` may also see unmasked payloads (`GET /api/v1/jobs/{job}?reveal=true`, recorded in the audit log). \
+Tokens come from `REDRIVE_READ_TOKEN`, `REDRIVE_ACT_TOKEN` and `REDRIVE_REVEAL_TOKEN` (all named `api`), or \
+from a file that only its owner may read, one token a line: a name, a right, the token. If the file does not \
+exist, it is created with two tokens. The name is the actor in `redrive log`. To revoke a token, remove it \
+and restart the server. `--no-auth` turns tokens off; it works on loopback addresses only.
 
-**Others.** A request for a name that the server does not go by is refused (421; `--allow-host NAME` adds \
-one), and so is a change that a page of another origin asks for (403). There are no CORS headers. An \
-address that others can reach needs tokens, and `--tls-cert` with `--tls-key`, or `--behind-proxy` if \
-something in front of it does TLS: headers that a proxy adds are not believed. The proxy must also limit \
-how many connections one client may hold open: the server takes 200 in all.
+**Hosts and origins.** A request for an unknown host name is refused (421; `--allow-host NAME` adds a name), \
+and so is a change that comes from a page of another origin (403). There are no CORS headers. An address \
+that other hosts can reach needs tokens, and `--tls-cert` with `--tls-key`, or `--behind-proxy` if a proxy \
+does TLS; headers that a proxy adds are ignored. The proxy must also limit the connections of each client: \
+the server accepts 200 in all.
 
-**Health.** `/healthz`: the process answers. `/readyz`: the store takes writes. `/api/v1/health`: the store \
-answers; with a token also counts, ages, workers and pauses, at most two seconds old. However many dead \
-letters there are, all three are green: a monitor for those is `redrive check`, or `/metrics`. Probes \
-that ask by address, as those of Kubernetes do, must send the header `Host: localhost`.
+**Health checks.** `/healthz`: the process answers. `/readyz`: the store accepts writes. `/api/v1/health`: \
+the store answers; with a token also counts, ages, workers and pauses, at most two seconds old. Dead letters \
+do not make any of them fail: monitor those with `redrive check` or `/metrics`. Probes that use an IP \
+address, such as those of Kubernetes, must send the header `Host: localhost`.
 
-**Limits.** Bodies are `application/json` of at most 1 MiB that arrive within 10 seconds, pages have at \
-most 200 entries, a request may take 30 seconds, a search 5: then the page ends early, its `scope` says how \
-many jobs were looked at, and `cursor` goes on from there. What is unknown, in a query or a body, is refused, \
-never ignored.
+**Limits.** Bodies are `application/json` of at most 1 MiB that arrive within 10 seconds. Pages have at most \
+200 entries. A request may take 30 seconds, a search 5: then the page ends early, its `scope` has the number \
+of jobs that were searched, and `cursor` continues from there. Unknown names in a query or a body are \
+refused, never ignored.
 
-**Errors** are `application/problem+json`: `status`, a `code` for machines, and a `detail` for people.
+**Errors** are `application/problem+json`: `status`, a `code` for programs, and a `detail` for people: what \
+is wrong and where, and the value, unless it may be secret. Times are ISO 8601, UTC.
 
 | status | when |
 |---|---|
-| 400 | what was sent is not understood; `detail` says what was expected |
-| 401, 403 | no good token; it is not good for this, or the page is of another origin |
+| 400 | the request is not valid; `detail` says what was expected |
+| 401, 403 | the token is missing or unknown; its right is not enough, or the page is of another origin |
 | 404 | there is no such job, group, run, plan, handler or route |
-| 409 | the job's state does not allow it, somebody was faster, or the key stands for other work |
+| 409 | the job's state does not allow it, the job was changed meanwhile, or the key belongs to another job |
 | 408, 413, 414, 415, 431 | too slow, too large, or not JSON |
-| 421 | the server does not go by that name |
+| 421 | the server does not answer to that host name |
 | 503 | the store does not answer |
-| 504 | it took too long; what was asked for may still be done |
+| 504 | the request took too long; its changes may still happen |
 
-**Payloads** are masked: each hidden value is a mark such as `•••1•••`. Sent back in an edit, a mark stands \
-for what it hid, in the same field; in another one it is refused. `edits` must be as it was when the job was \
-looked at. Numbers keep their text. Selectors see what is shown: a word that names a masked field is refused, \
-and text inside a mask is not found. A submit with a known key that differs from its job in masked values \
-only is taken for the same.
+**Payloads** are masked: each hidden value is a mark such as `•••1•••`. In an edit, a mark keeps the value \
+that it hides, in the same field; in another field it is refused. `edits` must be the number that the job had \
+when you read it. Numbers keep their text. Selectors see what is shown: a word that names a masked field is \
+refused, and text inside a mask does not match. A submit with a known key that differs from its job only in \
+masked values counts as the same job.
 
-**Many jobs at once** go by a plan. It freezes which jobs are meant, and says how many, of which handlers, \
-and which cannot be taken and why. Carrying it out takes the plan's number of eligible jobs as `confirm`, \
-and touches exactly these: those that have changed since are skipped and named, later ones stay out. A \
-retry becomes a run, which workers drive; the other verbs are done at once. A repeat gives the same \
-answer and does nothing more. A plan is kept for ten minutes by the server that made it, and holds \
-100,000 jobs at most.
+**Actions on many jobs** need a plan. It freezes the set of jobs, and returns how many there are, of which \
+handlers, and which cannot be taken and why. To carry it out, send the number of eligible jobs as `confirm`. \
+Exactly these jobs are changed: jobs that changed since are skipped and listed, later ones are left out. A \
+retry becomes a run, which workers drive; the other verbs take effect at once. A repeat returns the same \
+answer and changes nothing. The server that made a plan keeps it for ten minutes; it holds at most 100,000 \
+jobs.
 
 ```text
 POST /api/v1/plans
@@ -99,61 +102,52 @@ POST /api/v1/plans/hlvuqO8kdUnOW4G_OVLc6A/carry-out
 
 def page() -> str:
     """Return the whole page."""
-    return "\n".join([_HEAD, *map("".join, map(_route, ROUTES)), "## Shapes\n", *_shapes()])
+    return "\n".join([_HEAD, *map("".join, map(_route, ROUTES)), "## Documents\n", *_documents()])
 
 
 def _route(route: Route) -> Iterator[str]:
     right = f"token: {route.right}" if route.right else "no token needed"
     yield f"### {route.method} {route.path}\n\n{route.summary} ({right})\n"
-    body: Mapping[str, Any] = route.body or {}
-    fields = [
-        *((name, "path", shape, True) for name, shape in route.params.items()),
-        *((name, "query", shape, False) for name, shape in route.query.items()),
-        *(
-            (name, "body", shape, name in body["required"])
-            for name, shape in body.get("properties", {}).items()
-        ),
-    ]
-    if fields:
+    rows = [(name, "path", openapi.schema(kind), True) for name, kind in route.params.items()]
+    for place, kind in (("query", route.query), ("body", route.body)):
+        if kind is not None:
+            rows += [(name, place, *field) for name, field in openapi.fields(kind).items()]
+    if rows:
         yield "\n| | in | | |\n|---|---|---|---|\n"
-        for name, place, shape, needed in fields:
-            must = "" if needed else "optional; "
-            about = str(shape.get("description", ""))
-            yield f"| `{name}` | {place} | {must}{_kind(shape)} | {about} |\n"
-    if route.gives is not None and route.gives != {"type": "object"}:
-        yield f"\nGives {_kind(route.gives)}.\n"
+    for name, place, shape, needed in rows:
+        must = "" if needed else "optional; "
+        yield f"| `{name}` | {place} | {must}{_kind(shape)} | {shape.get('description', '')} |\n"
+    if names := [kind.__name__ for kind in route.answers if get_origin(kind) is None]:
+        yield f"\nReturns {' or '.join(names)}.\n"
 
 
-def _shapes() -> Iterator[str]:
-    for name, shape in SCHEMAS.items():
-        fields = ", ".join(f"`{one}` {_kind(kind)}" for one, kind in shape["properties"].items())
-        yield f"**{name}**: {fields}.\n"
+def _documents() -> Iterator[str]:
+    asked = {route.body.__name__ for route in ROUTES if route.body}
+    for name, shape in openapi.components().items():
+        if "properties" in shape and name not in asked:
+            fields = ", ".join(
+                f"`{key}` {_kind(inner)}" for key, inner in shape["properties"].items()
+            )
+            yield f"**{name}**: {shape.get('description', '')} {fields}.\n"
+        elif "enum" in shape:
+            yield f"**{name}**: {_kind(shape)}.\n"
 
 
-def _kind(shape: Schema) -> str:
+def _kind(shape: dict[str, Any]) -> str:
     """Return a shape in a few words."""
     if "anyOf" in shape:
-        return f"{_kind(shape['anyOf'][0])} or null"
+        return " or ".join(map(_kind, shape["anyOf"]))
     if "$ref" in shape:
         return str(shape["$ref"]).rpartition("/")[2]
-    kinds = shape.get("type", "anything")
-    if isinstance(kinds, list):
-        return f"{_kind({**shape, 'type': kinds[0], 'enum': shape.get('enum', [])[:-1]})} or null"
-    if shape.get("enum"):
+    if "enum" in shape:
         return " \\| ".join(shape["enum"])
-    if kinds == "array":
+    kind = shape.get("type", "anything")
+    if kind == "array":
         return f"list of {_kind(shape['items'])}"
-    if kinds == "object" and "properties" in shape:
-        inner = (f"`{name}` {_kind(one)}" for name, one in shape["properties"].items())
-        return f"{{ {', '.join(inner)} }}"
-    if kinds == "object" and isinstance(shape.get("additionalProperties"), Mapping):
+    if kind == "object" and "additionalProperties" in shape:
         return f"object of {_kind(shape['additionalProperties'])}"
-    return f"{kinds}{_bounds(shape)}"
-
-
-def _bounds(shape: Schema) -> str:
     least, most = shape.get("minimum"), shape.get("maximum")
-    return "" if most is None else f", {least:,} to {most:,.0f}"
+    return f"{kind}" if most is None else f"{kind}, {least:,} to {most:,.0f}"
 
 
 if __name__ == "__main__":

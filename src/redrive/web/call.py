@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from redrive.web.health import Health
     from redrive.web.plans import Plans
 
-Document = dict[str, Any]
+Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What a route's function is given; all of it has been checked against the route's table."""
+    """What every route's function is given, beside its query or body."""
 
     app: Redrive
     plans: Plans
     health: Health
     actor: str
-    """Who is held to have done it, in the record of acts."""
+    """Who does it, for the audit log."""
     known: bool
     """True if the caller may read; False only where a route is open to all."""
+    may_reveal: bool = False
+    """True if the caller may see payloads whole."""
     root: str = ""
     """Where the API is mounted."""
     path: Mapping[str, str]
-    query: Mapping[str, Any]
-    body: Mapping[str, Any]
     text: str = ""
     """The body as it was written."""
 
@@ -79,6 +79,6 @@ def problem_of(error: RedriveError) -> Problem:
         case UsageError():
             return Problem(400, "bad_request", str(error))
         case StoreError():
-            return Problem(503, "store", "the store does not answer as it should; see the log")
+            return Problem(503, "store", "the store failed; see the log of the server")
         case _:
-            return Problem(500, "failed", "it failed; see the log")
+            return Problem(500, "failed", "the request failed; see the log of the server")

@@ -128,12 +128,12 @@ class Connections:
         ]
         if not waiting:
             return False
-        _, key = min(waiting, key=lambda one: one[0])
+        _, key = min(waiting, key=lambda pair: pair[0])
         self._drop(self._entries.pop(key))
         return True
 
     def made(self, protocol: Any) -> None:
-        """Learn which connection a protocol is for."""
+        """Store the protocol of a connection."""
         entry = self._entries.get((protocol.client or ("",))[:2])
         if entry is not None:
             entry.protocol = protocol
@@ -158,7 +158,7 @@ class Connections:
                 entry.drop()
 
     def _forget_closed(self) -> None:
-        """Forget those whose handshake failed; nobody else says so."""
+        """Forget connections whose handshake failed; no event reports that."""
         gone = [key for key, entry in self._entries.items() if entry.sock.fileno() < 0]
         for key in gone:
             del self._entries[key]
@@ -167,18 +167,18 @@ class Connections:
 def client_of(address: str) -> str:
     """Return what counts as one client: an IPv4 address, or a network of IPv6."""
     try:
-        found = ip_address(address.partition("%")[0])
+        parsed = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(found, IPv6Address):
-        if found.ipv4_mapped:
-            return str(found.ipv4_mapped)
-        return str(ip_network((found, _V6_NETWORK), strict=False))
-    return str(found)
+    if isinstance(parsed, IPv6Address):
+        if parsed.ipv4_mapped:
+            return str(parsed.ipv4_mapped)
+        return str(ip_network((parsed, _V6_NETWORK), strict=False))
+    return str(parsed)
 
 
 class Listener(socket.socket):
-    """A listening socket that tells of every connection before anybody has read from it."""
+    """A listening socket that counts every connection before anything is read from it."""
 
     connections: Connections
 

@@ -1,7 +1,7 @@
 """What is checked about a request before anybody looks at what it wants.
 
 The Host header names us and nobody else (so no foreign page can reach a server on loopback by a name of
-its own), a page of another origin changes nothing, and a token is said in a header, whole and once.
+its own), a page of another origin changes nothing, and a token is sent in a header, whole and once.
 """
 
 from __future__ import annotations
@@ -33,24 +33,28 @@ _OURS = frozenset({"same-origin", "none"})
 
 
 def check_size(headers: Headers, url: bytes) -> None:
-    """Refuse a head that nobody needs to send."""
+    """Refuse headers or a URL that are too long."""
     if sum(len(name) + len(value) for name, value in headers.raw) > LARGEST:
-        raise Problem(431, "long_headers", f"the headers must have at most {LARGEST} bytes")
+        raise Problem(431, "long_headers", f"the headers must have at most {LARGEST:,} bytes")
     if len(url) > LARGEST:
-        raise Problem(414, "long_url", f"the address must have at most {LARGEST} bytes")
+        raise Problem(414, "long_url", f"the URL must have at most {LARGEST:,} bytes")
 
 
 def check_host(headers: Headers, hosts: Collection[str]) -> None:
     """Refuse a request that was meant for another name."""
-    said = headers.getlist("host")
-    if len(said) != 1 or name_of(said[0]) not in hosts:
-        raise Problem(421, "wrong_host", "this server does not go by that name")
+    names = headers.getlist("host")
+    if len(names) != 1 or name_of(names[0]) not in hosts:
+        raise Problem(
+            421,
+            "wrong_host",
+            "the Host header names another server; redrive serve --allow-host adds a name",
+        )
 
 
 def name_of(host: str) -> str:
-    """Return the name in a Host header, without its port; empty for what is none."""
-    found = _HOST.fullmatch(host.lower())
-    return "" if found is None else found["name"] or found["six"]
+    """Return the name in a Host header, without its port; empty if it is not valid."""
+    match = _HOST.fullmatch(host.lower())
+    return "" if match is None else match["name"] or match["six"]
 
 
 def check_origin(headers: Headers) -> None:
@@ -58,8 +62,12 @@ def check_origin(headers: Headers) -> None:
     site, origins = headers.getlist("sec-fetch-site"), headers.getlist("origin")
     host = headers["host"].lower()
     ours = {f"http://{host}", f"https://{host}"}
-    if any(one not in _OURS for one in site) or any(one.lower() not in ours for one in origins):
-        raise Problem(403, "foreign_origin", "pages of other origins change nothing here")
+    if not _OURS.issuperset(site) or not ours.issuperset(map(str.lower, origins)):
+        raise Problem(
+            403,
+            "foreign_origin",
+            "the request comes from a page of another origin, which may change nothing here",
+        )
 
 
 def who(headers: Headers, tokens: Tokens | None, right: str) -> Token | None:
@@ -69,14 +77,15 @@ def who(headers: Headers, tokens: Tokens | None, right: str) -> Token | None:
     """
     if tokens is None:
         return Token("anybody", "act")
-    said = headers.getlist("authorization")
-    if not said and not right:
+    given = headers.getlist("authorization")
+    if not given and not right:
         return None
-    scheme, _, token = said[0].partition(" ") if len(said) == 1 else ("", "", "")
-    found = tokens.find(token) if scheme.lower() == "bearer" else None
-    if found is None:
-        msg = "a token is needed, as in Authorization: Bearer TOKEN"
+    scheme, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    token = tokens.find(text) if scheme.lower() == "bearer" else None
+    if token is None:
+        msg = "a valid token is needed: send Authorization: Bearer TOKEN"
         raise Problem(401, "no_token", msg, {"www-authenticate": 'Bearer realm="redrive"'})
-    if not found.allows(right):
-        raise Problem(403, "not_allowed", f"the token {found.name!r} is not good for this: {right}")
-    return found
+    if not token.allows(right):
+        msg = f"the token {token.name!r} has the right {token.right!r}; this needs {right!r}"
+        raise Problem(403, "not_allowed", msg)
+    return token

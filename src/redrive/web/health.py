@@ -1,4 +1,4 @@
-"""Health: if the store answers, and how things stand; asked at most every two seconds.
+"""Health: if the store answers, and the state of the queue; read at most every two seconds.
 
 A full dead-letter queue is not an unhealthy process: only a store that does not answer is.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from redrive import __version__
 from redrive.app import Redrive
@@ -16,64 +16,56 @@ from redrive.desk.status import health_of
 from redrive.errors import RedriveError
 from redrive.jobs.job import State
 from redrive.jobs.logger import log
-from redrive.web.call import Document
-from redrive.web.shapes import shape
+from redrive.web.messages import Counts, Standing, Status
 
 FRESH = 2.0
-"""Seconds for which an answer serves everybody."""
+"""Seconds for which an answer is shared by all callers."""
 PATIENCE = 5.0
-"""Seconds after which a store that says nothing does not answer."""
+"""Seconds after which a store counts as not answering."""
 READY = "web:ready"
 """The note that is written to see that the store takes writes."""
 
 FAILURES = (RedriveError, OSError)
 """What a store that is down or away raises."""
 
-UNAVAILABLE: Document = {"status": "unavailable"}
+UNAVAILABLE: Status = {"status": "unavailable"}
 
 T = TypeVar("T")
 
-SHAPE = shape(
-    "status:Health counts:Counts oldest_due_seconds:number? oldest_dead_seconds:number? store "
-    "durability version workers:Worker[] last_pass:time? unserved:text[] unserved_because:text{} pauses:Pause[] "
-    "now:time?",
-    needed="status",
-)
-
 
 class Cached(Generic[T]):
-    """An answer that is asked for once in a while, by one at a time, for all who wait."""
+    """An answer that one caller at a time reads, and that all callers share for a while."""
 
     def __init__(self, ask: Callable[[], T]) -> None:
         self._ask = ask
         self._lock = threading.Lock()
-        self._found: tuple[float, T] | None = None
+        self._last: tuple[float, T] | None = None
 
     def get(self) -> T:
         """Return the answer of the last two seconds, or ask; errors are not kept."""
-        if (found := self._fresh()) is None:
+        if (answer := self._fresh()) is None:
             with self._lock:
-                if (found := self._fresh()) is None:
-                    found = time.monotonic(), self._ask()
-                    self._found = found
-        return found[1]
+                if (answer := self._fresh()) is None:
+                    answer = time.monotonic(), self._ask()
+                    self._last = answer
+        return answer[1]
 
     def _fresh(self) -> tuple[float, T] | None:
-        found = self._found
-        return found if found and time.monotonic() - found[0] < FRESH else None
+        last = self._last
+        return last if last and time.monotonic() - last[0] < FRESH else None
 
 
 class Health:
-    """How one app's store fares."""
+    """The health of one app's store."""
 
     def __init__(self, app: Redrive) -> None:
         self._app = app
-        self._standing: Cached[Document | None] = Cached(self._look)
+        self._standing: Cached[Standing | None] = Cached(self._look)
         self._answers: Cached[bool] = Cached(lambda: self._tried("answer", app.desk.lanes.pauses))
         self._ready: Cached[bool] = Cached(lambda: self._tried("take writes", self._write))
 
-    def standing(self) -> Document | None:
-        """Return how things stand; None if the store does not answer."""
+    def standing(self) -> Standing | None:
+        """Return counts, ages, workers and pauses; None if the store does not answer."""
         return self._standing.get()
 
     def answers(self) -> bool:
@@ -84,13 +76,13 @@ class Health:
         """Return True if the store takes writes."""
         return self._ready.get()
 
-    def _look(self) -> Document | None:
+    def _look(self) -> Standing | None:
         try:
             health = health_of(self._app.desk)
             return {
                 **health.document(),
                 "status": "ok",
-                "counts": {state.value: health.total(state) for state in State},
+                "counts": cast("Counts", {state.value: health.total(state) for state in State}),
                 "version": __version__,
             }
         except FAILURES as error:

@@ -1,18 +1,24 @@
-"""The OpenAPI document, written from the table of routes."""
+"""The OpenAPI document, written from the table of routes and the types of its functions."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from functools import cache
+from typing import Any, cast, get_type_hints
+
+from msgspec.json import schema_components
 
 from redrive import __version__
+from redrive.desk import shapes
+from redrive.web import messages
+from redrive.web.messages import END, Problem
 from redrive.web.routes import ROUTES, Route
-from redrive.web.schema import named
-from redrive.web.shapes import SCHEMAS
 
 _ABOUT = (
-    "Redrive keeps work that failed. Every mutation is a POST with a JSON object, and is recorded as "
-    "an act of the token's name. Actions on many jobs go by a plan: it freezes which, and is carried out "
-    "once its number is said again. Errors are problem documents (RFC 9457)."
+    "Redrive keeps work that failed. Every change is a POST with a JSON object, and is recorded in the "
+    "audit log under the token's name. Actions on many jobs go by a plan: it freezes which, and is "
+    "carried out once the number of jobs is confirmed. Errors are problem documents (RFC 9457). Times are "
+    "ISO 8601, UTC."
 )
 
 
@@ -27,20 +33,53 @@ def document(root: str = "") -> dict[str, Any]:
         "servers": [{"url": root or "/"}],
         "paths": paths,
         "components": {
-            "schemas": dict(SCHEMAS),
+            "schemas": components(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
 
 
+@cache
+def components() -> dict[str, Any]:
+    """Return the schemas of all answers and bodies, by name."""
+    kinds = [kind for route in ROUTES for kind in (*route.answers, route.body) if kind]
+    return _schemas([*dict.fromkeys(kinds), Problem])[1]
+
+
+def schema(kind: Any) -> dict[str, Any]:
+    """Return the schema of a type; one that has a name is a reference."""
+    return cast("dict[str, Any]", _schemas([kind])[0][0])
+
+
+def fields(kind: Any) -> dict[str, Any]:
+    """Return the schema of each field of a query or a body, and if it is required."""
+    schema = _schemas([kind])[1][kind.__name__]
+    needed = schema.get("required", ())
+    return {name: (shape, name in needed) for name, shape in schema["properties"].items()}
+
+
+def _schemas(kinds: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return schemas as msgspec makes them, the fields in the order of their types."""
+    components = schema_components(kinds, ref_template="#/components/schemas/{name}")
+    refs, named = json.loads(json.dumps(components).replace(json.dumps(END)[1:-1], "$"))
+    types = {**vars(shapes), **vars(messages)}
+    for name, shape in named.items():
+        if "properties" in shape:
+            order = get_type_hints(types[name])
+            shape["properties"] = {key: shape["properties"][key] for key in order}
+    return refs, named
+
+
 def _operation(route: Route) -> dict[str, Any]:
-    places = (("path", route.params), ("query", route.query))
     parameters = [
-        {"name": name, "in": place, "required": place == "path", "schema": shape}
-        for place, shapes in places
-        for name, shape in shapes.items()
+        {"name": name, "in": "path", "required": True, "schema": schema(kind)}
+        for name, kind in route.params.items()
     ]
-    said: dict[str, Any] = {
+    parameters += [
+        {"name": name, "in": "query", "required": needed, "schema": shape}
+        for name, (shape, needed) in fields(route.query).items()
+    ]
+    operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,
         "parameters": parameters,
@@ -48,24 +87,25 @@ def _operation(route: Route) -> dict[str, Any]:
         "security": [{"token": []}] if route.right else [{}, {"token": []}],
     }
     if route.right:
-        said["description"] = f"Needs a token for {route.right}."
+        operation["description"] = f"Needs a token for {route.right}."
     if route.body is not None:
-        content = {"application/json": {"schema": route.body}}
-        said["requestBody"] = {"required": True, "content": content}
-    return said
+        content = {"application/json": {"schema": schema(route.body)}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
 
 
 def _responses(route: Route) -> dict[str, Any]:
-    kind = "text/plain" if route.gives is None else "application/json"
-    content = {kind: {"schema": route.gives or {"type": "string"}}}
-    problem = {"application/problem+json": {"schema": named("Problem")}}
-    found: dict[str, Any] = {
+    kinds = [schema(kind) for kind in route.answers]
+    shape = {"anyOf": kinds} if len(kinds) > 1 else kinds[0] if kinds else {"type": "string"}
+    content = {"application/json" if kinds else "text/plain": {"schema": shape}}
+    problem = {"application/problem+json": {"schema": schema(Problem)}}
+    responses: dict[str, Any] = {
         "200": {"description": "Done.", "content": content},
         "default": {"description": "A problem.", "content": problem},
     }
     if route.may_fail:
-        found["503"] = {
+        responses["503"] = {
             "description": "The store does not answer.",
             "content": {**content, **problem},
         }
-    return found
+    return responses

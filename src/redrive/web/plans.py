@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 from redrive.desk import plans
 from redrive.desk.desk import Desk
 from redrive.desk.plans import Plan
-from redrive.desk.selection import Filters
 from redrive.desk.selectors import no_job
 from redrive.errors import JobNotFound, Refused, UsageError
 from redrive.jobs.transitions import Verb
 from redrive.runs import rules
-from redrive.web.call import Document
+from redrive.web import messages
+from redrive.web.messages import CarryOut
 
-VERBS: tuple[Verb, ...] = ("retry", "resolve", "discard", "reopen")
 LASTS = 600.0
 """Seconds for which a plan holds."""
 MOST = 100_000
@@ -39,11 +38,11 @@ class Kept:
     plan: Plan
     made: float
     id: str = field(default_factory=lambda: secrets.token_urlsafe(16))
-    result: Document | None = None
+    result: messages.Done | None = None
     """A repeat returns the same."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def document(self) -> Document:
+    def document(self) -> messages.Plan:
         """Return what would be done, and what not and why."""
         return {
             **self.plan.document(),
@@ -64,10 +63,10 @@ class Plans:
     def make(self, desk: Desk, verb: Verb, asked: str) -> Kept:
         """Freeze the jobs that the words mean now; JobNotFound if none of the ids is known."""
         if not asked.strip():
-            msg = "q must say which jobs: ids, a group such as G7, or filters such as state:dead"
+            msg = "q must name the jobs: ids, a group such as G7, or filters such as state:dead"
             raise UsageError(msg)
         as_run = verb == "retry"
-        plan = plans.make(desk, verb, [asked], Filters(), asked=asked, as_run=as_run, most=MOST)
+        plan = plans.make(desk, verb, [asked], asked=asked, as_run=as_run, most=MOST)
         if plan.ineligible and plan.is_void:
             raise JobNotFound(no_job(plan.ineligible[0][0]))
         kept = Kept(plan, time.monotonic())
@@ -76,63 +75,67 @@ class Plans:
             self._forget()
         return kept
 
-    def carry_out(self, desk: Desk, name: str, actor: str, said: Document) -> Document:
+    def carry_out(self, desk: Desk, name: str, actor: str, body: CarryOut) -> messages.Done:
         """Do what a plan says to those of its jobs that are still as they were; once."""
         with self._lock:
             self._forget()
             kept = self._plans.get(name)
         if kept is None:
-            msg = "no such plan: it was forgotten, or made by another server; make it again"
+            msg = "no such plan: it has expired, or another server made it; make it again"
             raise JobNotFound(msg)
         with kept.lock:
             if kept.result is None:
-                _agree(kept.plan, said)
-                kept.result = {"plan": name, **_carry_out(desk, kept.plan, actor, said)}
+                _agree(kept.plan, body)
+                kept.result = _carry_out(desk, kept, actor, body)
             return kept.result
 
     def _forget(self) -> None:
         """Forget what is too old, and the oldest of what is too much."""
         now, kept = time.monotonic(), 0
         newest = next(reversed(self._plans.values()), None)
-        for one in reversed(list(self._plans.values())):
-            kept += one.plan.matched + 1
-            if now - one.made > LASTS or (kept > MOST and one is not newest):
-                del self._plans[one.id]
+        for plan in reversed(list(self._plans.values())):
+            kept += plan.plan.matched + 1
+            if now - plan.made > LASTS or (kept > MOST and plan is not newest):
+                del self._plans[plan.id]
 
 
-def _agree(plan: Plan, said: Document) -> None:
-    if said["confirm"] != len(plan.eligible):
-        msg = f"the plan is for {len(plan.eligible)} jobs and confirm says {said['confirm']}"
+def _agree(plan: Plan, body: CarryOut) -> None:
+    if body.confirm != len(plan.eligible):
+        msg = f"confirm must be {len(plan.eligible)}, the number of eligible jobs; found {body.confirm}"
         raise Refused(f"{msg}; nothing was changed")
     if not plan.eligible:
         msg = f"none of the {len(plan.ineligible)} jobs can be taken; nothing was changed"
         raise Refused(msg)
-    if plan.verb != "retry" and (wrong := [name for name in _ONLY_RUNS if name in said]):
-        msg = f"{', '.join(wrong)}: only a retry is driven as a run"
+    if plan.verb != "retry" and (wrong := [name for name in _ONLY_RUNS if getattr(body, name)]):
+        msg = f"{', '.join(wrong)}: only for the verb retry, which becomes a run"
         raise UsageError(msg)
 
 
-def _carry_out(desk: Desk, plan: Plan, actor: str, said: Document) -> Document:
+def _carry_out(desk: Desk, kept: Kept, actor: str, body: CarryOut) -> messages.Done:
+    plan = kept.plan
     same, changed = plans.recheck(desk, plan)
-    reason, run, done = said.get("reason", ""), None, 0
+    run, done = None, 0
     if plan.verb == "retry":
         spec = rules.spec_of(
-            canary=said.get("canary", 0),
-            rate=said.get("rate"),
-            ramp=said.get("ramp", False),
-            stop_on=said.get("stop_on", ""),
+            canary=body.canary, rate=body.rate or None, ramp=body.ramp, stop_on=body.stop_on
         )
         skipped = [*plan.ineligible, *changed]
-        name = said.get("name", "")
-        begun = desk.runs.freeze(
-            same, spec, asked=plan.asked, name=name, reason=reason, actor=actor, skipped=skipped
+        started = desk.runs.freeze(
+            same,
+            spec,
+            asked=plan.asked,
+            name=body.name,
+            reason=body.reason,
+            actor=actor,
+            skipped=skipped,
         )
-        run, done = begun.id, begun.total
+        run, done = started.id, started.total
     else:
         ids = [job.id for job in same]
-        moved = desk.jobs.move(plan.verb, ids, asked=plan.asked, reason=reason, actor=actor)
+        moved = desk.jobs.move(plan.verb, ids, asked=plan.asked, reason=body.reason, actor=actor)
         done, changed = len(moved.done), [*changed, *moved.skipped]
     return {
+        "plan": kept.id,
         "verb": plan.verb,
         "planned": len(plan.eligible),
         "done": done,
@@ -141,10 +144,10 @@ def _carry_out(desk: Desk, plan: Plan, actor: str, said: Document) -> Document:
     }
 
 
-def _left(pairs: Sequence[tuple[str, str]]) -> Document:
-    """Count jobs that are left by why, and name some."""
+def _left(pairs: Sequence[tuple[str, str]]) -> messages.LeftOut:
+    """Count the jobs that are left out by reason, and list some."""
     return {
         "total": len(pairs),
         "reasons": dict(Counter(why for _, why in pairs)),
-        "samples": [{"id": one, "why": why} for one, why in pairs[:LISTED]],
+        "samples": [{"id": job_id, "why": why} for job_id, why in pairs[:LISTED]],
     }

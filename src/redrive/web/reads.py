@@ -1,25 +1,28 @@
-"""Reading requests strictly: bounded, JSON and nothing else, every name once and known."""
+"""Read requests strictly: bounded, only JSON, every name known and used once."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import parse_qsl
 
+import msgspec
 from starlette.requests import Request
 
+from redrive.payloads.masking import mask_text
 from redrive.web.call import Problem
-from redrive.web.schema import Schema, faults
 
 LARGEST = 1_048_576
 """Bytes of a body."""
 SLOWEST = 10.0
 """Seconds for a body to arrive."""
-_INTEGER = re.compile(r"-?\d{1,19}")
+_STEP = re.compile(r"[^.\[\]]+")
 _NAMES = 100
+_SHOWN = 80
+
+T = TypeVar("T")
 
 
 async def read(request: Request) -> str:
@@ -27,20 +30,24 @@ async def read(request: Request) -> str:
     kind = request.headers.getlist("content-type")
     plain = [part.strip() for part in kind[0].lower().split(";")] if len(kind) == 1 else [""]
     if plain[0] != "application/json" or plain[1:] not in ([], ["charset=utf-8"]):
-        raise Problem(415, "not_json", "the body must be application/json, in UTF-8")
+        raise Problem(
+            415, "not_json", "the body must have the content type application/json, in UTF-8"
+        )
     if "content-encoding" in request.headers:
-        raise Problem(415, "packed", "the body must not be packed")
-    found = bytearray()
+        raise Problem(415, "packed", "the body must not be compressed: omit Content-Encoding")
+    received = bytearray()
     try:
         async with asyncio.timeout(SLOWEST):
             async for chunk in request.stream():
-                found += chunk
-                if len(found) > LARGEST:
-                    raise Problem(413, "too_large", f"the body must have at most {LARGEST} bytes")
+                received += chunk
+                if len(received) > LARGEST:
+                    raise Problem(413, "too_large", f"the body must have at most {LARGEST:,} bytes")
     except TimeoutError as error:
-        raise Problem(408, "too_slow", "the body did not arrive in time") from error
+        raise Problem(
+            408, "too_slow", f"the body did not arrive within {SLOWEST:g} seconds"
+        ) from error
     try:
-        return found.decode()
+        return received.decode()
     except UnicodeDecodeError as error:
         raise _bad(f"the body is not UTF-8: {error}") from error
 
@@ -53,7 +60,7 @@ def body_of(text: str) -> dict[str, Any]:
         )
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise _bad("the body has half a character (a lone surrogate) in it") from error
+        raise _bad("the body has a lone surrogate, which is not valid Unicode") from error
     except (ValueError, RecursionError) as error:
         raise _bad(f"the body is not JSON: {error}") from error
     if not isinstance(value, dict):
@@ -61,43 +68,64 @@ def body_of(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def query_of(said: bytes, shapes: Mapping[str, Schema]) -> dict[str, Any]:
-    """Read the query by its shapes; an unknown name is refused, for it would be ignored in vain."""
+def query_of(query: bytes) -> dict[str, str]:
+    """Read the query: each name once."""
     try:
         pairs = parse_qsl(
-            said.decode(), keep_blank_values=True, errors="strict", max_num_fields=_NAMES
+            query.decode(), keep_blank_values=True, errors="strict", max_num_fields=_NAMES
         )
+        return _once(pairs)
     except ValueError as error:
         raise _bad(f"the query cannot be read: {error}") from error
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name not in shapes or name in found:
-            known = ", ".join(shapes) or "nothing"
-            why = "comes twice" if name in shapes else f"means nothing here; known: {known}"
-            raise _bad(f"the query's {name!r} {why}")
-        whole = shapes[name]["type"] == "integer" and _INTEGER.fullmatch(value)
-        found[name] = int(value) if whole else value
-        for wrong in faults(found[name], shapes[name], f"the query's {name}"):
-            raise _bad(wrong)
-    return found
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        msg = "a name comes twice in an object"
+def checked(value: object, kind: type[T], at: str, *, strict: bool = True) -> T:
+    """Return a value of a request as this type, or raise a Problem with what is wrong and where.
+
+    The message shows the value, but nothing of a payload, and no secret.
+    """
+    try:
+        return msgspec.convert(value, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        wrong, _, path = str(error).partition(" - at `$")
+        path = path.rstrip("`")
+        fields = f"; it may have: {', '.join(_fields(kind))}" if "unknown field" in wrong else ""
+        shown = _shown(value, path)
+        text = f"{at}{path}: {wrong[0].lower()}{wrong[1:200]}{shown}{fields}"
+        raise _bad(mask_text(text)) from None
+
+
+def _fields(kind: type) -> list[str]:
+    return [field.name for field in msgspec.structs.fields(kind)] or ["nothing"]
+
+
+def _shown(value: Any, path: str) -> str:
+    """Return the value at a path for a message, unless it is a container or of a payload."""
+    steps = _STEP.findall(path)
+    for step in steps:
+        value = value[int(step) if type(value) is list else step]
+    if isinstance(value, dict | list) or "payload" in steps:
+        return ""
+    shown = repr(value)
+    return f"; found {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'}"
+
+
+def _once(pairs: list[tuple[str, T]]) -> dict[str, T]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        msg = "a name is used twice"
         raise ValueError(msg)
-    return found
+    return values
 
 
 def _number(text: str) -> float:
     """Read 3.0 as the whole number it is; payloads are read elsewhere, from their text."""
-    found = float(text)
-    return int(found) if found.is_integer() else found
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def _no_number(text: str) -> NoReturn:
-    msg = f"{text} is no number of JSON's"
+    msg = f"{text} is not a JSON number"
     raise ValueError(msg)
 
 

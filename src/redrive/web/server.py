@@ -10,12 +10,13 @@ import asyncio
 import json
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from http import HTTPStatus
-from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route as Path
 from starlette.routing import Router
@@ -23,26 +24,27 @@ from starlette.types import Message, Receive, Scope, Send
 
 from redrive.app import Redrive
 from redrive.desk import search
+from redrive.desk.shapes import WholeJob
 from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
 from redrive.jobs.threads import Threads, hop
 from redrive.payloads import editing
 from redrive.web import guard, health
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
+from redrive.web.messages import Request
 from redrive.web.plans import Plans
-from redrive.web.reads import body_of, query_of, read
+from redrive.web.reads import body_of, checked, query_of, read
 from redrive.web.routes import ROUTES, Route
-from redrive.web.schema import faults, named
 from redrive.web.tokens import Tokens
+
+Do = Callable[[], Document | Reply]
 
 _AT_ONCE = 200
 """Requests that are worked on at the same time; probes are not counted."""
-_EXACT = named("WholeJob")
-"""Has a payload in it, whose numbers keep their text."""
 SEARCHES = 2
-"""So many look through jobs at the same time; others wait their turn, and probes do not wait for them."""
+"""So many searches run at the same time; others wait, but probes do not."""
 LONGEST_SEARCH = 5.0
-"""Seconds; a page then ends early and says how far was looked, a plan is refused."""
+"""Seconds; then a page ends early with its scope, and a plan is refused."""
 
 
 class Server:
@@ -67,7 +69,7 @@ class Server:
         self._router = Router(paths, redirect_slashes=False, default=_nowhere)
 
     def close(self) -> None:
-        """End the searches that are still under way, and let the threads go; the app stays open."""
+        """End running searches and the threads; the app stays open."""
         self._is_closed = True
         for threads in (self._threads, self._probes, self._searches):
             threads.close(wait=False)
@@ -92,7 +94,7 @@ class Server:
             await _explained(scope, error)(scope, receive, out)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take part in a start and an end; there is nothing to talk about over a websocket."""
+        """Answer lifespan events, and close websockets."""
         if scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008})
@@ -101,12 +103,12 @@ class Server:
                 await receive()
                 await send({"type": f"lifespan.{word}.complete"})
 
-    async def answer(self, route: Route, request: Request) -> Response:
+    async def answer(self, route: Route, request: HttpRequest) -> Response:
         """Answer a request, unless there are too many; a probe is always answered."""
         if not route.right:
             return await self._answer(route, request)
         if self._active >= _AT_ONCE:
-            msg = f"{_AT_ONCE} requests are being worked on; send it again in a moment"
+            msg = f"the server is busy with {_AT_ONCE} requests; send it again in a second"
             raise Problem(503, "busy", msg, {"retry-after": "1"})
         self._active += 1
         try:
@@ -114,50 +116,54 @@ class Server:
         finally:
             self._active -= 1
 
-    async def _answer(self, route: Route, request: Request) -> Response:
+    async def _answer(self, route: Route, request: HttpRequest) -> Response:
         """Check a request by its route's line in the table, and do what it asks."""
         if route.method not in guard.SAFE:
             guard.check_origin(request.headers)
         token = guard.who(request.headers, self._tokens, route.right)
         path = dict(request.path_params)
-        _check(path, {"properties": route.params}, "the path")
-        query = query_of(request.scope["query_string"], route.query)
-        text = await read(request) if route.body is not None else ""
-        body = body_of(text) if route.body is not None else {}
-        _check(body, route.body or {}, "the body")
+        for name, kind in route.params.items():
+            checked(path[name], kind, f"path.{name}")
+        asked = query_of(request.scope["query_string"])
+        query = checked(asked, route.query, "query", strict=False)
+        given = [] if route.query is Request else [query]
+        text = ""
+        if route.body is not None:
+            text = await read(request)
+            given.append(checked(body_of(text), route.body, "body"))
         call = Call(
             app=self._app,
             plans=self._plans,
             health=self._health,
             actor=token.name if token else "",
             known=token is not None,
+            may_reveal=token is not None and token.allows("reveal"),
             root=str(request.scope.get("root_path", "")),
             path=path,
-            query=query,
-            body=body,
             text=text,
         )
-        return _response(route, await self._done(route, call))
+        words = text or asked.get("q")
+        return _response(route, await self._done(route, partial(route.does, call, *given), words))
 
-    async def _done(self, route: Route, call: Call) -> Document | Reply:
+    async def _done(self, route: Route, do: Do, words: str | None) -> Document | Reply:
         if route.at_once:
-            return route.does(call)
-        if route.searches and (call.body or call.query.get("q")):
-            return await hop(self._searches, self._searched, route, call)
+            return do()
+        if route.searches and words:
+            return await hop(self._searches, self._searched, do)
         if not route.may_fail:
-            return await hop(self._threads, route.does, call)
+            return await hop(self._threads, do)
         try:
             async with asyncio.timeout(health.PATIENCE):
-                return await hop(self._probes, route.does, call)
+                return await hop(self._probes, do)
         except TimeoutError:
             log.warning("the store has not answered for %g s", health.PATIENCE)
             return Reply(health.UNAVAILABLE, 503)
 
-    def _searched(self, route: Route, call: Call) -> Document | Reply:
-        """Do what looks through jobs, for so long that nobody else waits for it."""
+    def _searched(self, do: Do) -> Document | Reply:
+        """Run a search, and end it in time for the next one."""
         end = time.monotonic() + LONGEST_SEARCH
         search.MUST_END.set(lambda: self._is_closed or time.monotonic() > end)
-        return route.does(call)
+        return do()
 
 
 class _Place:
@@ -168,17 +174,18 @@ class _Place:
         self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
+        request = HttpRequest(scope, receive)
         route = self._routes.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
             allowed = [*self._routes, *(["HEAD"] if "GET" in self._routes else [])]
-            raise Problem(405, "no_method", "not by that method", {"allow": ", ".join(allowed)})
+            names = ", ".join(allowed)
+            raise Problem(405, "no_method", f"use one of: {names}", {"allow": names})
         response = await self._server.answer(route, request)
         await response(scope, receive, send)
 
 
 class _Out:
-    """Puts our headers on an answer, and knows whether it has begun."""
+    """Adds our headers to an answer, and knows if it has begun."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -194,25 +201,20 @@ class _Out:
 
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 - ASGI's
-    raise Problem(404, "no_route", "there is nothing here; /api/v1/openapi.json says what there is")
+    raise Problem(404, "no_route", "there is no such route; /api/v1/openapi.json lists the routes")
 
 
-def _check(value: MutableMapping[str, Any], schema: Mapping[str, Any], at: str) -> None:
-    wrong = next(faults(dict(value), schema, at), None)
-    if wrong is not None:
-        raise Problem(400, "bad_request", wrong)
-
-
-def _response(route: Route, found: Document | Reply) -> Response:
-    reply = found if isinstance(found, Reply) else Reply(found)
+def _response(route: Route, result: Document | Reply) -> Response:
+    reply = result if isinstance(result, Reply) else Reply(result)
     if isinstance(reply.document, str):
         return Response(reply.document, reply.status, media_type=reply.kind)
-    write = editing.written if route.gives == _EXACT else json.dumps
+    # The numbers of a payload keep their text.
+    write = editing.written if route.answers == (WholeJob,) else json.dumps
     return Response(write(reply.document), reply.status, media_type=reply.kind)
 
 
 def _explained(scope: Scope, error: Exception) -> Response:
-    """Make a problem document of an error; what is no fault of the caller's goes to the log."""
+    """Make a problem document of an error; an error of the server is logged."""
     where = f"{scope['method']} {scope['path']}"
     match error:
         case Problem():
@@ -222,11 +224,11 @@ def _explained(scope: Scope, error: Exception) -> Response:
             if isinstance(error, StoreError):
                 log.warning("%s: %s", where, error)
         case TimeoutError():
-            msg = "it took too long; what was asked for may still be done"
+            msg = "the request took too long; its changes may still happen"
             problem = Problem(504, "too_long", msg)
         case _:
             log.error("%s failed", where, exc_info=error)
-            problem = Problem(500, "failed", "this is a mistake in Redrive; see the log")
+            problem = Problem(500, "failed", "this is a bug in Redrive; see the log of the server")
     document = {
         "type": "about:blank",
         "title": HTTPStatus(problem.status).phrase,

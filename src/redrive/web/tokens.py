@@ -1,8 +1,9 @@
-"""Who may read and who may act: tokens with a name, a right, and only a hash of themselves.
+"""Who may read, act and reveal: tokens with a name, a right, and only a hash of themselves.
 
-They come from the environment (`REDRIVE_READ_TOKEN`, `REDRIVE_ACT_TOKEN`) or from a file that only its
-owner may read, one a line: a name, `read` or `act`, and the token. The name is who is held to have
-done what is done with it. The file is read at the start: to take a token back, start again.
+They come from the environment (`REDRIVE_READ_TOKEN`, `REDRIVE_ACT_TOKEN`, `REDRIVE_REVEAL_TOKEN`) or
+from a file that only its owner may read, one a line: a name, `read`, `act` or `reveal`, and the token.
+Each right includes those before it. The name is the actor in the audit log. The file is read at the start:
+to revoke a token, remove it and restart.
 """
 
 from __future__ import annotations
@@ -16,27 +17,28 @@ import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from redrive.errors import UsageError
 
-Right = Literal["read", "act"]
-VARIABLES: Mapping[str, Right] = {"REDRIVE_READ_TOKEN": "read", "REDRIVE_ACT_TOKEN": "act"}
+Right = Literal["read", "act", "reveal"]
+RIGHTS = ("", *get_args(Right))
+VARIABLES = {f"REDRIVE_{right.upper()}_TOKEN": right for right in get_args(Right)}
 _NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
 _TOKEN = re.compile(r"[\x21-\x7e]{20,500}")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Whom a token stands for, what it is good for, and its hash."""
+    """The name, the right and the hash of a token."""
 
     name: str
     right: Right
     digest: bytes = b""
 
     def allows(self, right: str) -> bool:
-        """Return True if it is good for this; who may act may read."""
-        return right in {"", "read", self.right}
+        """Return True if its right includes this one."""
+        return RIGHTS.index(right) <= RIGHTS.index(self.right)
 
 
 class Tokens:
@@ -46,34 +48,37 @@ class Tokens:
         self._tokens = tuple(tokens)
         if not self._tokens:
             msg = (
-                "no token is known: set REDRIVE_ACT_TOKEN or REDRIVE_READ_TOKEN, or name a file of "
-                "tokens (one that is missing is made)"
+                "there is no token: set REDRIVE_ACT_TOKEN or REDRIVE_READ_TOKEN, or use --tokens FILE "
+                "(the file is created if it does not exist)"
             )
             raise UsageError(msg)
 
-    def find(self, said: str) -> Token | None:
-        """Return the token that was given, in constant time."""
-        digest = _hash(said)
-        found = [one for one in self._tokens if hmac.compare_digest(one.digest, digest)]
-        return found[0] if found else None
+    def find(self, text: str) -> Token | None:
+        """Return the token with this text, in constant time."""
+        digest = _hash(text)
+        equal = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
+        return equal[0] if equal else None
 
 
 def made(name: str, right: str, token: str) -> Token:
-    """Make a token of what a file or the environment says."""
+    """Make a token, or raise UsageError."""
     if not _NAME.fullmatch(name) or right not in VARIABLES.values():
-        msg = f"a token needs a plain name and the right read or act; found {name!r} {right!r}"
+        msg = (
+            "a token needs a name of letters, digits, _ . @ or - and the right read, act or reveal; "
+            f"found {name!r} {right!r}"
+        )
         raise UsageError(msg)
     if not _TOKEN.fullmatch(token):
         msg = f"the token of {name!r} must have 20 to 500 visible ASCII characters"
         raise UsageError(msg)
-    return Token(name, "act" if right == "act" else "read", _hash(token))
+    return Token(name, cast("Right", right), _hash(token))
 
 
 def from_environ(environ: Mapping[str, str] | None = None) -> list[Token]:
     """Read the tokens of the environment; their name is `api`."""
     environ = os.environ if environ is None else environ
-    said = [(right, environ.get(variable)) for variable, right in VARIABLES.items()]
-    return [made("api", right, token) for right, token in said if token]
+    texts = [(right, environ.get(variable)) for variable, right in VARIABLES.items()]
+    return [made("api", right, text) for right, text in texts if text]
 
 
 def from_file(path: Path) -> list[Token]:
@@ -92,7 +97,7 @@ def from_file(path: Path) -> list[Token]:
     tokens: dict[str, Token] = {}
     for number, parts in enumerate(words, 1):
         if len(parts) != 3 or parts[0] in tokens:  # noqa: PLR2004 - name, right, token
-            msg = f"{path}, token {number}: must be a name of its own, read or act, and the token"
+            msg = f"{path}, token {number}: write a name that is used once, a right, and the token"
             raise UsageError(msg)
         tokens[parts[0]] = made(*parts)
     return list(tokens.values())
@@ -104,7 +109,7 @@ def write_file(path: Path) -> None:
     try:
         made_at = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        msg = f"cannot make a file of tokens at {path}: {error.strerror}"
+        msg = f"cannot create the file of tokens {path}: {error.strerror}"
         raise UsageError(msg) from error
     with open(made_at, "w", encoding="utf-8") as file:  # noqa: PTH123 - it is open already
         file.write("\n".join(["# name, right, token", *lines, ""]))

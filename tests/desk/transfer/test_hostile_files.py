@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from exchangekit import MAKERS, TOKYO, Record, file_of, hook, jobs, lines, out, take
 from redrive.desk.transfer.formats.record import Asked
-from redrive.desk.transfer.importing import Told, stored
+from redrive.desk.transfer.importing import LineResult, stored
 from redrive.stores.contract import Query
 from redrive.stores.memory import MemoryStore
 
@@ -79,7 +79,7 @@ def records(draw: st.DrawFn, *, contradicted: bool = True) -> Record:
     return record  # type: ignore[no-any-return]
 
 
-def taken(data: bytes, store: MemoryStore) -> list[Told]:
+def taken(data: bytes, store: MemoryStore) -> list[LineResult]:
     asked = Asked(zone=lambda: TOKYO)
     return list(chain.from_iterable(stored(store, io.BytesIO(data), asked)))
 

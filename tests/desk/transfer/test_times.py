@@ -26,7 +26,7 @@ def test_there_are_many_names_for_one_zone(name: str) -> None:
     "name", ["", "Mars/Base", "+25:00", "../../etc/passwd", "/etc/hosts", "a\0b"]
 )
 def test_what_is_no_zone_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="no time zone"):
+    with pytest.raises(UsageError, match="not a known time zone"):
         zone_of(name)
 
 
@@ -38,7 +38,7 @@ def test_nobody_guesses_a_zone() -> None:
 
 @pytest.mark.parametrize("odd", ["", "soon", "2023-13-01", [], True, None, {"seconds": []}])
 def test_what_is_no_time_is_said(odd: object) -> None:
-    with pytest.raises((ValueError, TypeError), match="is no time"):
+    with pytest.raises((ValueError, TypeError), match="is not a time"):
         moment(odd, no_zone)
 
 

@@ -10,7 +10,7 @@ import pytest
 from kit import START, make_attempt, make_failure, make_job
 from redrive.desk.transfer import importing
 from redrive.desk.transfer.formats import pieces
-from redrive.desk.transfer.importing import Told
+from redrive.desk.transfer.importing import LineResult
 from redrive.desk.transfer.job_lines import job_of, line_of
 from redrive.jobs.job import Job, Reason, Resolution, State
 from redrive.stores.contract import Query, Store
@@ -70,7 +70,7 @@ def lines_of(store: Store) -> list[str]:
     return [line_of(job) for job in map(store.get, ids) if job is not None]
 
 
-def stored(store: Store, lines: list[bytes], *, dry_run: bool = False) -> list[Told]:
+def stored(store: Store, lines: list[bytes], *, dry_run: bool = False) -> list[LineResult]:
     batches = importing.stored(store, lines, dry_run=dry_run)
     return [told for batch in batches for told in batch]
 
@@ -140,7 +140,7 @@ GOOD = json.loads(line_of(every_kind_of_job()[0]))
     ("change", "words"),
     [
         ({"redrive": 2}, "version 2"),
-        ({"redrive": True}, "is no job"),
+        ({"redrive": True}, "is not a job"),
         ({"payload": [1]}, "object"),
         ({"payload": {"x": "\0"}}, "NUL"),
         ({"payload": "text"}, "object"),

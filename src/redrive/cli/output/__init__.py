@@ -1,75 +1,116 @@
-"""What a command shows, as plain data, and the renderers: terminal, plain text, JSON.
+"""A view is declared once: `fields` names the values of a document, and every format derives from it.
 
-Here: `View`, which holds `data` for machines and `parts` for people, as named tuples because they are
-created fast. Renderers escape all they print. Not here: anything about jobs (`cli`, `desk`).
+Here: `View`, the document that `--json` prints and the parts that show it to people. Parts name the
+document's values by `Field`s, so plain text and the terminal print nothing that JSON does not have.
+The renderers (`document`, `plain`, `terminal`) escape all they print. Not here: jobs (`desk`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal, NamedTuple, cast, get_args
 
 Tone = Literal["", "good", "bad", "warn"]
-"""Shown as a sign and a colour; the words must do without either."""
+"""Shown as a sign and a colour; the text must be clear without either."""
 
-Kind = Literal["text", "id", "number", "time", "word"]
+Kind = Literal[
+    "text",  # secondary text: the first to be shortened with an ellipsis
+    "main",  # the text a table is about, such as the cause: shortened last
+    "prose",  # sentences: never shortened, wrapped on lines of their own where they do not fit
+    "id",
+    "word",  # one of few words, such as a state
+    "number",
+    "time",  # ISO 8601; an age on a narrow terminal
+    "span",  # seconds, shown as 1h30m
+    "exact",  # seconds, shown as 5400s, to be compared with others
+    "trend",  # numbers in a row: a curve on a terminal
+    "list",
+    "count",  # of a list, its length
+    "warn",  # a number that is a warning above 0
+    "bad",  # a number that is a failure above 0
+]
 
-
-class When(NamedTuple):
-    """A moment, in seconds since 1970; `now` makes it an age on a narrow terminal."""
-
-    at: float | None
-    now: float | None = None
-
-
-class Span(NamedTuple):
-    """A duration in seconds."""
-
-    seconds: float | None
-
-
-class Mark(NamedTuple):
-    """A number with a tone: a sign and a colour on a terminal, the bare number elsewhere."""
-
-    number: int
-    tone: Tone
+Document = Mapping[str, object]
 
 
-class Trend(NamedTuple):
-    """How many, one span of time after the other: a small curve on a terminal, numbers elsewhere."""
+class Field(NamedTuple):
+    """One value of a document: its key, its title, its kind, and how to compute it if not by key."""
 
-    numbers: Sequence[int]
-
-
-Cell = str | int | None | When | Span | Mark | Trend
-
-
-class Column(NamedTuple):
-    """A column's heading and what is in it; `extra` ones are for plain text only."""
-
-    name: str
+    key: str
+    title: str
     kind: Kind = "text"
-    extra: bool = False
+    plain_only: bool = False
+    minor: bool = False
+    """Left out where the main text would be cut short, or a row would take too many lines."""
+    show: Callable[[Document], object] | None = None
+
+    def value(self, document: Document) -> object:
+        """Return the value in a document; `a.b` is the key b of the document under a."""
+        if self.show is not None:
+            return self.show(document)
+        return _at(document, self.key.split("."))
+
+
+def _at(value: object, keys: Sequence[str]) -> object:
+    if not keys:
+        return value
+    inner = cast("Document", value).get(keys[0]) if isinstance(value, Mapping) else None
+    return _at(inner, keys[1:])
+
+
+def fields(text: str, **show: Callable[[Document], object]) -> list[Field]:
+    """Declare fields: `key=title:kind+`, where only the key is needed.
+
+    An underscore in a title stands for a space. A field that ends with `+` is for plain text only, one
+    that ends with `?` is minor. `show` has functions that compute values, by key.
+    """
+    return [_field(word, show) for word in text.split()]
+
+
+def _field(word: str, show: Mapping[str, Callable[[Document], object]]) -> Field:
+    named, _, kind = word.rstrip("+?").partition(":")
+    key, _, title = named.partition("=")
+    if kind and kind not in get_args(Kind):
+        raise ValueError(f"field {word!r} is of no known kind")
+    title = (title or key).replace("_", " ")
+    ends = word.endswith("+"), word.endswith("?")
+    return Field(key, title, cast("Kind", kind or "text"), *ends, show.get(key))
+
+
+def fact(title: str, value: object, kind: Kind = "text") -> Field:
+    """Make a field with a value of its own, for facts that are counted as they are shown."""
+
+    def show(_: Document) -> object:
+        return value
+
+    return Field("", title, kind, show=show)
 
 
 class Table(NamedTuple):
-    """Rows under headings. In plain text a `tag` stands before each row, where tables are mixed."""
+    """One row for each document; nothing where there is none. A `tag` begins each row of plain text."""
 
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
+    fields: Sequence[Field]
+    rows: Sequence[Document]
     title: str = ""
     tag: str = ""
 
 
 class Facts(NamedTuple):
-    """Names and values."""
+    """Titles and values of one document; with `sparse` without those that are empty."""
 
-    pairs: Sequence[tuple[str, Cell]]
-    title: str = ""
+    fields: Sequence[Field]
+    document: Document = MappingProxyType({})
+    sparse: bool = False
+
+    def pairs(self) -> list[tuple[Field, object]]:
+        """Return each field that is shown, with its value."""
+        values = [(field, field.value(self.document)) for field in self.fields]
+        return [pair for pair in values if pair[1] or not self.sparse]
 
 
 class Block(NamedTuple):
-    """Text of several lines, such as a traceback; in plain text the tag stands before each line."""
+    """Text of several lines, such as a traceback; in plain text the tag begins each line."""
 
     title: str
     text: str
@@ -87,22 +128,26 @@ Part = Table | Facts | Block | Line
 
 
 class View(NamedTuple):
-    """Everything a command shows on standard output."""
+    """Everything a command prints on standard output; `now` lets times be shown as ages."""
 
     data: object
     parts: Sequence[Part]
-    page: Mapping[str, object] | None = None
+    page: Document | None = None
+    now: float | None = None
 
 
-def columns(*names: str) -> list[Column]:
-    """Make columns from short words: `id:id`, `attempts:number`, `lane:text:extra`."""
-    return [_column(*name.split(":")) for name in names]
+def rows_of(*pairs: tuple[str, Iterable[object]]) -> list[Document]:
+    """Make rows from columns: `rows_of(("jobs", counts), ("why", reasons))`."""
+    names = [name for name, _ in pairs]
+    columns = (values for _, values in pairs)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _column(name: str, kind: str = "text", extra: str = "") -> Column:
-    return Column(name, cast("Kind", kind), extra=bool(extra))
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 job, 2 jobs."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def numbered(rows: Iterable[Sequence[Cell]]) -> list[list[Cell]]:
-    """Put 1, 2, 3 … before the rows."""
-    return [[number, *row] for number, row in enumerate(rows, start=1)]
+def joined(value: object, separator: str = ", ") -> str:
+    """Return the elements of a list as one text."""
+    return separator.join(map(str, cast("Iterable[object]", value)))

@@ -8,7 +8,7 @@ from typing import cast
 from redrive.cli.output import View
 
 SCHEMA = 1
-"""Grows when a field changes its meaning or goes; new fields do not count."""
+"""Grows when a field changes its meaning or is removed; new fields do not count."""
 
 
 def render(view: View) -> str:
@@ -17,10 +17,10 @@ def render(view: View) -> str:
 
 
 def lines(view: View) -> str:
-    """Return one line for each thing of a list, or one for all there is."""
-    found = view.data
-    data = cast("list[object]", found) if isinstance(found, list) else [found]
-    return "".join(_text(one, indent=None) for one in data)
+    """Return one line for each element of a list, or one line for a single document."""
+    whole = view.data
+    data = cast("list[object]", whole) if isinstance(whole, list) else [whole]
+    return "".join(_text(element, indent=None) for element in data)
 
 
 def problem(code: str, message: str, hint: str) -> str:

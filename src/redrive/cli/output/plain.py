@@ -1,16 +1,16 @@
-"""Plain text: our own, the same on every machine, one row a line, tabs between values.
+"""Plain text: the same on every machine, one row a line, tabs between values.
 
 Values are whole, times are UTC in ISO 8601, durations are seconds with their unit (`90s`), and
-whatever could drive a terminal or forge a line is shown as an escape. Nothing here knows of colours,
-widths or rich.
+characters that could drive a terminal or forge a line are shown as escapes. Nothing here knows of
+colours, widths or rich.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from typing import cast
 
-from redrive.cli.output import Block, Cell, Facts, Line, Mark, Part, Span, Table, Trend, View, When
-from redrive.jobs.clock import iso
+from redrive.cli.output import Block, Facts, Kind, Line, Part, Table, View, joined
 from redrive.payloads.escaping import inert
 
 NOTHING = "-"
@@ -22,57 +22,64 @@ def render(view: View) -> str:
     lines: list[str] = []
     tag = ""
     for part in view.parts:
-        found = list(_lines(part))
-        # Tables in a row with the same tag are one: the columns are named once.
+        new = list(_lines(part))
+        # Consecutive tables with the same tag are one: the columns are named once.
         again = isinstance(part, Table) and tag == part.tag != ""
-        lines += found[1:] if again else found
+        lines += new[1:] if again else new
         tag = part.tag if isinstance(part, Table) else ""
     return "".join(f"{line}\n" for line in lines)
 
 
-def span(value: float | None) -> str | None:
+def seconds(value: float | None) -> str:
     """Return a duration in seconds, with the unit and without needless digits."""
-    return None if value is None else f"{value:.3f}".rstrip("0").rstrip(".") + "s"
+    return "" if value is None else f"{value:.3f}".rstrip("0").rstrip(".") + "s"
 
 
-def cell(value: Cell) -> str:
-    """Return one value on one line."""
-    match value:
-        case When(at):
-            said = iso(at)
-        case Span(seconds):
-            said = span(seconds)
-        case Mark(marked):
-            said = str(marked)
-        case Trend(numbers):
-            said = ",".join(map(str, numbers))
-        case str():
-            said = inert(value)
-        case None:
-            said = None
+def numbers_of(value: object) -> list[int]:
+    """Return the numbers of a trend, which a document may hold beside the width of its spans."""
+    numbers = (
+        cast("Mapping[str, object]", value)["numbers"] if isinstance(value, Mapping) else value
+    )
+    return cast("list[int]", numbers or [])
+
+
+def text_of(value: object, kind: Kind) -> str:
+    """Return one value as text; an empty one where there is none."""
+    if value is None:
+        return ""
+    match kind:
+        case "span" | "exact":
+            return value if isinstance(value, str) else seconds(cast("float", value))
+        case "trend":
+            return joined(numbers_of(value), ",")
+        case "list":
+            return joined(value)
+        case "count":
+            return str(len(cast("list[object]", value)))
         case _:
-            said = str(value)
-    return said or NOTHING
+            return str(value)
 
 
 def _lines(part: Part) -> Iterator[str]:
     match part:
         case Line(text):
             yield inert(text)
-        case Facts(pairs):
-            for name, value in pairs:
-                yield _row([name, value])
+        case Facts():
+            for field, value in part.pairs():
+                yield _row(field.title, text_of(value, field.kind))
         case Block(_, text, tag):
             for line in text.splitlines():
                 yield f"{tag}\t{inert(line)}"
-        case Table(columns, rows, _, tag):
-            lead: list[Cell] = [tag] if tag else []
-            names = [column.name for column in columns]
-            # The names of tagged rows begin with # and the tag, so that no search for a tag finds them.
-            yield _row([f"#{tag}", *names] if tag else names)
+        case Table(fields, rows, _, tag) if rows:
+            titles = [field.title for field in fields]
+            # The titles of tagged rows begin with # and the tag, so that no search for a tag finds them.
+            yield _row(f"#{tag}", *titles) if tag else _row(*titles)
+            lead = [tag] if tag else []
             for row in rows:
-                yield _row([*lead, *row])
+                yield _row(*lead, *(text_of(field.value(row), field.kind) for field in fields))
+        case _:
+            pass
 
 
-def _row(values: Sequence[Cell]) -> str:
-    return "\t".join(cell(value) for value in values)
+def _row(*values: str) -> str:
+    return "\t".join(inert(value) or NOTHING for value in values)

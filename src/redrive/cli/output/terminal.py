@@ -1,47 +1,41 @@
 """Tables and colours for people, by rich. Imported only where there is a terminal and rich.
 
-Every text of a job goes through `inert` and into a `Text`, never through markup. Cells are cut to
-what a person can take in; plain text and JSON have the whole.
+A table has one line for each row. Where that would leave too little for its texts, each row becomes a
+card: its short values on one line, its texts below. Texts that do not fit end with an ellipsis; plain
+text and JSON have the whole. Every text of a job goes through `inert` and into a `Text`, never
+through markup.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TextIO
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple, TextIO
 
-from rich import box
 from rich.console import Console
-from rich.table import Table as Grid
 from rich.text import Text
 
-from redrive.cli.output import (
-    Block,
-    Cell,
-    Column,
-    Facts,
-    Line,
-    Mark,
-    Part,
-    Span,
-    Table,
-    Trend,
-    View,
-    When,
-)
-from redrive.jobs.clock import iso
+from redrive.cli.output import Block, Facts, Field, Kind, Line, Part, Table, View
+from redrive.cli.output.plain import numbers_of, text_of
 from redrive.jobs.durations import words
 from redrive.payloads.escaping import inert
 
-CELL, FACT, BLOCK = 160, 2_000, 20_000
+CELL, FACT, BLOCK = 400, 2_000, 20_000
 """How many characters of a table's cell, of a fact, and of a block are shown."""
+WIDE, NARROW = 140, 60
+"""From WIDE columns on a table shows when, not only how long ago; below NARROW facts do not either."""
+ROOM = 44
+"""Facts whose values would get less than this put long values on lines of their own."""
+Steps = Sequence[tuple[Kind, int]]
+SHORTENING: Steps = (("text", 24), ("main", 60), ("text", 12), ("main", 44), ("main", 30))
+"""To how many columns texts of a table are shortened, step by step until it fits."""
+CARD = 4
+"""Lines of a card; minor fields are left out of a longer one."""
+GAP, INDENT = "  ", "   "
 
-WIDE = 140
-"""From so many columns on a table says when, not only how long ago."""
-ROOM = 30
-"""A table that leaves less than this for its text puts the text on lines of its own."""
-
-_SIGNS = {"": "", "good": "✓ ", "bad": "✗ ", "warn": "! "}
+_TEXTS = {"text", "main", "prose", "list"}
+_RIGHT = {"number", "span", "exact", "count"}
 _TONES = {"": "", "good": "green", "bad": "bold red", "warn": "yellow"}
 _WORDS = {
     "dead": "red",
@@ -54,18 +48,45 @@ _WORDS = {
     "permanent": "red",
     "crash": "red",
 }
-_STEPS = "▁▂▃▄▅▆▇█"
-_KINDS = {"id": "cyan"}
+
+
+class Signs(NamedTuple):
+    """The characters beside the text: some terminals know only ASCII."""
+
+    good: str = "✓"
+    bad: str = "✗"
+    warn: str = "!"
+    nothing: str = "–"
+    rule: str = "─"
+    more: str = "…"
+    steps: str = "▁▂▃▄▅▆▇█"
+
+    def of(self, tone: str) -> str:
+        """Return the sign of a tone, with a space."""
+        return f"{getattr(self, tone)} " if tone else ""
+
+
+_ASCII = Signs("ok", "x", "!", "-", "-", "...", "_.:-=+*#")
+_SPELT = str.maketrans({"…": "...", "•": "*", "·": "|", "–": "-", "→": "->", "±": "+-"})
+"""Our own punctuation, for a terminal that knows only ASCII."""
 
 
 def render(view: View, file: TextIO) -> None:
     """Print a view on a terminal."""
-    console = _console(file)
+    screen = Screen(_console(file), view.now, _signs(file))
     for index, part in enumerate(view.parts):
-        title = "" if isinstance(part, Line) else part.title
-        if title:
-            console.print(Text(("\n" if index else "") + title, style="bold"))
-        _print(console, part)
+        screen.print(part, first=index == 0)
+
+
+def render_markdown(text: str, file: TextIO) -> bool:
+    """Print a help page on a terminal; return False if the terminal knows only ASCII."""
+    from rich.markdown import Markdown  # noqa: PLC0415 - slow to import, and only pages need it
+
+    console = _console(file)
+    if _signs(file) is _ASCII:
+        return False
+    console.print(Markdown(text), width=min(console.width, 100))
+    return True
 
 
 def _console(file: TextIO) -> Console:
@@ -76,134 +97,253 @@ def _console(file: TextIO) -> Console:
     return Console(file=file, highlight=False)
 
 
-def _print(console: Console, part: Part) -> None:
-    match part:
-        case Line(text, tone):
-            console.print(Text(_SIGNS[tone] + _shown(text, FACT), style=_TONES[tone]))
-        case Block(_, text):
-            console.print(Text(_cut(inert(_cut(text, BLOCK), keep_newlines=True), BLOCK)))
-        case Facts(pairs):
-            grid = Grid.grid(padding=(0, 2, 0, 0))
-            grid.add_column(no_wrap=True, style="dim")
-            grid.add_column(overflow="fold")
-            for name, value in pairs:
-                grid.add_row(Text(_shown(name, CELL)), _text(value, limit=FACT, full=True))
-            console.print(grid)
-        case Table():
-            _print_table(console, part)
+def _signs(file: TextIO) -> Signs:
+    try:
+        "".join(Signs()).encode(file.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return _ASCII
+    return Signs()
 
 
-def _print_table(console: Console, table: Table) -> None:
-    """Print a table with whole times, else with ages, else each row on lines of its own."""
-    shown = [index for index, column in enumerate(table.columns) if not column.extra]
-    columns = [table.columns[index] for index in shown]
-    short = [index for index, column in enumerate(columns) if column.kind != "text"]
-    rows: list[list[Text]] = []
-    widths: list[int] = []
-    for full in (True, False) if console.width >= WIDE else (False,):
+class Screen:
+    """Lays parts out for one width."""
+
+    def __init__(self, console: Console, now: float | None, signs: Signs) -> None:
+        self._console = console
+        self._width = console.width
+        self._now = now
+        self._signs = signs
+
+    def print(self, part: Part, *, first: bool) -> None:
+        """Print one part, with its title."""
+        title = part.title if isinstance(part, Table | Block) and part[1] else ""
+        if title:
+            self._console.print(Text(("" if first else "\n") + title, style="bold"))
+        for line in self._lines(part):
+            self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+    def _lines(self, part: Part) -> Iterator[Text]:
+        match part:
+            case Line(text, tone):
+                shown = self._signs.of(tone) + self._shown(text, FACT)
+                yield from self._wrapped(Text(shown, style=_TONES[tone]), "")
+            case Block(_, text):
+                for line in self._shown(text, BLOCK, keep_newlines=True).splitlines():
+                    yield from self._wrapped(Text(line), "")
+            case Facts():
+                yield from self._facts(part)
+            case Table(fields, rows) if rows:
+                seen = [field for field in fields if not field.plain_only]
+                # A column without any value takes room and shows nothing.
+                yield from self._table(
+                    [f for f in seen if any(map(_has, map(f.value, rows)))], part
+                )
+            case _:
+                pass
+
+    def _wrapped(self, text: Text, indent: str) -> Iterator[Text]:
+        for line in text.wrap(self._console, self._width - len(indent)) or [text]:
+            line.rstrip()
+            yield Text(indent).append_text(line)
+
+    def _facts(self, facts: Facts) -> Iterator[Text]:
+        pairs = facts.pairs()
+        width = max((Text(field.title).cell_len for field, _ in pairs), default=0)
+        room = self._width - width - len(GAP)
+        for field, value in pairs:
+            title = Text(self._shown(field.title, CELL), style="dim")
+            text = self._fact(value, field.kind)
+            if text.cell_len > room and room < ROOM:
+                yield title
+                yield from self._wrapped(text, GAP)
+                continue
+            title.align("left", width + len(GAP))
+            for line in text.wrap(self._console, room) or [text]:
+                line.rstrip()
+                yield title + line
+                title = Text(" " * (width + len(GAP)))
+
+    def _fact(self, value: object, kind: Kind) -> Text:
+        text = self._text(value, kind, FACT, full=self._width >= NARROW)
+        if kind == "trend" and value:
+            text.append(f" (highest: {max(numbers_of(value), default=0):,})")
+        return text
+
+    def _table(self, fields: Sequence[Field], table: Table) -> Iterator[Text]:
+        """Yield a table in the first layout that fits, else a card for each row."""
+        for shown, full, steps in _layouts(fields):
+            cells = self._cells(shown, table, full=full)
+            fitting = _fit(shown, _widths(cells), self._width, steps)
+            if fitting and (self._width >= WIDE or not full):
+                heads, *rows = [self._line(shown, row, fitting) for row in cells]
+                yield heads
+                yield Text(self._signs.rule * (sum(fitting) + len(GAP) * (len(shown) - 1)))
+                yield from rows
+                return
+        yield from self._cards(fields, table)
+
+    def _cells(self, fields: Sequence[Field], table: Table, *, full: bool) -> list[list[Text]]:
+        """Return the titles of the fields, and below them the values of each row."""
+        heads = [Text(field.title, style="bold") for field in fields]
         rows = [
-            [_text(row[index], kind=table.columns[index].kind, full=full) for index in shown]
+            [self._text(field.value(row), field.kind, CELL, full=full) for field in fields]
             for row in table.rows
         ]
-        widths = [
-            max(Text(column.name).cell_len, *(row[index].cell_len for row in rows), 0)
-            for index, column in enumerate(columns)
-        ]
-        taken = sum(widths[index] + 3 for index in short)
-        if len(short) == len(columns) or console.width - taken >= ROOM:
-            console.print(_grid(columns, rows))
-            return
-    _print_cards(console, columns, rows, widths)
+        return [heads, *rows]
+
+    def _cards(self, fields: Sequence[Field], table: Table) -> Iterator[Text]:
+        """Yield each row as a card: short values on the first line, then texts, then sentences."""
+        cells = self._cells(fields, table, full=False)
+        widths = _widths(cells)
+        lines = self._card(fields, widths)
+        while len(lines) > CARD and (minor := [f for f in fields if f.minor]):
+            fields = [field for field in fields if field is not minor[-1]]
+            cells = self._cells(fields, table, full=False)
+            widths = _widths(cells)
+            lines = self._card(fields, widths)
+        for number, row in enumerate(cells):
+            for line, sizes in lines:
+                kinds, values = [fields[i] for i in line], [row[i] for i in line]
+                indent = "" if line is lines[0][0] else INDENT
+                if kinds[0].kind == "prose":
+                    if values[0].plain != self._signs.nothing:
+                        yield from self._wrapped(values[0], indent)
+                elif not indent or any(v.plain != self._signs.nothing for v in values):
+                    yield self._cut(Text(indent) + self._line(kinds, values, sizes))
+            if number == 0:
+                yield Text(self._signs.rule * self._width)
+
+    def _card(
+        self, fields: Sequence[Field], widths: list[int]
+    ) -> list[tuple[list[int], list[int]]]:
+        """Return the lines of a card, each as the indexes and widths of its fields."""
+        everything = range(len(fields))
+        short = [index for index in everything if fields[index].kind not in _TEXTS]
+        texts = [index for index in everything if fields[index].kind in {"text", "main", "list"}]
+        prose = [index for index in everything if fields[index].kind == "prose"]
+        first, *others = [*_groups(short, widths, self._width)] or [[]]
+        room = self._width - len(INDENT)
+        fitting = _fit([fields[i] for i in texts], [widths[i] for i in texts], room)
+        below = [(texts, fitting)] if fitting else [([i], [min(widths[i], room)]) for i in texts]
+        lines = [(first, [widths[i] for i in first]), *below]
+        lines += [(line, [widths[i] for i in line]) for line in others]
+        lines += [([index], [room]) for index in prose]
+        return [line for line in lines if line[0]]
+
+    def _line(self, fields: Sequence[Field], cells: Sequence[Text], widths: Sequence[int]) -> Text:
+        line: list[Text] = []
+        for field, cell, width in zip(fields, cells, widths, strict=True):
+            text = self._cut(cell, width)
+            text.align("right" if field.kind in _RIGHT else "left", width)
+            line.append(text)
+        whole = Text(GAP).join(line)
+        whole.rstrip()
+        return whole
+
+    def _cut(self, text: Text, width: int = 0) -> Text:
+        """Return a text with at most so many columns, by default those of the screen."""
+        width = width or self._width
+        if text.cell_len <= width:
+            return text.copy()
+        shorter = text.copy()
+        shorter.truncate(max(0, width - len(self._signs.more)))
+        return shorter.append(self._signs.more)
+
+    def _text(self, value: object, kind: Kind, limit: int, *, full: bool) -> Text:
+        if not _has(value) and kind != "count":
+            return Text(self._signs.nothing, style="dim")
+        match kind:
+            case "time":
+                return Text(
+                    self._moment(str(value), full=full), style="" if limit == FACT else "dim"
+                )
+            case "span" if isinstance(value, int | float):
+                return Text(words(value))
+            case "trend":
+                return Text(_curve(numbers_of(value), self._signs.steps))
+            case "warn" | "bad":
+                tone = kind if value else "good"
+                return Text(f"{self._signs.of(tone)}{value:,}", style=_TONES[tone])
+            case "id" | "word":
+                text = self._shown(str(value), limit)
+                return Text(text, style="cyan" if kind == "id" else _WORDS.get(text, ""))
+            case _:
+                is_number = isinstance(value, int) and not isinstance(value, bool)
+                text = f"{value:,}" if is_number else text_of(value, kind)
+                return Text(self._shown(text, limit) or self._signs.nothing)
+
+    def _moment(self, text: str, *, full: bool) -> str:
+        try:
+            at = datetime.fromisoformat(text).timestamp()
+        except ValueError:
+            return text  # beyond the year 9999
+        when = text[:19].replace("T", " ")
+        if self._now is None:
+            return when
+        ago = f"{words(self._now - at)} ago" if at <= self._now else f"in {words(at - self._now)}"
+        return f"{when} ({ago})" if full else ago
+
+    def _shown(self, text: str, limit: int, *, keep_newlines: bool = False) -> str:
+        # Cut before escaping, so that a megabyte costs nothing, and after it, because escapes grow.
+        shown = _short(inert(_short(text, limit), keep_newlines=keep_newlines), limit)
+        if self._signs is _ASCII:
+            shown = shown.translate(_SPELT).encode("ascii", "backslashreplace").decode()
+        return shown
 
 
-def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Text]]) -> Grid:
-    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in columns:
-        grid.add_column(
-            Text(column.name),
-            justify="right" if column.kind == "number" else "left",
-            no_wrap=column.kind != "text",
-            overflow="fold",
-        )
-    for row in rows:
-        grid.add_row(*row)
-    return grid
+def _layouts(fields: Sequence[Field]) -> Iterator[tuple[Sequence[Field], bool, Steps]]:
+    """Yield the fields of a table, if times are whole, and how far texts are shortened; best first."""
+    yield fields, True, SHORTENING[:2]
+    yield fields, False, SHORTENING[:4]
+    shown = list(fields)
+    for field in [field for field in reversed(fields) if field.minor]:
+        shown.remove(field)
+        yield list(shown), False, SHORTENING[:4]
 
 
-def _print_cards(
-    console: Console,
-    columns: Sequence[Column],
-    rows: Sequence[Sequence[Text]],
-    widths: Sequence[int],
-) -> None:
-    """Print each row on two lines, for a narrow terminal.
-
-    The first has the short cells. Those it has no room for start the second, and texts end it: they
-    are what may be cut.
-    """
-    heads = [Text(column.name, style="bold") for column in columns]
-    short = [index for index, column in enumerate(columns) if column.kind != "text"]
-    texts = [index for index, column in enumerate(columns) if column.kind == "text"]
-    fitting = _fitting([widths[index] for index in short], console.width)
-    for row in (heads, *rows):
-        for index in short:
-            kind = columns[index].kind
-            row[index].align("right" if kind == "number" else "left", widths[index])
-        first = Text("  ").join(row[index] for index in short[:fitting])
-        second = Text("  ").join(row[index] for index in [*short[fitting:], *texts])
-        console.print(first, overflow="ellipsis", no_wrap=True)
-        console.print(Text("   ").append_text(second), overflow="ellipsis", no_wrap=True)
+def _widths(cells: Sequence[Sequence[Text]]) -> list[int]:
+    return [max(cell.cell_len for cell in column) for column in zip(*cells, strict=True)]
 
 
-def _fitting(widths: Sequence[int], room: int) -> int:
-    """Count the cells that fit on one line, two spaces between them; one always does."""
+def _has(value: object) -> bool:
+    return value not in (None, "", [])
+
+
+def _fit(
+    fields: Sequence[Field], widths: Sequence[int], room: int, steps: Steps = SHORTENING
+) -> list[int]:
+    """Return the widths at which a line fits, with the texts shortened; nothing if they are too many."""
+    fitting = list(widths)
+    excess = sum(widths) + len(GAP) * (len(widths) - 1) - room
+    for kind, least in steps:
+        for index, field in enumerate(fields):
+            if field.kind == kind or (kind == "text" and field.kind == "list"):
+                cut = max(0, min(excess, fitting[index] - least))
+                fitting[index] -= cut
+                excess -= cut
+    return [] if excess > 0 else fitting
+
+
+def _groups(indexes: Sequence[int], widths: Sequence[int], room: int) -> Iterator[list[int]]:
+    """Yield the short values of a card line by line, as many on each as fit."""
+    line: list[int] = []
     taken = 0
-    for index, width in enumerate(widths):
-        taken += width + (2 if index else 0)
-        if index and taken > room:
-            return index
-    return len(widths)
+    for index in indexes:
+        if line and taken + len(GAP) + widths[index] > room:
+            yield line
+            line, taken = [], len(INDENT)
+        taken += widths[index] + (len(GAP) if line else 0)
+        line.append(index)
+    if line:
+        yield line
 
 
-def _text(value: Cell, *, kind: str = "text", limit: int = CELL, full: bool) -> Text:
-    match value:
-        case None:
-            return Text("–", style="dim")
-        case When(at, now):
-            return Text(_moment(at, now, full=full), style="" if limit == FACT else "dim")
-        case Span(seconds):
-            return Text("–" if seconds is None else words(seconds))
-        case Mark(number, tone):
-            return Text(f"{_SIGNS[tone]}{number:,}", style=_TONES[tone])
-        case Trend(numbers):
-            return Text(_curve(numbers))
-        case int():
-            return Text(f"{value:,}")
-        case str():
-            style = _WORDS.get(value, "") if kind == "word" else _KINDS.get(kind, "")
-            return Text(_shown(value, limit), style=style)
-
-
-def _curve(numbers: Sequence[int]) -> str:
-    """Draw numbers as steps; whatever is above nothing stands above the ground."""
+def _curve(numbers: Sequence[int], steps: str) -> str:
+    """Draw numbers as steps; whatever is above 0 stands above the ground."""
     most = max(numbers, default=0)
-    steps = (-(-number * (len(_STEPS) - 1) // most) if most else 0 for number in numbers)
-    return "".join(_STEPS[step] for step in steps)
+    heights = (-(-number * (len(steps) - 1) // most) if most else 0 for number in numbers)
+    return "".join(steps[height] for height in heights)
 
 
-def _moment(at: float | None, now: float | None, *, full: bool) -> str:
-    if at is None:
-        return "–"
-    if not full and now is not None:
-        return f"{words(now - at)} ago" if at <= now else f"in {words(at - now)}"
-    said = (iso(at) or "")[:19].replace("T", " ")
-    return said if now is None else f"{said} ({_moment(at, now, full=False)})"
-
-
-def _shown(text: str, limit: int) -> str:
-    # Cut before escaping, so that a megabyte costs nothing, and after it, because escapes grow.
-    return _cut(inert(_cut(text, limit)), limit)
-
-
-def _cut(text: str, limit: int) -> str:
+def _short(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit:,} more)"

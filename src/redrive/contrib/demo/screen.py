@@ -21,7 +21,7 @@ _LOOK, _SPEAK = 0.1, 1.0
 
 
 class Screen:
-    """Speaks to whoever looks: a person at a terminal, or a file."""
+    """Prints for a person at a terminal, or for a file."""
 
     def __init__(self, *, plain: bool = False, no_color: bool = False) -> None:
         self.moves = sys.stdout.isatty() and not plain and os.environ.get("TERM") != "dumb"
@@ -53,18 +53,18 @@ class Screen:
 
     def _lines(self) -> Callable[[Sequence[Row], bool], None]:
         """Print changes, once a second at most."""
-        told: list[Sequence[Row]] = []
+        shown: list[Sequence[Row]] = []
         spoke = time.monotonic()
 
         def show(rows: Sequence[Row], last: bool) -> None:
             nonlocal spoke
-            if rows in told[-1:] or (not last and time.monotonic() - spoke < _SPEAK):
+            if rows in shown[-1:] or (not last and time.monotonic() - spoke < _SPEAK):
                 return
-            told.append(rows)
+            shown.append(rows)
             spoke = time.monotonic()
             sums = (sum(column) for column in zip(*(numbers for _, numbers in rows), strict=True))
-            said = zip(COLUMNS, sums, strict=True)
-            click.echo("   " + ", ".join(f"{number} {name}" for name, number in said))
+            counts = zip(COLUMNS, sums, strict=True)
+            click.echo("   " + ", ".join(f"{number} {name}" for name, number in counts))
 
         return show
 

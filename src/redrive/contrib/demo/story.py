@@ -69,10 +69,10 @@ class Shop:
 
     def rows(self) -> Sequence[Row]:
         """Return how things stand, lane by lane; the lane of the alerts is not the shop's."""
-        found = Counter[tuple[str, State]]()
+        counts = Counter[tuple[str, State]]()
         for count in self.app.desk.jobs.counts():
-            found[count.lane, count.state] += count.jobs
-        return [(lane, [found[lane, state] for state in _SHOWN]) for lane in SIZES]
+            counts[count.lane, count.state] += count.jobs
+        return [(lane, [counts[lane, state] for state in _SHOWN]) for lane in SIZES]
 
     def is_quiet(self) -> bool:
         """Return True if nothing waits or runs any more."""
@@ -80,11 +80,11 @@ class Shop:
 
     def ends(self) -> dict[str, int]:
         """Count the shop's jobs by state."""
-        found = Counter[str]()
+        counts = Counter[str]()
         for count in self.app.desk.jobs.counts():
             if count.lane in SIZES:
-                found[count.state.value] += count.jobs
-        return dict(found)
+                counts[count.state.value] += count.jobs
+        return dict(counts)
 
     def mend(self) -> None:
         """Put the new key in place."""
@@ -146,14 +146,14 @@ def _alarm(screen: Screen, shop: Shop) -> bool:
     screen.head("3. What died, grouped by cause")
     for group in shop.app.desk.groups.find():
         screen.say(f"   {group.name}: {group.jobs} × {group.title}  [{group.category}]", "red")
-    told = shop.town.inbox
+    inbox = shop.town.inbox
     end = time.monotonic() + _PATIENCE
-    while len(told) < len(_DYING) and time.monotonic() < end:
+    while len(inbox) < len(_DYING) and time.monotonic() < end:
         time.sleep(0.1)
     screen.head("4. People are told: one message a cause, not one a job")
-    for message in told:
+    for message in inbox:
         screen.say(f"   inbox: {message['title']}", "yellow")
-    return len(told) == len(_DYING)
+    return len(inbox) == len(_DYING)
 
 
 def _redrive(screen: Screen, shop: Shop) -> bool:
@@ -187,17 +187,17 @@ def _close(screen: Screen, shop: Shop) -> bool:
         "6. No retry finds a street that is not there: closed, with a reason, on the record"
     )
     shop.app.desk.discard(state="dead", reason="the customers were refunded")
-    for action in reversed(shop.app.desk.log.actions()):
-        said = f" ({action.reason})" if action.reason else ""
-        screen.say(f"   {action.actor}: {action.verb} {action.target}{said}")
+    for act in reversed(shop.app.desk.log.actions()):
+        reason = f" ({act.reason})" if act.reason else ""
+        screen.say(f"   {act.actor}: {act.verb} {act.target}{reason}")
     return True
 
 
 def _end(screen: Screen, shop: Shop, took: float) -> bool:
-    found = shop.ends()
+    ends = shop.ends()
     lost = SIZES["parcel.ship"]
-    if found != {"completed": sum(SIZES.values()) - lost, "resolved": lost}:
-        screen.say(f"\nThe story did not end as told: {found}.", "red")
+    if ends != {"completed": sum(SIZES.values()) - lost, "resolved": lost}:
+        screen.say(f"\nThe story did not end as told: {ends}.", "red")
         return False
     screen.head(f"The end, after {took:.0f} s: 47 jobs completed, 3 closed by a person, none lost.")
     screen.say(

@@ -88,9 +88,9 @@ def _format_of(file: IO[bytes]) -> str | None:
             continue
         if (
             isinstance(value, dict)
-            and (found := format_of(cast("dict[str, Any]", value))) is not None
+            and (format_ := format_of(cast("dict[str, Any]", value))) is not None
         ):
-            return found.name
+            return format_.name
     return None
 
 
@@ -155,9 +155,9 @@ def _take_in(store: Store, file: Path) -> tuple[Counter[str], Counter[str]]:
         Quarantine(file.with_name(f"{file.name}.bad")) as rest,
     ):
         for batch in importing.stored(store, source, asked):
-            for told in batch:
-                fates[told.fate] += 1
-                waiting[told.handler] += told.fate == "added" and told.state is State.PENDING
-                if told.fate == "bad":
-                    rest.put(told.number, told.offset, told.reason, told.raw)
+            for line in batch:
+                fates[line.fate] += 1
+                waiting[line.handler] += line.fate == "added" and line.state is State.PENDING
+                if line.fate == "bad":
+                    rest.put(line.number, line.offset, line.reason, line.raw)
     return fates, +waiting

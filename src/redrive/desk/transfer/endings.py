@@ -27,24 +27,24 @@ def end(store: Store, ids: list[str], job: Job) -> int:
 
     Where several wait for it, the first becomes what it became and the others are left to it.
     """
-    waiting = [one for one in map(store.get, ids) if one is not None]
+    waiting = [stored for stored in map(store.get, ids) if stored is not None]
     mine = f"{_HOLDER}{secrets.token_hex(6)}"
     claims = store.claim(
-        {one.handler for one in waiting},
+        {stored.handler for stored in waiting},
         limit=len(ids),
         holder=mine,
         lease_for=_LEASE,
         only=ids,
         ignore_waits=True,
     )
-    killed = {one.holder for one in waiting if one.holder and waits(one)}
+    killed = {stored.holder for stored in waiting if stored.holder and waits(stored)}
     for holder in killed:  # imports that did not come to their end
         claims += store.seize(by=mine, lease_for=_LEASE, holder=holder)
     results = [_settlement(claim, job) for claim in claims[:1]]
     for claim in claims[1:]:
-        told = Completed(Reason.SKIPPED, f"job {claims[0].job.id} tells how it ended")
-        results.append(Settlement(claim, told))
-    return sum(one is not None for one in store.settle(results)) if results else 0
+        outcome = Completed(Reason.SKIPPED, f"job {claims[0].job.id} tells how it ended")
+        results.append(Settlement(claim, outcome))
+    return sum(stored is not None for stored in store.settle(results)) if results else 0
 
 
 def _settlement(claim: Claim, job: Job) -> Settlement:

@@ -1,9 +1,9 @@
-"""Taking jobs in: from Redrive's own lines, and from records of other programs.
+"""Import jobs: from Redrive's own lines, and from records of other programs.
 
-Each piece of a file is recognised, checked like a submit, and stored some at a time; what cannot be
-read is told of with its place and never dropped. Lines that tell of one job together wait on disk for
-each other. Whatever is in the store already stays as it is, so a repeat changes nothing; only a job that
-still waits ends where a later line says how it ended. What waits starts to age here.
+Each record of a file is recognised, checked like a submit, and stored in batches; one that cannot be
+read is reported with its place and never dropped. Lines about the same job are collected on disk. Jobs
+that exist already stay as they are, so a repeat changes nothing; only a pending job ends if a later line
+reports its end. `max_age` of imported pending jobs starts now.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _BATCH, _BATCH_BYTES = 500, 4 * 1024 * 1024
 _START: Final = b'{"redrive":1,'
 
 Fate = Literal["added", "known", "folded", "left", "ignored", "bad"]
-"""Stored; there already; told of a job that another line tells of too; left out; no work; not readable."""
+"""Stored; exists already; about the job of another line; left out; not a job; not readable."""
 
 Source = IO[bytes] | Iterable[bytes] | Iterable[Piece]
 """An open file, lines (with their ends or without), or what is cut already, as rows of a table are."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LineResult:
     """What became of one line, or of one record of a document."""
 
     number: int
@@ -73,7 +73,7 @@ class _Read:
     over: frozenset[str] = frozenset()
     """The ids of stored jobs that wait although these pieces say how they ended."""
 
-    def told(self, fate: Fate, reason: str = "", *, ended: int = 0) -> Iterator[Told]:
+    def results(self, fate: Fate, reason: str = "", *, ended: int = 0) -> Iterator[LineResult]:
         job = self.found if isinstance(self.found, Job) else None
         about: dict[str, Any] = {"state": job.state if job else None, "reason": reason}
         if job and self.format:
@@ -81,7 +81,7 @@ class _Read:
         for number, piece in enumerate(self.pieces):
             mine = "folded" if number and fate == "added" else fate
             place = (piece.number, piece.offset, piece.raw, mine)
-            yield Told(*place, **about, ended=0 if number else ended)
+            yield LineResult(*place, **about, ended=0 if number else ended)
 
 
 def _url(job: Job, format_: Format) -> str:
@@ -96,7 +96,7 @@ def stored(
     format: str = AUTO,  # noqa: A002 - the word for it
     dry_run: bool = False,
     strict: bool = False,
-) -> Iterator[list[Told]]:
+) -> Iterator[list[LineResult]]:
     """Keep the jobs of a file or a table, some at a time, and tell of each record.
 
     With `strict` all of them in one step, or none if one cannot be read.
@@ -112,9 +112,9 @@ def stored(
             return
         batch: list[_Read] = []
         size = 0
-        for one in reads:
-            batch.append(one)
-            size += sum(len(piece.raw) for piece in one.pieces)
+        for item in reads:
+            batch.append(item)
+            size += sum(len(piece.raw) for piece in item.pieces)
             if len(batch) >= _BATCH or size >= _BATCH_BYTES:
                 yield keep(batch)
                 batch, size = [], 0
@@ -125,16 +125,16 @@ def _pieces(source: Source) -> Iterator[Piece]:
     """Cut what is to be read into records."""
     read: Any = getattr(source, "read", None)
     items = source if isinstance(source, Iterable) else [source]
-    found: Iterator[Any] = iter(partial(read, _CHUNK), b"") if read else iter(items)
-    first = next(found, b"")
+    items_read: Iterator[Any] = iter(partial(read, _CHUNK), b"") if read else iter(items)
+    first = next(items_read, b"")
     if isinstance(first, Piece):
         yield first
-        yield from found
+        yield from items_read
     elif not isinstance(first, bytes):
         kind = type(first).__name__
         raise UsageError(f"lines must be bytes, such as open(path, 'rb') yields; found {kind}")
     else:
-        chunks = chain([first], found)
+        chunks = chain([first], items_read)
         yield from pieces(
             chunk if read or chunk.endswith(b"\n") else chunk + b"\n" for chunk in chunks
         )
@@ -150,9 +150,9 @@ class _Reader:
         self._spool = spool
         self._now = store.now()
 
-    def read(self, found: Iterator[Piece]) -> Iterator[_Read]:
+    def read(self, pieces: Iterator[Piece]) -> Iterator[_Read]:
         """Yield what is in the pieces; what belongs together comes last, together."""
-        for piece in found:
+        for piece in pieces:
             try:
                 read = self._read(piece)
             except NaiveTime:
@@ -184,7 +184,7 @@ class _Reader:
         format_ = format_of(line.value) if self._format == AUTO else FORMATS[self._format]
         if format_ is None or not format_.fits(line.value):
             shapes = self._format if format_ else f"any of {OWN}, {', '.join(FORMATS)}"
-            msg = f"is no job: it has not the shape of {shapes}"
+            msg = f"is not a job: its fields fit none of {shapes}"
             raise ValueError(msg)
         if format_.ignores is not None and (why := format_.ignores(line.value)):
             return _Read([piece], why, format_)
@@ -214,12 +214,12 @@ class _Reader:
         chained = {name for name in FORMATS if self._spool.follows(name)}
         for name in chained:  # whom a retry follows depends on what is stored, whatever its handler
             self._learn(FORMATS[name])
-        for name, common, found in self._spool.groups():
+        for name, common, lines in self._spool.groups():
             format_ = FORMATS[name]
-            whole = found
-            job, why = self._folded(format_, found)
-            if job is None and len(found) > 1:
-                wrong = [(piece, self._folded(format_, [piece])[1]) for piece in found]
+            whole = lines
+            job, why = self._folded(format_, lines)
+            if job is None and len(lines) > 1:
+                wrong = [(piece, self._folded(format_, [piece])[1]) for piece in lines]
                 yield from (_Read([piece], why) for piece, why in wrong if why)
                 whole = [piece for piece, why in wrong if not why]
                 job, why = self._folded(format_, whole) if whole else (None, "")
@@ -235,10 +235,10 @@ class _Reader:
             over = frozenset(filter(None, stored)) if is_over else frozenset[str]()
             yield _Read(whole, job, format_, is_known=bool(stored), over=over)
 
-    def _folded(self, format_: Format, found: list[Piece]) -> tuple[Job | None, str]:
-        """Make one job of pieces, or say what is wrong."""
+    def _folded(self, format_: Format, some: list[Piece]) -> tuple[Job | None, str]:
+        """Make one job of pieces; else return what is wrong."""
         try:
-            lines = [_line(piece, is_checked=True) for piece in found]
+            lines = [_line(piece, is_checked=True) for piece in some]
             return self._made(format_, lines), ""
         except NaiveTime:
             raise
@@ -278,24 +278,26 @@ def _line(piece: Piece, *, is_checked: bool = False) -> Line:
     return Line(text, value, piece.name)
 
 
-def _all_or_none(reads: list[_Read], keep: Callable[..., list[Told]]) -> list[Told]:
-    if not any(_is_bad(one) for one in reads):
+def _all_or_none(reads: list[_Read], keep: Callable[..., list[LineResult]]) -> list[LineResult]:
+    if not any(_is_bad(item) for item in reads):
         return keep(reads, at_once=True)
-    told: list[Told] = []
-    for one in reads:
-        told += one.told("bad", str(one.found)) if _is_bad(one) else one.told("left")
-    return told
+    lines: list[LineResult] = []
+    for item in reads:
+        lines += item.results("bad", str(item.found)) if _is_bad(item) else item.results("left")
+    return lines
 
 
 def _is_bad(read: _Read) -> bool:
     return isinstance(read.found, str) and read.format is None
 
 
-def _kept(store: Store, batch: list[_Read], *, dry_run: bool, at_once: bool = False) -> list[Told]:
+def _kept(
+    store: Store, batch: list[_Read], *, dry_run: bool, at_once: bool = False
+) -> list[LineResult]:
     jobs = {
-        one.found.id: one.found
-        for one in reversed(batch)
-        if isinstance(one.found, Job) and not one.is_known
+        item.found.id: item.found
+        for item in reversed(batch)
+        if isinstance(item.found, Job) and not item.is_known
     }
     known = _there(store, list(jobs))
     fresh = [job for job in jobs.values() if job.id not in known]
@@ -304,19 +306,19 @@ def _kept(store: Store, batch: list[_Read], *, dry_run: bool, at_once: bool = Fa
     else:
         wrong, same = {}, dict[str, Job]()
     known |= same.keys()
-    told: list[Told] = []
-    for one in batch:
-        if isinstance(one.found, str):
-            told += one.told("bad" if _is_bad(one) else "ignored", one.found)
-        elif one.found.id in wrong:
-            told += one.told("bad", wrong[one.found.id])
+    lines: list[LineResult] = []
+    for item in batch:
+        if isinstance(item.found, str):
+            lines += item.results("bad" if _is_bad(item) else "ignored", item.found)
+        elif item.found.id in wrong:
+            lines += item.results("bad", wrong[item.found.id])
         else:
-            fate: Fate = "known" if one.is_known or one.found.id in known else "added"
-            ids = _over(one, same)
-            ended = endings.end(store, ids, one.found) if ids and not dry_run else len(ids)
-            told += one.told(fate, ended=ended)
-            known.add(one.found.id)
-    return told
+            fate: Fate = "known" if item.is_known or item.found.id in known else "added"
+            ids = _over(item, same)
+            ended = endings.end(store, ids, item.found) if ids and not dry_run else len(ids)
+            lines += item.results(fate, ended=ended)
+            known.add(item.found.id)
+    return lines
 
 
 def _over(read: _Read, same: dict[str, Job]) -> list[str]:

@@ -59,7 +59,7 @@ def job_of(raw: bytes) -> Job:
         raise ValueError(msg) from error
     version: object = value.get("redrive") if isinstance(value, dict) else None
     if type(version) is not int or not isinstance(value.get("job"), dict):
-        msg = f'is no job: a line starts with {{"redrive":{VERSION},"payload":…,"job":…'
+        msg = f'is not a job: a line starts with {{"redrive":{VERSION},"payload":…,"job":…'
         raise ValueError(msg)
     if version > VERSION:
         msg = f"has version {version}, this Redrive reads up to {VERSION}; upgrade it"
@@ -106,7 +106,7 @@ def checked(job: Job) -> Job:
             msg = f"job.{name} cannot be {getattr(job, name)!r:.80}"
             raise ValueError(msg)
     if not _ID.fullmatch(job.id):
-        msg = f"{job.id!r:.80} is no id"
+        msg = f"{job.id!r:.80} is not an id"
         raise ValueError(msg)
     check_name(job.handler)
     check_lane(job.lane)
@@ -118,15 +118,15 @@ def checked(job: Job) -> Job:
     if (job.finished is not None) != (job.state in TERMINAL):
         msg = f"is {job.state} and {'has' if job.finished is not None else 'lacks'} an end"
         raise ValueError(msg)
-    if any(one.ordinal >= other.ordinal for one, other in pairwise(job.history)):
-        msg = "has a history whose ordinals do not grow"
+    if any(attempt.ordinal >= following.ordinal for attempt, following in pairwise(job.history)):
+        msg = "has a history whose ordinals do not increase"
         raise ValueError(msg)
     return job
 
 
 def _fitting(hint: Any) -> Check:
     """Return the check that a value has the type of a field of a record."""
-    kind, inner = get_origin(hint), [_fitting(one) for one in get_args(hint) if one is not ...]
+    kind, inner = get_origin(hint), [_fitting(part) for part in get_args(hint) if part is not ...]
     if kind is UnionType:  # with None: there is no other kind
         return lambda value: value is None or inner[0](value)
     if kind is tuple:

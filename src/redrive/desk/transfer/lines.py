@@ -9,14 +9,15 @@ from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 from redrive.desk.transfer import importing, job_lines
 from redrive.desk.transfer.formats.detect import OWN, named
 from redrive.desk.transfer.formats.record import Asked
-from redrive.errors import UsageError
+from redrive.errors import StoreError, UsageError
 from redrive.jobs.job import Job
+from redrive.jobs.logger import log
 from redrive.registry import check_name
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
     from redrive.desk.log import Log
-    from redrive.desk.transfer.importing import Told
+    from redrive.desk.transfer.importing import LineResult
 
 
 class ImportOptions(TypedDict, total=False):
@@ -40,36 +41,52 @@ class Transfer:
 
     def export_lines(
         self,
-        jobs: Iterable[Job],
+        jobs: Iterable[Job | str],
         *,
         format: str = "redrive",  # noqa: A002 - the word for it
         asked: Asked | None = None,
     ) -> Iterator[str]:
-        """Write jobs as lines of JSON, each with its whole history and payload, as it is now.
+        """Write jobs (or ids) as lines of JSON, each with its whole history and payload, as it is now.
 
-        `export_lines(app.desk.jobs.each(state="dead"))`. Nothing of the payloads is masked. In the
-        format of another program, `format="hooks"`, as far as that can hold it.
+        `export_lines(app.desk.jobs.ids(state="dead"))`. Nothing of the payloads is masked: that is
+        recorded in the audit log, if the store can be written. In the format of another program,
+        `format="hooks"`, as far as that can hold it.
         """
-        whole = self._whole(jobs)
-        if format == OWN:
-            yield from map(job_lines.line_of, whole)
-        else:
-            yield from named(format).write(whole, self._asked(asked))
+        whole, number = self._whole(jobs), 0
+        lines = (
+            map(job_lines.line_of, whole)
+            if format == OWN
+            else named(format).write(whole, self._asked(asked))
+        )
+        try:
+            for line in lines:
+                number += 1
+                yield line
+        finally:
+            self._record_export(number, format)
 
-    def _whole(self, jobs: Iterable[Job]) -> Iterator[Job]:
-        for found in jobs if isinstance(jobs, Iterable) else (jobs,):
-            if not isinstance(found, Job):
-                raise UsageError(f"jobs must be a list of jobs; found {type(found).__name__}")
-            job = self._backend.store.get(found.id)
+    def _record_export(self, number: int, format_: str) -> None:
+        if number:
+            try:
+                action = self._log.action("export", f"{number:,} jobs as {format_}")
+                self._log.record(replace(action, done=number))
+            except StoreError as error:
+                log.warning("the export is not in the audit log: %s", error)
+
+    def _whole(self, jobs: Iterable[Job | str]) -> Iterator[Job]:
+        for target in jobs if isinstance(jobs, Iterable) else (jobs,):
+            if not isinstance(target, Job | str):
+                raise UsageError(f"jobs must be a list of jobs; found {type(target).__name__}")
+            job = self._backend.store.get(target if isinstance(target, str) else target.id)
             if job is not None:  # else it was purged meanwhile
                 yield job
 
     def _asked(self, asked: Asked | None) -> Asked:
         settings = self._backend.settings
-        said = asked or Asked()
-        if said.handler is not None:
-            check_name(said.handler)
-        return replace(said, limit=settings.payload_limit, now=settings.clock.now())
+        options = asked or Asked()
+        if options.handler is not None:
+            check_name(options.handler)
+        return replace(options, limit=settings.payload_limit, now=settings.clock.now())
 
     def import_lines(
         self,
@@ -82,7 +99,7 @@ class Transfer:
         source: str = "",
         reason: str = "",
         actor: str | None = None,
-    ) -> Generator[Told]:
+    ) -> Generator[LineResult]:
         """Store the jobs of a file, and yield what became of each line, as it is asked for.
 
         `lines` is an open file or its lines: an export, or the file of another program. A job that
@@ -96,7 +113,7 @@ class Transfer:
         added = left = 0
         try:
             for batch in batches:
-                new = sum(told.fate == "added" for told in batch)
+                new = sum(line.fate == "added" for line in batch)
                 added, left = added + new, left + len(batch) - new
                 yield from batch
         finally:
@@ -106,7 +123,7 @@ class Transfer:
 
     def import_table(
         self, url: str, table: str, **options: Unpack[ImportOptions]
-    ) -> Generator[Told]:
+    ) -> Generator[LineResult]:
         """Store the jobs of a table in a PostgreSQL database; the same otherwise."""
         from redrive.desk.transfer.formats.summaries import rows  # noqa: PLC0415 - needs psycopg
 

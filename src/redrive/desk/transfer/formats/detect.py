@@ -13,18 +13,18 @@ from redrive.errors import UsageError
 OWN: Final = "redrive"
 """The name of Redrive's own lines."""
 FORMATS: Final[Mapping[str, Format]] = {
-    one.name: one
-    for one in (hooks.FORMAT, articles.FORMAT, summaries.FORMAT, sync.FORMAT, events.FORMAT)
+    format_.name: format_
+    for format_ in (hooks.FORMAT, articles.FORMAT, summaries.FORMAT, sync.FORMAT, events.FORMAT)
 }
 
 
 def format_of(value: Fields) -> Format | None:
     """Find the format that a record has the shape of; None for one that has none."""
-    return next((one for one in FORMATS.values() if one.fits(value)), None)
+    return next((format_ for format_ in FORMATS.values() if format_.fits(value)), None)
 
 
 def named(name: str) -> Format:
     """Find a format by its name."""
     if name not in tuple(FORMATS):
-        raise UsageError(f"{name!r} is no format; use one of: {OWN}, {', '.join(FORMATS)}")
+        raise UsageError(f"{name!r} is not a format; use one of: {OWN}, {', '.join(FORMATS)}")
     return FORMATS[name]

@@ -86,7 +86,7 @@ def group(value: Fields) -> str:
 def names(job: Job) -> Iterable[str]:
     """Return the ids that the lines about a stored job had."""
     origin = record.origin_of(job, "events")
-    return [str(one) for one in origin.get("ids") or [origin.get("id", "")]]
+    return [str(name) for name in origin.get("ids") or [origin.get("id", "")]]
 
 
 def ends(value: Fields) -> Iterable[str]:
@@ -107,8 +107,8 @@ def chain(value: Fields) -> Link | None:
     if "job_id" in value or EXTRA in value or not isinstance(error, dict):
         return None
     context = cast("Fields", error).get("context")
-    told = cast("Fields", context if isinstance(context, dict) else {})
-    after, most = told.get("retry_count"), told.get("max_retries")
+    details = cast("Fields", context if isinstance(context, dict) else {})
+    after, most = details.get("retry_count"), details.get("max_retries")
     if type(after) is not int or value.get("status") not in {"retrying", "failed"}:
         return None
     ready = cast("Fields", retries).get("next_retry_at") if isinstance(retries, dict) else None
@@ -197,11 +197,11 @@ def _modern(value: Fields) -> Fields:
     }
 
 
-def _renamed(found: object, old: Mapping[str, str]) -> object:
+def _renamed(value: object, old: Mapping[str, str]) -> object:
     """Return an object with newer names of its members; anything else as it is."""
-    if not isinstance(found, dict):
-        return found
-    return {old.get(name, name): one for name, one in cast("Fields", found).items()}
+    if not isinstance(value, dict):
+        return value
+    return {old.get(name, name): inner for name, inner in cast("Fields", value).items()}
 
 
 def _payload(lines: Sequence[Line]) -> str:
@@ -215,7 +215,7 @@ def _payload(lines: Sequence[Line]) -> str:
 
 def _ids(lines: Sequence[Line], name: str) -> Fields:
     """Return all ids that an event had, if it had more than one."""
-    more = [one for line in lines for one in _more_ids(line.value)]
+    more = [name for line in lines for name in _more_ids(line.value)]
     ids = dict.fromkeys([name, *more])
     return {"ids": list(ids)} if len(ids) > 1 else {}
 
@@ -231,15 +231,15 @@ def _about(values: Sequence[Fields]) -> Fields:
     """Return what an event is about, as the latest line says that tells it."""
     context = values[-1].get("context")
     action = cast("Fields", context).get("action") if isinstance(context, dict) else None
-    found: Fields = {
+    about: Fields = {
         "event_type": action if isinstance(action, str) and action else _UNNAMED,
         "parent_event_id": None,
         "tags": [],
         "importance": 3,
     }
     for value in values:
-        found |= {name: value[name] for name in _ABOUT if name in value}
-    return {name: found.get(name, found["event_type"]) for name in _ABOUT}
+        about |= {name: value[name] for name in _ABOUT if name in value}
+    return {name: about.get(name, about["event_type"]) for name in _ABOUT}
 
 
 def _reason(status: str, retries: Fields) -> Reason | None:
@@ -255,8 +255,8 @@ def _failing(line: Line, at: float, payload: str) -> Iterable[Failing]:
     """Yield the failure that a line reports, if it does."""
     value = line.value
     error = fields.inner(value, "error_info")
-    told = any(error.get(name) for name in ("message", "type", "category"))
-    if not told or value.get("status") not in _FAILED:
+    has_error = any(error.get(name) for name in ("message", "type", "category"))
+    if not has_error or value.get("status") not in _FAILED:
         return
     took = value.get("latency_ms")
     category = fields.text(error, "category", "")
@@ -274,15 +274,15 @@ def _failing(line: Line, at: float, payload: str) -> Iterable[Failing]:
 def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     """Write an event: its beginning, each failure before the last, and what became of it."""
     del asked
-    failed = [one for one in job.history if one.failure is not None]
+    failed = [attempt for attempt in job.history if attempt.failure is not None]
     ends_failed = job.state in {State.PENDING, State.RUNNING, State.DEAD} and job.attempts > 0
     last = failed.pop() if failed and ends_failed else None
-    times_told = [_end(one) for one in failed] + [job.updated]
+    times_told = [_end(attempt) for attempt in failed] + [job.updated]
     if job.created < times_told[0]:
         yield {**_base(job, job.created, "pending"), "retry_info": _retries(job, 0)}
-    for one in failed:
-        retries = _retries(job, one.number)
-        yield {**_base(job, _end(one), "retrying"), **_told(one), "retry_info": retries}
+    for attempt in failed:
+        retries = _retries(job, attempt.number)
+        yield {**_base(job, _end(attempt), "retrying"), **_told(attempt), "retry_info": retries}
     status = _status(job)
     line = _base(job, job.updated, status)
     if last is not None:

@@ -23,58 +23,58 @@ class Raw(str):
 
 def count(value: Fields, name: str, usual: int | None = None, *, least: int = 0) -> int:
     """Return a whole number; where there is none, the usual one."""
-    found = value.get(name)
-    if found is None and usual is not None:
+    number = value.get(name)
+    if number is None and usual is not None:
         return usual
-    if type(found) is int and least <= found < _MOST:
-        return found
-    msg = f"{name} must be a whole number from {least}; found {found!r:.80}"
+    if type(number) is int and least <= number < _MOST:
+        return number
+    msg = f"{name} must be a whole number from {least}; found {number!r:.80}"
     raise ValueError(msg)
 
 
 def text(value: Fields, name: str, usual: str | None = None) -> str:
     """Return a text; where there is none, the usual one."""
-    found = value.get(name)
-    if found is None and usual is not None:
+    member = value.get(name)
+    if member is None and usual is not None:
         return usual
-    if isinstance(found, str) and (found or usual is not None):
-        return found
-    msg = f"{name} must be a text; found {found!r:.80}"
+    if isinstance(member, str) and (member or usual is not None):
+        return member
+    msg = f"{name} must be a text; found {member!r:.80}"
     raise ValueError(msg)
 
 
 def inner(value: Fields, name: str, *, needed: bool = False) -> Fields:
     """Return an object inside; an empty one where there is none."""
-    found = value.get(name)
-    if isinstance(found, dict):
-        return cast("Fields", found)
-    if found is None and not needed:
+    member = value.get(name)
+    if isinstance(member, dict):
+        return cast("Fields", member)
+    if member is None and not needed:
         return {}
-    msg = f"{name} must be an object; found {found!r:.80}"
+    msg = f"{name} must be an object; found {member!r:.80}"
     raise ValueError(msg)
 
 
 def rest(value: Fields, known: Known) -> Fields:
     """Return the fields we do not know, also those inside of some that we do."""
     left: Fields = {}
-    for name, found in value.items():
+    for name, inner in value.items():
         within = known.get(name)
         if name not in known:
-            left[name] = found
-        elif within is not None and isinstance(found, dict):
-            left[name] = rest(cast("Fields", found), within)
-    return {name: found for name, found in left.items() if name not in known or found}
+            left[name] = inner
+        elif within is not None and isinstance(inner, dict):
+            left[name] = rest(cast("Fields", inner), within)
+    return {name: inner for name, inner in left.items() if name not in known or inner}
 
 
 def joined(value: Fields, left: Mapping[str, Any]) -> Fields:
     """Put such fields back; what we say ourselves wins."""
     out = dict(value)
-    for name, found in left.items():
+    for name, inner in left.items():
         mine = out.get(name)
-        if name not in out or (mine is None and isinstance(found, dict)):
-            out[name] = found
-        elif isinstance(mine, dict) and isinstance(found, dict):
-            out[name] = joined(cast("Fields", mine), cast("Fields", found))
+        if name not in out or (mine is None and isinstance(inner, dict)):
+            out[name] = inner
+        elif isinstance(mine, dict) and isinstance(inner, dict):
+            out[name] = joined(cast("Fields", mine), cast("Fields", inner))
     return out
 
 
@@ -92,9 +92,9 @@ def _member(line: str, at: int, name: str) -> int:
         at = _past_space(line, at + 1)
         if line[at] == "}":
             break
-        found, at = _decode(line, at)
+        member, at = _decode(line, at)
         at = _past_space(line, _past_space(line, at) + 1)
-        if found == name:
+        if member == name:
             return at
         _, at = _decode(line, at)
         at = _past_space(line, at)

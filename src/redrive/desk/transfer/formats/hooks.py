@@ -69,7 +69,7 @@ def _digest(hook: object, endpoint: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class _Told(NamedTuple):
+class _Delivery(NamedTuple):
     """What one line says."""
 
     line: Line
@@ -87,18 +87,18 @@ class _Told(NamedTuple):
 
 def job(lines: Sequence[Line], asked: Asked) -> Job:
     """Make one job of all the lines about a hook; the one that got furthest tells most."""
-    told = sorted((_read(line, asked) for line in lines), key=lambda one: one.at)
-    first, last = told[0], told[-1]
-    furthest = max(told, key=lambda one: (one.made, one.at))
+    deliveries = sorted((_read(line, asked) for line in lines), key=lambda delivery: delivery.at)
+    first, last = deliveries[0], deliveries[-1]
+    furthest = max(deliveries, key=lambda delivery: (delivery.made, delivery.at))
     line = furthest.line
-    state, reason = _state(told)
+    state, reason = _state(deliveries)
     extra = fields.inner(line.value, EXTRA)
     payload = _payload(line, is_body=extra.get("body") is True)
     is_keyless = extra.get("id") == first.ids[0]
     left: Fields = {}
-    for one in told:
-        left = {**left, **fields.rest(one.line.value, _KNOWN)}
-    ended = [one.resolved for one in told if one.resolved is not None]
+    for delivery in deliveries:
+        left = {**left, **fields.rest(delivery.line.value, _KNOWN)}
+    ended = [delivery.resolved for delivery in deliveries if delivery.resolved is not None]
     failings = _failings(line, last.at, payload)
     job = record.made(
         asked,
@@ -111,15 +111,15 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
         reason=reason,
         created=first.at,
         updated=last.at,
-        due=max((one.next for one in told if one.next is not None), default=None),
+        due=max((known.next for known in deliveries if known.next is not None), default=None),
         attempts=furthest.made,
         max_attempts=furthest.most,
         failings=failings,
         first_failed=first.at if furthest.made or failings else None,
         finished=max(ended, default=last.at) if state is State.COMPLETED else last.at,
         key=record.visible(first.ids[0], "hooks"),
-        origin={"ids": _unique(name for one in told for name in one.ids), "fields": left},
-        is_same=lambda one: _OUT[one] == furthest.state,
+        origin={"ids": _unique(name for known in deliveries for name in known.ids), "fields": left},
+        is_same=lambda state: _OUT[state] == furthest.state,
     )
     return evolve(job, key=None) if is_keyless else job
 
@@ -136,7 +136,7 @@ def _unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _read(line: Line, asked: Asked) -> _Told:
+def _read(line: Line, asked: Asked) -> _Delivery:
     """Check one line."""
     value = line.value
     data = fields.inner(value, "data", needed=True)
@@ -152,8 +152,8 @@ def _read(line: Line, asked: Asked) -> _Told:
         msg = "timestamp is missing"
         raise ValueError(msg)
     more = fields.inner(value, EXTRA).get("ids")
-    others = [str(one) for one in cast("list[object]", more)] if isinstance(more, list) else []
-    return _Told(
+    others = [str(name) for name in cast("list[object]", more)] if isinstance(more, list) else []
+    return _Delivery(
         line,
         at,
         fields.count(value, "attemptsMade"),
@@ -166,13 +166,13 @@ def _read(line: Line, asked: Asked) -> _Told:
 
 def _moment(value: Fields, name: str, asked: Asked) -> float | None:
     """Read a time: here numbers are milliseconds, however small."""
-    found: Any = value.get(name)
-    if type(found) not in (int, float):
+    moment: Any = value.get(name)
+    if type(moment) not in (int, float):
         return asked.moment(value, name)
-    if abs(found) > _LATEST:
-        msg = f"{name} is no time: {found!r:.80}"
+    if abs(moment) > _LATEST:
+        msg = f"{name} is not a time: {moment!r:.80}"
         raise ValueError(msg)
-    return round(float(found) / 1000, 6)
+    return round(float(moment) / 1000, 6)
 
 
 def _failings(line: Line, at: float, payload: str) -> list[record.Failing]:
@@ -183,8 +183,8 @@ def _failings(line: Line, at: float, payload: str) -> list[record.Failing]:
     return [record.failing(at, message, payload, code=code)]
 
 
-def _state(told: list[_Told]) -> tuple[State, Reason | None]:
-    states = {one.state for one in told}
+def _state(deliveries: list[_Delivery]) -> tuple[State, Reason | None]:
+    states = {delivery.state for delivery in deliveries}
     if "resolved" in states:
         return State.COMPLETED, Reason.DONE
     if "exhausted" in states:

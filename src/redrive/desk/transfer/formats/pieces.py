@@ -138,8 +138,8 @@ class _Stream:
 
 
 def _space_end(data: bytes, at: int) -> int:
-    found = _SPACE.match(data, at)
-    return found.end() if found else at
+    match = _SPACE.match(data, at)
+    return match.end() if match else at
 
 
 def _lines(stream: _Stream) -> Iterator[Piece]:
@@ -261,14 +261,14 @@ def _kind_of(head: bytes) -> Kind | None:
 
 def _names(head: bytes) -> tuple[set[str], set[str]]:
     """Return the names of members, and of their members, as far as they can be seen."""
-    found: tuple[set[str], set[str]] = (set(), set())
+    names: tuple[set[str], set[str]] = (set(), set())
     depth, last = 0, b""
     for match in _TOKEN.finditer(head):
         token = match[0]
-        if token == b":" and 1 <= depth <= len(found):
-            found[depth - 1].add(last[1:-1].decode(errors="replace"))
+        if token == b":" and 1 <= depth <= len(names):
+            names[depth - 1].add(last[1:-1].decode(errors="replace"))
         depth += (token in {b"{", b"["}) - (token in {b"}", b"]"})
         if depth <= 0:
             break
         last = token
-    return found
+    return names

@@ -40,12 +40,12 @@ class Line(NamedTuple):
 
 
 def _nobody(job: Job, why: str) -> None:
-    """Leave a job out without a word."""
+    """Leave a job out silently."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The options of an import or export."""
+    """The options of an import or an export."""
 
     handler: str | None = None
     """Instead of the format's usual one."""
@@ -56,7 +56,7 @@ class Asked:
     limit: int = strict_json.MAX_BYTES
     now: float = 0.0
     skip: Callable[[Job, str], None] = _nobody
-    """Is told of each job that the format cannot hold, and why."""
+    """Called with each job that the format cannot hold, and why."""
 
     def moment(self, value: Fields, *names: str) -> float | None:
         """Return the first of these times that there is."""
@@ -71,15 +71,15 @@ class Asked:
         return None
 
     def naive(self, at: float) -> str:
-        """Write a time as a clock on the wall shows it: in the zone that was named, or here."""
+        """Write a time without its zone: in the zone that was named, or in local time."""
         return times.naive(at, self.zone or times.local)
 
     def needed(self, value: Fields, *names: str) -> float:
         """Return the first of these times, one of which must be there."""
-        found = self.moment(value, *names)
-        if found is None:
+        at = self.moment(value, *names)
+        if at is None:
             raise ValueError(f"{names[0]} is missing")
-        return found
+        return at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Format:
 
     name: str
     fits: Callable[[Fields], bool]
-    """Return True if a record has the shape of this format."""
+    """True for a record that has the fields of this format."""
     job: Callable[[Sequence[Line], Asked], Job]
     """Make a job of all the lines about it; ValueError says what is wrong."""
     write: Callable[[Iterable[Job], Asked], Iterator[str]]
@@ -145,10 +145,10 @@ def failing(
     secrets = masking.secrets_of(payload)
     message = _bounded(message, secrets, _MESSAGE)
     kind, code = _bounded(kind, (), _WORD), None if code is None else _bounded(code, (), _WORD)
-    said = _category(category, code or "", kind, message)
+    judged = _category(category, code or "", kind, message)
     cause = of_text(kind or "Error", message)
     failure = Failure(
-        category=said,
+        category=judged,
         why="as the imported record says",
         type=kind,
         message=message,
@@ -166,19 +166,19 @@ def _bounded(text: str, secrets: Sequence[str], longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def _category(said: str, code: str, kind: str, message: str) -> Category:
+def _category(named: str, code: str, kind: str, message: str) -> Category:
     """Find the category by a word, a code, a type or a status; else it is unknown."""
-    for word in (said, message):
+    for word in (named, message):
         if word in _CATEGORIES:
             return Category(word)
-    found = tables.CODES.get(code) or tables.ERRNOS.get(code) or tables.CODES.get(message)
-    found = found or tables.STDLIB.get(f"builtins.{kind}")
+    known = tables.CODES.get(code) or tables.ERRNOS.get(code) or tables.CODES.get(message)
+    known = known or tables.STDLIB.get(f"builtins.{kind}")
     status = _STATUS.search(code) or _STATUS.search(message)
-    if found is None and status is not None:
+    if known is None and status is not None:
         number = status[1] or status[2]
         other = Category.PERMANENT if number < "500" else Category.TRANSIENT
-        found = tables.STATUSES.get(number, other)
-    return found or Category.UNKNOWN
+        known = tables.STATUSES.get(number, other)
+    return known or Category.UNKNOWN
 
 
 _CATEGORIES: Final = frozenset(Category)
@@ -259,13 +259,13 @@ def _history(failings: Sequence[Failing], failed: int, redrives: int) -> tuple[A
             ordinal=number,
             number=number,
             life=max(0, redrives - 1),
-            started=round(one.at - one.duration, 6),
-            duration=one.duration,
+            started=round(failing.at - failing.duration, 6),
+            duration=failing.duration,
             worker=WORKER,
             outcome="failed",
-            failure=one.failure,
+            failure=failing.failure,
         )
-        for number, one in enumerate(kept, first)
+        for number, failing in enumerate(kept, first)
     )
 
 
@@ -295,7 +295,7 @@ def beside(job: Job, usual: str, **more: object) -> Fields:
     """Return what goes out in the field `redrive`; `usual` is the handler that the format implies."""
     origin = job.origin or {}
     usual_key = key_of(str(origin["format"]), str(origin["id"])) if "id" in origin else None
-    said: Fields = {
+    extra: Fields = {
         "id": job.id,
         "state": "pending" if job.state is State.RUNNING else job.state.value,
         "reason": job.reason,
@@ -313,7 +313,7 @@ def beside(job: Job, usual: str, **more: object) -> Fields:
         "key": job.key if job.key != usual_key else None,
         **more,
     }
-    return {name: found for name, found in said.items() if found is not None}
+    return {name: value for name, value in extra.items() if value is not None}
 
 
 def _with_extra(job: Job, given: Fields, asked: Asked, is_same: Callable[[State], bool]) -> Job:
@@ -391,10 +391,10 @@ def each(write: Callable[[Job, Asked], Iterable[Fields]]) -> Callable[..., Itera
     def lines(jobs: Iterable[Job], asked: Asked) -> Iterator[str]:
         for job in jobs:
             try:
-                found = [written(one) for one in write(job, asked)]
+                texts = [written(value) for value in write(job, asked)]
             except ValueError as error:
                 asked.skip(job, str(error))
             else:
-                yield from found
+                yield from texts
 
     return lines

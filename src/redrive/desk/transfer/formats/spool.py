@@ -69,8 +69,8 @@ class Spool:
 
     def _root(self, format: str, name: str) -> str:  # noqa: A002
         ask = "SELECT root FROM links WHERE format = ? AND name = ?"
-        found = self._db.execute(ask, (format, name)).fetchone()
-        return found[0] if found else name
+        row = self._db.execute(ask, (format, name)).fetchone()
+        return row[0] if row else name
 
     def follow(self, format: str, name: str, place: Link) -> None:  # noqa: A002
         """Remember the place of a retry, to put it with the one before it when all are here."""

@@ -60,8 +60,8 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     ended = ended if state in TERMINAL else None
     last = max(at for at in (created, started, ended) if at is not None)
     payload = f'{{"article_id":{fields.cut(line.text, "article_id")}}}'
-    said = fields.text(value, "error_message", "")
-    failings = [record.failing(last, said, payload)] if said else []
+    message = fields.text(value, "error_message", "")
+    failings = [record.failing(last, message, payload)] if message else []
     return record.made(
         asked,
         lines,
@@ -77,7 +77,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
         failed=failed,
         max_attempts=most,
         failings=failings,
-        first_failed=last if failed or said else None,
+        first_failed=last if failed or message else None,
         finished=last if ended is None else ended,
         origin={"job_id": value["job_id"], "fields": fields.rest(value, _KNOWN)},
         is_same=lambda one: one is state or _OUT[one] == status,
@@ -112,7 +112,7 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
         "completed_at": None if job.finished is None else times.iso(job.finished),
         EXTRA: record.beside(job, _HANDLER, due=job.due),
     }
-    ran = [one for one in job.history if one.worker != record.WORKER]
+    ran = [attempt for attempt in job.history if attempt.worker != record.WORKER]
     if ran:
         row["started_at"] = times.iso(ran[-1].started)
     yield fields.joined(row, origin.get("fields", {"started_at": None}))
@@ -126,7 +126,7 @@ def rows(url: str, table: str) -> Iterator[Piece]:
     named = _TABLE.fullmatch(checks.text(table, "table"))
     checks.text(url, "url")
     if named is None:
-        raise UsageError(f"{table!r} is no table's name; write it as jobs or public.jobs")
+        raise UsageError(f"{table!r} is not the name of a table; write it like jobs or public.jobs")
     from redrive.stores.postgres.address import read_url  # noqa: PLC0415, I001 - says what is missing
 
     import psycopg  # noqa: PLC0415 - an extra

@@ -96,8 +96,8 @@ def _ident(line: Line) -> str:
     named = line.value.get("failureId") or line.name
     if isinstance(named, str) and named:
         return named
-    told = [line.value["originalData"], line.value["createdAt"]]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:20]
+    content = [line.value["originalData"], line.value["createdAt"]]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
 
 
 def _write(job: Job, asked: Asked) -> Iterable[Fields]:
@@ -107,7 +107,7 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
         msg = "it has never been a dead letter"
         raise ValueError(msg)
     origin = record.origin_of(job, "sync")
-    last = next((one for one in reversed(job.history) if one.failure is not None), None)
+    last = next((attempt for attempt in reversed(job.history) if attempt.failure is not None), None)
     failure = (last and last.failure) or job.failure
     died = job.died_at
     if died is None and last is not None:

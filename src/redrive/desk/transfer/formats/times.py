@@ -17,13 +17,13 @@ _MILLISECONDS: Final = 1e11
 
 
 class NaiveTime(UsageError):
-    """A time names no zone, and nobody said which one is meant."""
+    """A time has no zone, and --assume-tz names none."""
 
 
 def no_zone() -> tzinfo:
     """Refuse to guess."""
     msg = (
-        "a time in the file names no zone; say which one is meant: --assume-tz Asia/Tokyo "
+        "a time in the file has no time zone; name the zone with --assume-tz Asia/Tokyo "
         "(or UTC, +09:00, local)"
     )
     raise NaiveTime(msg)
@@ -35,14 +35,14 @@ def zone_of(name: str) -> tzinfo:
         return local()
     if name.upper() in {"UTC", "Z"}:
         return UTC
-    if found := _OFFSET.fullmatch(name):
-        away = timedelta(hours=int(found[2]), minutes=int(found[3]))
+    if offset := _OFFSET.fullmatch(name):
+        away = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
         if away < timedelta(days=1):
-            return timezone(-away if found[1] == "-" else away)
+            return timezone(-away if offset[1] == "-" else away)
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError) as error:
-        msg = f"{name!r} is no time zone known here; use one as Asia/Tokyo, UTC, +09:00 or local"
+        msg = f"{name!r} is not a known time zone; use a name such as Asia/Tokyo, or UTC, +09:00 or local"
         raise UsageError(msg) from error
 
 
@@ -75,10 +75,10 @@ def moment(value: object, zone: Zone) -> float:
     """Read a time: ISO 8601, `{seconds, nanos}`, or a number of seconds or milliseconds."""
     try:
         if isinstance(value, str):
-            found = datetime.fromisoformat(value)
-            if found.tzinfo is None:
-                found = found.replace(tzinfo=zone())
-            return round((found - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds(), 6)
+            parsed = datetime.fromisoformat(value)
+            if parsed.tzinfo is None:
+                parsed = parsed.replace(tzinfo=zone())
+            return round((parsed - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds(), 6)
         if isinstance(value, dict):
             return _stamp(cast("dict[str, Any]", value))
         if type(value) in (int, float):
@@ -87,9 +87,9 @@ def moment(value: object, zone: Zone) -> float:
     except NaiveTime:
         raise
     except (ValueError, ArithmeticError) as error:
-        msg = f"is no time: {value!r:.80}"
+        msg = f"is not a time: {value!r:.80}"
         raise ValueError(msg) from error
-    msg = f"is no time: {value!r:.80}"
+    msg = f"is not a time: {value!r:.80}"
     raise TypeError(msg)
 
 

@@ -1,7 +1,7 @@
-"""What every command is given: the options all share, the store, and a way to speak.
+"""What every command receives: the shared options, the store, and standard output and error.
 
 Standard output carries what was asked for; everything else goes to standard error. Reading commands
-open the store read-only and never make one.
+open the store read-only and never create one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, TextIO
 
+from redrive.cli._logging import warn_on_stderr
 from redrive.config import Config, find
 from redrive.payloads.escaping import inert
 
@@ -26,12 +27,12 @@ if TYPE_CHECKING:  # what runs jobs is loaded only by commands that act
     from redrive.jobs.clock import Clock
     from redrive.policies.policy import Keep
 
-SPEAK_EVERY = 10.0
-"""Seconds between two lines about a long work, where no bar can be shown."""
+REPORT_EVERY = 10.0
+"""Seconds between two lines of progress, where no bar can be shown."""
 
 
-class Face:
-    """One call of the command line. A test may give it a clock that stands still."""
+class Cli:
+    """One call of the command line. A test may pass a clock that stands still."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = clock
@@ -45,11 +46,11 @@ class Face:
 
     @cached_property
     def config(self) -> Config:
-        """Where the store is, and who said so."""
+        """The settings in force: which store, and where that was set."""
         config = find(store=self.store)
         if config.unknown:
             names = ", ".join(config.unknown)
-            self.say(f"warning: {config.file} has keys that mean nothing to Redrive: {names}")
+            self.say(f"warning: {config.file} has unknown keys, which are ignored: {names}")
         if config.secret_names:
             from redrive.payloads.secret_names import add_secret_names  # noqa: PLC0415 - few have any
 
@@ -73,7 +74,7 @@ class Face:
             yield app.desk
 
     def migrate(self) -> tuple[str, list[str]]:
-        """Bring the store up to this version, of whatever size it is; returns its URL and the steps."""
+        """Migrate the store to this version; return its URL and the steps taken."""
         from redrive.desk.backend import migrate  # noqa: PLC0415
 
         warn_on_stderr(logging.INFO if self.verbose else logging.WARNING)
@@ -83,7 +84,7 @@ class Face:
     def opened(
         self, *, create: bool = False, read_only: bool = False, keep: Keep | None = None
     ) -> Generator[Redrive]:
-        """Open the store, and close it whatever happens."""
+        """Open the store as an app, and close it at the end."""
         warn_on_stderr(logging.INFO if self.verbose else logging.WARNING)
         from redrive.app import Redrive  # noqa: PLC0415
 
@@ -99,14 +100,14 @@ class Face:
 
         if self.config.store.startswith("memory:"):
             msg = (
-                "a memory: store lives inside one process, so a command would see a new, empty one "
-                f"(named by: {self.config.source}); name a file or a database with --store"
+                "a memory: store exists only inside one process, so this command would see an empty "
+                f"one (set by: {self.config.source}); name a file or a database with --store"
             )
             raise UsageError(msg)
         return self.config.store
 
     def show(self, view: View, *, then: str = "") -> None:
-        """Put a view on standard output; `then` is the sensible next command, for people."""
+        """Print a view on standard output; `then` is the command that usually comes next."""
         out = sys.stdout
         if self.json:
             from redrive.cli.output import document  # noqa: PLC0415
@@ -123,7 +124,7 @@ class Face:
             self.say(f"next: {then}{self._where(then)}")
 
     def _where(self, then: str) -> str:
-        """Return the option that names the store, if it was named so: the next command needs it too."""
+        """Return the --store option, if it was used: the next command needs it too."""
         if self.store is None or " work " in then or "--store" in then:
             return ""
         from shlex import quote  # noqa: PLC0415 - few name it so
@@ -131,12 +132,22 @@ class Face:
         return f" --store {quote(self.store)}"
 
     def show_raw(self, view: View) -> None:
-        """Put a view on standard output as it is, on a terminal too: to be kept in a file."""
+        """Print a view as plain text, on a terminal too: it is meant for a file."""
         plain, self.plain = self.plain, True
         try:
             self.show(view)
         finally:
             self.plain = plain
+
+    def show_markdown(self, text: str) -> bool:
+        """Print Markdown on a terminal; return False where there is no terminal or no rich."""
+        if not self._draws(sys.stdout):
+            return False
+        try:
+            from redrive.cli.output import terminal  # noqa: PLC0415
+        except ImportError:
+            return False
+        return terminal.render_markdown(text, sys.stdout)
 
     def _draws(self, out: TextIO) -> bool:
         """Return True if tables and colours are wanted; FORCE_COLOR asks for them in a pipe too."""
@@ -146,7 +157,7 @@ class Face:
         return not self.plain and (out.isatty() or (forced and not self.no_color))
 
     def preview(self, view: View) -> None:
-        """Put a view on standard error, for a person who is about to be asked."""
+        """Print a view on standard error, before a person is asked to confirm."""
         if self.json or not self._draws(sys.stderr) or not _show_on_terminal(view, sys.stderr):
             from redrive.cli.output import plain  # noqa: PLC0415
 
@@ -155,7 +166,7 @@ class Face:
 
     @contextmanager
     def progress(self, what: str, total: int | None) -> Generator[Callable[[int], None]]:
-        """Show on standard error how far a long work is: a bar on a terminal, else a line now and then."""
+        """Show progress on standard error: a bar on a terminal, else a line every ten seconds."""
         import shutil  # noqa: PLC0415 - few commands take long
 
         import click  # noqa: PLC0415
@@ -169,7 +180,7 @@ class Face:
             ) as bar:
                 yield bar.update
         else:
-            yield _Spoken(self, what, total).count
+            yield _Progress(self, what, total).count
 
     def say_scope(self, scope: Scope | None) -> None:
         """Print how many jobs were searched, where no index could answer."""
@@ -184,26 +195,26 @@ class Face:
         sys.stderr.flush()
 
 
-class _Spoken:
-    """Prints the progress of a task every ten seconds."""
+class _Progress:
+    """Prints a line of progress every ten seconds."""
 
-    def __init__(self, face: Face, what: str, total: int | None) -> None:
-        self._say = face.say
+    def __init__(self, cli: Cli, what: str, total: int | None) -> None:
+        self._say = cli.say
         self._what = what
         self._of = "" if total is None else f" of {total:,}"
         self._done = 0
-        self._next = monotonic() + SPEAK_EVERY
+        self._next = monotonic() + REPORT_EVERY
 
     def count(self, more: int) -> None:
-        """Count on, and say it if it is time."""
+        """Add to the count, and print it if ten seconds have passed."""
         self._done += more
         if monotonic() >= self._next:
-            self._next = monotonic() + SPEAK_EVERY
+            self._next = monotonic() + REPORT_EVERY
             self._say(f"{self._done:,}{self._of} {self._what}")
 
 
 def same_line(*, without: str) -> str:
-    """Return the line that was typed, without one of its options, ready to paste."""
+    """Return the command line as it was typed, without one of its options, ready to paste."""
     import shlex  # noqa: PLC0415 - for people only
 
     return shlex.join(["redrive", *(word for word in sys.argv[1:] if word != without)])
@@ -216,61 +227,3 @@ def _show_on_terminal(view: View, out: TextIO) -> bool:
         return False
     terminal.render(view, out)
     return True
-
-
-class _Inert(logging.Formatter):
-    """Makes a record harmless; its further lines stand back, so that none looks like a new one."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        from redrive.payloads.masking import mask_text  # noqa: PLC0415 - most commands log nothing
-
-        text = inert(mask_text(super().format(record)), keep_newlines=True)
-        return text.rstrip("\n").replace("\n", "\n    ")
-
-
-class _Stderr(logging.Handler):
-    """Writes to whatever standard error is now, one harmless line after another."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            sys.stderr.write(self.format(record) + "\n")
-        except Exception:  # noqa: BLE001 - logging never breaks the work
-            self.handleError(record)
-
-
-class _Json(_Stderr):
-    """One that was asked for by name: it stays, whatever the program does."""
-
-
-def warn_on_stderr(level: int = logging.WARNING) -> None:
-    """Send the library's log to standard error, unless the program already decided otherwise."""
-    log = logging.getLogger("redrive")
-    decided = [*log.handlers, *logging.getLogger().handlers]
-    if all(isinstance(handler, logging.NullHandler) for handler in decided):
-        handler = _Stderr()
-        handler.setFormatter(_Inert("%(levelname)s: %(message)s"))
-        log.addHandler(handler)
-    if level < logging.WARNING:
-        log.setLevel(level)
-
-
-def log_as_json(level: int) -> None:
-    """Send the library's log to standard error as lines of JSON, whatever the program has set up."""
-    from redrive.logs import JsonFormatter  # noqa: PLC0415 - only if it is asked for
-
-    log = logging.getLogger("redrive")
-    handler = _Json()
-    handler.setFormatter(JsonFormatter())
-    log.addHandler(handler)
-    log.setLevel(level)
-    log.propagate = False  # no line comes twice
-
-
-def leave_log_to_program() -> None:
-    """Take our own handler back if the program has set up logging meanwhile: no line comes twice."""
-    log = logging.getLogger("redrive")
-    ours = [one for one in log.handlers if isinstance(one, _Stderr) and not isinstance(one, _Json)]
-    others = [*(one for one in log.handlers if one not in ours), *logging.getLogger().handlers]
-    if any(not isinstance(handler, logging.NullHandler) for handler in others):
-        for handler in ours:
-            log.removeHandler(handler)

@@ -1,23 +1,24 @@
-"""Writes docs/cli.md from the commands themselves: `python -m redrive.cli.command_page > docs/cli.md`."""
+"""Write `docs/cli.md` from the commands themselves."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from inspect import cleandoc
+from pathlib import Path
 
 import click
 
 from redrive.cli._command import Command, shared
 from redrive.cli._root import ALIASES, EXAMPLES, SECTIONS, root
 
+PAGE = Path(__file__).resolve().parents[1] / "cli.md"
 _HEAD = """\
 # The command line, command by command
 
-<!-- Written by `python -m redrive.cli.command_page > docs/cli.md`; a test says when it is out of date. -->
+<!-- Written by `make pages`; a test fails when it is out of date. -->
 
 What the commands have in common (where the store is found, what is printed, exit codes) is in the
-[guide](guide.md#the-command-line). `redrive COMMAND --help` says the same as this page.
+[guide](guide.md#the-command-line). `redrive COMMAND --help` prints the same as this page.
 """
 
 
@@ -72,4 +73,4 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    PAGE.write_text(page(), "utf-8")

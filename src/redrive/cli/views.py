@@ -1,0 +1,169 @@
+"""The fields of jobs, attempts, groups, runs and actions, declared once for every command.
+
+They name the values of the documents in `desk.documents`, which `--json` prints and the server
+returns. What only one command shows is declared there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from redrive.cli.output import Document, Field, Table, View, fields, joined
+from redrive.desk.documents import action_document, job_document, scope_document
+from redrive.desk.jobs import Page
+from redrive.jobs.job import Action
+
+
+def error_of(document: Document) -> str | None:
+    """Return a failure in one line: its type and message, else why it has its category."""
+    error = cast("Mapping[str, Any] | None", document.get("error"))
+    if error is None:
+        return None
+    return ": ".join(part for part in (error["type"], error["message"]) if part) or error["why"]
+
+
+def attempts_of(job: Document) -> str:
+    """Return the attempts made and allowed: 3/10."""
+    return f"{job['attempts']}/{job['max_attempts'] or '?'}"
+
+
+def _times(key: str) -> Field:
+    """Declare how often something was done: once, 2 times."""
+
+    def text(document: Document) -> str:
+        number = document[key]
+        return "" if not number else "once" if number == 1 else f"{number} times"
+
+    title = {"redrives": "driven again", "edits": "edited"}[key]
+    return Field(key, title, show=text)
+
+
+def _signed(document: Any, actor: str, at: str) -> str:
+    """Return who did something, when and why; nothing where nobody did."""
+    if not document or document[at] is None:
+        return ""
+    why = f": {document['reason']}" if document["reason"] else ""
+    return f"{document[actor]} at {document[at]}{why}"
+
+
+_SHOWN = {"error": error_of, "attempts": attempts_of}
+
+JOBS = fields(
+    """id:id state:word handler updated=changed:time error:main category:word? attempts:number group:id
+    lane+ created:time+ due:time+ reason:word+ tags+ key+""",
+    tags=lambda job: joined(job["tags"], " "),
+    **_SHOWN,
+)
+SHORT_JOBS = fields(
+    "#:number? id:id updated=time:time handler error:main category:word? attempts:number group:id",
+    **_SHOWN,
+)
+SAMPLES = fields("id:id state:word handler error:main", **_SHOWN)
+NEWEST = fields("id:id updated=died:time handler error:main", **_SHOWN)
+JOB = fields(
+    "id:id state handler lane attempts created:time updated=changed:time",
+    state=lambda job: f"{job['state']} ({job['reason']})" if job["reason"] else job["state"],
+    **_SHOWN,
+)
+JOB_MORE = [
+    *fields(
+        """finished:time detail error category error.why=why error.status=status error.code=code
+        error.request_id=request_id group:id error.title=cause first_failed:time key tags release
+        run:id spent=failures_so_far crashes""",
+        tags=lambda job: joined(job["tags"], " "),
+        spent=lambda job: joined(
+            f"{category} {number}" for category, number in cast("Document", job["spent"]).items()
+        ),
+        **_SHOWN,
+    ),
+    _times("redrives"),
+    _times("edits"),
+    *fields(
+        "folded=attempts_not_kept resolution=resolved_by origin",
+        resolution=lambda job: _signed(job["resolution"], "actor", "at"),
+        origin=lambda job: json.dumps(job["origin"], ensure_ascii=False) if job["origin"] else None,
+    ),
+]
+ATTEMPTS = fields(
+    """number:number life=driven_again:number started:time duration=took:span? outcome:word
+    error.category=category:word? error:main error.why=why? worker+ provider+""",
+    error=error_of,
+)
+
+GROUPS = fields(
+    """group:id jobs:number title=cause:main category:word? handlers:list first_seen=first:time?
+    last_seen=last:time deaths_last_hour=last_hour:number deaths_last_day=last_day:trend status:word
+    note"""
+)
+GROUP = fields(
+    """group:id title=cause status jobs=dead_jobs deaths_last_hour=died_in_the_last_hour
+    deaths_last_day=last_day:trend first_seen:time last_seen:time category handlers:list"""
+)
+GROUP_MORE = fields(
+    "resolved=resolved_by note",
+    resolved=lambda group: _signed(group, "resolved_by", "resolved"),
+    note=lambda group: (
+        f"{group['note']} ({group['noted_by']}, {group['noted']})" if group["note"] else ""
+    ),
+)
+
+
+def left_out(run: Document) -> int:
+    """Count the jobs that a run left out, for whatever reason."""
+    return sum(cast("Mapping[str, int]", run["left"]).values())
+
+
+def _settings_of(run: Document) -> str:
+    """Return the canary, rate and stop rule of a run as text."""
+    parts = [
+        f"canary {run['canary']}" if run["canary"] else "",
+        f"{run['rate']:g}/s" if run["rate"] is not None else "",
+        "ramp" if run["ramp"] else "",
+        f"stop on {run['stop_on']}" if run["stop_on"] else "",
+    ]
+    return joined(part for part in parts if part)
+
+
+RUNS = fields(
+    """run:id phase:word total=jobs:number waiting:number? working:number? succeeded=ok:number
+    failed:number left:number? created:time by? name asked+""",
+    left=left_out,
+)
+RUN = fields(
+    """run:id phase why total=jobs waiting working=in_work failing=waiting_for_retry
+    succeeded failed=failed_again same_cause new_cause closed=closed_by_a_person left
+    asked=selection settings by name reason created:time ended:time""",
+    new_cause=lambda run: sum(cast("Mapping[str, int]", run["new_cause"]).values()),
+    left=left_out,
+    settings=_settings_of,
+)
+ACTIONS = fields(
+    """number:number at=time:time actor verb:word target:main run:id? done:number skipped:number?
+    reason"""
+)
+
+
+def numbered(documents: Iterable[Document]) -> list[Document]:
+    """Add the number of its row to each document."""
+    return [{"#": number, **document} for number, document in enumerate(documents, start=1)]
+
+
+def jobs_view(page: Page, limit: int, now: float, shown: Sequence[Field], empty: Any) -> View:
+    """Show a page of jobs, or the part `empty` where there is none."""
+    documents = [job_document(job) for job in page.jobs]
+    rows = numbered(documents) if shown is SHORT_JOBS else documents
+    where = {
+        "limit": limit,
+        "count": len(documents),
+        "cursor": page.cursor,
+        "scope": scope_document(page.scope),
+    }
+    return View(documents, [Table(shown, rows) if rows else empty], where, now)
+
+
+def logged(action: Action) -> Document:
+    """Return an action with the run it belongs to."""
+    run = action.detail.get("run")
+    return {**action_document(action), "run": run if isinstance(run, str) else None}

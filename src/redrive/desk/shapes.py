@@ -1,0 +1,235 @@
+"""The documents that `--json` prints and the server returns, field by field; `documents` makes them.
+
+These names are a public face: they may grow, but none goes or changes its meaning without a new
+schema version. The server describes itself by them. Times are ISO 8601, UTC.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+from redrive.jobs.job import Category, Reason, State
+
+
+class Error(TypedDict):
+    """A failure, without its traceback."""
+
+    type: str
+    message: str
+    category: Category
+    why: str
+    code: str | None
+    status: int | None
+    hint: float | None
+    request_id: str | None
+    title: str
+
+
+class Job(TypedDict):
+    """A job as lists show it."""
+
+    id: str
+    state: State
+    reason: Reason | None
+    detail: str | None
+    handler: str
+    lane: str
+    attempts: int
+    max_attempts: int
+    redrives: int
+    crashes: int
+    category: Category | None
+    error: Error | None
+    group: str | None
+    key: str | None
+    tags: list[str]
+    release: str | None
+    run: str | None
+    edits: int
+    created: str | None
+    due: str | None
+    updated: str | None
+    finished: str | None
+    first_failed: str | None
+
+
+class Attempt(TypedDict):
+    """One attempt."""
+
+    number: int
+    life: int
+    started: str | None
+    duration: float
+    worker: str
+    outcome: str
+    provider: str | None
+    error: Error | None
+    traceback: str | None
+
+
+class Resolution(TypedDict):
+    """Who closed a job, and why."""
+
+    actor: str
+    reason: str
+    at: str | None
+    was: Reason | None
+
+
+class WholeJob(Job):
+    """A job with its payload and its attempts, newest first."""
+
+    payload: Any
+    original_payload: Any
+    spent: dict[str, int]
+    folded: int
+    origin: Any
+    resolution: Resolution | None
+    history: list[Attempt]
+
+
+class PlainGroup(TypedDict):
+    """A group and how many jobs it has."""
+
+    group: str
+    title: str
+    jobs: int
+    handlers: list[str]
+    category: Category | None
+    first_seen: str | None
+    last_seen: str | None
+    fingerprint: str
+
+
+class Trend(TypedDict):
+    """Numbers of deaths, the oldest span first."""
+
+    span_seconds: float
+    numbers: list[int]
+
+
+class Group(PlainGroup):
+    """A group with its mark and its trend."""
+
+    status: Literal["open", "resolved", "regressed"]
+    resolved: str | None
+    resolved_by: str | None
+    reason: str | None
+    note: str | None
+    noted: str | None
+    noted_by: str | None
+    deaths_last_hour: int
+    deaths_last_day: Trend
+
+
+class Left(TypedDict):
+    """A job that was left out, and why."""
+
+    id: str
+    why: str
+
+
+class Run(TypedDict):
+    """A bulk retry and its progress."""
+
+    run: str
+    phase: Literal["freezing", "live", "paused", "done", "stopped", "cancelled"]
+    why: str | None
+    name: str | None
+    reason: str | None
+    by: str
+    asked: str
+    created: str | None
+    ended: str | None
+    canary: int | None
+    rate: float | None
+    ramp: bool
+    stop_on: str | None
+    total: int
+    waiting: int
+    working: int
+    failing: int
+    succeeded: int
+    failed: int
+    same_cause: int
+    new_cause: dict[str, int]
+    closed: int
+    left: dict[str, int]
+    samples: list[Left]
+
+
+class Plan(TypedDict):
+    """What an action would do."""
+
+    verb: str
+    matched: int
+    eligible: int
+    handlers: dict[str, int]
+    oldest: str | None
+    waits: list[str]
+    samples: list[Job]
+
+
+class Action(TypedDict):
+    """An action: who did what to which jobs, when, why, and with what result."""
+
+    number: int
+    at: str | None
+    actor: str
+    verb: str
+    target: str
+    reason: str
+    done: int
+    skipped: int
+
+
+class Pause(TypedDict):
+    """A lane that is paused."""
+
+    lane: str
+    by: str | None
+    reason: str | None
+    seconds_left: float | None
+
+
+class Blocked(TypedDict):
+    """What blocks the event loop of a worker."""
+
+    job: str | None
+    handler: str | None
+    since: str | None
+
+
+class Worker(TypedDict):
+    """A live worker process."""
+
+    host: str
+    pid: int | None
+    version: str
+    since: str | None
+    lanes: list[str]
+    missing: dict[str, Any]
+    silent_seconds: float
+    blocked: Blocked | None
+
+
+class Scope(TypedDict):
+    """How many jobs were searched, of how many."""
+
+    looked: int
+    of: int
+
+
+class Health(TypedDict):
+    """How things stand."""
+
+    oldest_due_seconds: float | None
+    oldest_dead_seconds: float | None
+    workers: list[Worker]
+    last_pass: str | None
+    unserved: list[str]
+    unserved_because: dict[str, str]
+    pauses: list[Pause]
+    store: str
+    durability: str
+    now: str | None

@@ -1,0 +1,272 @@
+"""The types of requests and answers: checks, JSON Schema and OpenAPI come from them.
+
+Documents that the command line prints too stand in `desk.shapes`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypedDict
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from redrive.desk import shapes
+
+PAGE, MOST = 50, 200
+"""How many entries a page has by default, and at most."""
+_YEAR = 366 * 86_400.0
+
+END = r"$(?!\n)"
+"""The end of a text. Python's `$` also stands before a newline; JSON Schema's does not."""
+_NO_NUL = rf"^[^\u0000]*{END}"
+"""Not every store keeps NUL."""
+
+_WORDS = "which jobs, as a selector, such as state:dead handler:mail.*"
+
+
+def _text(most: int, about: str = "", *, least: int = 0, pattern: str = _NO_NUL) -> Meta:
+    return Meta(
+        min_length=least or None, max_length=most, pattern=pattern, description=about or None
+    )
+
+
+ReasonText = Annotated[str, _text(1000, "why; kept in the audit log")]
+Limit = Annotated[int, Meta(ge=1, le=MOST, description="how many")]
+Name = Annotated[str, _text(64, least=1, pattern=rf"^[A-Za-z0-9_-][A-Za-z0-9._-]*{END}")]
+Lane = Annotated[str, _text(128, least=1, pattern=rf"^[A-Za-z0-9_-][A-Za-z0-9._:-]*{END}")]
+RunName = Annotated[str, _text(10, "such as R12", pattern=rf"^[Rr]?[0-9]{{1,9}}{END}")]
+_ID = rf"^[0-9A-Za-z_-]+{END}"
+_VISIBLE = rf"^[^\u0000]*[^\s\u0000][^\u0000]*{END}"
+
+PATH: dict[str, Any] = {
+    "job": Annotated[str, _text(64, "the id, or its unique beginning", least=4, pattern=_ID)],
+    "group": Annotated[str, _text(10, "such as G7", pattern=rf"^[Gg]?[0-9]{{1,9}}{END}")],
+    "run": RunName,
+    "lane": Lane,
+    "plan": Annotated[str, _text(64, least=1, pattern=_ID)],
+}
+"""The names in paths."""
+
+
+class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A query or a body; unknown names are refused, not ignored."""
+
+
+class Search(Request, kw_only=True):
+    """Which groups."""
+
+    q: Annotated[str, _text(2000, _WORDS)] = ""
+    limit: Limit = PAGE
+
+    @property
+    def words(self) -> list[str]:
+        """The words, if there are any."""
+        return [self.q] if self.q.strip() else []
+
+
+class JobSearch(Search, kw_only=True):
+    """Which jobs."""
+
+    cursor: Annotated[str, _text(200, "where the page before ended", least=1)] | UnsetType = UNSET
+    order: Literal["submitted", "changed"] = "submitted"
+
+
+class JobView(Request, kw_only=True):
+    """How one job is shown."""
+
+    reveal: Annotated[
+        bool, Meta(description="payloads unmasked; needs a token with the right reveal")
+    ] = False
+
+
+class RunSearch(Request, kw_only=True):
+    """Which runs."""
+
+    limit: Limit = PAGE
+
+
+class ActionSearch(Request, kw_only=True):
+    """Which actions; `before` is the number of the last one of the page before."""
+
+    limit: Limit = PAGE
+    before: (
+        Annotated[int, Meta(ge=1, le=2**62, description="the number of an action")] | UnsetType
+    ) = UNSET
+    run: RunName | UnsetType = UNSET
+
+
+class Why(Request, kw_only=True):
+    """The reason of an action."""
+
+    reason: ReasonText = ""
+
+
+class Discard(Request, kw_only=True):
+    """The reason to discard a job; it is required."""
+
+    reason: Annotated[str, _text(1000, "why; kept in the audit log", least=1, pattern=_VISIBLE)]
+
+
+class Submit(Request, kw_only=True):
+    """A call of a handler."""
+
+    handler: Name
+    payload: Annotated[dict[str, Any], Meta(description="the handler's arguments by name")]
+    key: (
+        Annotated[
+            str,
+            _text(
+                255,
+                "idempotency key: the same key is the same job",
+                least=1,
+                pattern=rf"^[\x21-\x7e]+{END}",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    delay: Annotated[float, Meta(ge=0, le=_YEAR, description="seconds until it may run")] = 0.0
+    tags: Annotated[list[Name], Meta(max_length=20)] = []
+    attempts: Annotated[int, Meta(ge=1, le=1000)] | UnsetType = UNSET
+
+
+class Edit(Why, kw_only=True):
+    """A new payload; `edits` is as it was when the caller saw the job."""
+
+    payload: Annotated[dict[str, Any], Meta(description="all of it; marks keep what they hide")]
+    edits: Annotated[int, Meta(ge=0, description="409 if the job was edited since")]
+
+
+class Mark(Why, kw_only=True):
+    """A group is resolved, or open."""
+
+    resolved: bool
+
+
+class Note(Why, kw_only=True):
+    """A note about a group."""
+
+    note: Annotated[str, _text(1000)]
+
+
+class MakePlan(Request, kw_only=True):
+    """What to do to which jobs."""
+
+    verb: Literal["retry", "resolve", "discard", "reopen"]
+    q: Annotated[str, _text(2000, _WORDS, least=1)]
+
+
+class CarryOut(Why, kw_only=True):
+    """The confirmation of a plan; the other fields are for runs."""
+
+    confirm: Annotated[int, Meta(ge=0, description="the plan's number of eligible jobs")]
+    name: Annotated[str, _text(200, "a name for the run")] = ""
+    canary: Annotated[int, Meta(ge=0, le=100_000, description="so many jobs go first")] = 0
+    rate: Annotated[str, _text(30, "at most so many: 20/s, 30/m")] = ""
+    ramp: Annotated[bool, Meta(description="begin at a tenth of the rate")] = False
+    stop_on: Annotated[str, _text(10, "stop when 10% or 25 have failed again")] = ""
+
+
+class PauseLane(Why, kw_only=True):
+    """A lane to pause."""
+
+    lane: Lane
+    seconds: Annotated[float, Meta(ge=1, le=_YEAR, description="for how long")] | UnsetType = UNSET
+
+
+class Problem(TypedDict):
+    """An error."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+
+
+class Status(TypedDict):
+    """The answer of a probe."""
+
+    status: Literal["ok", "unavailable"]
+
+
+class Counts(TypedDict):
+    """How many jobs each state has."""
+
+    pending: int
+    running: int
+    completed: int
+    dead: int
+    resolved: int
+
+
+class Standing(shapes.Health, Status):
+    """Counts, ages, workers and pauses, for callers with a token."""
+
+    counts: Counts
+    version: str
+
+
+class Submitted(shapes.Job):
+    """A job that was submitted; `new` is false if its key was known."""
+
+    new: bool
+
+
+class Jobs(TypedDict):
+    """A page of jobs."""
+
+    jobs: list[shapes.Job]
+    cursor: str | None
+    scope: shapes.Scope | None
+
+
+class Groups(TypedDict):
+    """Groups, the largest first."""
+
+    groups: list[shapes.Group]
+    scope: shapes.Scope | None
+
+
+class LeftOut(TypedDict):
+    """The jobs that were left out, counted by reason, and some of them."""
+
+    total: int
+    reasons: dict[str, int]
+    samples: list[shapes.Left]
+
+
+class Plan(shapes.Plan):
+    """What an action would do, and what not and why."""
+
+    plan: str
+    asked: str
+    ineligible: LeftOut
+    seconds_left: float
+
+
+class Done(TypedDict):
+    """What carrying out a plan did."""
+
+    plan: str
+    verb: str
+    planned: int
+    done: int
+    skipped: LeftOut
+    run: str | None
+
+
+class Pauses(TypedDict):
+    """The lanes that are paused."""
+
+    pauses: list[shapes.Pause]
+
+
+class Runs(TypedDict):
+    """Bulk retries, newest first."""
+
+    runs: list[shapes.Run]
+
+
+class Actions(TypedDict):
+    """Actions, newest first."""
+
+    actions: list[shapes.Action]

@@ -16,7 +16,7 @@ from kit import START, make_attempt, make_failure
 from redrive import Job, Reason, State
 from redrive.cli._cli import Cli
 from redrive.cli._root import root
-from redrive.desk.documents import error_line
+from redrive.cli.views import error_of
 from redrive.errors import StoreReadOnly
 from redrive.stores.postgres import PostgresStore
 from summarykit import HANDLER, INIT, VIEW, Service, new_database
@@ -111,7 +111,8 @@ def test_r_summaries_7_the_error_reads_as_on_the_command_line(
 ) -> None:
     failure = make_failure(type=kind, message=message, why="because 'so'")
     service.keep("j1", failure=failure)
-    assert service.row("a1")["error_message"] == error_line(failure)
+    document = {"error": {"type": kind, "message": message, "why": failure.why}}
+    assert service.row("a1")["error_message"] == error_of(document)
 
 
 def test_r_summaries_7_dead_letters_are_read_newest_first(service: Service) -> None:

@@ -95,8 +95,8 @@ def test_a_slow_body_is_given_up(web: Web, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_slow_store_is_not_waited_for(app: Redrive, monkeypatch: pytest.MonkeyPatch) -> None:
     free = threading.Event()
-    monkeypatch.setattr(app.store, "find", lambda *_: free.wait(30))
     web = Web(app, deadline=0.2)
+    monkeypatch.setattr(app.store, "find", lambda *_: free.wait(30))
     try:
         answer = web.ask("GET", "/api/v1/jobs")
         assert (answer.status_code, answer.json()["code"]) == (504, "too_long")
@@ -108,8 +108,8 @@ def test_probes_answer_while_every_thread_is_busy(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = threading.Event()
-    monkeypatch.setattr(app.store, "find", lambda *_: free.wait(30))
     web = Web(app, deadline=0.05)
+    monkeypatch.setattr(app.store, "find", lambda *_: free.wait(30))
     try:
         for _ in range(20):
             assert web.ask("GET", "/api/v1/jobs").status_code == 504

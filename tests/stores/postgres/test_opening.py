@@ -41,7 +41,8 @@ def role(schema: str, opener: Opener) -> Iterator[str]:
     with pgkit.connect() as connection:
         connection.execute(f'CREATE ROLE "{name}" LOGIN')
         connection.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO "{name}"')
-        connection.execute(f'GRANT ALL ON ALL TABLES IN SCHEMA "{schema}" TO "{name}"')
+        for things in ("TABLES", "SEQUENCES"):
+            connection.execute(f'GRANT ALL ON ALL {things} IN SCHEMA "{schema}" TO "{name}"')
         yield name
         connection.execute(f'DROP OWNED BY "{name}"; DROP ROLE "{name}"')
 

@@ -104,7 +104,7 @@ def events(store: Store) -> list[tuple[int, str, str, str | None, int]]:
     store.subscriptions()  # brings what is known up to date
     return [
         (number, one.subscription, one.job, one.holder, one.attempts)
-        for number, one in sorted(store._journal.index.outbox.items())  # noqa: SLF001
+        for number, one in sorted(store._journal.index.outbox.waiting.items())  # noqa: SLF001
     ]
 
 

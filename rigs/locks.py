@@ -268,10 +268,9 @@ def sabotage() -> None:
 
     def unbounded(schema: str) -> tx.Queries:
         queries = real(schema)
-        for texts in (queries.texts, queries.asked):
-            for name, text in texts.items():
-                new = text.replace(bounded, b"SET LOCAL lock_timeout = 0")
-                texts[name] = new.replace(once, once.replace(b"4s", b"0"))
+        for name, text in queries.texts.items():
+            new = text.replace(bounded, b"SET LOCAL lock_timeout = 0")
+            queries.texts[name] = new.replace(once, once.replace(b"4s", b"0"))
         return queries
 
     database.queries_for = unbounded

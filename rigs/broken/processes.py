@@ -73,18 +73,11 @@ def _rewrite_functions(*changes: tuple[str, str]) -> None:
 
 def _forget_sqlite(*conditions: str) -> None:
     """Leave conditions out of the fence of SQLite; their values are still given to it."""
-    real = changing._update  # noqa: SLF001
-
-    def forgetful(columns: tuple[str, ...], which: str, *, careful: bool) -> str:
-        text = real(columns, which, careful=careful)
-        update, _, fence = text.rpartition(" AND +state")
-        for condition in conditions:
-            assert condition in fence, f"SQLite's fence has no {condition!r}: {STALE}"
-            fence = fence.replace(condition, f"({condition} OR true)")
-        return f"{update} AND +state{fence}"
-
-    _put(changing, "_update", forgetful)
-    _put(ending, "_standing", lambda _tx, _results, places, _numbers: places)
+    fence = changing._FENCE  # noqa: SLF001
+    for condition in conditions:
+        assert condition in fence, f"SQLite's fence has no {condition!r}: {STALE}"
+        fence = fence.replace(condition, f"({condition} OR true)")
+    _put(changing, "_FENCE", fence)
 
 
 def _compare(
@@ -151,21 +144,21 @@ def _sweep_sqlite() -> None:
 
 
 def _sweep_postgres() -> None:
-    real_seize, real_settle = actions.seize, settling._settle  # noqa: SLF001
+    real_seize, real_write = actions.seize, settling._write  # noqa: SLF001
 
     def seize(tx: PostgresTx, **options: Any) -> list[Claim]:
         with tx._cursor.connection.transaction(force_rollback=True):  # noqa: SLF001
             return real_seize(tx, **options)
 
-    def settle(tx: PostgresTx, ends: Sequence[settling.End], *more: Any, **options: Any) -> Any:
+    def write(tx: PostgresTx, ends: Sequence[settling.End], *more: Any) -> None:
         name = tx._queries.schema.encode()  # noqa: SLF001
         text = b"UPDATE %s.open SET lease = %%s, holder = %%s, since = %%s WHERE id = %%s" % name
-        for job in _swept([end.result for end in ends]):
+        for job in _swept([end.asked.result for end in ends]):
             tx._execute(text, (job.lease, job.holder, job.updated, job.id))  # noqa: SLF001
-        return real_settle(tx, ends, *more, **options)
+        real_write(tx, ends, *more)
 
     _put(actions, "seize", seize)
-    _put(settling, "_settle", settle)
+    _put(settling, "_write", write)
 
 
 def _swept(results: Sequence[Settlement]) -> list[Job]:
@@ -205,7 +198,7 @@ def _as_settled(result: Settlement, now: float) -> Job:
 
 def uncounted() -> None:
     """Let the counts of deaths wait as others may; a process that is killed takes them with it."""
-    _put(counting.Counts, "has_deaths", False)
+    _put(counting, "_has_deaths", lambda _counts: False)
 
 
 def no_lock() -> None:

@@ -176,9 +176,8 @@ class Backlog:
     def share(self, counts: Counts, now: float) -> Share:
         """Return what to write with a batch: all that waits too, or nothing before a second is over."""
         own = [Tick(now, counts)] if counts.lanes else []
-        deaths = sum([one.deaths for one in counts.lanes.values()])
         with self._lock:
-            if not deaths and 0 <= now - self._written < _WRITE_EVERY:
+            if not _has_deaths(counts) and 0 <= now - self._written < _WRITE_EVERY:
                 return Share([], own, [])
             self._written = now
             waiting = self._take()
@@ -219,6 +218,10 @@ def _by_minute(ticks: Iterable[Tick]) -> list[Tick]:
     for at, counts in ticks:
         minutes.setdefault(float(start_of(at, 60)), []).append(counts)
     return [Tick(minute, added(*counts)) for minute, counts in minutes.items()]
+
+
+def _has_deaths(counts: Counts) -> bool:
+    return any(one.deaths for one in counts.lanes.values())
 
 
 def start_of(at: float, span: int) -> int:

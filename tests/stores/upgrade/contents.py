@@ -14,6 +14,7 @@ _RUNS = (-1, 1, -2, 2)
 def contents(store: Any, everything: Any) -> dict[str, Any]:
     """Return what is stored; `everything` is a query for all jobs in all states."""
     ids = sorted(job.id for job in store.find(everything).jobs)
+    actions = getattr(store, "actions", None) or store.acts  # as commit 1ad7865 calls them
     return {
         "now": store.now(),
         "jobs": {job_id: _job(store.get(job_id)) for job_id in ids},
@@ -21,7 +22,7 @@ def contents(store: Any, everything: Any) -> dict[str, Any]:
             str(group.number): {"fingerprint": group.fingerprint, "title": group.title}
             for group in store.groups(everything)
         },
-        "acts": [_plain(action) for action in reversed(store.actions(limit=1000))],
+        "acts": [_plain(action) for action in reversed(actions(limit=1000))],
         "notes": {
             note.name: {"value": note.value, "expires_in": note.expires_in}
             for note in store.notes()

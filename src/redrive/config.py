@@ -35,7 +35,7 @@ class Config:
     app_above: str | None = None
     """One that a file in a directory above names: it is shown and never imported."""
     source: str = "default"
-    """Who named the store: "option", "REDRIVE_STORE", a file's path, or "default"."""
+    """Who named the store: "--store", "REDRIVE_STORE", a file's path, or "default"."""
     endpoints: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Any])
     """What `[endpoints.NAME]` says about each, for `app.endpoint`."""
     alerts: Mapping[str, object] = field(default_factory=dict[str, Any])
@@ -56,7 +56,7 @@ def find(
 ) -> Config:
     """Find the store and the app; `store` is what was said outright and wins."""
     environ = os.environ if environ is None else environ
-    sources = {"option": store, "REDRIVE_STORE": environ.get("REDRIVE_STORE")}
+    sources = {"--store": store, "REDRIVE_STORE": environ.get("REDRIVE_STORE")}
     here = directory or Path.cwd()
     file, table = _nearest(here)
     app, kept = _text(table, "app", file), _text(table, "store", file)

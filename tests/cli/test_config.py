@@ -23,7 +23,7 @@ def look(folder: Path, store: str | None = None, **environ: str) -> Config:
 def test_what_is_said_outright_wins_then_the_environment_then_the_file(tmp_path: Path) -> None:
     (tmp_path / "redrive.toml").write_text('store = "file.db"\napp = "shop:app"\n')
     said = look(tmp_path, "said.db", REDRIVE_STORE="env.db")
-    assert (said.store, said.source, said.app) == ("said.db", "option", "shop:app")
+    assert (said.store, said.source, said.app) == ("said.db", "--store", "shop:app")
     env = look(tmp_path, REDRIVE_STORE="env.db")
     assert (env.store, env.source) == ("env.db", "REDRIVE_STORE")
     file = look(tmp_path, REDRIVE_STORE="")
@@ -186,7 +186,7 @@ def test_config_show_says_who_named_the_store_and_what_was_not_used(
         "store (not used)",
         "store (not used)",
     ]
-    assert shown(empty, "--store", "said.db")[0] == ("store", "said.db", "option")
+    assert shown(empty, "--store", "said.db")[0] == ("store", "said.db", "--store")
 
 
 def test_config_show_hides_secrets(empty: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

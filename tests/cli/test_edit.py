@@ -183,6 +183,13 @@ def test_revealing_is_recorded(shop: Shop, editor: Path) -> None:
     assert (act["verb"], act["target"]) == ("reveal", name(1))
 
 
+def test_without_a_terminal_nothing_is_recorded_as_revealed(shop: Shop, editor: Path) -> None:
+    types(editor, "")
+    done = shop.run("edit", name(1), "--reveal")
+    assert (done.exit_code, "--yes" in done.stderr) == (2, True)
+    assert json.loads(shop.run("log", "--json").stdout)["data"] == []
+
+
 def test_a_dry_run_saves_nothing(shop: Shop) -> None:
     done = shop.run("edit", name(1), "--payload", "-", "--dry-run", stdin='{"to":"bob"}')
     assert done.exit_code == 0

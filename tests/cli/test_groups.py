@@ -18,8 +18,8 @@ from redrive.testing import ManualClock
 from shopkit import HOUR, ODD, TIMEOUT, WRONG_KEY, Shop, dead_letter, name, tried
 
 
-def data(shop: Shop, *words: str) -> Any:
-    result = shop.run(*words, "--json")
+def data(shop: Shop, *words: str, stdin: str = "") -> Any:
+    result = shop.run(*words, "--json", stdin=stdin)
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)["data"]
 
@@ -47,6 +47,22 @@ def test_groups_say_how_they_go_on(bleeding: Shop) -> None:
     trend = rows[1]["deaths_last_day"]
     assert trend == {"span_seconds": 7200, "numbers": [0] * 11 + [5]}
     assert rows[0]["deaths_last_day"]["numbers"] == [0, 10] + [0] * 10
+
+
+def test_last_seen_is_the_last_death_whatever_is_done_to_the_jobs(bleeding: Shop) -> None:
+    before = data(bleeding, "group", "G1")["last_seen"]
+    bleeding.clock.advance(HOUR)
+    data(bleeding, "edit", name(2), "--payload", "-", "--yes", stdin='{"to":"bob"}')
+    assert data(bleeding, "group", "G1")["last_seen"] == before
+    data(bleeding, "resolve", "G1", "--yes")
+    data(bleeding, "reopen", "G1", "--yes")
+    assert data(bleeding, "groups", "G1")[0]["last_seen"] == before
+
+
+def test_a_group_without_dead_letters_suggests_its_list(bleeding: Shop) -> None:
+    assert "next: redrive retry G1 --canary 3 --wait" in on_terminal("group", "G1").raw.decode()
+    data(bleeding, "resolve", "G1", "--yes")
+    assert "next: redrive list G1" in on_terminal("group", "G1").raw.decode()
 
 
 @pytest.mark.parametrize(
@@ -113,6 +129,11 @@ def test_a_group_of_many_is_looked_at_in_part(empty: Shop) -> None:
     found = data(empty, "group", "G1")
     assert (found["jobs"], found["shared_of"]) == (1200, 1000)
     assert found["newest"][0]["id"] == name(1)
+
+
+def test_a_note_without_a_text_is_an_error_that_says_so(bleeding: Shop) -> None:
+    assert "note needs a text: redrive group G1 note" in bleeding.run("group", "G1", "note").stderr
+    assert "only note takes a text" in bleeding.run("group", "G1", "resolve", "done").stderr
 
 
 def test_a_note_is_kept_with_who_wrote_it(bleeding: Shop) -> None:

@@ -275,7 +275,10 @@ def test_the_single_steps_are_in_the_log_of_their_run_only(shop: Shop) -> None:
     shop.die(2)
     shop.app.desk.runs.start("G1", reason="go")
     shop.app.run_due()
-    assert [action.verb for action in shop.app.desk.log.actions()] == ["mark", "retry"]
+    assert [(action.verb, action.reason) for action in shop.app.desk.log.actions()] == [
+        ("mark", "resolved"),
+        ("retry", "go"),
+    ]
     assert [action.detail["run"] for action in shop.app.desk.log.actions()] == ["R1", "R1"]
     assert [action.verb for action in shop.app.desk.log.actions(run="R1")] == [
         "mark",

@@ -113,7 +113,8 @@ def _list(cli: Cli, known: Alerts) -> None:
         Table(_MESSAGES, rows, "Latest messages", "message"),
     ]
     data = {"channels": channels, "messages": messages}
-    cli.show(View(data, parts, now=_now(cli)), then="redrive alerts test")
+    then = "redrive alerts test" if channels else "redrive help alerts"
+    cli.show(View(data, parts, now=_now(cli)), then=then)
 
 
 def _message(job: Job) -> dict[str, str]:

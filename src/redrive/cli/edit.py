@@ -65,13 +65,13 @@ def edit(
     Opens $VISUAL or $EDITOR. Secret fields are shown as marks such as •••1••• and keep their values;
     --reveal shows them. If the program is known, its handler must accept the new payload.
     """
+    if not (yes or dry_run):
+        need_terminal("edit")  # before the audit log records that something was revealed
     with cli.acting(read_only=dry_run and not reveal) as desk:
         job, hidden, _ = desk.jobs.editable(job_id, reveal=reveal)
         amended(job, job.payload, now=job.updated)  # raises Refused before the editor opens
         program = program_of(cli, app_name)
         accept = partial(_accepted, job, hidden, None if program is None else program.desk)
-        if not (yes or dry_run):
-            need_terminal("edit")
         if payload is not None:
             new = _content(payload)
             text = accept(new)

@@ -87,15 +87,17 @@ def group(
     """
     cli: Cli = ctx.obj
     if (action == "note") != (text is not None):
-        raise click.UsageError("only note takes a text: redrive group G7 note 'TEXT'")
+        problem = "note needs a text" if text is None else "only note takes a text"
+        raise click.UsageError(f"{problem}: redrive group {name} note 'TEXT'")
     if action == "note":
         with cli.acting() as desk:
             desk.groups.mark(desk.groups.get(name), note=text)
             cli.show(_view(desk, desk.groups.get(name)), then=f"redrive group {name}")
     elif action is None:
         with cli.reading() as desk:
-            then = f"redrive retry {name} --canary 3 --wait"
-            cli.show(_view(desk, desk.groups.get(name)), then=then)
+            known = desk.groups.get(name)
+            retry = f"redrive retry {name} --canary 3 --wait"
+            cli.show(_view(desk, known), then=retry if known.jobs else f"redrive list {name}")
     else:
         _move(ctx, name, action, options)
 

@@ -128,12 +128,12 @@ def _settings_of(run: Document) -> str:
 
 RUNS = fields(
     """run:id phase:word total=jobs:number waiting:number? working:number? succeeded=ok:number
-    failed:number left:number? created:time by? name asked+""",
+    failed:number left=left_out:number? created:time by? name asked+""",
     left=left_out,
 )
 RUN = fields(
     """run:id phase why total=jobs waiting working=in_work failing=waiting_for_retry
-    succeeded failed=failed_again same_cause new_cause closed=closed_by_a_person left
+    succeeded failed=failed_again same_cause new_cause closed=closed_by_a_person left=left_out
     asked=selection settings by name reason created:time ended:time""",
     new_cause=lambda run: sum(cast("Mapping[str, int]", run["new_cause"]).values()),
     left=left_out,

@@ -92,7 +92,7 @@ def group_document(group: Group) -> shapes.PlainGroup:
         group=group.name,
         handlers=list(group.handlers),
         first_seen=iso(group.first_seen),
-        last_seen=iso(group.last_seen),
+        last_seen=iso(group.record.last_seen or group.last_seen),  # an edit is no death
     )
 
 

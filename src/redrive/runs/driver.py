@@ -230,5 +230,7 @@ def _resolve_groups(store: Store, run: Run) -> None:
     for number, record in store.group_records(run.groups).items():
         if record.resolved != run.ended and not store.groups(Query(group=number, limit=1)):
             detail = {"said": "resolved", "run": run.id}
-            action = Action(actor=run.by, verb="mark", target=f"G{number}", detail=detail)
+            action = Action(
+                actor=run.by, verb="mark", target=f"G{number}", reason="resolved", detail=detail
+            )
             store.change_group(number, changes, action, expected=record.version)

@@ -90,6 +90,12 @@ def test_reopen_undoes_a_discard(shop: Shop) -> None:
         assert app.get(name(3)).reason is Reason.PERMANENT
 
 
+def test_a_job_that_is_closed_already_says_so(shop: Shop) -> None:
+    assert shop.run("resolve", name(1)).exit_code == 0
+    done = shop.run("discard", name(1), "--reason", "spam")
+    assert (done.exit_code, "is already resolved" in done.stdout) == (4, True), done.output
+
+
 def test_a_single_id_needs_no_question(shop: Shop) -> None:
     assert shop.run("retry", name(1)).exit_code == 0
     assert shop.state_of(name(1)) == "pending"

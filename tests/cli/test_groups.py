@@ -52,8 +52,10 @@ def test_groups_say_how_they_go_on(bleeding: Shop) -> None:
 def test_last_seen_is_the_last_death_whatever_is_done_to_the_jobs(bleeding: Shop) -> None:
     before = data(bleeding, "group", "G1")["last_seen"]
     bleeding.clock.advance(HOUR)
-    data(bleeding, "edit", name(2), "--payload", "-", "--yes", stdin='{"to":"bob"}')
+    data(bleeding, "edit", name(1), "--payload", "-", "--yes", stdin='{"to":"bob"}')
     assert data(bleeding, "group", "G1")["last_seen"] == before
+    edited = data(bleeding, "log")[0]["at"]
+    assert edited not in bleeding.run("group", "G1").stdout, "nor did the job die when it was edited"
     data(bleeding, "resolve", "G1", "--yes")
     data(bleeding, "reopen", "G1", "--yes")
     assert data(bleeding, "groups", "G1")[0]["last_seen"] == before

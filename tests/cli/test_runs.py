@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ptykit import on_terminal
 from redrive import GiveUp, Redrive
 from redrive.cli import _follow
 from shopkit import Shop, dead_letter, name
@@ -91,6 +92,12 @@ def test_a_bulk_retry_is_a_run_that_can_be_looked_at(many: Shop) -> None:
 
 def test_without_a_worker_it_says_so(many: Shop) -> None:
     assert "no worker" in many.run("retry", "G1", "--yes").stderr
+
+
+def test_a_retried_job_is_what_to_look_at_next_and_what_it_waits_for_is_named(many: Shop) -> None:
+    shown = on_terminal("retry", name(1)).raw.decode()
+    assert f"next: redrive show {name(1)}" in shown
+    assert "note: no worker is alive" in shown
 
 
 def test_one_job_named_by_its_id_is_retried_at_once(many: Shop) -> None:

@@ -82,7 +82,7 @@ def test_show_says_the_next_command_once(shop: Shop) -> None:
     assert text.count(f"redrive retry {name(1)}") == 1
     assert "next:" not in text
     assert "life" not in text
-    assert "driven again" not in text
+    assert "retried" not in text
     assert "redrive list" in on_terminal("show", name(7)).text.splitlines()[-1]
 
 

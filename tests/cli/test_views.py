@@ -234,11 +234,11 @@ def test_a_secret_of_the_payload_is_hidden_in_the_error_too(empty: Shop) -> None
 def test_show_says_in_words_how_often_and_since_when(shop: Shop) -> None:
     text = shop.run("show", name(1)).stdout
     assert "failures so far\ttransient 3\n" in text
-    assert "\ndriven again\t" not in text
-    assert "\n#attempt\tnumber\tdriven again\tstarted\ttook\t" in text
+    assert "\nretried\t" not in text
+    assert "\n#attempt\tnumber\tretried\tstarted\ttook\t" in text
     shop.run("retry", name(1))
     text = shop.run("show", name(1)).stdout
-    assert "\ndriven again\tonce\n" in text
+    assert "\nretried\tonce\n" in text
     assert "\ndue since\t" in text
     assert "next retry" not in text
     assert "\nnext retry\t" in shop.run("show", name(6)).stdout

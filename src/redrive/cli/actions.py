@@ -231,7 +231,9 @@ def report(cli: Cli, plan: Plan, done: int, skipped: Left) -> None:
         Facts(fields("matched done skipped:count"), data),
         skipped_table(skipped, "Skipped"),
     ]
-    then = "redrive failed" if plan.verb == "retry" else "redrive dlq"
+    then = (
+        f"redrive show {next(iter(plan.eligible), '')}" if plan.verb == "retry" else "redrive dlq"
+    )
     cli.show(View(data, parts), then=then if done else "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -83,6 +84,7 @@ def retry(cli: Cli, **options: Any) -> None:
             cli.show(View(actions.plan_document(plan), actions.preview(plan)), then=then)
         elif not as_run and plan.eligible:
             actions.carry_out(cli, desk, plan, options["reason"])
+            _say_waits(cli, plan.waits)
         else:
             _start(cli, desk, plan, spec, options)
 
@@ -157,7 +159,12 @@ def _started(cli: Cli, desk: Desk, plan: Plan, run: Run, skipped: Left) -> None:
         actions.skipped_table(skipped, "Skipped"),
     ]
     cli.show(View(data, parts), then=f"redrive run {run.id} --watch")
-    for text in [] if cli.json else waits.of_run(desk, run):
-        cli.say(f"note: {text}")
+    _say_waits(cli, waits.of_run(desk, run))
     if run.total < len(plan.eligible):
         raise click.exceptions.Exit(PARTLY)
+
+
+def _say_waits(cli: Cli, texts: Iterable[str]) -> None:
+    """Print why retried jobs wait, unless the JSON document has it."""
+    for text in () if cli.json else texts:
+        cli.say(f"note: {text}")

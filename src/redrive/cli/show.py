@@ -100,7 +100,7 @@ def _parts(job: Job, data: dict[str, Any], now: float) -> list[Part]:
     due = [Field("due", _due_title(job, now), "time")] if job.state is State.PENDING else []
     attempts: list[Document] = data["history"]
     failed: Document = next((attempt for attempt in attempts if attempt["error"]), {"number": 0})
-    # People see how often a job was driven again only where it was.
+    # People see how often an operator retried a job only where one did.
     once = not any(attempt["life"] for attempt in attempts)
     shown = [
         f._replace(plain_only=f.plain_only or (once and f.key == "life")) for f in views.ATTEMPTS

@@ -36,7 +36,7 @@ def _times(key: str) -> Field:
         number = document[key]
         return "" if not number else "once" if number == 1 else f"{number} times"
 
-    title = {"redrives": "driven again", "edits": "edited"}[key]
+    title = {"redrives": "retried", "edits": "edited"}[key]
     return Field(key, title, show=text)
 
 
@@ -61,7 +61,7 @@ SHORT_JOBS = fields(
     **_SHOWN,
 )
 SAMPLES = fields("id:id state:word handler error:main", **_SHOWN)
-NEWEST = fields("id:id updated=died:time handler error:main", **_SHOWN)
+NEWEST = fields("id:id finished=died:time handler error:main", **_SHOWN)
 JOB = fields(
     "id:id state handler lane attempts created:time updated=changed:time",
     state=lambda job: f"{job['state']} ({job['reason']})" if job["reason"] else job["state"],
@@ -87,7 +87,7 @@ JOB_MORE = [
     ),
 ]
 ATTEMPTS = fields(
-    """number:number life=driven_again:number started:time duration=took:span? outcome:word
+    """number:number life=retried:number started:time duration=took:span? outcome:word
     error.category=category:word? error:main error.why=why? worker+ provider+""",
     error=error_of,
 )

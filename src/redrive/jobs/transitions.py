@@ -389,5 +389,6 @@ _OPEN = frozenset({State.PENDING, State.RUNNING})
 
 def _ensure(job: Job, to: State) -> None:
     if to not in TRANSITIONS[job.state]:
-        msg = f"is {job.state} and cannot become {to}"
+        already = f"is already {to}"
+        msg = already if to is job.state else f"is {job.state} and cannot become {to}"
         raise Refused(msg)

@@ -55,7 +55,9 @@ def test_last_seen_is_the_last_death_whatever_is_done_to_the_jobs(bleeding: Shop
     data(bleeding, "edit", name(1), "--payload", "-", "--yes", stdin='{"to":"bob"}')
     assert data(bleeding, "group", "G1")["last_seen"] == before
     edited = data(bleeding, "log")[0]["at"]
-    assert edited not in bleeding.run("group", "G1").stdout, "nor did the job die when it was edited"
+    assert edited not in bleeding.run("group", "G1").stdout, (
+        "nor did the job die when it was edited"
+    )
     data(bleeding, "resolve", "G1", "--yes")
     data(bleeding, "reopen", "G1", "--yes")
     assert data(bleeding, "groups", "G1")[0]["last_seen"] == before

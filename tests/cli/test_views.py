@@ -333,7 +333,7 @@ def test_metrics_count_by_state_lane_and_category(shop: Shop) -> None:
 
 def test_what_was_looked_through_one_by_one_is_said(shop: Shop) -> None:
     result = shop.run("list", "payload.to:ada*")
-    assert result.stderr.endswith("looked through all 7 jobs, one by one\n")
+    assert result.stderr.endswith("jobs searched one by one: all 7\n")
     page = json.loads(shop.run("list", "payload.to:ada*", "--limit", "1", "--json").stdout)["page"]
     assert page["scope"] == {"looked": 4, "of": 7}
     assert page["cursor"] is not None

@@ -187,7 +187,7 @@ class Cli:
         if scope is not None and not self.json:
             whole = scope.looked == scope.of
             part = f"all {scope.of:,}" if whole else f"the {scope.looked:,} newest of {scope.of:,}"
-            self.say(f"looked through {part} jobs, one by one")
+            self.say(f"jobs searched one by one: {part}")
 
     def say(self, text: str) -> None:
         """Print a line on standard error, without control characters."""

@@ -165,6 +165,6 @@ def _started(cli: Cli, desk: Desk, plan: Plan, run: Run, skipped: Left) -> None:
 
 
 def _say_waits(cli: Cli, texts: Iterable[str]) -> None:
-    """Print why retried jobs wait, unless the JSON document has it."""
+    """Print why retried jobs wait, in text output."""
     for text in () if cli.json else texts:
         cli.say(f"note: {text}")

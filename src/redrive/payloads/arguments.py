@@ -328,9 +328,9 @@ def _name(hint: object) -> str:
 
 
 def _refuse(value: object, path: str) -> typing.NoReturn:
-    kind = type(value).__name__
     msg = (
-        f"{path}: a {kind} cannot be kept as it is; annotate the parameter with a type Redrive can "
-        "read back (datetime, UUID, Decimal, an Enum, a dataclass, a model …) or pass plain JSON"
+        f"{path}: a value of type {_name(type(value))} cannot be stored; annotate the parameter with "
+        "a type that Redrive can read back (datetime, UUID, Decimal, an Enum, a dataclass, a model …) "
+        "or pass plain JSON"
     )
     raise BadPayload(msg, field=path)

@@ -68,7 +68,7 @@ class Transfer:
     def _record_export(self, number: int, format_: str) -> None:
         if number:
             try:
-                action = self._log.action("export", f"{number:,} jobs as {format_}")
+                action = self._log.action("export", f"jobs as {format_}")
                 self._log.record(replace(action, done=number))
             except StoreError as error:
                 log.warning("the export is not in the audit log: %s", error)

@@ -95,9 +95,7 @@ def _overdue_lines(at: Status) -> list[str]:
     if free:
         lines.append(f"{_waiting(at, free)}: is a worker running, and does it know the handlers?")
     if paused:
-        lines.append(
-            f"{_waiting(at, paused)}: the lane is paused, `redrive resume LANE` resumes it"
-        )
+        lines.append(f"{_waiting(at, paused)}: paused; resume with `redrive resume LANE`")
     if at.unserved and not late:
         lanes = _few(list(at.unserved))
         lines.append(f"jobs are due that no worker serves, in {lanes}: is a worker running?")

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from alertkit import Mailbox, Slack
+from ptykit import on_terminal
 from redrive import Redrive
 from redrive.alerts import Alerts, read
 from redrive.cli._root import root
@@ -120,7 +121,9 @@ def test_without_channels_the_file_is_named(
     monkeypatch.chdir(tmp_path)
     assert "[alerts.channels.slack]" in run("alerts", "test").output
     assert run("alerts", "test").exit_code == 2
-    assert "No channel is set up" in run("alerts", "list").output
+    shown = on_terminal("alerts", "list").raw.decode()
+    assert "No channel is set up" in shown
+    assert "next: redrive help alerts" in shown
 
 
 def test_the_file_gives_rules_and_words(place: Path) -> None:

@@ -87,6 +87,7 @@ def test_a_bulk_retry_is_a_run_that_can_be_looked_at(many: Shop) -> None:
     text = many.run("run", "R1").stdout
     assert "R1 live: 0 ok · 20 waiting" in text
     assert "settings\tcanary 3" in text
+    assert "\nleft out\t0\n" in text
     assert "R1" in many.run("runs", "--plain").stdout
 
 

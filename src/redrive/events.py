@@ -15,7 +15,7 @@ from redrive.jobs import logger
 from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.jobs.job import Failure, Job
 from redrive.jobs.transitions import Verb
-from redrive.payloads.masking import mask_json
+from redrive.payloads.masked_jobs import seen
 
 log = logger.log.getChild("events")
 
@@ -60,13 +60,8 @@ Listener = Callable[[Event], object]
 
 
 def _masked(event: Event) -> Event:
-    """Hide the secrets of the payload: news goes on to logs and to people. A store has it as given."""
-    job = event.job
-    if job is None:
-        return event
-    original = None if job.original is None else mask_json(job.original)
-    shown = replace(job, payload=mask_json(job.payload), original=original)
-    return replace(event, job=shown)
+    """Hide the secrets of a job: events go on to logs and to people. A store has it as given."""
+    return event if event.job is None else replace(event, job=seen(event.job))
 
 
 class Bus:

@@ -55,7 +55,7 @@ REVEAL = "reveal-" + "v" * 30
 
 def failing(**more: Any) -> Job:
     """A job whose every text repeats a secret."""
-    both = f"{NAMED} {SAID}"
+    both = f"{NAMED} {HEADER} {SAID}"  # of a header only its token
     texts = ("message", "why", "code", "request_id", "type", "traceback")
     # A title outlives its jobs, so what only their payloads tell is masked when it is stored.
     failure = make_failure("auth", cause="key", title=SAID, **dict.fromkeys(texts, both))
@@ -79,12 +79,13 @@ def failing(**more: Any) -> Job:
             **more,
         }
     )
-    return replace(job, history=(make_attempt(job, failure),))
+    attempt = replace(make_attempt(job, failure), worker=f"w-{NAMED}", provider=SAID)
+    return replace(job, history=(attempt,))
 
 
 def jobs() -> list[Job]:
     dead = {"state": State.DEAD, "reason": Reason.PERMANENT, "finished": START + 60}
-    why = Resolution(actor="ada", reason=f"{NAMED} {SAID}", at=START + 99)
+    why = Resolution(actor=SAID, reason=f"{NAMED} {SAID}", at=START + 99)
     closed = {**dead, "state": State.RESOLVED, "reason": Reason.RESOLVED, "resolution": why}
     return [
         failing(**dead),
@@ -108,12 +109,19 @@ def plant(app: Redrive) -> None:
     store = app.store
     store.add(jobs())
     list(app.desk.transfer.import_lines([imported()]))
-    marks = {"resolved": START, "resolved_by": "ada", "reason": SAID, "note": SAID, "noted": START}
+    marks = {"resolved": START, "resolved_by": SAID, "reason": SAID, "note": SAID, "noted": START}
+    marks["noted_by"] = SAID
     leak = Action(actor="ada", verb="note", target=SAID, reason=SAID, detail={"said": SAID})
     assert store.change_group(1, marks, leak, expected=store.group_records([1])[1].version)
-    store.note("pause:mail.send", json.dumps({"by": "ada", "reason": SAID, "since": START}))
+    store.note("pause:mail.send", json.dumps({"by": SAID, "reason": SAID, "since": START}))
     store.note("pause:other", SAID)
-    worker = {"host": "w1", "pid": 7, "lanes": [], "missing": {"x": ["mail.send", SAID]}}
+    worker = {
+        "host": SAID,
+        "version": SAID,
+        "pid": 7,
+        "lanes": [],
+        "missing": {"x": ["mail.send", SAID]},
+    }
     store.note("worker:x", json.dumps(worker), expires_in=1e6)
     run = app.desk.runs.start(name(5))
     known = run_records.stored(store, run.number)
@@ -288,6 +296,7 @@ def test_the_desk_returns_nothing_unmasked_unless_it_is_revealed(walk: Shop) -> 
             lambda: [desk.runs.recent(), desk.runs.get("R1")],
             lambda: [desk.lanes.pauses(), desk.lanes.workers(), desk.lanes.unserved_because()],
             desk.log.actions,
+            lambda: repr(desk.jobs.editable(name(1))),
             lambda: desk.resolve(name(2)).done,
             lambda: desk.edit(name(1), json.dumps({**PAYLOAD, "to": "x"})),
         ]
@@ -301,6 +310,26 @@ def test_the_desk_returns_nothing_unmasked_unless_it_is_revealed(walk: Shop) -> 
             assert NAMED in revealed.payload
         targets = [act.target for act in desk.log.actions() if act.verb == "reveal"]
         assert targets == ["state:pending", name(3)]
+
+
+def test_a_secret_that_was_searched_for_is_not_in_the_audit_log(walk: Shop) -> None:
+    with walk.app() as app:
+        jobs = app.desk.jobs
+        assert jobs.find(f'state:dead "{NAMED}"', reveal=True).jobs
+        assert list(jobs.each(text=NAMED, reveal=True))
+        assert not jobs.find(f"tag:{'x' * 480}{NAMED}", reveal=True).jobs
+        targets = [act.target for act in app.desk.log.actions() if act.verb == "reveal"]
+        assert targets == ["tag:•••", "text:•••", 'state:dead "•••"']
+
+
+def test_an_event_shows_no_secret(walk: Shop) -> None:
+    with walk.app() as app:
+        events: list[object] = []
+        app.listen(events.append)
+        app.desk.retry(name(1), reason="x")
+        app.desk.edit(name(2), json.dumps({"to": "x"}))
+        assert len(events) == 2
+        check("events", whole(events))
 
 
 def test_what_cannot_be_recorded_is_not_revealed(walk: Shop) -> None:

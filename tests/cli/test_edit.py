@@ -13,7 +13,7 @@ import pytest
 from ptykit import on_terminal
 from redrive.errors import BadPayload
 from redrive.payloads.editing import hide
-from shopkit import Shop, dead_letter, name
+from shopkit import TIMEOUT, Shop, dead_letter, name
 
 TRICKY = (
     '{"price":10.10,"big":9223372036854775809,"tiny":1e-9,"deep":[{"password":"alpha123","n":1},'
@@ -371,3 +371,22 @@ def test_a_payload_that_cannot_be_read_is_mended(shop: Shop, editor: Path) -> No
     done = shop.run("edit", name(9), "--payload", "-", "--yes", stdin='{"to":"bob"}')
     assert done.exit_code == 0, done.output
     assert payload_of(shop, 9) == '{"to":"bob"}'
+
+
+def test_the_difference_hides_the_secrets_of_the_first_payload(shop: Shop) -> None:
+    old = {"to": "ada", "password": "Old9-opaque-11y", "note": "try Old9-opaque-11y"}
+    new = {**old, "password": "New9-opaque-22z"}
+    fields = {"payload": json.dumps(new), "original": json.dumps(old), "edits": 1}
+    with shop.app() as app:
+        app.store.add([dead_letter(90, TIMEOUT, **fields)])
+    Path("new.json").write_text(json.dumps({"to": "eve", "password": "•••", "note": "try •••"}))
+    done = shop.run("edit", name(90), "--payload", "new.json", "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "eve" in done.output
+    assert "opaque" not in done.output
+
+
+def test_a_number_is_hidden_as_it_is_written() -> None:
+    hidden = hide('{"pin":1234.50,"ref":1234.50,"note":"has 1234.50"}')
+    assert "1234" not in hidden.text + repr(hidden)
+    assert hidden.restore(hidden.text) == '{"pin":1234.50,"ref":1234.50,"note":"has 1234.50"}'

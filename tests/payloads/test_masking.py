@@ -576,3 +576,20 @@ def test_many_secrets_and_many_texts_take_linear_time(form: str) -> None:
     assert mask_payload(payload)
     assert hide(json.dumps(payload)).values
     assert process_time() - began < 60
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"headers": {"Authorization": "Bearer Zq7-opaque-93x"}},
+        {"Authorization": "Token Zq7-opaque-93x"},
+        {"Cookie": "theme=dark; sid=Zq7-opaque-93x"},
+        {"database_url": "postgres://ada:Zq7-opaque-93x@db/shop"},
+        {"dsn": "https://Zq7-opaque-93x@errors.example/1"},
+        {"private_key": "-----BEGIN PRIVATE KEY-----\nZq7-opaque-93x\n-----END PRIVATE KEY-----"},
+    ],
+)
+def test_the_secret_part_of_a_secret_is_masked_elsewhere(payload: dict[str, object]) -> None:
+    """An error repeats the token of a header without its scheme, and of a URL only the password."""
+    text = "Zq7-opaque-93x was refused by postgres at errors.example, BEGIN again as ada"
+    assert mask_text(text, secrets_in(payload)) == text.replace("Zq7-opaque-93x", MASK)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from time import process_time
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 import pytest
 
@@ -217,3 +218,27 @@ def test_a_search_ends_in_time_and_says_how_far_it_went(
     assert page["cursor"] is not None
     assert web.post("/api/v1/plans", {"verb": "retry", "q": "payload.to:*"}, status=504)
     assert search.MUST_END.get()() is False
+
+
+def test_a_message_is_masked_before_it_is_cut(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "Zq7-opaque-93x")
+    body = {"handler": "mail.send", "payload": {}}
+    for wrong in ({"delay": "x" * 70 + "Zq7-opaque-93x"}, {"y" * 150 + "Zq7-opaque-93x": 1}):
+        answer = web.ask("POST", "/api/v1/jobs", json={**body, **wrong})
+        assert answer.status_code == 400
+        assert "Zq7" not in answer.text
+
+
+def test_a_refused_edit_hides_the_secrets_of_the_first_payload(app: Redrive) -> None:
+    @app.handler("strict.send")
+    def send(note: UUID, password: str = "") -> None: ...
+
+    first = json.dumps({"password": "Old9-opaque-11y", "note": "try Old9-opaque-11y"})
+    now = json.dumps({"password": "New9-opaque-22z", "note": "try Old9-opaque-11y"})
+    fields = {"handler": "strict.send", "payload": now, "original": first, "edits": 1}
+    app.store.add([dead_letter(11, TIMEOUT, **fields)])
+    body = {"payload": {"password": "•••", "note": "try •••"}, "edits": 1}
+    answer = Web(app).ask("POST", f"/api/v1/jobs/{name(11)}/edit", json=body)
+    assert answer.status_code == 400
+    assert "cannot be read as UUID" in answer.text
+    assert "opaque" not in answer.text

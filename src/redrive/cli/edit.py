@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -72,16 +72,18 @@ def edit(
         amended(job, job.payload, now=job.updated)  # raises Refused before the editor opens
         program = program_of(cli, app_name)
         accept = partial(_accepted, job, hidden, None if program is None else program.desk)
+        finish = partial(_finish, cli, desk, job, secrets=hidden.more, reason=reason)
+        finish = partial(finish, dry_run=dry_run, yes=yes)
         if payload is not None:
             new = _content(payload)
             text = accept(new)
             _check_changed(new, hidden.text, job.payload)
-            _finish(cli, desk, job, text, reason, dry_run=dry_run, yes=yes)
+            finish(text)
             return
         with _draft(cli, hidden) as draft:
             text = _ask(cli, draft, accept)
             _check_changed(_content(str(draft)), hidden.text, job.payload)
-            _finish(cli, desk, job, text, reason, dry_run=dry_run, yes=yes)
+            finish(text)
 
 
 def _check_changed(new: str, *shown: str) -> None:
@@ -105,7 +107,7 @@ def _accepted(job: Job, hidden: Hidden, program: Desk | None, text: str) -> str:
     """Restore hidden values, and check the payload as a submit would, also by its handler if known."""
     text = strict_json.compact(hidden.restore(text))
     if program is not None:
-        program.jobs.check_payload(job.handler, text)
+        program.jobs.check_payload(job.handler, text, hidden.more)
     return text
 
 
@@ -155,10 +157,18 @@ def _open_editor(draft: Path) -> None:
 
 
 def _finish(
-    cli: Cli, desk: Desk, job: Job, text: str, reason: str, *, dry_run: bool, yes: bool
+    cli: Cli,
+    desk: Desk,
+    job: Job,
+    text: str,
+    *,
+    secrets: Sequence[str],
+    reason: str,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Show the difference, ask, and save it unless somebody else changed the job."""
-    changed = Block("Difference", _difference(job.payload, text), "diff")
+    changed = Block("Difference", _difference(job.payload, text, secrets), "diff")
     if not (dry_run or yes):
         cli.preview(View(None, [changed]))
         confirm("Save it?", default=True)
@@ -183,12 +193,12 @@ def _is_same(text: str, stored: str) -> bool:
         return False  # what was stored cannot be read: somebody mends it
 
 
-def _difference(before: str, after: str) -> str:
-    """Return what changes, line by line, with secrets masked; `before` is masked already.
+def _difference(before: str, after: str, secrets: Sequence[str]) -> str:
+    """Return what changes, line by line, with secrets and these masked; `before` is masked already.
 
     Masked values are not compared: that would tell if a secret was guessed right.
     """
-    old, new = (_hidden_whole(payload_text(text)) for text in (before, mask_json(after)))
+    old, new = (_hidden_whole(payload_text(text)) for text in (before, mask_json(after, secrets)))
     lines = list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=2))
     return "\n".join(lines) or "only hidden values, or the spelling of numbers, differ"
 

@@ -152,8 +152,8 @@ class Desk:
             raise JobNotFound(f"no job {which!r}")
         whole = editing.hidden_of(job, job.payload).restore(payload)
         text = strict_json.compact(whole, max_bytes=self._backend.settings.payload_limit)
-        self.jobs.check_payload(job.handler, text)
         known = (*secrets_of(job), *masking.secrets_of(text))
+        self.jobs.check_payload(job.handler, text, known)
         action = self.log.action("edit", job.id, reason, actor, known)
         version = job.edits if expected is None else expected
         edited = self._backend.store.amend(job.id, text, action, expected=version)

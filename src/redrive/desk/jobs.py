@@ -16,7 +16,7 @@ from redrive.jobs.job import TERMINAL, Job
 from redrive.payloads import editing, strict_json
 from redrive.payloads.editing import Hidden
 from redrive.payloads.masked_jobs import seen
-from redrive.payloads.masking import mask_json, mask_text, secrets_of
+from redrive.payloads.masking import error_text, mask_json, secrets_of
 from redrive.stores.contract import Count, Moved, Page, PurgeRule, Query, Scope
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ class Jobs:
 
     def _selection(self, words: tuple[Target, ...], filters: Filters, *, reveal: bool) -> Selection:
         selection = read(words, filters, reveal=reveal)
-        if reveal:
-            self._log.reveal(spelled(words, filters))
+        if reveal:  # who may reveal may ask for a secret; the audit log is for all
+            self._log.reveal(spelled(words, filters), secrets=selection.maskable)
         return selection
 
     def each(
@@ -173,13 +173,17 @@ class Jobs:
                 store.record(replace(action, done=removed, skipped=len(ids) - removed))
         return removed
 
-    def check_payload(self, handler: str, payload: str) -> None:
-        """Raise BadPayload unless the handler takes it; one that is not registered here takes all."""
+    def check_payload(self, handler: str, payload: str, secrets: Sequence[str] = ()) -> None:
+        """Raise BadPayload unless the handler takes it; one that is not registered here takes all.
+
+        The error shows neither the secrets of the payload nor these.
+        """
         entry = self._backend.registry.get(checks.text(handler, "handler"))
         checks.text(payload, "payload")
         if entry is not None:
             try:
                 entry.arguments.load(payload, stored=False)
             except BadPayload as error:  # the text may repeat a secret value
-                text = mask_text(str(error), secrets_of(payload))
-                raise BadPayload(text, field=error.field) from None
+                known = (*secrets_of(payload), *secrets)
+                text, field = (error_text(part, known, limit=500) for part in (error, error.field))
+                raise BadPayload(text, field=field) from None

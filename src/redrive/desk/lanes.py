@@ -166,7 +166,7 @@ def _pause_of(note: Note) -> LanePause:
     since = fields.get("since")
     return LanePause(
         lane=note.name.removeprefix(PAUSE),
-        by=str(fields.get("by") or "unknown"),
+        by=mask_text(str(fields.get("by") or "unknown")),
         reason=mask_text(str(fields.get("reason") or "") if fields else note.value),
         since=since if isinstance(since, int | float) else None,
         seconds_left=note.expires_in,
@@ -177,9 +177,9 @@ def _worker_of(note: Note) -> LiveWorker:
     fields = note.fields
     pid, since, lanes, missing = (fields.get(n) for n in ("pid", "since", "lanes", "missing"))
     return LiveWorker(
-        host=str(fields.get("host", "unknown")),
+        host=mask_text(str(fields.get("host", "unknown"))),
         pid=pid if isinstance(pid, int) else None,
-        version=str(fields.get("version", "unknown")),
+        version=mask_text(str(fields.get("version", "unknown"))),
         since=since if isinstance(since, int | float) else None,
         lanes=tuple(map(str, cast("list[object]", lanes))) if isinstance(lanes, list) else (),
         missing=cast("Any", mask_payload(cast("Any", missing)))

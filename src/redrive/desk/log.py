@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from redrive.desk.backend import Backend
 
 _PAGE = 1000
+_LONGEST_TARGET = 500
 
 
 class Log:
@@ -74,7 +75,7 @@ class Log:
         return Action(
             actor=checks.text(actor or self._backend.settings.actor, "actor"),
             verb=verb,
-            target=mask_text(checks.text(target, "target")),
+            target=mask_text(checks.text(target, "target"), secrets)[:_LONGEST_TARGET],
             reason=mask_text(checks.text(reason, "reason"), secrets),
         )
 
@@ -82,6 +83,6 @@ class Log:
         """Store an action that changed no job."""
         self._backend.store.record(action)
 
-    def reveal(self, target: str, actor: str | None = None) -> None:
+    def reveal(self, target: str, actor: str | None = None, secrets: Sequence[str] = ()) -> None:
         """Record that somebody asked for records with their secrets."""
-        self.record(self.action("reveal", target, actor=actor))
+        self.record(self.action("reveal", target, actor=actor, secrets=secrets))

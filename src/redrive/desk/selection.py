@@ -152,6 +152,12 @@ class Selection:
         filters.setdefault("state", states)
         return replace(self, filters=filters)
 
+    @property
+    def maskable(self) -> list[str]:
+        """The values it asks for that may be masked in views."""
+        filters = [str(value) for name, value in self.filters.items() if name in _MASKABLE]
+        return filters + [v for term in self.terms if term.may_be_masked for v in term.values]
+
     def without_ages(self) -> Selection:
         """Return the same without ages: jobs grow older while people think."""
         filters = Filters(**self.filters)
@@ -334,9 +340,9 @@ def job_id(store: Store, text: str) -> str:
 
 
 def spelled(targets: Iterable[Target], filters: Filters) -> str:
-    """Write a selection down for the record, cut to a readable length."""
+    """Write a selection down for the record."""
     names = [*map(_spelled, targets), *(f"{name}:{value}" for name, value in filters.items())]
-    return " ".join(names)[:500]
+    return " ".join(names)
 
 
 def _spelled(target: Target) -> str:

@@ -118,7 +118,7 @@ class Arguments:
             if names
         ]
         which = "the stored arguments no longer" if stored else "these arguments do not"
-        return f"{which} fit the handler: {'; '.join(texts)}"[:500]
+        return f"{which} fit the handler: {'; '.join(texts)}"
 
 
 def _annotated(function: Callable[..., object]) -> Callable[..., object]:
@@ -224,8 +224,19 @@ def decode(value: Any, hint: Any, path: str) -> object:
     except BadPayload:
         raise
     except Exception as error:
-        msg = f"{path}: {value!r} cannot be read as {_name(hint)}: {error}"
-        raise BadPayload(msg[:500], field=path) from error
+        # Not cut: it is masked first, and half a secret would not be recognised.
+        msg = f"{path}: {value!r} cannot be read as {_name(hint)}: {_why(error)}"
+        raise BadPayload(msg, field=path) from error
+
+
+def _why(error: Exception) -> str:
+    """Return the text of an error; pydantic's without the values, of which it shows the ends."""
+    if not hasattr(error, "error_count"):
+        return str(error)
+    details = cast("Any", error).errors(
+        include_url=False, include_context=False, include_input=False
+    )
+    return "; ".join(f"{one['msg']} at {'.'.join(map(str, one['loc']))}" for one in details)
 
 
 def _decode_rich(value: Any, hint: Any, path: str) -> object:

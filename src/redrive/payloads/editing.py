@@ -43,11 +43,11 @@ class Hidden:
     """A payload's text for an editor, and what its marks stand for."""
 
     text: str
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     """Those of the payload and those that the caller knows, which are hidden wherever they recur."""
-    more: tuple[str, ...] = ()
+    more: tuple[str, ...] = field(default=(), repr=False)
     """Those that the caller knows: of the payload as it was first."""
-    values: dict[str, Secret] = field(default_factory=dict[str, Secret])
+    values: dict[str, Secret] = field(default_factory=dict[str, Secret], repr=False)
     """By mark."""
     mark: str = MASK
     """What stands on both sides of a mark's number; nothing like it is in the payload."""
@@ -163,7 +163,8 @@ def hide(payload: str, more: Sequence[str] = (), *, reveal: bool = False) -> Hid
     value = parsed(payload)
     hidden = Hidden("", more=tuple(more), has_mask=MASK in payload)
     if not reveal:
-        hidden.secrets = (*secrets_of(payload), *more)
+        # A number also as it is written: 10.10 is known as 10.1.
+        hidden.secrets = tuple(dict.fromkeys((*secrets_of(payload), *secrets_in(value), *more)))
         value = _Hider(payload, hidden).hide(value, ())
     hidden.text = written(value, indent="  ") + "\n"
     return hidden

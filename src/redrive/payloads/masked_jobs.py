@@ -58,13 +58,18 @@ def seen_group(group: Group) -> Group:
 
 def seen_record(record: GroupRecord) -> GroupRecord:
     """Return the record of a group like that."""
-    return masked(record, "title", "first_release", "last_release", "reason", "note")
+    return masked(record, *_RECORD_TEXTS)
 
 
 def seen_action(action: Action) -> Action:
     """Return an action with what looks secret hidden in its texts."""
     detail = cast("Any", masking.mask_payload(cast("Any", dict(action.detail))))
     return replace(masked(action, "actor", "target", "reason"), detail=detail)
+
+
+_RECORD_TEXTS = (
+    *("title", "first_release", "last_release", "resolved_by", "reason", "note", "noted_by"),
+)
 
 
 def failures_masked(job: Job) -> Job:
@@ -80,7 +85,7 @@ def failures_masked(job: Job) -> Job:
 def _texts(job: Job) -> list[str]:
     texts = [job.key or "", job.release or "", job.detail, *job.tags]
     if job.resolution:
-        texts.append(job.resolution.reason)
+        texts += [job.resolution.actor, job.resolution.reason]
     if job.failure:
         texts += [getattr(job.failure, name) or "" for name in _FAILURE_TEXTS]
     return texts
@@ -93,7 +98,7 @@ def _texts_masked(job: Job, mask: Mask) -> dict[str, object]:
         "detail": mask(job.detail),
         "tags": tuple(map(mask, job.tags)),
         "failure": job.failure and _failure(job.failure, mask),
-        "resolution": job.resolution and masked(job.resolution, "reason", mask=mask),
+        "resolution": job.resolution and masked(job.resolution, "actor", "reason", mask=mask),
     }
 
 
@@ -108,7 +113,8 @@ def _failure(failure: Failure, mask: Mask) -> Failure:
 
 
 def _attempt(attempt: Attempt, mask: Mask) -> Attempt:
-    return replace(attempt, failure=attempt.failure and _failure(attempt.failure, mask))
+    failure = attempt.failure and _failure(attempt.failure, mask)
+    return replace(masked(attempt, "worker", "provider", mask=mask), failure=failure)
 
 
 def _origin(origin: dict[str, object], secrets: tuple[str, ...]) -> object:

@@ -106,7 +106,8 @@ def _masked(value: Json, mask: Callable[[str], str], secrets: frozenset[str]) ->
 def secrets_in(payload: Json) -> tuple[str, ...]:
     """Collect the values under secret names, longest first, to mask them elsewhere.
 
-    Text and numbers of at least four characters; shorter ones would blot out half a log.
+    Text and numbers of at least four characters; shorter ones would blot out half a log. Of
+    `Bearer TOKEN` and the like the token too.
     """
     secrets: set[str] = set()
     _collect(payload, False, secrets)
@@ -142,7 +143,7 @@ def _collect(value: Json, under: bool, secrets: set[str]) -> None:
     elif under and not (value is None or isinstance(value, bool)):
         text = value if isinstance(value, str) else json.dumps(value)
         if len(text) >= _SHORTEST_SECRET:
-            secrets.add(text)
+            secrets.update((text, *secret_names.parts_of(text)))
 
 
 def _by_length(text: str) -> tuple[int, str]:

@@ -9,6 +9,7 @@ import os
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from redrive.errors import UsageError
@@ -124,6 +125,10 @@ LONG_SECRET: Final = 8
 _PLAIN_WORD: Final = 16
 """A value of letters only in the environment is taken for a secret from this length on."""
 _URL_PASSWORD = re.compile(r"://[^\s/?#:@]{0,256}:([^\s/?#@]{4,256})@")
+_URL_USER = re.compile(r"://([^\s/?#@]{4,512})@")
+_PART = re.compile(r"(?<![^\s;,&])(?:[^\s;,&=]{1,64}=)?([^\s;,&]++)")
+_MOST_PARTS: Final = 64
+"""The lines of a long private key are fewer."""
 _DIRECTORIES: Final = ("PWD", "OLDPWD")
 
 
@@ -146,8 +151,18 @@ def _secrets_of(name: str, value: str) -> Iterator[str]:
     match = _URL_PASSWORD.search(value)
     named = is_secret_name(name) and name not in _DIRECTORIES and not os.path.exists(value)  # noqa: PTH110
     candidates = (value if named else "", match[1] if match else "")
-    for candidate in candidates:
-        if len(candidate) >= LONG_SECRET and not (
-            candidate.isalpha() and len(candidate) < _PLAIN_WORD
-        ):
-            yield candidate
+    yield from filter(_is_no_word, candidates)
+
+
+def _is_no_word(text: str) -> bool:
+    return len(text) >= LONG_SECRET and not (text.strip("-").isalpha() and len(text) < _PLAIN_WORD)
+
+
+def parts_of(secret: str) -> Iterator[str]:
+    """Yield what of a secret is secret by itself, because an error may repeat only that.
+
+    The token of `Bearer TOKEN`, the value of `name=VALUE`, the password of a URL, a line of a key.
+    """
+    parts = [match[1] for match in islice(_PART.finditer(secret), _MOST_PARTS)]
+    users = [match[1].rpartition(":")[2] for match in _URL_USER.finditer(secret)]
+    return filter(_is_no_word, (*parts, *users))

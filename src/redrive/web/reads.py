@@ -91,8 +91,8 @@ def checked(value: object, kind: type[T], at: str, *, strict: bool = True) -> T:
         path = path.rstrip("`")
         fields = f"; it may have: {', '.join(_fields(kind))}" if "unknown field" in wrong else ""
         shown = _shown(value, path)
-        text = f"{at}{path}: {wrong[0].lower()}{wrong[1:200]}{shown}{fields}"
-        raise _bad(mask_text(text)) from None
+        wrong = mask_text(wrong)  # and only then cut: half a secret would not be recognised
+        raise _bad(f"{at}{path}: {wrong[0].lower()}{wrong[1:200]}{shown}{fields}") from None
 
 
 def _fields(kind: type) -> list[str]:
@@ -106,7 +106,7 @@ def _shown(value: Any, path: str) -> str:
         value = value[int(step) if type(value) is list else step]
     if isinstance(value, dict | list) or "payload" in steps:
         return ""
-    shown = repr(value)
+    shown = mask_text(repr(value))
     return f"; found {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'}"
 
 

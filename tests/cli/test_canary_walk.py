@@ -13,12 +13,14 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import fields, is_dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from alertkit import Kept, tick
+from exchangekit import hook, lines
 from kit import START, make_attempt, make_failure, make_job
 from ptykit import on_terminal
 from redrive import Job, Reason, Redrive, State
@@ -213,7 +215,7 @@ def test_no_command_shows_a_secret(walk: Shop, form: str, caplog: pytest.LogCapt
     caplog.set_level(logging.DEBUG)
     Path("new.json").write_text(json.dumps({**PAYLOAD, "to": "eve", "password": "•••"}))
     shown = 0
-    for line in (line for lines in LINES.values() for line in lines):
+    for line in chain.from_iterable(LINES.values()):
         done = walk.run(*line.split(), form)
         assert done.exception is None or isinstance(done.exception, SystemExit), line
         check(f"redrive {line} {form}", done.output)
@@ -387,3 +389,12 @@ def test_our_own_errors_show_no_secret(walk: Shop) -> None:
             text = "".join(traceback.format_exception(caught.value))
             text = re.sub(r"(?m)^.*test_canary_walk.*\n.*\n", "", text)
             check(f"error {number}: {caught.value!r}", text)
+
+
+def test_an_import_shows_no_address_that_is_secret(walk: Shop) -> None:
+    url = f"https://hooks.slack.com/services/{NAMED}"
+    Path("hooks.jsonl").write_bytes(lines(hook(data={"hook": {}, "endpoint": url})))
+    for more in (["--dry-run", "--json"], []):
+        done = walk.run("import", "hooks.jsonl", *more)
+        assert "hooks.slack.com/services/•••" in done.output
+        check("import", done.output)

@@ -9,6 +9,7 @@ from redrive.cli._cli import Cli
 from redrive.cli._errors import CONFLICT, Stop
 from redrive.cli._load import program_of
 from redrive.desk.desk import Desk
+from redrive.payloads.masking import mask_text
 from redrive.registry import Registry
 
 NAMED = 5
@@ -56,7 +57,7 @@ def refuse(unserved: Unserved, handlers: Handlers) -> None:
     if not unserved:
         return
     urls = [url for _, url in unserved if url]
-    fitting = sorted(name for name, url in handlers.urls.items() if url in urls)
+    fitting = sorted(name for name, url in handlers.urls.items() if mask_text(url) in urls)
     ways = [
         "name the program that runs them: --app MODULE:APP",
         f"name a handler that is known: --handler {fitting[0] if fitting else 'NAME'}",

@@ -33,6 +33,7 @@ from redrive.desk.transfer.formats.times import Zone, no_zone, zone_of
 from redrive.desk.transfer.importing import AUTO, LineResult
 from redrive.errors import StoreError, StoreForeign, StoreMissing
 from redrive.jobs.job import State
+from redrive.payloads.masking import mask_text
 
 _RARE = fields(
     """folded=more_lines_about_them left=left_out ignored=log_lines_ignored
@@ -301,7 +302,9 @@ def _tally(
                 tally.states[line.state] += 1
                 if line.state is State.PENDING and line.handler:
                     is_served = handlers.can_run(line.handler, line.url)
-                    tally.unserved.update([] if is_served else [(line.handler, line.url)])
+                    tally.unserved.update(
+                        [] if is_served else [(line.handler, mask_text(line.url))]
+                    )
             if line.fate == "bad":
                 tally.bad += [line] if len(tally.bad) < NAMED else []
                 if rest is not None:

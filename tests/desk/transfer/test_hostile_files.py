@@ -181,3 +181,19 @@ def test_one_hook_told_of_ten_thousand_times_is_one_job() -> None:
     [job] = jobs(app).values()
     assert job.origin is not None
     assert len(job.origin["ids"]) == 10_000  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attemptsMade": ["Authorization: Bearer Zq7-opaque-93x"]},
+        {"error": "x" * 70 + "Zq7-opaque-93x", "token": "Zq7-opaque-93x"},
+        {"timestamp": "sk-ant-Zq7-opaque-93x"},
+    ],
+)
+def test_what_is_wrong_with_a_record_is_said_without_its_secrets(wrong: dict[str, Any]) -> None:
+    """The value that is shown may be one, and half of it where the text is cut."""
+    [[bad]] = stored(MemoryStore(), io.BytesIO(lines({**hook(), **wrong})), format="hooks")
+    assert bad.fate == "bad"
+    assert bad.reason
+    assert "Zq7" not in bad.reason

@@ -27,12 +27,13 @@ from redrive.desk.transfer.job_lines import checked, job_of
 from redrive.errors import KeyConflict, RedriveError, UsageError
 from redrive.jobs.job import TERMINAL, Job, State
 from redrive.jobs.records import evolve
-from redrive.payloads import strict_json
+from redrive.payloads import masking, strict_json
 from redrive.stores.contract import Query, Store, every
 
 AUTO: Final = "auto"
 _CHUNK: Final = 1 << 18
 _BATCH, _BATCH_BYTES = 500, 4 * 1024 * 1024
+_LONGEST_REASON: Final = 300
 _START: Final = b'{"redrive":1,'
 
 Fate = Literal["added", "known", "folded", "left", "ignored", "bad"]
@@ -75,13 +76,20 @@ class _Read:
 
     def results(self, fate: Fate, reason: str = "", *, ended: int = 0) -> Iterator[LineResult]:
         job = self.found if isinstance(self.found, Job) else None
-        about: dict[str, Any] = {"state": job.state if job else None, "reason": reason}
+        shown = reason and _masked(reason, self.pieces[0])
+        about: dict[str, Any] = {"state": job.state if job else None, "reason": shown}
         if job and self.format:
             about |= {"handler": job.handler, "url": _url(job, self.format)}
         for number, piece in enumerate(self.pieces):
             mine = "folded" if number and fate == "added" else fate
             place = (piece.number, piece.offset, piece.raw, mine)
             yield LineResult(*place, **about, ended=0 if number else ended)
+
+
+def _masked(reason: str, piece: Piece) -> str:
+    """Return what is wrong with a record; it may quote a value that is secret or long."""
+    secrets = masking.secrets_of(piece.raw.decode(errors="replace"))
+    return masking.error_text(reason, secrets, limit=_LONGEST_REASON)
 
 
 def _url(job: Job, format_: Format) -> str:

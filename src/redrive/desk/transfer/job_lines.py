@@ -103,10 +103,10 @@ def checked(job: Job) -> Job:
     """Refuse a job that no store of ours would have written."""
     for name, fits in _QUESTIONS:
         if not fits(getattr(job, name)):
-            msg = f"job.{name} cannot be {getattr(job, name)!r:.80}"
+            msg = f"job.{name} cannot be {getattr(job, name)!r}"
             raise ValueError(msg)
     if not _ID.fullmatch(job.id):
-        msg = f"{job.id!r:.80} is not an id"
+        msg = f"{job.id!r} is not an id"
         raise ValueError(msg)
     check_name(job.handler)
     check_lane(job.lane)

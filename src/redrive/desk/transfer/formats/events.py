@@ -131,7 +131,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     value = line.value
     status = fields.text(value, "status")
     if status not in _IN:
-        msg = f"status cannot be {status!r:.80}"
+        msg = f"status cannot be {status!r}"
         raise ValueError(msg)
     retries = fields.inner(value, "retry_info")
     count, most = fields.count(retries, "count", 0), fields.count(retries, "max_retries", _MAX)

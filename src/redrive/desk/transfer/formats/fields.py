@@ -28,7 +28,7 @@ def count(value: Fields, name: str, usual: int | None = None, *, least: int = 0)
         return usual
     if type(number) is int and least <= number < _MOST:
         return number
-    msg = f"{name} must be a whole number from {least}; found {number!r:.80}"
+    msg = f"{name} must be a whole number from {least}; found {number!r}"
     raise ValueError(msg)
 
 
@@ -39,7 +39,7 @@ def text(value: Fields, name: str, usual: str | None = None) -> str:
         return usual
     if isinstance(member, str) and (member or usual is not None):
         return member
-    msg = f"{name} must be a text; found {member!r:.80}"
+    msg = f"{name} must be a text; found {member!r}"
     raise ValueError(msg)
 
 
@@ -50,7 +50,7 @@ def inner(value: Fields, name: str, *, needed: bool = False) -> Fields:
         return cast("Fields", member)
     if member is None and not needed:
         return {}
-    msg = f"{name} must be an object; found {member!r:.80}"
+    msg = f"{name} must be an object; found {member!r}"
     raise ValueError(msg)
 
 

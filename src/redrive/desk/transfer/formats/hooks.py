@@ -145,7 +145,7 @@ def _read(line: Line, asked: Asked) -> _Delivery:
         msg = "data has no hook"
         raise ValueError(msg)
     if value.get("state") not in {"pending", "retrying", "exhausted", "resolved"}:
-        msg = f"state cannot be {value.get('state')!r:.80}"
+        msg = f"state cannot be {value.get('state')!r}"
         raise ValueError(msg)
     at = _moment(value, "timestamp", asked)
     if at is None:
@@ -170,7 +170,7 @@ def _moment(value: Fields, name: str, asked: Asked) -> float | None:
     if type(moment) not in (int, float):
         return asked.moment(value, name)
     if abs(moment) > _LATEST:
-        msg = f"{name} is not a time: {moment!r:.80}"
+        msg = f"{name} is not a time: {moment!r}"
         raise ValueError(msg)
     return round(float(moment) / 1000, 6)
 

@@ -51,7 +51,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     line = lines[-1]
     value = line.value
     if type(value["job_id"]) not in (str, int):
-        raise ValueError(f"job_id must be a text or a number; found {value['job_id']!r:.80}")
+        raise ValueError(f"job_id must be a text or a number; found {value['job_id']!r}")
     failed, most = fields.count(value, "retry_count", 0), fields.count(value, "max_retries", _MAX)
     status = value["status"]
     state, reason = _state(status, failed, most)
@@ -95,7 +95,7 @@ def _state(status: object, failed: int, most: int) -> tuple[State, Reason | None
         case "completed":
             return State.COMPLETED, Reason.DONE
         case _:
-            raise ValueError(f"status cannot be {status!r:.80}")
+            raise ValueError(f"status cannot be {status!r}")
 
 
 def _write(job: Job, asked: Asked) -> Iterable[Fields]:

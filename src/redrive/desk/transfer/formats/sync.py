@@ -51,7 +51,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     value = line.value
     status = value["status"]
     if status not in _IN:
-        msg = f"status cannot be {status!r:.80}"
+        msg = f"status cannot be {status!r}"
         raise ValueError(msg)
     state, reason = _IN[status]
     died = asked.needed(value, "createdAt")

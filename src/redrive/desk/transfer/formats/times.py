@@ -87,9 +87,9 @@ def moment(value: object, zone: Zone) -> float:
     except NaiveTime:
         raise
     except (ValueError, ArithmeticError) as error:
-        msg = f"is not a time: {value!r:.80}"
+        msg = f"is not a time: {value!r}"
         raise ValueError(msg) from error
-    msg = f"is not a time: {value!r:.80}"
+    msg = f"is not a time: {value!r}"
     raise TypeError(msg)
 
 

@@ -89,3 +89,12 @@ def test_what_the_other_side_says_is_told_beside_them(app: Redrive) -> None:
     assert job.failure.message == (
         'railway answered 400: {"message": "field amount must be positive"}'
     )
+
+
+def test_an_answer_is_masked_before_it_is_cut(app: Redrive) -> None:
+    """The other side repeats the payload, and the end of what is shown lies inside a secret."""
+    with receiver(answer(400, f"{'x' * 485} {GIVEN}")) as there:
+        job = there.endpoint(app).try_now({"password": GIVEN}).job
+    assert job is not None
+    assert job.failure is not None
+    assert job.failure.message == f"railway answered 400: {'x' * 485} •••"

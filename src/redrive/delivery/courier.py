@@ -20,7 +20,7 @@ from redrive.delivery.wire import Deadline, Reply, Sent
 from redrive.errors import GiveUp, NoAnswer, Redirected, TokenMissing, Undelivered, UsageError
 from redrive.jobs import durations
 from redrive.jobs.durations import Duration
-from redrive.payloads.masking import MASK
+from redrive.payloads.masking import MASK, mask_text, secrets_in
 
 if TYPE_CHECKING:
     import ssl
@@ -111,7 +111,8 @@ class Courier:
         reply = self._post(headers, data, may_repeat=key is not None or self._is_idempotent)
         if _SUCCESS <= reply.status < _REDIRECT:
             return reply
-        raise self._failure(reply, [token, *secrets, *map(signing.bare, secrets)])
+        ours = [token, *secrets, *map(signing.bare, secrets)]
+        raise self._failure(reply, ours, secrets_in(body))
 
     def _post(self, headers: Mapping[str, str], data: bytes, *, may_repeat: bool) -> Reply:
         deadline, sent = Deadline(self._seconds), Sent()
@@ -150,12 +151,13 @@ class Courier:
             raise TokenMissing(msg)
         return value
 
-    def _failure(self, reply: Reply, secrets: Iterable[str]) -> Undelivered:
+    def _failure(self, reply: Reply, secrets: Iterable[str], sent: Sequence[str]) -> Undelivered:
         hidden = hiding.pattern({*secrets, *hiding.secrets_in(self.target.path, self._headers)})
         headers = {name: hidden.sub(MASK, value) for name, value in reply.headers.items()}
         text = hidden.sub(MASK, _text_of(reply))
         kind = Redirected if _REDIRECT <= reply.status < _FAILURE else Undelivered
-        more = f": {text[:_SHOWN]}" if text.strip() else ""
+        shown = mask_text(text, sent)  # and only then cut: half a secret would not be recognised
+        more = f": {shown[:_SHOWN]}" if text.strip() else ""
         msg = f"{self.name} answered {reply.status}{more}"
         return kind(msg, status_code=reply.status, headers=headers, body=text)
 

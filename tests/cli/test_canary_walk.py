@@ -298,7 +298,8 @@ def test_the_desk_returns_nothing_unmasked_unless_it_is_revealed(walk: Shop) -> 
             lambda: [desk.runs.recent(), desk.runs.get("R1")],
             lambda: [desk.lanes.pauses(), desk.lanes.workers(), desk.lanes.unserved_because()],
             desk.log.actions,
-            lambda: repr(desk.jobs.editable(name(1))),
+            lambda: desk.jobs.editable(name(1)),
+            lambda: desk.preview_edit(name(1), desk.jobs.editable(name(1)).payload),
             lambda: desk.resolve(name(2)).done,
             lambda: desk.edit(name(1), json.dumps({**PAYLOAD, "to": "x"})),
         ]

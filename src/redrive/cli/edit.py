@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,12 +25,11 @@ from redrive.cli._load import program_of
 from redrive.cli.output import Block, Line, Part, View
 from redrive.desk.desk import Desk
 from redrive.desk.documents import payload_text
-from redrive.errors import BadPayload, RedriveError
+from redrive.errors import BadPayload, UsageError
 from redrive.jobs.job import Job
 from redrive.jobs.transitions import amended
 from redrive.payloads import strict_json
-from redrive.payloads.editing import Hidden
-from redrive.payloads.masking import MASK, mask_json
+from redrive.payloads.masking import MASK
 
 _PARTLY_HIDDEN = re.compile(rf'"(?:[^"\\]|\\.)*?{MASK}(?:[^"\\]|\\.)*+"')
 
@@ -68,22 +67,22 @@ def edit(
     if not (yes or dry_run):
         need_terminal("edit")  # before the audit log records that something was revealed
     with cli.acting(read_only=dry_run and not reveal) as desk:
-        job, hidden, _ = desk.jobs.editable(job_id, reveal=reveal)
+        job, shown, _ = desk.jobs.editable(job_id, reveal=reveal)
         amended(job, job.payload, now=job.updated)  # raises Refused before the editor opens
         program = program_of(cli, app_name)
-        accept = partial(_accepted, job, hidden, None if program is None else program.desk)
-        finish = partial(_finish, cli, desk, job, secrets=hidden.more, reason=reason)
-        finish = partial(finish, dry_run=dry_run, yes=yes)
+        taker = None if program is None else program.desk.jobs
+        accept = partial(desk.preview_edit, job.id, expected=job.edits, taker=taker)
+        finish = partial(_finish, cli, desk, job, reason=reason, dry_run=dry_run, yes=yes)
         if payload is not None:
             new = _content(payload)
-            text = accept(new)
-            _check_changed(new, hidden.text, job.payload)
-            finish(text)
+            after = accept(new)
+            _check_changed(new, shown, job.payload)
+            finish(new, after)
             return
-        with _draft(cli, hidden) as draft:
-            text = _ask(cli, draft, accept)
-            _check_changed(_content(str(draft)), hidden.text, job.payload)
-            finish(text)
+        with _draft(cli, shown) as draft:
+            new, after = _ask(cli, draft, accept)
+            _check_changed(new, shown, job.payload)
+            finish(new, after)
 
 
 def _check_changed(new: str, *shown: str) -> None:
@@ -103,25 +102,17 @@ def _content(file: str) -> str:
         raise BadPayload(msg) from error
 
 
-def _accepted(job: Job, hidden: Hidden, program: Desk | None, text: str) -> str:
-    """Restore hidden values, and check the payload as a submit would, also by its handler if known."""
-    text = strict_json.compact(hidden.restore(text))
-    if program is not None:
-        program.jobs.check_payload(job.handler, text, hidden.more)
-    return text
-
-
 @contextmanager
-def _draft(cli: Cli, hidden: Hidden) -> Generator[Path]:
+def _draft(cli: Cli, text: str) -> Generator[Path]:
     """Write the text to a private file; keep it if a changed text could not be saved."""
     place = Path(tempfile.mkdtemp(prefix="redrive-"))
     draft = place / "payload.json"
-    draft.write_text(hidden.text, encoding="utf-8")
+    draft.write_text(text, encoding="utf-8")
     draft.chmod(0o600)
     try:
         yield draft
     except BaseException:
-        if draft.exists() and draft.read_bytes() != hidden.text.encode():
+        if draft.exists() and draft.read_bytes() != text.encode():
             cli.say(f"your text is kept in {draft}")
         else:
             shutil.rmtree(place, ignore_errors=True)
@@ -129,13 +120,14 @@ def _draft(cli: Cli, hidden: Hidden) -> Generator[Path]:
     shutil.rmtree(place, ignore_errors=True)
 
 
-def _ask(cli: Cli, draft: Path, accept: Callable[[str], str]) -> str:
-    """Open the editor until its text is accepted, or the person stops."""
+def _ask(cli: Cli, draft: Path, accept: Callable[[str], str]) -> tuple[str, str]:
+    """Open the editor until its text is accepted, or the person stops; return it and its preview."""
     while True:
         _open_editor(draft)
         try:
-            return accept(_content(str(draft)))
-        except RedriveError as error:
+            text = _content(str(draft))
+            return text, accept(text)
+        except UsageError as error:
             if not is_interactive():
                 raise
             cli.say(f"error: {error}")
@@ -160,20 +152,20 @@ def _finish(
     cli: Cli,
     desk: Desk,
     job: Job,
-    text: str,
+    new: str,
+    after: str,
     *,
-    secrets: Sequence[str],
     reason: str,
     dry_run: bool,
     yes: bool,
 ) -> None:
     """Show the difference, ask, and save it unless somebody else changed the job."""
-    changed = Block("Difference", _difference(job.payload, text, secrets), "diff")
+    changed = Block("Difference", _difference(job.payload, after), "diff")
     if not (dry_run or yes):
         cli.preview(View(None, [changed]))
         confirm("Save it?", default=True)
     if not dry_run:
-        job = desk.edit(job.id, text, reason=reason, expected=job.edits)
+        job = desk.edit(job.id, new, reason=reason, expected=job.edits)
     version = job.edits + 1 + dry_run
     text = f"{'would be' if dry_run else 'saved as'} version {version} of {job.id}"
     data = {
@@ -193,12 +185,12 @@ def _is_same(text: str, stored: str) -> bool:
         return False  # what was stored cannot be read: somebody mends it
 
 
-def _difference(before: str, after: str, secrets: Sequence[str]) -> str:
-    """Return what changes, line by line, with secrets and these masked; `before` is masked already.
+def _difference(before: str, after: str) -> str:
+    """Return what changes, line by line; both are masked.
 
     Masked values are not compared: that would tell if a secret was guessed right.
     """
-    old, new = (_hidden_whole(payload_text(text)) for text in (before, mask_json(after, secrets)))
+    old, new = (_hidden_whole(payload_text(text)) for text in (before, after))
     lines = list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=2))
     return "\n".join(lines) or "only hidden values, or the spelling of numbers, differ"
 

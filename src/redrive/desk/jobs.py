@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
@@ -14,7 +13,6 @@ from redrive.errors import BadPayload, JobNotFound, UsageError
 from redrive.jobs import checks
 from redrive.jobs.job import TERMINAL, Job
 from redrive.payloads import editing, strict_json
-from redrive.payloads.editing import Hidden
 from redrive.payloads.masked_jobs import seen
 from redrive.payloads.masking import error_text, mask_json, secrets_of
 from redrive.stores.contract import Count, Moved, Page, PurgeRule, Query, Scope
@@ -31,11 +29,11 @@ _PURGED_AT_ONCE = 10_000
 
 
 class Editable(NamedTuple):
-    """A job for an editor: masked, its payloads with marks that `Desk.edit` puts back."""
+    """A job for an editor: masked, the text of its payloads with marks that `Desk.edit` puts back."""
 
     job: Job
-    payload: Hidden
-    original: Hidden | None
+    payload: str
+    original: str | None
 
 
 class Jobs:
@@ -68,9 +66,11 @@ class Jobs:
         job = self._stored(which)
         if reveal:
             self._log.reveal(job.id, actor)
-        hidden = partial(editing.hidden_of, job, reveal=reveal)
-        original = None if job.original is None else hidden(job.original)
-        return Editable(seen(job), hidden(job.payload), original)
+        payload = editing.hidden_of(job, job.payload, reveal=reveal).text
+        if job.original is None:
+            return Editable(seen(job), payload, None)
+        original = editing.hidden_of(job, job.original, reveal=reveal).text
+        return Editable(seen(job), payload, original)
 
     def find(
         self,

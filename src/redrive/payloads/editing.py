@@ -71,14 +71,6 @@ class Hidden:
             raise BadPayload(msg)
         return text
 
-    @property
-    def shown(self) -> object:
-        """The payload with its marks, as a value; text where it cannot be read."""
-        try:
-            return cast("object", parsed(self.text))
-        except BadPayload:
-            return self.text
-
     def _restored(self, value: Any, path: Path, used: set[str]) -> Any:
         if isinstance(value, dict):
             return {
@@ -224,6 +216,14 @@ def parsed(text: str) -> Any:
     except (ValueError, RecursionError) as error:
         msg = f"the text is not JSON: {error}"
         raise BadPayload(msg) from error
+
+
+def value_of(text: str) -> object:
+    """Return a payload with its marks as a value; text where it cannot be read."""
+    try:
+        return cast("object", parsed(text))
+    except BadPayload:
+        return text
 
 
 def written(value: Any, indent: str = "", lead: str = "\n") -> str:

@@ -128,8 +128,8 @@ def _whole(call: Call, *, reveal: bool = False) -> shapes.WholeJob:
     )
     return {
         **whole_document(job),
-        "payload": payload.shown,
-        "original_payload": original and original.shown,
+        "payload": editing.value_of(payload),
+        "original_payload": original and editing.value_of(original),
     }
 
 

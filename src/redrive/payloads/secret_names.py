@@ -126,6 +126,7 @@ _PLAIN_WORD: Final = 16
 """A value of letters only in the environment is taken for a secret from this length on."""
 _URL_PASSWORD = re.compile(r"://[^\s/?#:@]{0,256}:([^\s/?#@]{4,256})@")
 _URL_USER = re.compile(r"://([^\s/?#@]{4,512})@")
+_JOINT = re.compile(r"[\s;,&=]|://")
 _PART = re.compile(r"(?<![^\s;,&])(?:[^\s;,&=]{1,64}=)?([^\s;,&]++)")
 _MOST_PARTS: Final = 64
 """The lines of a long private key are fewer."""
@@ -163,6 +164,9 @@ def parts_of(secret: str) -> Iterator[str]:
 
     The token of `Bearer TOKEN`, the value of `name=VALUE`, the password of a URL, a line of a key.
     """
+    if not _JOINT.search(secret):
+        return iter(())  # as most are
     parts = [match[1] for match in islice(_PART.finditer(secret), _MOST_PARTS)]
-    users = [match[1].rpartition(":")[2] for match in _URL_USER.finditer(secret)]
-    return filter(_is_no_word, (*parts, *users))
+    users = islice(_URL_USER.finditer(secret), _MOST_PARTS)
+    passwords = [match[1].rpartition(":")[2] for match in users]
+    return filter(_is_no_word, (*parts, *passwords))

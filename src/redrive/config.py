@@ -127,14 +127,14 @@ def _read(file: Path, *, naming: bytes = b"") -> Mapping[str, object] | None:
     """Read a file if it is there; one that never names us is not worth parsing."""
     try:
         if file.exists() and not file.is_file():
-            msg = f"{file} is no regular file; mend it or take it away"
+            msg = f"{file} is not a regular file; replace or remove it"
             raise UsageError(msg)
         content = file.read_bytes()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         # A directory above that we may not look into cannot be meant for us.
         return None
     except OSError as error:
-        msg = f"cannot read {file} ({error.strerror}); mend it or take it away"
+        msg = f"cannot read {file} ({error.strerror}); correct or remove it"
         raise UsageError(msg) from error
     if naming not in content:
         return None

@@ -23,7 +23,7 @@ RedriveError
 ├── Kept                              `Tried.value` of a call that failed and was kept
 └── Undelivered                       an endpoint did not answer with success; has status and body
     ├── Redirected                    it answered that it is elsewhere, which is not followed
-    ├── AddressRefused                it is at an address that must not be reached; nothing was sent
+    ├── AddressRefused                it is at an address that is not allowed; nothing was sent
     └── TokenMissing                  the environment has no token for it; nothing was sent
 
 RetryLater, GiveUp, Skip              raised by handlers; plain Exceptions on purpose, so that an
@@ -200,10 +200,10 @@ class Redirected(Undelivered):
 
 
 class AddressRefused(Undelivered):
-    """A host is at an address that must not be reached from here; nothing was sent."""
+    """A host is at an address that is not allowed from here; nothing was sent."""
 
     redrive_category = "permanent"
-    redrive_why = "an address that must not be reached"
+    redrive_why = "an address that is not allowed"
 
 
 class TokenMissing(Undelivered):

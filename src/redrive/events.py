@@ -123,7 +123,7 @@ class ThreadedBus(Bus):
             return
         if self._line.qsize() >= self.MOST:
             if self._dropped % self.MOST == 0:
-                log.error("the listeners are too slow; news is dropped")
+                log.error("the listeners are too slow; events are dropped")
             self._dropped += 1
             return
         self._line.put(event)

@@ -36,11 +36,13 @@ class Tried(Generic[R_co]):
         if job is None or (self.done and job.is_new):
             return cast("R_co", self._value)
         if self.done:
-            msg = f"job {job.id} did this before under the same key; results are not kept"
+            msg = f"job {job.id} already ran under the same key; results are not stored"
         else:
             why = job.failure.message if job.failure else job.detail
             why = f": {why}" if why else ""
-            msg = f"{job.handler} has no value here; it is kept as job {job.id} ({job.state}){why}"
+            msg = (
+                f"{job.handler} returned no value; it is stored as job {job.id} ({job.state}){why}"
+            )
         raise Kept(msg, job=job)
 
 

@@ -40,29 +40,29 @@ ALL: dict[str, About] = {
     "redrive_info": About("gauge", "1; the version and the store.", ("version", "durability")),
     "redrive_jobs": About("gauge", "Jobs that are stored now.", ("state", "lane", "category")),
     "redrive_due_lag_seconds": About(
-        "gauge", "How long the job that is due longest has waited.", ("lane",)
+        "gauge", "How long the job that has been due longest has waited.", ("lane",)
     ),
     "redrive_dead_oldest_age_seconds": About(
         "gauge", "How long the oldest dead letter has been dead.", ("lane",)
     ),
-    "redrive_groups": About("gauge", "Causes that have dead letters.", ("status",)),
+    "redrive_groups": About("gauge", "Groups that have dead letters.", ("status",)),
     "redrive_lane_paused": About("gauge", "1 for each lane that is paused.", ("lane",)),
     "redrive_lane_unserved": About(
         "gauge", "1 for each lane with due jobs that no worker serves.", ("lane",)
     ),
-    "redrive_runs": About("gauge", "Bulk retries that are not over.", ("phase",)),
-    "redrive_workers": About("gauge", "Workers that gave a sign of life."),
+    "redrive_runs": About("gauge", "Bulk retries that have not ended.", ("phase",)),
+    "redrive_workers": About("gauge", "Workers that sent a heartbeat."),
     "redrive_worker_heartbeat_age_seconds": About(
-        "gauge", "How long ago the most silent worker gave its last sign."
+        "gauge", "Time since the oldest last heartbeat of these workers."
     ),
     "redrive_attempts": About("counter", "Attempts that ended.", ("lane", "outcome")),
     "redrive_attempt_duration_seconds": About(
-        "histogram", "How long attempts took; a crash's end nobody saw.", ("lane",)
+        "histogram", "How long attempts took, without crashes.", ("lane",)
     ),
     "redrive_captured": About("counter", "Jobs that failed for the first time.", ("lane",)),
     "redrive_dead": About("counter", "Jobs that became dead letters.", ("lane", "reason")),
     "redrive_run_jobs": About("counter", "Jobs of bulk retries that ended.", ("outcome",)),
-    "redrive_alerts": About("counter", "Tries to send an alert.", ("channel", "outcome")),
+    "redrive_alerts": About("counter", "Attempts to send an alert.", ("channel", "outcome")),
 }
 """Every metric; in the text of Prometheus the name of a counter ends in _total."""
 

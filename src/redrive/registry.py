@@ -85,8 +85,8 @@ class Registry:
             if name in self._aliases:
                 other = self._aliases[name].function
                 msg = (
-                    f"two handlers of one name: {name!r} is {other.__module__}.{other.__qualname__} "
-                    "already; names are written to disk and must be unique"
+                    f"two handlers have the name {name!r}: it belongs to {other.__module__}.{other.__qualname__}; "
+                    "names are stored with jobs and must be unique"
                 )
                 raise UsageError(msg)
         check_lane(entry.lane)
@@ -120,8 +120,8 @@ class Registry:
         if name not in self._withdrawn:
             self._withdrawn[name] = why
             log.error(
-                "handler %s cannot run here: %s; its jobs wait, nothing is spent. Install what is "
-                "missing and restart this process",
+                "handler %s cannot run here: %s; its jobs wait and use up no attempts. Install "
+                "what is missing and restart this process",
                 name,
                 masking.inert(why),
             )
@@ -155,8 +155,8 @@ def warn_unlimited(entry: Entry) -> None:
     if entry.name not in _warned:
         _warned.add(entry.name)
         warnings.warn(
-            f"the time limit of handler {entry.name!r} is not kept here: a plain function can be "
-            "ended only in a process of its own, and none can import this program; put it into a "
+            f"the time limit of handler {entry.name!r} is not enforced here: a plain function can "
+            "be stopped only in a process of its own, and no other process can import this program; put it into a "
             "module (`redrive work module:app`), or make the handler async",
             RuntimeWarning,
             stacklevel=2,

@@ -41,7 +41,9 @@ class ManualClock:
     def advance(self, seconds: float) -> None:
         """Let time pass: both clocks move on together."""
         if not seconds >= 0:
-            msg = f"time passes forwards only; found {seconds!r}: use jump() to set the wall clock"
+            msg = (
+                f"time can only move forwards; found {seconds!r}: use jump() to set the wall clock"
+            )
             raise ValueError(msg)
         with self._lock:
             self._now += seconds

@@ -64,7 +64,7 @@ def test_slack_gets_plain_text_in_which_nothing_is_a_mention_or_a_link(
 @pytest.mark.parametrize("size", [1, 8000], ids=["short", "1 MB"])
 def test_a_mail_is_plain_text_with_the_headers_we_gave(mailbox: Mailbox, size: int) -> None:
     """F109: CRLF in a subject makes no header, HTML is text, 1 MB is cut."""
-    assert email_to(mailbox).send(evil(size), ident="k1") == "taken by 127.0.0.1"
+    assert email_to(mailbox).send(evil(size), ident="k1") == "accepted by 127.0.0.1"
     [mail] = mailbox.mails
     assert mail.get_content_type() == "text/plain"
     assert not mail.is_multipart()
@@ -121,7 +121,7 @@ def test_apprise_reaches_what_its_url_names(
     place = slack.url.removeprefix("http://").partition("/")[0]
     monkeypatch.setenv("APPRISE_URL", f"json://user:hunter22secret@{place}/notify")
     to = apprise(url_env="APPRISE_URL")
-    assert to.send(evil(), ident="k") == "taken by 1 service"
+    assert to.send(evil(), ident="k") == "accepted by 1 service"
     assert slack.bodies[0]["message"].startswith("<!channel> @here")
     slack.status = 500
     with pytest.raises(Undelivered) as caught:
@@ -139,7 +139,7 @@ def test_what_apprise_logs_is_told_without_the_url(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(library.Apprise, "notify", refuse)
     monkeypatch.setenv("APPRISE_URL", "json://hunter22secret@host/x")
-    with pytest.raises(Undelivered, match="was not taken: no answer from •••"):
+    with pytest.raises(Undelivered, match="did not accept the message: no answer from •••"):
         apprise(url_env="APPRISE_URL").send(evil(), ident="k")
 
 
@@ -171,7 +171,7 @@ def test_a_mail_server_may_want_tls_and_a_password(monkeypatch: pytest.MonkeyPat
             "ca_file": str(CERTIFICATES / "authority.pem"),
         }
         monkeypatch.setenv("MAIL_PASSWORD", "right-password")
-        assert email_to(box, **settings).send(evil(), ident="k") == "taken by 127.0.0.1"
+        assert email_to(box, **settings).send(evil(), ident="k") == "accepted by 127.0.0.1"
         assert box.login == (b"redrive", b"right-password")
         monkeypatch.setenv("MAIL_PASSWORD", "wrong-password")
         with pytest.raises(Undelivered, match="535"):

@@ -77,7 +77,7 @@ def test_a_test_message_arrives_and_the_answer_is_printed(
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["data"] == [
         {"channel": "slack", "result": "sent", "answer": "200 ok"},
-        {"channel": "ops", "result": "sent", "answer": "taken by 127.0.0.1"},
+        {"channel": "ops", "result": "sent", "answer": "accepted by 127.0.0.1"},
     ]
     assert slack.titles == ["A test of Redrive's alerts"]
     assert mailbox.mails[0]["Subject"] == "A test of Redrive's alerts"
@@ -138,7 +138,7 @@ def test_the_file_gives_rules_and_words(place: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        ({"chanels": {}}, "chanels means nothing; known: channels"),
+        ({"chanels": {}}, "unknown keys: chanels; known: channels"),
         ({"channels": {"pager": {}}}, 'channel pager needs kind = "…"'),
         ({"channels": {"slack": {}}}, "url_env"),
         ({"channels": {"slack": {"url_env": "X", "url": "y"}}}, "'url'; known: url_env"),

@@ -391,4 +391,4 @@ def test_a_mistake_in_alerts_is_no_matter_of_the_jobs(
     monkeypatch.setattr(watch_module, "judge", broken)
     app.handler("mail.send")(lambda: None).submit()
     assert app.run_due().succeeded == 1
-    assert "looking after alerts failed" in caplog.text
+    assert "checking for alerts failed" in caplog.text

@@ -210,7 +210,7 @@ def test_an_edit_takes_text_and_says_so(app: Redrive, handler: Any) -> None:
         (lambda app: app.desk.jobs.check_payload([], "{}"), "handler must be text"),
         (lambda app: app.desk.jobs.check_payload("h", b"{}"), "payload must be text"),
         (lambda app: app.desk.log.actions(before=b""), "before must be a whole number"),
-        (lambda app: app.desk.runs.get("R" + "9" * 5000), "is no run"),
+        (lambda app: app.desk.runs.get("R" + "9" * 5000), "is not a run"),
         (lambda app: app.desk.runs.pause(1, reason=5), "reason must be text"),
         (lambda app: list(app.desk.transfer.export_lines(None)), "found NoneType"),
         (lambda app: list(app.desk.transfer.export_lines([5])), "found int"),

@@ -343,7 +343,7 @@ def test_a_handler_is_told_that_its_lease_is_gone_and_its_result_does_not_count(
         with caplog.at_level(logging.WARNING, "redrive"):
             assert app.run_due().taken == 0
         assert app.get(job.id).holder == "thief"
-        assert "was not taken" in caplog.text
+        assert "was discarded" in caplog.text
 
 
 def test_a_time_limit_of_a_plain_function_is_said_not_to_be_kept_here_once(
@@ -354,7 +354,7 @@ def test_a_time_limit_of_a_plain_function_is_said_not_to_be_kept_here_once(
         time.sleep(0.01)
 
     slow.submit()
-    with pytest.warns(RuntimeWarning, match=f"limit of handler '{slow.name}' is not kept here"):
+    with pytest.warns(RuntimeWarning, match=f"limit of handler '{slow.name}' is not enforced here"):
         assert slow.try_now().done
     assert app.run_due().succeeded == 1
 

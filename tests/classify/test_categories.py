@@ -286,12 +286,12 @@ RetryError = like(
         (
             KeyboardInterrupt(),
             "unknown",
-            "KeyboardInterrupt asks to stop and says nothing about the job",
+            "KeyboardInterrupt is a request to stop, not a failure of the job",
         ),
         (
             asyncio.CancelledError(),
             "unknown",
-            "asyncio.exceptions.CancelledError asks to stop and says nothing about the job",
+            "asyncio.exceptions.CancelledError is a request to stop, not a failure of the job",
         ),
         # groups: the worst speaks
         (

@@ -77,8 +77,8 @@ def test_an_execution_always_has_an_outcome(
         "unknown",
         "ValueError",
     )
-    assert job.failure.why == "could not be judged: SystemExit"
-    assert "could not be judged: SystemExit" in caplog.text
+    assert job.failure.why == "could not be classified: SystemExit"
+    assert "could not be classified: SystemExit" in caplog.text
     assert SECRET not in caplog.text
 
 

@@ -87,7 +87,7 @@ def test_a_pause_of_a_lane_that_nobody_has_or_that_a_worker_made_is_told(shop: S
     with shop.app() as app:
         value = json.dumps({"by": "worker", "reason": "10 jobs failed in a row"})
         app.store.note("pause:mail.send", value)
-    assert "replaces a worker's own pause" in shop.run("pause", "mail.send").stderr
+    assert "replaces the pause that a worker set" in shop.run("pause", "mail.send").stderr
     assert shop.run("pause", "mail.send").stderr == ""
 
 

@@ -373,7 +373,7 @@ def test_p8_hooks_prints_its_delays_and_the_one_nobody_waits_for(
         ["480s", "450s", "510s"],
         ["960s", "930s", "990s"],
     ]
-    assert [row[4] for row in delays] == ["retry"] * 4 + ["dead, never waited"]
+    assert [row[4] for row in delays] == ["retry"] * 4 + ["dead, no wait"]
 
 
 @pytest.mark.parametrize("preset", ["DEFAULT", "WEBHOOKS"])

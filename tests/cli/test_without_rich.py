@@ -56,7 +56,7 @@ LINES = {
     "prometheus": "prometheus",
     "retry-candidates": "retry-candidates",
 }
-OURS = "mistake in Redrive"
+OURS = "bug in Redrive"
 PROGRAM = 'from redrive import Redrive\napp = Redrive("redrive.db")\n'
 
 

@@ -49,7 +49,7 @@ def test_without_a_terminal_it_is_told_in_lines(tmp_path: Path) -> None:
         r"12 jobs failed first and were done in the end",
         r"G\d: 20 × HTTPError: HTTP Error 401",
         r"inbox: \[NEW\] G\d: .* \(20 jobs\)",
-        r"R1: the canaries lived, all 20 cards charged",
+        r"R1: the canaries succeeded, all 20 cards are charged",
         r"demo: discard state:dead \(the customers were refunded\)",
     ):
         assert re.search(part, done.stdout), part
@@ -74,4 +74,4 @@ def test_it_says_so_when_the_story_ends_otherwise(
     assert not story.tell(Screen())
     told = capsys.readouterr().out
     assert "R1: stopped" in told
-    assert "did not end as told: {'completed': 27, 'dead': 23}" in told
+    assert "did not end as expected: {'completed': 27, 'dead': 23}" in told

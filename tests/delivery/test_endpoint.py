@@ -34,9 +34,9 @@ class TestWhatGoesOut:
         """Whoever wrote into the store, nothing of it becomes a header."""
         with receiver() as there:
             courier = Courier("railway", {"url": there.url(), "allow": there.allow})
-            with pytest.raises(GiveUp, match="more than visible ASCII"):
+            with pytest.raises(GiveUp, match="visible ASCII characters only"):
                 courier.deliver({}, ident=key, key=None)
-            with pytest.raises(GiveUp, match="more than visible ASCII"):
+            with pytest.raises(GiveUp, match="visible ASCII characters only"):
                 courier.deliver({}, ident="m-1", key=key)
         assert there.accepted == 0
 
@@ -166,7 +166,7 @@ class TestPauses:
                 clock.advance(3600)
             assert (len(there.posts), spent(app)) == (1, [0, 0, 1])
             [note] = app.store.notes("pause:")
-            assert json.loads(note.value)["reason"] == "gone for good: status 410"
+            assert json.loads(note.value)["reason"] == "gone permanently: status 410"
             app.desk.lanes.resume("railway")
             app.run_due()
         assert len(there.posts) == 3
@@ -273,7 +273,10 @@ class TestSettings:
         [
             ({}, "url is missing"),
             ({"url": 7}, "url must be text"),
-            ({"url": "https://a.example", "verify": False}, "verify means nothing; known: url, "),
+            (
+                {"url": "https://a.example", "verify": False},
+                "unknown settings: verify; known: url, ",
+            ),
             ({"url": "https://a.example", "allow": "127.0.0.1"}, "allow must be a list"),
             ({"url": "https://a.example", "allow": [1]}, "allow must be text"),
             ({"url": "https://a.example", "headers": {"Host": "b"}}, "the header 'Host' is set by"),

@@ -293,7 +293,7 @@ def test_b3_it_tells_who_failed_before(two: Providers) -> None:
     two.script = {"openai": Refused(429), "claude": Refused(422)}
     with pytest.raises(Refused) as caught:
         two.ask("cats")
-    assert caught.value.__notes__ == ["redrive: before it failed openai: rate_limit, status 429"]
+    assert caught.value.__notes__ == ["redrive: failed before: openai: rate_limit, status 429"]
 
 
 def test_b3_unless_on_says_so() -> None:
@@ -341,7 +341,7 @@ def test_b4_one_error_carries_every_providers(two: Providers) -> None:
     assert str(error) == expected
     failure = classify(error)
     assert failure.category is Category.TRANSIENT, "that of the most hopeful"
-    assert failure.why == "no provider answered, the most hopeful is claude: transient, status 529"
+    assert failure.why == "no provider answered; a retry may help claude: transient, status 529"
     assert failure.code == "openai:rate_limit/claude:transient"
     assert failure.hint == 30, "the earliest end of a cooldown"
     assert "Refused: status 529" in failure.traceback

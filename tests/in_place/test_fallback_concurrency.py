@@ -163,7 +163,10 @@ class Broken(MemoryStore):
 def test_a_store_that_does_not_answer_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
     ask = fallback(store=Broken(), openai=openai_down, claude=claude)
     assert [ask("cats").winner for _ in range(2)] == ["claude", "claude"]
-    assert "cooldowns are not kept, the store does not answer: the disk is gone" in caplog.text
+    assert (
+        "cooldowns are not stored, because the store does not answer: the disk is gone"
+        in caplog.text
+    )
 
 
 @pytest.mark.parametrize("value", ["", "7", "[]", '{"category": "new", "told": 1}', '{"by": 1}'])

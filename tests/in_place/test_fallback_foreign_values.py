@@ -71,7 +71,7 @@ def test_a_coroutine_that_nobody_awaited_is_no_answer() -> None:
         made.append(real())
         return made[0]
 
-    with pytest.raises(UsageError, match="openai gave a coroutine, which nobody has awaited"):
+    with pytest.raises(UsageError, match="openai returned a coroutine, which was not awaited"):
         fallback(openai=wrapped, claude=wrapped)()
     with pytest.raises(RuntimeError, match="cannot reuse already awaited"):
         made[0].send(None)  # for it was closed
@@ -138,4 +138,4 @@ def test_a_store_of_ones_own_may_fail_as_it_likes(caplog: pytest.LogCaptureFixtu
 
     with caplog.at_level(logging.WARNING):
         assert fallback(openai=lambda: "x", store=Odd())().value == "x"
-    assert "cooldowns are not kept" in caplog.text
+    assert "cooldowns are not stored" in caplog.text

@@ -115,7 +115,7 @@ def test_without_a_policy_the_table_holds_for_a_minute() -> None:
         decorate(endless)()
     assert endless.calls == 6  # after 0, 1, 3, 7, 15, 31 s; the next would be at 63
     [note] = caught.value.__notes__
-    assert note.startswith("redrive: given up after 6 attempts, expired: the next try would come")
+    assert note.startswith("redrive: given up after 6 attempts, expired: the next attempt would be")
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_a_retry_is_logged_without_what_the_error_says(caplog: pytest.LogCapture
     [record] = caplog.records
     assert record.levelno == logging.INFO
     assert record.message.endswith(
-        "work failed, attempt 1, transient (ConnectionError); next try in 1m30s"
+        "work failed, attempt 1, transient (ConnectionError); next attempt in 1m30s"
     )
     assert "hunter2" not in caplog.text
 
@@ -309,8 +309,8 @@ def stream() -> Iterator[int]:
         (lambda: retry(3), "takes a Policy, or attempts=3; found 3"),
         (lambda: retry()(7), "needs a function; found 7"),
         (lambda: retry(classmethod(stream)), "takes a Policy"),
-        (lambda: retry()(classmethod(stream)), "must stand under @staticmethod and @classmethod"),
-        (lambda: retry(staticmethod(stream)), "must stand under"),
+        (lambda: retry()(classmethod(stream)), "put @retry below @staticmethod or @classmethod"),
+        (lambda: retry(staticmethod(stream)), "put @retry below"),
         (lambda: retry(attempts=0), "attempts must be a whole number, 1 or more"),
         (lambda: retry(max_age="soon"), "max_age must be seconds"),
         (lambda: retry(max_age=-1), "max_age must be a finite number"),

@@ -99,7 +99,7 @@ def test_a_place_that_others_could_reach_is_not_used(
         place.parent.mkdir(mode=0o700)
     make(place if whose == "store" else place.parent)
     assert hints.listen() is None
-    assert "looked for instead" in caplog.text
+    assert "polled instead" in caplog.text
 
 
 @pytest.mark.parametrize("make", [as_link, as_open])

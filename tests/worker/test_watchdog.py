@@ -48,7 +48,7 @@ def test_a_worker_whose_handler_holds_the_gil_is_replaced(
         fill(app, "beside", [{"number": n, "seconds": 0.05} for n in range(1, 41)])
         until(lambda: number(app, "dead") == 1, WAIT)
         until(lambda: number(app, "completed") == 40, WAIT)
-        assert "gave no sign of life" in made.log()
+        assert "sent no heartbeat" in made.log()
         assert len({one.pid for one in made.ran() if one.number == 0}) == 3
     (dead,) = app.desk.jobs.each(state="dead")
     assert (dead.reason, dead.crashes, dead.payload) == ("crash", 3, '{"number": 0, "deed": "gil"}')
@@ -63,7 +63,7 @@ def test_those_beside_a_culprit_do_not_wait_for_its_end_in_a_child(
         fill(app, "work", [{"number": 0, "deed": "gil"}])
         fill(app, "work", [{"number": n, "seconds": 0.05} for n in range(1, 21)])
         until(lambda: number(app, "completed") == 20, 2 * WAIT)
-        assert "gave no sign of life" in made.log()
+        assert "sent no heartbeat" in made.log()
     assert max(job.crashes for job in app.desk.jobs.each(state="completed")) == 1
 
 
@@ -87,7 +87,7 @@ def test_a_worker_that_waits_for_a_lock_of_a_handler_is_replaced(
         wait_for(made, 1, "began", WAIT)
         fill(app, "work", [{"number": n} for n in range(1, 21)])
         until(lambda: number(app, "completed") == 20, 2 * WAIT)
-        assert "gave no sign of life" in made.log()
+        assert "sent no heartbeat" in made.log()
 
 
 @pytest.mark.parametrize("how", ["fork", "forking"])
@@ -172,7 +172,7 @@ def test_a_stopped_supervisor_does_not_take_its_own_silence_for_that_of_its_work
         fill(app, "work", [{"number": 1}])
         until(lambda: number(app, "completed") == 1, WAIT)
         assert made.workers() == [first]
-        assert "no sign of life" not in made.log()
+        assert "sent no heartbeat" not in made.log()
 
 
 def test_no_watchdog_if_it_is_switched_off(app: Redrive, url: str, tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_daemon_of_a_worker_that_lives_is_left_alone(
         (other,) = set(made.workers()) - {began.pid, daemon}
         os.kill(other, signal.SIGKILL)
         gone([other], WAIT)
-        until(lambda: made.log().count("another takes its place") == 1, WAIT)
+        until(lambda: made.log().count("starting another one") == 1, WAIT)
         time.sleep(0.5)
         assert is_alive(daemon)
         os.kill(daemon, signal.SIGKILL)

@@ -81,7 +81,7 @@ def read(table: Mapping[str, object]) -> dict[str, Any]:
     """Read what `[alerts]` says; UsageError names what is wrong."""
     unknown = table.keys() - set(_KEYS)
     if unknown:
-        msg = f"alerts: {', '.join(sorted(unknown))} means nothing; known: {', '.join(_KEYS)}"
+        msg = f"alerts: unknown keys: {', '.join(sorted(unknown))}; known: {', '.join(_KEYS)}"
         raise UsageError(msg)
     settings: dict[str, Any] = {
         name: _table(table.get(name, {}), name) for name in ("templates", "types")

@@ -100,7 +100,7 @@ class Webhook:
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.url_env):
-            msg = f"channel {self.name}: give its url or url_env, the variable that holds it"
+            msg = f"channel {self.name}: set either url, or url_env (the environment variable with the URL)"
             raise UsageError(msg)
         _courier(self, self.url or _ANY_URL, self._secrets)
 
@@ -167,7 +167,7 @@ def environment(channel: str, name: str) -> str:
     """Return the value of an environment variable; TokenMissing if it is not set."""
     value = os.environ.get(name, "").strip()
     if not value:
-        msg = f"{channel} cannot be sent to: the environment variable {name} is not set"
+        msg = f"cannot send to {channel}: the environment variable {name} is not set"
         raise TokenMissing(msg)
     return value
 
@@ -204,10 +204,10 @@ class Apprise:
                 )
             )
         if not done:
-            what = "was not taken" if taken else "has a URL that apprise cannot read"
+            what = "did not accept the message" if taken else "has a URL that apprise cannot read"
             why = "" if not taken else f": {mask_text(heard.last, urls)[:_ANSWER]}"
             raise Undelivered(f"{self.name} {what}{why}")
-        return f"taken by {len(urls)} service{'' if len(urls) == 1 else 's'}"
+        return f"accepted by {len(urls)} service{'' if len(urls) == 1 else 's'}"
 
 
 class _Heard(logging.Filter):

@@ -45,12 +45,12 @@ class Email:
         object.__setattr__(self, "to", (self.to,) if isinstance(self.to, str) else tuple(self.to))
         durations.positive(self.timeout, name="timeout")
         if bool(self.user_env) != bool(self.password_env):
-            msg = f"channel {self.name}: give user_env and password_env, or neither"
+            msg = f"channel {self.name}: set both user_env and password_env, or neither"
             raise UsageError(msg)
         try:
             addressed = self._addressed()
         except ValueError as error:
-            msg = f"channel {self.name}: an address cannot be used: {error}"
+            msg = f"channel {self.name}: an address is not valid: {error}"
             raise UsageError(msg) from None
         if not self.to or not all("@" in str(addressed[name]) for name in ("To", "From")):
             msg = f"channel {self.name}: to and sender must be addresses such as ops@example.org"
@@ -75,16 +75,18 @@ class Email:
             text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
             raise self._failed(f"{error.smtp_code} {text}", secrets, error.smtp_code) from None
         except smtplib.SMTPRecipientsRefused as error:
-            raise self._failed(f"every receiver was refused: {error.recipients}", secrets) from None
+            raise self._failed(
+                f"the server refused every recipient: {error.recipients}", secrets
+            ) from None
         except smtplib.SMTPException as error:
             raise self._failed(str(error), secrets) from None
         except OSError as error:
             raise self._failed(f"{self.host} cannot be reached: {error}", secrets) from error
         more = f", but not by {', '.join(refused)}" if refused else ""
-        return f"taken by {self.host}{more}"
+        return f"accepted by {self.host}{more}"
 
     def _failed(self, answer: str, secrets: Sequence[str], code: int = 0) -> Undelivered:
-        msg = f"{self.name} was not taken: {mask_text(answer, secrets)[:_SHOWN]}"
+        msg = f"the mail of {self.name} was not accepted: {mask_text(answer, secrets)[:_SHOWN]}"
         return Undelivered(msg, status_code=code if _LOWEST <= code < _HIGHEST else None)
 
     def _addressed(self) -> EmailMessage:

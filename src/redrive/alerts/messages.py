@@ -74,7 +74,7 @@ class Wording:
                 if place not in known:
                     more = '; list it in fields=["…"]' if place.startswith(_PAYLOAD) else ""
                     msg = (
-                        f"the template of {handler} has {{{place}}}, which may not be shown{more}; "
+                        f"the template of {handler} uses {{{place}}}, which is not allowed{more}; "
                         f"known: {', '.join(sorted(known))}"
                     )
                     raise UsageError(msg)
@@ -132,10 +132,10 @@ def _of_end(change: Change, now: float) -> Message:
     lasted = words(max(0.0, now - before.since))
     by = f" by {inert(change.by)}" if change.by else ""
     if change.state == "resolved":
-        title = f"{before.title} has no open dead jobs any more{by}"
-        lines = [f"It took {lasted}.", f"Look: redrive group {change.subject}"]
+        title = f"no dead jobs left: {before.title}{by}"
+        lines = [f"It lasted {lasted}.", f"Look: redrive group {change.subject}"]
         return _message(change, title, lines, now, group=change.subject, cause=before.title)
-    return _message(change, f"no longer: {before.title}", [f"It took {lasted}."], now)
+    return _message(change, f"no longer: {before.title}", [f"It lasted {lasted}."], now)
 
 
 def _message(

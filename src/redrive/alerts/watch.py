@@ -121,7 +121,7 @@ class Watch:
         except StoreError as error:
             self._store_failed(error)
         except Exception:
-            log.exception("looking after alerts failed; trying again")
+            log.exception("checking for alerts failed; trying again")
         else:
             self._store_works()
 
@@ -133,7 +133,7 @@ class Watch:
         except StoreError:
             raise
         except Exception:
-            log.exception("looking after alerts failed; trying again")
+            log.exception("checking for alerts failed; trying again")
         self._next = began + _SHARE * (time.monotonic() - began)
 
     def leave(self) -> None:
@@ -188,7 +188,7 @@ class Watch:
         try:
             return Book.read(note.value), note.version
         except (ValueError, TypeError, KeyError):
-            log.exception("what was told before cannot be read; alerts begin anew")
+            log.exception("the record of sent alerts cannot be read; starting with an empty one")
             return Book(born=store.now()), note.version
 
     def _worded(self, changes: list[Change], now: float) -> list[Message]:
@@ -230,7 +230,7 @@ class Watch:
         """Send one message; the handler of its job."""
         known: Channel | None = self._alerts.channels.get(channel)
         if known is None:
-            msg = f"no channel {channel!r} here; known: {', '.join(self._alerts.channels)}"
+            msg = f"no channel {channel!r}; known: {', '.join(self._alerts.channels)}"
             raise UsageError(msg)
         now = self._app.submitter.settings.clock.now()
         if 0 <= now - self._failed.get(channel, -_REST) < _REST:

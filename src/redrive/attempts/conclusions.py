@@ -112,5 +112,5 @@ def _was_done(entry: Entry, job: Job) -> bool:
     except BaseException as error:
         if may_be_ctrl_c(error):
             raise
-        log.exception("already_done of %s failed for job %s; taken as no", entry.name, job.id)
+        log.exception("already_done of %s failed for job %s; treated as False", entry.name, job.id)
         return False

@@ -125,7 +125,7 @@ class Counters:
                     self._batch, self._new = self._new, defaultdict(float)
                 self._number += 1
             if self._batch and not any(self._add(store) for _ in range(_TRIES)):
-                log.debug("counters are in demand; they are added later")
+                log.debug("other processes are writing the counters; adding ours later")
 
     def write_if_due(self, store: Store) -> None:
         """Do the same if it is time; an error of the store is ignored."""
@@ -210,5 +210,5 @@ def _read(store: Store) -> tuple[int, Counts, dict[str, int]]:
         counts = {tuple(row[:-1]): float(row[-1]) for row in value["counts"]}
         return note.version, counts, dict(value["last"])
     except (ValueError, TypeError, KeyError):
-        log.exception("the counters cannot be read; they begin anew")
+        log.exception("the stored counters cannot be read; counting restarts at 0")
         return note.version, {}, {}

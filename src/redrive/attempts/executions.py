@@ -136,8 +136,8 @@ class Execution(AbstractContextManager["Execution"]):
     def _unjudged(self, error: BaseException, bug: BaseException) -> Failed:
         kind, ours = masking.type_name(error), masking.type_name(bug)
         # Without the traceback: it would show the error's own text, unmasked.
-        log.error("job %s: its %s could not be judged: %s", self.job.id, kind, ours)
-        failure = text_failure(Category.UNKNOWN, kind, f"could not be judged: {ours}")
+        log.error("job %s: its %s could not be classified: %s", self.job.id, kind, ours)
+        failure = text_failure(Category.UNKNOWN, kind, f"could not be classified: {ours}")
         return Failed(failure, provider=self.context.provider)
 
     def _judged(self, error: BaseException) -> Outcome:
@@ -203,8 +203,8 @@ def finished(result: object) -> object:
         if inspect.iscoroutine(result):
             result.close()
         msg = (
-            f"the handler returned a {type(result).__name__}, which nobody runs; "
-            "write it as async def"
+            f"the handler returned a {type(result).__name__}, which was not awaited; "
+            "write the handler as async def"
         )
         raise GiveUp(msg)
     return result

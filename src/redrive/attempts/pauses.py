@@ -74,7 +74,9 @@ class Pauses:
             return outcome  # its result must not be lost over this
         if note is None or _read(note)["mode"] != "paused":
             return outcome
-        log.info("job %s failed while lane %s is paused; nothing is spent", job.id, job.lane)
+        log.info(
+            "job %s failed while lane %s is paused; the attempt is not counted", job.id, job.lane
+        )
         return Interrupted()
 
     def is_no_news(self, settlement: Settlement) -> bool:
@@ -112,7 +114,7 @@ class Pauses:
         note = self._note(lane)
         if note is not None and not _is_ours(note):
             return
-        value = {"by": "worker", "reason": f"gone for good: {why}", "since": self._store.now()}
+        value = {"by": "worker", "reason": f"gone permanently: {why}", "since": self._store.now()}
         expected = note.version if note else 0
         if self._store.note(PAUSE + lane, json.dumps(value), expected=expected, durable=True):
             log.warning("lane %s is paused until a person resumes it: %s", lane, value["reason"])

@@ -177,7 +177,7 @@ class Runtime:
             return
         claim = settlement.claim
         log.warning(
-            "job %s: lease %d of %s was lost; its result (%s) was not taken",
+            "job %s: lease %d of %s was lost; its result (%s) was discarded",
             claim.job.id,
             claim.job.lease,
             claim.job.holder,
@@ -203,7 +203,7 @@ class Runtime:
             )
         elif kind == "failed" and log.isEnabledFor(logging.INFO):
             log.info(
-                "job %s (%s) failed: %s; next try in %s",
+                "job %s (%s) failed: %s; next attempt in %s",
                 job.id,
                 job.handler,
                 masking.inert(failure.why) if failure else "",

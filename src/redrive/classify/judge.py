@@ -94,7 +94,7 @@ class Judge:
             if look.guarded(_matches, rule, clues):
                 yield Finding(clues, rule.then, f"your rule for {_words(rule)}")
         if not tables.STOPS.keys().isdisjoint(clues.kin):
-            why = f"{name_of(type(clues.error))} asks to stop and says nothing about the job"
+            why = f"{name_of(type(clues.error))} is a request to stop, not a failure of the job"
             yield Finding(clues, Category.UNKNOWN, why)
         if "redrive_category" in clues.held:
             word = as_text(clues.held["redrive_category"]) or ""

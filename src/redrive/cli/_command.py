@@ -94,7 +94,7 @@ def shared() -> list[click.Parameter]:
         "--json": "One JSON document.",
         "--jsonl": "Lists as one JSON document a line.",
         "--no-color": "No colours, as with NO_COLOR=1.",
-        "--quiet": "No next command, no progress.",
+        "--quiet": "Suggest no next command, show no progress.",
         "--verbose": "Log more on standard error.",
     }
     short = {"--quiet": ["-q"], "--verbose": ["-v"]}

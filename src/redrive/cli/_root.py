@@ -207,7 +207,7 @@ def _report(error: Exception, *, as_json: bool) -> int:
         import traceback  # noqa: PLC0415 - only for our own mistakes
 
         trace = inert("".join(traceback.format_exception(error)), keep_newlines=True)
-        sys.stderr.write(f"{trace}\nThis is a mistake in Redrive: please report it.\n")
+        sys.stderr.write(f"{trace}\nThis is a bug in Redrive: please report it.\n")
         return FAILED
     _print_problem(problem, as_json=as_json)
     return problem.exit

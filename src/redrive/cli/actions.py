@@ -42,7 +42,7 @@ def acting(function: Function) -> Function:
     options: list[Callable[[Function], Function]] = [
         with_filters,
         click.option(
-            "--all", "everything", is_flag=True, help="All jobs that the command is meant for."
+            "--all", "everything", is_flag=True, help="All jobs that the command applies to."
         ),
         reason_option,
         click.option("--dry-run", is_flag=True, help="Only show what would be done."),
@@ -145,7 +145,7 @@ def nothing(plan: Plan, selection: Selection) -> Stop:
     missing = [job_id for job_id, _ in plan.ineligible]
     hint = unquoted(selection)
     if not missing:
-        hint = hint or "without --state only dead jobs are meant (retry: pending ones too)"
+        hint = hint or "without --state only dead jobs are selected (by retry: pending jobs, too)"
         return Stop("nothing_matched", "nothing matched", hint=hint, exits=NOTHING)
     text = no_job(missing[0])
     if len(missing) > 1:
@@ -214,7 +214,7 @@ def preview(plan: Plan) -> list[Part]:
         Facts(facts, data),
         Table(_HANDLERS, split, "By handler", "handler"),
         Table(views.SAMPLES, samples, title, "sample"),
-        skipped_table(plan.ineligible, "Cannot be taken"),
+        skipped_table(plan.ineligible, "Not eligible"),
     ]
 
 

@@ -103,7 +103,7 @@ class Line:
         """
         if self._is_ending and self.current is not None:
             self._is_ending = False
-            msg = "its time was up, or its worker stopped"
+            msg = "its time limit has passed, or its worker is stopping"
             raise Ended(msg)
 
 

@@ -75,7 +75,7 @@ def doctor(cli: Cli) -> None:
             for f in findings
         ],
     }
-    text = f"{levels['bad']} wrong, {levels['warn']} worth a look, {levels['ok']} in order"
+    text = f"{levels['bad']} failed, {plural(levels['warn'], 'warning')}, {levels['ok']} OK"
     findings.sort(key=lambda finding: ("bad", "warn", "ok").index(finding.level))
     tone: Tone = "bad" if levels["bad"] else "warn" if levels["warn"] else "good"
     facts = Facts([fact(f"{f.level} {f.what}", f.text) for f in findings])
@@ -213,7 +213,9 @@ def _workers(desk: Desk) -> Iterator[Finding]:
     if versions == [redrive.__version__]:
         yield Finding("workers", "ok", message)
     else:
-        remedy = f"bring all to one version; this command is {redrive.__version__}"
+        remedy = (
+            f"update all of them to one version; this command has version {redrive.__version__}"
+        )
         yield Finding("workers", "warn", message, remedy)
 
 

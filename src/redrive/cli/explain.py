@@ -106,7 +106,7 @@ def explain(cli: Cli, what: str, name: str, headers: tuple[str, ...]) -> None:
     """
     policy = PRESETS.get(name.upper())
     if policy is None:
-        raise click.UsageError(f"no policy {name!r}; there are: {', '.join(PRESETS)}")
+        raise click.UsageError(f"no policy {name!r}; known: {', '.join(PRESETS)}")
     error = _error_of(what, {"headers": _headers(headers)})
     failure = classify(error, now=(cli.clock or SystemClock()).now())
     cli.show(_view(failure, name.upper(), _steps(failure, policy)))

@@ -30,7 +30,9 @@ _SHARED = fields("share:number fact=what:word value", share=lambda shared: f"{sh
 )
 @with_filters
 @click.option("--new", is_flag=True, help="Only groups first seen lately (--since) or regressed.")
-@click.option("--since", default="24h", show_default=True, metavar="TIME", help="What --new means.")
+@click.option(
+    "--since", default="24h", show_default=True, metavar="TIME", help="How old a new group may be."
+)
 @click.option(
     "--sort",
     default="count",

@@ -32,7 +32,7 @@ def help_(ctx: click.Context, topic: str | None) -> None:
     elif isinstance(root, click.Group) and (named := root.get_command(ctx, topic)):
         sys.stdout.write(named.get_help(click.Context(named, ctx.parent, info_name=topic)) + "\n")
     else:
-        raise click.UsageError(f"no page {topic!r}; there are: {', '.join(pages)}")
+        raise click.UsageError(f"no page {topic!r}; known: {', '.join(pages)}")
 
 
 def topics() -> dict[str, str]:

@@ -35,7 +35,7 @@ def pause(cli: Cli, lane: str, duration: str | None, reason: str) -> None:
         waiting = sum(c.jobs for c in counts if c.lane == lane and c.state == "pending")
         known = {c.lane for c in counts} | desk.lanes.served()
     if before is not None and before.by == "worker":
-        cli.say(f"this replaces a worker's own pause: {before.reason}")
+        cli.say(f"this replaces the pause that a worker set: {before.reason}")
     if lane not in known and not lane.startswith("provider:"):
         cli.say(f"no job and no worker has the lane {lane}{_meant(lane, known)}")
     ends = "until `redrive resume`" if span is None else f"for {words(span)}"

@@ -35,7 +35,7 @@ STRATEGIES: Mapping[str, Callable[[], RetryStrategy]] = {
 }
 SHOWN = 10
 """How many delays of a bare strategy are shown."""
-_HINTS = {"replace": "replaces the delay", "floor": "is the least delay", "ignore": "is ignored"}
+_HINTS = {"replace": "replaces the delay", "floor": "is the minimum delay", "ignore": "is ignored"}
 
 
 def _kept(state: str) -> Callable[[Mapping[str, Any]], object]:
@@ -74,7 +74,7 @@ def policy(cli: Cli, what: str, name: str) -> None:
         cli.show(_policy_view(name.upper(), PRESETS[name.upper()]))
     else:
         known = ", ".join([*PRESETS, *STRATEGIES])
-        raise click.UsageError(f"no policy {name!r}; there are: {known}")
+        raise click.UsageError(f"no policy {name!r}; known: {known}")
 
 
 def _strategy_view(name: str, strategy: RetryStrategy) -> View:
@@ -135,7 +135,7 @@ def _delay_table(names: list[Category], rule: Rule, *, alone: bool) -> Table:
     categories = "every category" if alone and len(names) > 1 else joined(names)
     rows = [{**delay, "categories": categories, "then": "retry"} for delay in _delays_of(rule)]
     for row in rows[(rule.attempts or 1) - 1 :]:
-        row["then"] = "dead, never waited"
+        row["then"] = "dead, no wait"
     return Table(_STEPS, rows, f"Delays: {categories}", "delay")
 
 

@@ -98,7 +98,7 @@ class _Plan:
     def parts(self) -> list[Part]:
         states = [Field(f"states.{state.value}", f"  {state.value}") for state in self.states]
         unfinished = [
-            Line(f"{plural(number, 'job')} stay, not finished: {why}", "warn")
+            Line(f"{plural(number, 'job')} not removed, because not finished: {why}", "warn")
             for why, number in self.left.items()
         ]
         return [

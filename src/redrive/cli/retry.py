@@ -136,7 +136,9 @@ def _attach(cli: Cli, desk: Desk, run: Run, options: dict[str, Any], *, others: 
         raise Stop("attached", msg, hint=f"redrive run {run.id}", exits=CONFLICT)
     cli.say(f"{run.id} has these jobs already: attached")
     if others:
-        cli.say(f"not part of it: {plural(others, 'job')} that came since; retry them once it ends")
+        cli.say(
+            f"not part of it: {plural(others, 'newer job')}; retry them after the run has ended"
+        )
     if options["wait"]:
         follow(cli, desk, run)
     cli.show(shown.view_of(desk, run), then=f"redrive run {run.id} --watch")

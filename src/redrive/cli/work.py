@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     default=f"{WATCHDOG:g}s",
     show_default=True,
     metavar="TIME",
-    help="Replace a worker process without a heartbeat for so long; 0s: never.",
+    help="Replace a worker process that sends no heartbeat for this long; 0s: never.",
 )
 @click.option("--parent", type=int, default=0, hidden=True)
 @click.option("--ready", type=int, default=-1, hidden=True)

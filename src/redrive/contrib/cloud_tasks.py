@@ -123,7 +123,7 @@ class CloudTasks:
                 return _WHO
             return self._answer(json.loads(body)["job"], task)
         except Exception:
-            log.exception("task %s could not be answered; it is called again", task)
+            log.exception("task %s could not be handled; Cloud Tasks calls it again", task)
             return _BROKEN
 
     def tend(self) -> Pass:
@@ -164,7 +164,11 @@ class CloudTasks:
         try:
             self.enqueue(job)
         except Exception as error:  # noqa: BLE001 - the job is stored; nobody's submit fails for this
-            log.warning("no task for job %s, until `tend`: %s", job.id, error_text(error))
+            log.warning(
+                "no task was created for job %s; `tend` will create it: %s",
+                job.id,
+                error_text(error),
+            )
 
     def _create(self, job: Job, name: str) -> bool:
         """Make a task; False if it is there."""

@@ -190,7 +190,7 @@ class ResilientEventStream:
         if not isinstance(action, Handler):
             return Entry.unregistered(_UNFIT.sub("_", event_type)[:64])
         _check(
-            action.chosen == Options(), "an event has no use for a handler's options", action.name
+            action.chosen == Options(), "an event cannot use the options of a handler", action.name
         )
         registry = self.app.submitter.registry
         with self._lock:
@@ -248,9 +248,9 @@ class ResilientEventStream:
         failure = last.failure if last else job.failure
         status = _STATUS.get(job.state) or ("retrying" if job.attempts else "pending")
         advice = {
-            "retrying": f"next try in {durations.words(max(0.0, job.due - job.updated))}",
+            "retrying": f"next attempt in {durations.words(max(0.0, job.due - job.updated))}",
             "success": job.detail,
-            "dead_letter": f"mend the cause, then: redrive retry {job.id}",
+            "dead_letter": f"fix the cause, then: redrive retry {job.id}",
         }.get(status)
         line = {
             "event_id": about.get("id", job.id),
@@ -309,7 +309,7 @@ class EventLog:
                 torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
                 data = b"\n" * torn + _encode(line).encode() + b"\n"
                 if file.write(data) != len(data):
-                    msg = "there was no room for all of it"
+                    msg = "the disk has no room for the whole line"
                     raise OSError(msg)
         except (StoreError, OSError, ValueError) as error:
             log.error(  # noqa: TRY400 - the cause is the disk, a traceback says nothing more
@@ -352,7 +352,7 @@ def _run(execution: Execution, action: Action, misfit: str) -> None:
         value = cast("Callable[..., object]", action)(**arguments)
         if inspect.iscoroutine(value):
             value.close()
-            msg = "the action is async, which nobody awaits here; give a plain function"
+            msg = "the action is async, which is not supported here; pass a plain function"
             raise GiveUp(msg)
 
 

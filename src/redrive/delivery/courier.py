@@ -74,7 +74,7 @@ class Courier:
     def _read(self, settings: EndpointSettings) -> None:
         unknown = settings.keys() - EndpointSettings.__annotations__.keys()
         if unknown:
-            msg = f"{', '.join(sorted(unknown))} means nothing; known: {', '.join(EndpointSettings.__annotations__)}"
+            msg = f"unknown settings: {', '.join(sorted(unknown))}; known: {', '.join(EndpointSettings.__annotations__)}"
             raise UsageError(msg)
         self._allowed = Allowed.read(_texts(settings.get("allow", ()), "allow"))
         self.url = _text(settings.get("url"), "url")
@@ -95,7 +95,7 @@ class Courier:
         out as `Idempotency-Key`.
         """
         if not all(_TOKEN.fullmatch(token) for token in (ident, key) if token is not None):
-            msg = f"{self.name} cannot be sent to: the key holds more than visible ASCII characters"
+            msg = f"cannot send to {self.name}: the key may have visible ASCII characters only"
             raise GiveUp(msg)
         token, secrets = self._token(), self._secrets()
         headers = {"User-Agent": "redrive", "Content-Type": "application/json", **self._headers}
@@ -125,7 +125,7 @@ class Courier:
         except OSError as error:
             if not sent.whole or may_repeat:
                 raise
-            msg = f"{self.name} got all of it and gave no answer; it may have been done"
+            msg = f"{self.name} received the whole request and sent no answer; it may have acted on it"
             raise NoAnswer(msg) from error
 
     @cached_property
@@ -139,15 +139,15 @@ class Courier:
         secrets = {name: self._from_environment(name) for name in self._secret_env}
         for name, secret in secrets.items():
             if not signing.is_secret(secret):
-                msg = f"{self.name} cannot be sent to: {name} must be {signing.SECRET}"
+                msg = f"cannot send to {self.name}: {name} must be {signing.SECRET}"
                 raise TokenMissing(msg)
         return list(secrets.values())
 
     def _from_environment(self, name: str) -> str:
         value = os.environ.get(name, "").strip()
         if not _TOKEN.fullmatch(value):
-            what = "holds more than visible ASCII characters" if value else "is not set"
-            msg = f"{self.name} cannot be sent to: the environment variable {name} {what}"
+            what = "may have visible ASCII characters only" if value else "is not set"
+            msg = f"cannot send to {self.name}: the environment variable {name} {what}"
             raise TokenMissing(msg)
         return value
 

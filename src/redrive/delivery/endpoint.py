@@ -47,7 +47,9 @@ class Endpoint:
 
     def _keyed(self, body: Json, key: str | None) -> Handler[[Json], Reply]:
         if key is not None and self.courier.key_field and not isinstance(body, dict):
-            msg = f"endpoint {self.name!r} puts the key into the body, which must be an object then"
+            msg = (
+                f"endpoint {self.name!r} puts the key into the body, so the body must be an object"
+            )
             raise UsageError(msg)
         return self.handler.options(key=key)
 
@@ -80,8 +82,8 @@ class Hooks:
         if values["endpoint"] != self.url:
             host = urlsplit(str(values["endpoint"])).netloc
             msg = (
-                f"this hook is for another URL, at {host!r:.100}, than endpoint {self.name!r} sends "
-                'to; to send it there, edit the job to {"body": …}, else use another handler'
+                f"this hook is for another URL (host {host!r:.100}) than that of endpoint {self.name!r}; "
+                'to send it to this endpoint, edit the job to {"body": …}; else use another handler'
             )
             raise BadPayload(msg, field="$.endpoint")
         return {"body": values["hook"]}

@@ -118,14 +118,14 @@ def _network(entry: str) -> Network | None:
         return ip_network(entry)
     except ValueError as error:
         if "/" in entry:
-            raise UsageError(f"allow: {entry!r} is no network: {error}") from None
+            raise UsageError(f"allow: {entry!r} is not a network: {error}") from None
         return None
 
 
 def _port(entry: str) -> int:
     number = entry[1:]
     if not (number.isascii() and number.isdigit() and 0 < int(number) <= _HIGHEST_PORT):
-        raise UsageError(f"allow: {entry!r} is no port; write it as in :8443")
+        raise UsageError(f"allow: {entry!r} is not a port; write it as in :8443")
     return int(number)
 
 
@@ -146,7 +146,7 @@ def target_of(url: str, allowed: Allowed) -> Target:
     host, port = _place(parts.netloc.lower())
     usual = _PORTS[parts.scheme]
     if port not in {None, usual, *allowed.ports}:
-        _refuse(f'port {port} is not the usual one; if it is meant: allow=[":{port}"]')
+        _refuse(f'port {port} is not the default port; to allow it: allow=[":{port}"]')
     path = parts.path or "/"
     return Target(
         scheme=parts.scheme,
@@ -169,12 +169,12 @@ def _place(netloc: str) -> tuple[str, int | None]:
     if match["address"] is None:
         name = match["name"].removesuffix(".")
         if not _HOST.fullmatch(name):
-            _refuse("its host is no name and no address")
+            _refuse("its host is neither a name nor an address")
         return name, port
     try:
         return str(IPv6Address(match["address"])), port
     except ValueError:
-        _refuse("what stands in its brackets is no address (a zone does not belong there)")
+        _refuse("the text in brackets is not an IPv6 address (zones are not allowed)")
 
 
 def checked(
@@ -193,7 +193,7 @@ def checked(
         if target.host not in allowed.hosts and not is_allowed(address, allowed.networks):
             msg = (
                 f"{target.host} is at {address}, which is not public; nothing was sent. "
-                "If it is meant, list the network in allow"
+                "To allow it, list the network in allow"
             )
             raise AddressRefused(msg)
     return [str(address) for address in addresses]

@@ -61,7 +61,7 @@ class Deadline:
         """Return what is left of the time; TimeoutError when it is up."""
         left = self._end - time.monotonic()
         if left <= 0:
-            msg = f"no end after {self._seconds:g} s"
+            msg = f"the answer did not end within {self._seconds:g} s"
             raise TimeoutError(msg)
         return left
 
@@ -184,7 +184,7 @@ class _Reader(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         if self._room <= 0:
-            msg = "the answer's head has no end"
+            msg = "the headers of the answer are too long"
             raise ConnectionError(msg)
         self._sock.settimeout(self._deadline.left())
         read = self._sock.recv_into(buffer)

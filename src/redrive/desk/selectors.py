@@ -204,8 +204,8 @@ def _bare(match: re.Match[str]) -> Term:
 def no_job(text: str) -> str:
     """Return the message for a job that does not exist, with what else can be typed."""
     return (
-        f"no job {text!r}; ids look like 01J9ZQ4B7V5X2C8D3E6F1G0H4K (the first characters will do, "
-        "4 at least), groups like G7, filters like state:dead; put words to search for in double "
+        f"no job {text!r}; ids look like 01J9ZQ4B7V5X2C8D3E6F1G0H4K (4 or more of the first "
+        "characters are enough), groups like G7, filters like state:dead; put words to search for in double "
         "quotes"
     )
 

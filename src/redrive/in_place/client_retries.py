@@ -46,8 +46,8 @@ def _warn(provider: str, how: str) -> None:
     if provider not in _warned:
         _warned.add(provider)
         log.warning(
-            "the client of provider %s retries by itself (%s); give it max_retries=0, for two "
-            "layers that retry multiply and hold up the other provider",
+            "the client of provider %s retries by itself (%s); set max_retries=0: retries in "
+            "two layers multiply, and delay the next provider",
             provider,
             how,
         )

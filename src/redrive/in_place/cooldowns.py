@@ -206,7 +206,7 @@ class Cooling:
         try:
             return work()
         except Exception as error:  # noqa: BLE001 - whatever a store of one's own raises
-            log.warning("cooldowns are not kept, the store does not answer: %s", error)
+            log.warning("cooldowns are not stored, because the store does not answer: %s", error)
             return None
 
 

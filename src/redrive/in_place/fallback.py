@@ -268,7 +268,7 @@ class _Call:
             return True
         for leaf in self._left:
             with suppress(Exception):  # an error may refuse notes
-                error.add_note(f"redrive: before it failed {leaf.miss}")
+                error.add_note(f"redrive: failed before: {leaf.miss}")
         if self._job is not None:
             self._job.answered(asked.name)
         return False
@@ -296,16 +296,16 @@ class _Call:
         kind = type(value)
         if issubclass(kind, Iterator | AsyncIterator):
             msg = (
-                f"provider {asked.name} gave a {kind.__name__}, which may still break off; "
-                "read the stream to its end in the provider, and return what it came to"
+                f"provider {asked.name} returned a {kind.__name__}, which may still fail; "
+                "read the stream to its end in the provider, and return the result"
             )
             raise UsageError(msg)
         if issubclass(kind, Awaitable):
             if inspect.iscoroutine(value):
                 value.close()
             msg = (
-                f"provider {asked.name} gave a {kind.__name__}, which nobody has awaited; "
-                "write it with async def, and the others too"
+                f"provider {asked.name} returned a {kind.__name__}, which was not awaited; "
+                "write all providers as async def"
             )
             raise UsageError(msg)
         self._cooling.warm(asked)
@@ -336,7 +336,7 @@ class _Call:
         missing = [f"provider {leaf.miss.provider}: {leaf.miss.why}" for leaf in leaves]
         error.missing = "; ".join(missing) if all_missing else ""
         error.redrive_category = best.failure.category
-        error.redrive_why = f"{what}, the most hopeful is {best.miss}"
+        error.redrive_why = f"{what}; a retry may help {best.miss}"
         error.cooldown_time = _earliest(hopeful) if was_asked else _first_end(self._standings)
         error.code = "/".join(f"{one.miss.provider}:{one.miss.category}" for one in leaves)
         return error
@@ -392,7 +392,7 @@ def _checked(name: str, function: Callable[..., Any]) -> bool:
         msg = f"provider {name} must be a function; found {function!r}"
         raise UsageError(msg)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        msg = f"provider {name} is a generator; read the stream to its end, and return what it came to"
+        msg = f"provider {name} is a generator; read the stream to its end, and return the result"
         raise UsageError(msg)
     call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async one
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)

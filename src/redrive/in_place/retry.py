@@ -81,7 +81,7 @@ class Walk:
             _add_note(error, self._last_words(verdict, failure))
             return None
         log.info(
-            "%s failed, attempt %d, %s (%s); next try in %s",
+            "%s failed, attempt %d, %s (%s); next attempt in %s",
             self.job.handler,
             self.job.attempts,
             failure.category,
@@ -143,7 +143,9 @@ def retry(
         timed = clock if chosen.oldest is not None else None
         if _is_async(function):
             return _async(function, begin, timed, clock, sleep or _asleep)
-        _check(not _is_async(sleep), f"{name} is not async, so its sleep must not be", sleep)
+        _check(
+            not _is_async(sleep), f"{name} is not async, so sleep must be a plain function", sleep
+        )
         return _plain(function, begin, timed, clock, sleep or time.sleep)
 
     return decorate
@@ -165,7 +167,7 @@ def simulate(
     Simulation(delays=(60.0, 120.0, 240.0, 480.0), reason=<Reason.EXHAUSTED: 'exhausted'>, detail='5 attempts, last: transient')
     """
     check_policy(policy)
-    _check(not isinstance(failures, str), "failures are several: give a list", failures)
+    _check(not isinstance(failures, str), "failures must be a list", failures)
     walk, started = Walk(policy, 0.0, rand), time.time()
     delays: list[float] = []
     for failure in failures:
@@ -262,12 +264,12 @@ def _simulated(
 def _name_of(function: Callable[..., Any]) -> str:
     """Name a function for people; refuse what could not be called again as a whole."""
     if isinstance(function, staticmethod | classmethod):
-        msg = "@retry must stand under @staticmethod and @classmethod, next to the function"
+        msg = "put @retry below @staticmethod or @classmethod, next to the function"
         raise UsageError(msg)
     _check(callable(function), "retry() needs a function", function)
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        msg = f"{name} is a generator: what it gave before it failed cannot be taken back; retry what it calls"
+        msg = f"{name} is a generator; generators are not supported: use @retry on a function that it calls"
         raise UsageError(msg)
     return str(name)
 

@@ -103,7 +103,7 @@ def _after_failure(
     if policy.oldest is not None and now + delay > job.since + policy.oldest:
         return Dead(
             Reason.EXPIRED,
-            f"the next try would come after its greatest age, {durations.words(policy.oldest)}",
+            f"the next attempt would be after max_age, {durations.words(policy.oldest)}",
         )
     return Retry(delay, detail)
 

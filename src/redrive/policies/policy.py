@@ -35,7 +35,7 @@ def _category(value: Category | str) -> Category:
     try:
         return Category(value)
     except ValueError:
-        msg = f"{value!r} is no category; use one of: {', '.join(Category)}"
+        msg = f"{value!r} is not a category; use one of: {', '.join(Category)}"
         raise UsageError(msg) from None
 
 

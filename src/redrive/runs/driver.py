@@ -166,7 +166,7 @@ def freeze(store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, str
     if not run.total:
         why = left[0][1] if left else "there are none"
         close(store, replace(run, phase="cancelled", why=f"of its jobs each {why}"), version)
-        msg = f"none of the {len(left)} jobs can be taken; the first {why}"
+        msg = f"none of the {len(left)} jobs is eligible; the first {why}"
         raise Refused(msg)
     live = replace(run, phase="live", touched=0.0)
     if not version or save(store, live, version, durable=True) is None:

@@ -92,7 +92,7 @@ def spec_of(*, canary: int = 0, rate: float | str | None = None, ramp: bool, sto
     """Make a spec of what people say; refuses what would not do what it seems to."""
     checks.whole(canary, "canary", least=0)
     if ramp and rate is None:
-        msg = "ramp needs a rate to lead to, such as 20/s"
+        msg = "ramp needs a rate, such as 20/s"
         raise UsageError(msg)
     limit = checks.text(stop_on, "stop_on").replace(" ", "")
     most = _FULL if limit.endswith("%") else inf

@@ -96,7 +96,7 @@ def _split(url: str) -> tuple[str, str]:
         return scheme, rest
     if scheme in {"postgresql", "postgres"} and rest.startswith("//"):
         return "postgresql", rest
-    msg = f"{shown(url)!r} names no store Redrive knows; use one of: {_KNOWN}"
+    msg = f"{shown(url)!r} is not the URL of a store; use one of: {_KNOWN}"
     raise UsageError(msg)
 
 

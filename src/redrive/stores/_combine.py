@@ -134,6 +134,6 @@ def _for_others(error: BaseException) -> BaseException:
     if isinstance(error, Exception):
         return error
     return StoreLost(
-        "another thread was interrupted while it wrote this too; "
-        "whether it is stored is not known: repeat the call, which is safe"
+        "another thread was interrupted while it wrote this; it is not known "
+        "if it was stored: repeat the call, which is safe"
     )

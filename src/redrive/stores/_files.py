@@ -73,7 +73,7 @@ def prepare(path: Path, *, create: bool, allow_network: bool = False) -> Path:
         found = place.lstat()
     except FileNotFoundError:
         if not create:
-            msg = f"no store at {place}; `redrive init` makes one, or name another with --store"
+            msg = f"no store at {place}; `redrive init` creates one, or name another with --store"
             raise StoreMissing(msg) from None
         _make_directory(place)
     except OSError as error:
@@ -117,7 +117,7 @@ def _check_filesystem(place: Path, *, allow_network: bool) -> None:
     if kind in _NETWORK and not allow_network:
         msg = (
             f"{place} is on a network file system ({kind}), where locks and syncs cannot be "
-            "trusted; use a local disk or PostgreSQL, or pass allow_network=True and lose the promise"
+            "trusted; use a local disk or PostgreSQL, or pass allow_network=True and risk losing jobs"
         )
         raise StoreError(msg)
     if kind == "overlay":
@@ -190,7 +190,9 @@ def failed(error: OSError, place: Path) -> StoreError:
     """Turn a system error into one of ours that says what to do."""
     reason = error.strerror or str(error)
     if error.errno in _FULL:
-        return StoreFull(f"no room to write {place} ({reason}); free space, then it works again")
+        return StoreFull(
+            f"no room to write {place} ({reason}); free some space; no restart is needed"
+        )
     if error.errno in _FORBIDDEN:
         return StoreReadOnly(
             f"not allowed to use {place} ({reason}); its directory must be yours with mode 700, "
@@ -317,8 +319,8 @@ class FileLock:
             if time.monotonic() > end:
                 msg = (
                     f"process {self._holder()} has held {self.place} for over {self._patience:g} s; "
-                    "it may be stopped or hang: look at it and let it finish, or end it, then repeat. "
-                    "The lock is never broken"
+                    "it may be stopped or hang: let it finish, or end it, then repeat. "
+                    "Redrive never breaks a lock"
                 )
                 raise StoreBusy(msg)
             time.sleep(pause)

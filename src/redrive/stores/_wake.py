@@ -128,7 +128,7 @@ class Hints:
         try:
             return SocketHintListener(*_bound(self._place))
         except OSError as error:
-            log.warning("no hints of new work, it is looked for instead: %s", error)
+            log.warning("no notifications of new jobs, the store is polled instead: %s", error)
             return None
 
 

@@ -23,7 +23,7 @@ def read_cursor(cursor: str, *, by_change: bool) -> Place:
             return (float(updated), job_id) if by_change else (0.0, rest)
     except ValueError:
         pass
-    msg = f"{cursor!r} is no cursor of this order; pass on what the last page gave"
+    msg = f"{cursor!r} is not a cursor of this order; pass the cursor of the page before"
     raise UsageError(msg)
 
 

@@ -66,7 +66,7 @@ def check_origin(headers: Headers) -> None:
         raise Problem(
             403,
             "foreign_origin",
-            "the request comes from a page of another origin, which may change nothing here",
+            "the request comes from a page of another origin, which may not make changes here",
         )
 
 

@@ -16,8 +16,8 @@ from redrive.web.routes import ROUTES, Route
 
 _ABOUT = (
     "Redrive keeps work that failed. Every change is a POST with a JSON object, and is recorded in the "
-    "audit log under the token's name. Actions on many jobs go by a plan: it freezes which, and is "
-    "carried out once the number of jobs is confirmed. Errors are problem documents (RFC 9457). Times are "
+    "audit log under the token's name. Actions on many jobs need a plan: it freezes the set of "
+    "jobs, and is carried out when you confirm the number of jobs. Errors are problem documents (RFC 9457). Times are "
     "ISO 8601, UTC."
 )
 

@@ -104,7 +104,7 @@ def _agree(plan: Plan, body: CarryOut) -> None:
         msg = f"confirm must be {len(plan.eligible)}, the number of eligible jobs; found {body.confirm}"
         raise Refused(f"{msg}; nothing was changed")
     if not plan.eligible:
-        msg = f"none of the {len(plan.ineligible)} jobs can be taken; nothing was changed"
+        msg = f"none of the {len(plan.ineligible)} jobs is eligible; nothing was changed"
         raise Refused(msg)
     if plan.verb != "retry" and (wrong := [name for name in _ONLY_RUNS if getattr(body, name)]):
         msg = f"{', '.join(wrong)}: only for the verb retry, which becomes a run"

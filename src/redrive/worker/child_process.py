@@ -55,8 +55,8 @@ class Process:
     def __init__(self, program: str, wake: int) -> None:
         if is_child():
             msg = (
-                "a child was told to start children: the program begins its work when it is "
-                "imported; put that under `if __name__ == '__main__':`"
+                "a child process tried to start children: the program starts its work when "
+                "it is imported; put that code under `if __name__ == '__main__':`"
             )
             raise ChildFailed(msg)
         self._open = contextlib.ExitStack()

@@ -89,7 +89,7 @@ class Child:
                 todo = run_message(job, _name_of(entry.function.__module__) or "", hurried=hurried)
                 if ran := self._attempt(process, todo, job, entry, on_start):
                     return ran
-            raise self._failed("it ends before it begins a job")
+            raise self._failed("it ended before it started a job")
         except OSError as error:
             raise self._failed(str(error)) from error
         except BaseException:
@@ -187,7 +187,7 @@ class Child:
         if answer is None:
             how = self._bury()
             if not ending.began and not ending.why:
-                log.warning("a child of %s %s before it began a job", self.program, how)
+                log.warning("a child of %s %s before it started a job", self.program, how)
                 return None
             outcome: Outcome = executions.crash(how)
         else:

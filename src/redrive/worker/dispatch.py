@@ -281,9 +281,11 @@ class Dispatcher:
                 self.return_unspent(task, delay=self._runtime.lease_for)
             return True
         except Exception as error:
-            log.exception("the child of job %s could not be understood", task.claim.job.id)
+            log.exception("the answer from the child of job %s cannot be read", task.claim.job.id)
             child.close()
-            crash = executions.crash(f"its process answered nonsense ({type(error).__name__})")
+            crash = executions.crash(
+                f"its process sent an answer that cannot be read ({type(error).__name__})"
+            )
             return self._finish(task, crash, self._runtime.clock.now(), 0.0)
         self._children.append(child)
         return self._finish(task, ended.outcome, ended.started, ended.duration)
@@ -298,7 +300,9 @@ class Dispatcher:
 
     def _finish(self, task: Task, outcome: Outcome, started: float, duration: float) -> bool:
         if not self._took_out(task):
-            log.warning("job %s ended after it was given up; not taken", task.claim.job.id)
+            log.warning(
+                "job %s ended after it was given up; its result is discarded", task.claim.job.id
+            )
             self.leaked.discard(task.claim.job.id)
             return False
         self._conclude(task, outcome, started, duration)

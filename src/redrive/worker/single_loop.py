@@ -80,7 +80,7 @@ class SingleLoop:
         except BaseException as error:
             if self._is_final(error):
                 raise
-            log.exception("what a job left on its event loop could not be ended")
+            log.exception("tasks that a job left on its event loop could not be cancelled")
         finally:
             asyncio.set_event_loop(None)
             loop.close()

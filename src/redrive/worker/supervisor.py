@@ -238,7 +238,7 @@ class Supervisor:
                 is_outdated = code == OUTDATED and not place.has_begun
                 if is_outdated or (code in HOPELESS and not self._begun):
                     return code
-                log.warning("a worker ended (%s); another takes its place", _described(code))
+                log.warning("a worker ended (%s); starting another one", _described(code))
             self._end_orphans()
             for place in self._places:
                 if place.process is None and time.monotonic() >= place.start_at:
@@ -250,9 +250,9 @@ class Supervisor:
         if place.process is not None and 0 < self._watchdog < place.silence.seconds:
             before = time.monotonic()
             log.error(
-                "worker %d gave no sign of life for %.0f s: a handler holds the GIL or a lock that "
+                "worker %d sent no heartbeat for %.0f s: a handler holds the GIL or a lock that "
                 "the worker needs, or the process was stopped; it is killed. If a handler needs the "
-                "GIL for so long, give it isolation='process' and a timeout, or raise --watchdog",
+                "GIL for that long, give it isolation='process' and a timeout, or raise --watchdog",
                 place.process.pid,
                 place.silence.seconds,
             )
@@ -291,7 +291,7 @@ class Supervisor:
 
 def _described(code: int) -> str:
     if code == REPLACE:
-        return "it asked for it"
+        return "it asked to be replaced"
     if code == LOST:
         return "its store is gone"
     if code < 0:

@@ -87,7 +87,7 @@ class ThreadPool:
                 if not self._perform(task):
                     return
             except BaseException:
-                log.exception("a slot failed; it goes on")
+                log.exception("a worker thread failed; it continues")
 
     def _next(self) -> Task | None:
         """Take the first task of the queue; sleep while there is none.

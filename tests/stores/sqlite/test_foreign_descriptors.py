@@ -65,7 +65,7 @@ def test_when_the_program_gave_them_up_itself_nothing_is_promised_that_would_be_
     path.open("rb").close()
     assert run(ANOTHER, path, "b") == ["b", "a"]
     for use in (store.counts, lambda: store.add([make_job("lost")])):
-        with pytest.raises(StoreLost, match=r"jobs\.db was taken away.*open it again"):
+        with pytest.raises(StoreLost, match=r"jobs\.db was removed.*open the store again"):
             use()
     store.close()
     again = opener()

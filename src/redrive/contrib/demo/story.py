@@ -130,34 +130,34 @@ def _submit(screen: Screen, shop: Shop) -> None:
 
 
 def _fail(screen: Screen, shop: Shop) -> bool:
-    screen.head("2. A worker runs them, and the town has a bad night")
+    screen.head("2. A worker runs them, and some services fail")
     screen.say(
-        "   A jammed printer (503) is tried again; a model that asks for 2 s (429) gets them;"
+        "   Status 503 of the printer is retried; 429 of the model is retried after the 2 s it asks for;"
     )
-    screen.say("   a revoked key (401) and a street that is not there (404) are hopeless.")
+    screen.say("   a revoked key (401) and an unknown street (404) are dead at once.")
     if not screen.follow(shop.rows, shop.is_quiet, _PATIENCE):
         return False
     retried = sum(job.attempts > 1 for job in shop.app.desk.jobs.each(state="completed"))
-    screen.say(f"   {retried} jobs failed first and were done in the end, by themselves.", "green")
+    screen.say(f"   {retried} jobs failed at first and succeeded after retries.", "green")
     return True
 
 
 def _alarm(screen: Screen, shop: Shop) -> bool:
-    screen.head("3. What died, grouped by cause")
+    screen.head("3. The dead letters, grouped by cause")
     for group in shop.app.desk.groups.find():
         screen.say(f"   {group.name}: {group.jobs} × {group.title}  [{group.category}]", "red")
     inbox = shop.town.inbox
     end = time.monotonic() + _PATIENCE
     while len(inbox) < len(_DYING) and time.monotonic() < end:
         time.sleep(0.1)
-    screen.head("4. People are told: one message a cause, not one a job")
+    screen.head("4. Alerts: one message for each group, not for each job")
     for message in inbox:
         screen.say(f"   inbox: {message['title']}", "yellow")
     return len(inbox) == len(_DYING)
 
 
 def _redrive(screen: Screen, shop: Shop) -> bool:
-    screen.head("5. Somebody renews the key and drives the cause again: two canaries, then 10/s")
+    screen.head("5. An operator renews the key and retries the group: 2 canaries, then 10/s")
     shop.mend()
     [cause] = [group for group in shop.app.desk.groups.find() if _DYING[0] in group.handlers]
     screen.say(f"   $ redrive retry {cause.name} --canary 2 --rate 10/s --stop-on 5%")
@@ -178,13 +178,15 @@ def _judge(screen: Screen, run: Run) -> bool:
     if counts is None or counts.succeeded != run.total:
         screen.say(f"   {run.id}: {run.phase} {run.why}", "red")
         return False
-    screen.say(f"   {run.id}: the canaries lived, all {counts.succeeded} cards charged.", "green")
+    screen.say(
+        f"   {run.id}: the canaries succeeded, all {counts.succeeded} cards are charged.", "green"
+    )
     return True
 
 
 def _close(screen: Screen, shop: Shop) -> bool:
     screen.head(
-        "6. No retry finds a street that is not there: closed, with a reason, on the record"
+        "6. A retry cannot help an unknown street: an operator discards these jobs, with a reason"
     )
     shop.app.desk.discard(state="dead", reason="the customers were refunded")
     for act in reversed(shop.app.desk.log.actions()):
@@ -197,10 +199,10 @@ def _end(screen: Screen, shop: Shop, took: float) -> bool:
     ends = shop.ends()
     lost = SIZES["parcel.ship"]
     if ends != {"completed": sum(SIZES.values()) - lost, "resolved": lost}:
-        screen.say(f"\nThe story did not end as told: {ends}.", "red")
+        screen.say(f"\nThe demo did not end as expected: {ends}.", "red")
         return False
-    screen.head(f"The end, after {took:.0f} s: 47 jobs completed, 3 closed by a person, none lost.")
+    screen.head(f"Done after {took:.0f} s: 47 jobs completed, 3 closed by a person, none lost.")
     screen.say(
-        "   Everything was in a temporary directory, which is gone. Yours to try: `redrive init`."
+        "   Everything was in a temporary directory, which was removed. Next: `redrive init`."
     )
     return True

@@ -68,7 +68,7 @@ class Town:
         if place == "print" and asked <= order % 3:
             return Answer(503, "the printer is jammed")
         if place == "ask" and asked == 1:
-            return Answer(429, "too many questions", retry_after=2)
+            return Answer(429, "too many requests", retry_after=2)
         if place == "charge" and key != KEYS[1]:
             return Answer(401, "this key was revoked on 1 January")
         if place == "ship":

@@ -113,9 +113,9 @@ def _replace(place: Path, name: str, clock: Clock, actor: str) -> None:
     _files.sync_directory(place.parent)
     part.with_name(f"{part.name}.lock").unlink(missing_ok=True)
     log.warning(
-        "%s was a file of %s and is a store now: %d jobs taken in (waiting: %s), %d lines of the "
-        "same jobs, %d log lines ignored, %d records unreadable; the file is kept as %s; times that "
-        "name no zone were taken as local ones",
+        "%s was a file of %s and is a store now: %d jobs imported (waiting: %s), %d lines of the "
+        "same jobs, %d log lines ignored, %d records unreadable; the file is kept as %s; times "
+        "without a zone were read as local time",
         place,
         name,
         fates["added"],

@@ -13,7 +13,7 @@ from redrive.stores.contract import Store
 _LEASE: Final = 60.0
 _HOLDER: Final = f"{WORKER}-"
 """What the holder of a job begins with that an import is just ending."""
-_LATER: Final = "a line that was imported later says so"
+_LATER: Final = "as a line that was imported later says"
 
 
 def waits(job: Job) -> bool:
@@ -42,7 +42,7 @@ def end(store: Store, ids: list[str], job: Job) -> int:
         claims += store.seize(by=mine, lease_for=_LEASE, holder=holder)
     results = [_settlement(claim, job) for claim in claims[:1]]
     for claim in claims[1:]:
-        outcome = Completed(Reason.SKIPPED, f"job {claims[0].job.id} tells how it ended")
+        outcome = Completed(Reason.SKIPPED, f"job {claims[0].job.id} records how it ended")
         results.append(Settlement(claim, outcome))
     return sum(stored is not None for stored in store.settle(results)) if results else 0
 

@@ -79,5 +79,7 @@ def verify(journal: Journal, durability: str) -> Report:
         "durability": durability,
     }
     if tail:
-        facts["tail"] = f"{tail} bytes of a write that is not finished; the next writer mends it"
+        facts["tail"] = (
+            f"{tail} bytes of a write that is not finished; the next writer removes them"
+        )
     return Report(len(auditor.states), problems + auditor.problems, facts)

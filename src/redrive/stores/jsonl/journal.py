@@ -175,12 +175,12 @@ class Journal:
     def _gone(self) -> StoreError:
         if self._seen[0]:
             return self._forget("was deleted while it was open")
-        return StoreMissing(f"no store at {self.place}; `redrive init` makes one")
+        return StoreMissing(f"no store at {self.place}; `redrive init` creates one")
 
     def _forget(self, what: str) -> StoreLost:
         self.lost = StoreLost(
             f"{self.place} {what}; nothing more is written to it from here: "
-            "look at it, then open it again"
+            "check the file, then open it again"
         )
         return self.lost
 
@@ -209,7 +209,7 @@ class Journal:
             self.reading.damage.append(Damage(0, len(first)))
         elif raw.strip(b"\0"):
             msg = (
-                f"{self.place} is not a Redrive journal: its first line is another's; "
+                f"{self.place} is not a Redrive journal: Redrive did not write its first line; "
                 "name another file"
             )
             raise StoreForeign(msg)
@@ -220,7 +220,7 @@ class Journal:
     def _refuse_edited(self) -> None:
         self.refusal = StoreReadOnly(
             f"{self.place} was changed by an editor (byte order mark or CRLF line ends); it can be "
-            "read but not written: take them out, for example with dos2unix"
+            "read but not written: remove them, for example with dos2unix"
         )
         _files.log.warning("%s", self.refusal)
 
@@ -230,7 +230,7 @@ class Journal:
             offset = self.reading.damage[0].offset
             self.refusal = StoreDamaged(
                 f"{self.place} is damaged at byte {offset}; it can be read but not written: "
-                "look with `redrive verify`, mend it with `redrive verify --repair`",
+                "check it with `redrive verify`, repair it with `redrive verify --repair`",
                 offset=offset,
             )
             _files.log.error("%s", self.refusal)
@@ -270,7 +270,7 @@ class Journal:
 
     def _damaged(self, offset: int) -> StoreDamaged:
         self._stale = True
-        msg = f"{self.place} is damaged at byte {offset}; look with `redrive verify`"
+        msg = f"{self.place} is damaged at byte {offset}; check it with `redrive verify`"
         return StoreDamaged(msg, offset=offset)
 
     def _bytes_at(self, offset: int, length: int) -> bytes:

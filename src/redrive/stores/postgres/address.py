@@ -63,15 +63,15 @@ def read_url(url: str) -> Address:
         found = conninfo_to_dict(plain)
     except (ValueError, psycopg.Error):
         msg = (
-            "this is no URL of a PostgreSQL database; write "
-            "postgresql://user@host:5432/database, with anything odd in it as %XX"
+            "this is not the URL of a PostgreSQL database; write "
+            "postgresql://user@host:5432/database, with special characters as %XX"
         )
         raise UsageError(msg) from None
     schema, max_wait = ours["schema"], _seconds(ours["max_wait"])
     if not _IDENTIFIER.fullmatch(schema) or schema.startswith("pg_"):
         msg = (
             f"{schema!r} cannot be the schema of a store; use small letters, digits and _, "
-            "at most 48, and no pg_ in front"
+            "at most 48, and do not start with pg_"
         )
         raise UsageError(msg)
     conninfo = make_conninfo("", **{**_DEFAULTS, **found})

@@ -225,7 +225,7 @@ class Database:
     def _unknown(self) -> StoreLost:
         return StoreLost(
             f"the connection to {self.address.url} broke while a change was being committed; "
-            "whether it was made is not known: look before you repeat it"
+            "it is not known if the change was made: check before you repeat it"
         )
 
     def _commit(

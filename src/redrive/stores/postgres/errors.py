@@ -64,7 +64,7 @@ def locked(place: str, holders: Sequence[Row]) -> StoreBusy:
     """Return the error for a lock that was waited for in vain: who holds what, and what to do."""
     if not holders:
         return StoreBusy(
-            f"{place} is locked by another session for too long; it could not be found out which. "
+            f"{place} is locked by another session for too long; which one is not known. "
             "See pg_locks and pg_stat_activity, then repeat"
         )
     first = holders[0][0]
@@ -90,7 +90,9 @@ def _from_driver(error: psycopg.Error, place: str) -> RedriveError:
     code, message = code_of(error), _message(error)
     match code[:2], code:
         case ("53", "53100"):
-            return StoreFull(f"{place} has no room ({message}); free space, then it works again")
+            return StoreFull(
+                f"{place} has no room ({message}); free some space; no restart is needed"
+            )
         case (_, "25006"):
             return StoreReadOnly(
                 f"{place} is a standby, or may only be read ({message}); name the primary server"
@@ -100,13 +102,15 @@ def _from_driver(error: psycopg.Error, place: str) -> RedriveError:
                 f"not allowed to use {place} ({message}); grant this user the schema, its tables and sequences"
             )
         case ("42", "42P01" | "42P02" | "42703" | "42883") | ("3F", _) | ("3D", _):
-            return StoreMissing(f"no store at {place} ({message}); `redrive init` makes one")
+            return StoreMissing(f"no store at {place} ({message}); `redrive init` creates one")
         case ("22" | "23" | "21" | "54", _):
             return UsageError(f"a value does not fit into {place} ({message}); nothing was stored")
         case ("XX", "XX001" | "XX002"):
             return StoreDamaged(f"{place} is damaged ({message}); restore a backup of the database")
         case ("40" | "55" | "53", _) | (_, "57014"):
-            return StoreBusy(f"others hold {place} for too long ({message}); wait and repeat")
+            return StoreBusy(
+                f"other sessions lock {place} for too long ({message}); wait and repeat"
+            )
         case ("58", _):
             return StoreLost(f"the server of {place} could not read or write ({message})")
         case ("0A", _) if "recovery" in message:

@@ -24,7 +24,7 @@ def open_schema(database: Database, *, create: bool, read_only: bool, migrating:
     version, has_jobs = database.opening(lambda tx: _found(tx, database))
     if version == 0 and (read_only or not create):
         msg = (
-            f"no store at {database.address.url}; `redrive init` makes one, or name another "
+            f"no store at {database.address.url}; `redrive init` creates one, or name another "
             "with --store"
         )
         raise StoreMissing(msg)

@@ -27,8 +27,8 @@ def connection_of(given: object) -> Connection:
         raise UsageError(msg)
     if connection.autocommit and connection.info.transaction_status is TransactionStatus.IDLE:
         msg = (
-            "the connection given as `within` commits by itself, so there is no transaction to be "
-            "part of; open one with `with connection.transaction():`"
+            "the connection given as `within` is in autocommit mode, without a "
+            "transaction; open one with `with connection.transaction():`"
         )
         raise UsageError(msg)
     return connection

@@ -36,7 +36,7 @@ def upgrade(database: Database, tx: PostgresTx) -> None:
     except DependentObjectsStillExist as error:
         what = (error.diag.message_detail or str(error)).splitlines()[0]
         msg = (
-            f"{what}; drop what is not Redrive's, migrate, and make it anew over the new tables. "
+            f"{what}; drop what is not Redrive's, migrate, and create it again over the new tables. "
             "Nothing was changed"
         )
         raise UsageError(msg) from error

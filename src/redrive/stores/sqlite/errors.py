@@ -66,7 +66,7 @@ def _from_sqlite(error: sqlite3.Error, place: Path) -> RedriveError:
                 "700, the file with mode 600"
             )
         case sqlite3.SQLITE_NOTADB:
-            return foreign(place, "it is no SQLite database")
+            return foreign(place, "it is not a SQLite database")
         case sqlite3.SQLITE_CORRUPT:
             return StoreDamaged(
                 f"{place} is damaged ({error}); keep a copy of it with its -wal file, then restore "
@@ -77,7 +77,7 @@ def _from_sqlite(error: sqlite3.Error, place: Path) -> RedriveError:
         case sqlite3.SQLITE_CONSTRAINT | sqlite3.SQLITE_MISMATCH | sqlite3.SQLITE_TOOBIG:
             return UsageError(f"a value does not fit into {place} ({error}); nothing was stored")
         case _ if "malformed JSON" in str(error):
-            return StoreDamaged(f"a job in {place} cannot be read; `redrive verify` says which")
+            return StoreDamaged(f"a job in {place} cannot be read; `redrive verify` lists it")
         case _:
             return StoreError(f"{place}: {error}")
 
@@ -87,7 +87,7 @@ def _from_system(error: sqlite3.Error, place: Path) -> StoreError:
     if _is_full(place):
         return _full(place, error)
     if not place.exists():
-        return StoreMissing(f"{place} is gone ({error}); put it back, or make a new store")
+        return StoreMissing(f"{place} is gone ({error}); put it back, or create a new store")
     if not os.access(place.parent, os.W_OK | os.X_OK) or not os.access(place, os.R_OK | os.W_OK):
         return StoreReadOnly(
             f"not allowed to use {place} ({error}); its directory must be yours with mode 700, "
@@ -99,7 +99,7 @@ def _from_system(error: sqlite3.Error, place: Path) -> StoreError:
 
 
 def _full(place: Path, error: sqlite3.Error) -> StoreFull:
-    return StoreFull(f"no room to write {place} ({error}); free space, then it works again")
+    return StoreFull(f"no room to write {place} ({error}); free some space; no restart is needed")
 
 
 def _is_full(place: Path) -> bool:

@@ -154,8 +154,8 @@ class SqliteFile:
                 self._close_reader()
             if not self.give_up():
                 log.warning(
-                    "%s was closed without taking over its log, because another process holds the "
-                    "lock; nothing is lost, and the next program that opens it does so",
+                    "%s was closed without a checkpoint, because another process holds the lock; "
+                    "nothing is lost: the next program that opens it makes the checkpoint",
                     self.place,
                 )
 

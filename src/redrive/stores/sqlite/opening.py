@@ -141,7 +141,7 @@ def create_file(place: Path, *, create: bool) -> None:
         msg = f"{place} was emptied or removed, but not its log {log}; restore both from a backup"
         raise StoreDamaged(msg)
     if not create:
-        msg = f"no store at {place}; `redrive init` makes one, or name another with --store"
+        msg = f"no store at {place}; `redrive init` creates one, or name another with --store"
         raise StoreMissing(msg)
     os.close(open_private(place, os.O_RDWR | os.O_CREAT))
 
@@ -180,7 +180,7 @@ def _check_size(place: Path) -> None:
     on it anywhere in this process.
     """
     if place.stat().st_size == 1:
-        raise foreign(place, "it is no SQLite database")
+        raise foreign(place, "it is not a SQLite database")
 
 
 def version_of(connection: sqlite3.Connection, place: Path) -> int:
@@ -214,7 +214,7 @@ def check_readable(connection: sqlite3.Connection, place: Path) -> None:
 
 
 def _empty(place: Path) -> StoreMissing:
-    return StoreMissing(f"no store at {place}: it is empty; `redrive init` makes one")
+    return StoreMissing(f"no store at {place}: it is empty; `redrive init` creates one")
 
 
 def migrate(
@@ -265,7 +265,7 @@ def _check_old(connection: sqlite3.Connection, place: Path, at_most: int | None)
     needed, free = int(jobs * _BYTES_A_JOB + 2 * failures), free_bytes(place)
     if free < needed:
         msg = (
-            f"{place} needs about {needed:,} bytes of free disk to be brought to schema {VERSION}; "
+            f"{place} needs about {needed:,} bytes of free disk for the migration to schema {VERSION}; "
             f"found {free:,}. Free space, then run `redrive migrate --store {place}`; nothing was "
             "changed"
         )

@@ -53,9 +53,9 @@ class Watch:
         """Refuse to go on with a log that is no longer at its place: what it gets would be lost."""
         if self.log_is_lost():
             msg = (
-                f"the log of {self._place} was taken away: this program opened and closed the file "
-                "itself, which drops SQLite's locks on it, and another one then took over; open it "
-                "again, and copy a store from another process only"
+                f"the log of {self._place} was removed: this program opened and closed the file "
+                "itself, which drops SQLite's locks on it, and another program then removed the log; "
+                "open the store again, and copy a store only from another process"
             )
             raise StoreLost(msg)
 

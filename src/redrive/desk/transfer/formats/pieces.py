@@ -184,7 +184,7 @@ def _remains(stream: _Stream) -> Iterator[Piece]:
         left = len(stream.data) - stream.at
         if not left and not is_cut:
             return
-        why = "the document ends in the middle, or is no JSON from here on"
+        why = "the document is cut short, or is not JSON from here on"
         yield stream.take(stream.at + min(left, LONGEST), "", why)
         is_cut = False
 

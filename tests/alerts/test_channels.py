@@ -233,7 +233,7 @@ def test_channels_are_told_apart_by_name() -> None:
         checked([one, slack_channel(url_env="B")])
     with pytest.raises(UsageError, match="a channel is made by"):
         checked(["SLACK_URL"])
-    with pytest.raises(UsageError, match="url or url_env"):
+    with pytest.raises(UsageError, match="either url, or url_env"):
         webhook(allow=HOLD)
 
 

@@ -12,10 +12,10 @@ from redrive.alerts.rules import (
     KEPT,
     Cause,
     Condition,
+    LastAlert,
     Memory,
     Rules,
     State,
-    Told,
     World,
     judge,
     passes,
@@ -28,9 +28,9 @@ CAUSE = Cause(number=7, title="KeyError: 'vat_id'", jobs=1, recent=1, first=NOW,
 PAUSE = Condition(subject="lane mail", state="paused", title="paused", since=NOW)
 
 
-def told(state: State = "new", *, ago: float = 0.0, **more: object) -> Told:
+def told(state: State = "new", *, ago: float = 0.0, **more: object) -> LastAlert:
     at = NOW - ago
-    return Told(**{"state": state, "since": at, "at": at, "jobs": 1, "title": "x", **more})  # type: ignore[arg-type]
+    return LastAlert(**{"state": state, "since": at, "at": at, "jobs": 1, "title": "x", **more})  # type: ignore[arg-type]
 
 
 def states(world: World, memory: Memory, rules: Rules | None = None) -> list[State]:
@@ -76,7 +76,9 @@ def states(world: World, memory: Memory, rules: Rules | None = None) -> list[Sta
         (told("resolved", ago=50), replace(CAUSE, resolved=NOW, last=NOW - 10), []),
     ],
 )
-def test_what_is_told_of_a_cause(before: Told | None, cause: Cause, expected: list[State]) -> None:
+def test_what_is_told_of_a_cause(
+    before: LastAlert | None, cause: Cause, expected: list[State]
+) -> None:
     memory = {} if before is None else {"G7": before}
     world = World(now=NOW, causes=[cause])
     assert states(world, memory) == expected
@@ -93,7 +95,7 @@ def test_what_is_told_of_a_cause(before: Told | None, cause: Cause, expected: li
     ],
 )
 def test_a_cause_without_dead_jobs_is_resolved_once_nothing_of_it_is_tried(
-    before: Told, busy: bool, expected: list[State]
+    before: LastAlert, busy: bool, expected: list[State]
 ) -> None:
     world = World(now=NOW, busy=frozenset({"G7"} if busy else ()), closers={"G7": "mira"})
     changes, _ = judge(world, {"G7": before}, Rules())
@@ -122,7 +124,7 @@ def test_a_cause_without_dead_jobs_is_resolved_once_nothing_of_it_is_tried(
     ],
 )
 def test_a_condition_is_told_when_it_begins_and_when_it_is_over(
-    before: Told | None, now: list[Condition], expected: list[State]
+    before: LastAlert | None, now: list[Condition], expected: list[State]
 ) -> None:
     memory = {} if before is None else {"lane mail": before}
     world = World(now=NOW, conditions=now)
@@ -137,7 +139,7 @@ def test_what_is_over_is_forgotten_after_a_month() -> None:
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=120))
 def test_ten_minutes_bring_at_most_three_messages_whatever_happens(deaths: list[int]) -> None:
     """A1: every five seconds some die; some of the time all are resolved at the end."""
-    memory: dict[str, Told] = {}
+    memory: dict[str, LastAlert] = {}
     jobs, messages = 0, 0
     for step, more in enumerate(deaths):
         jobs, now = jobs + more, NOW + 5 * step

@@ -14,11 +14,11 @@ from redrive.jobs.job import Group, Job, State
 from redrive.payloads.masking import inert
 
 NAME = "redrive.alert"
-"""The handler and lane of messages; about these nothing is told."""
+"""The handler and lane of messages; these are never reported."""
 WATCHED = 2000
-"""How many causes are looked after, those with the most jobs first."""
+"""How many causes are watched, those with the most jobs first."""
 _RUN_NEWS = 86400.0
-"""Seconds for which a run that was stopped is news."""
+"""Seconds for which a stopped run is reported."""
 _SILENT = 20.0
 """Seconds without a heartbeat; more than `status` waits for, because an alert may wake somebody."""
 _UNDONE = (State.PENDING, State.RUNNING, State.DEAD)
@@ -27,22 +27,28 @@ _FEW = 20
 
 
 def look(desk: Desk, memory: Memory, rules: Rules, *, born: float) -> World:
-    """Find out what is true now; `born` is since when anybody looks."""
+    """Return the present state; `born` is the time of the first check."""
     now = desk.store.now()
     live = {number for run in desk.runs.live(counted=False) for number in run.groups}
-    groups = [one for one in desk.groups.find(limit=WATCHED) if set(one.handlers) != {NAME}]
-    causes = [_cause(one, one.number in live, now) for one in groups]
-    known = {one.subject for one in causes}
+    groups = [row for row in desk.groups.find(limit=WATCHED) if set(row.handlers) != {NAME}]
+    causes = [_cause(row, row.number in live, now) for row in groups]
+    known = {cause.subject for cause in causes}
     gone = [
-        one for one, told in memory.items() if one not in known and _is_open_cause(one, told.state)
+        subject
+        for subject, last in memory.items()
+        if subject not in known and _is_open_cause(subject, last.state)
     ]
-    numbers = {one: int(one[1:]) for one in gone}
+    numbers = {subject: int(subject[1:]) for subject in gone}
     records = desk.groups.records(numbers.values())
     return World(
         now=now,
         causes=_measured(desk, causes, memory, rules),
-        busy=frozenset(one for one in gone if _is_undone(desk, numbers[one])),
-        closers={one: records[numbers[one]].resolved_by for one in gone if numbers[one] in records},
+        busy=frozenset(subject for subject in gone if _is_undone(desk, numbers[subject])),
+        closers={
+            subject: records[number].resolved_by
+            for subject, number in numbers.items()
+            if number in records
+        },
         conditions=list(_conditions(desk, now, rules, born)),
     )
 
@@ -83,9 +89,9 @@ def _measured(desk: Desk, causes: list[Cause], memory: Memory, rules: Rules) -> 
     wanted = [
         cause.number
         for cause in causes
-        if (told := memory.get(cause.subject)) is None
-        or told.is_over
-        or grows(replace(cause, recent=cause.jobs), told, rules)
+        if (last := memory.get(cause.subject)) is None
+        or last.is_over
+        or grows(replace(cause, recent=cause.jobs), last, rules)
     ]
     recent = desk.groups.deaths(60, int(SPAN / 60), wanted) if wanted else {}
     return [replace(cause, recent=sum(recent.get(cause.number, ()))) for cause in causes]

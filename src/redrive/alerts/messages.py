@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from redrive.alerts.rules import Cause, Change, Condition, Told
+from redrive.alerts.rules import Cause, Change, Condition, LastAlert
 from redrive.errors import UsageError
 from redrive.jobs.durations import words
 from redrive.jobs.job import Job
@@ -128,7 +128,7 @@ def _of_cause(
 
 
 def _of_end(change: Change, now: float) -> Message:
-    before = change.before or Told(state=change.state, since=now, at=now)
+    before = change.before or LastAlert(state=change.state, since=now, at=now)
     lasted = words(max(0.0, now - before.since))
     by = f" by {inert(change.by)}" if change.by else ""
     if change.state == "resolved":
@@ -234,7 +234,7 @@ def _at(value: object, path: str) -> object:
     return "" if value is None or isinstance(value, dict | list) else value
 
 
-def _grown(cause: Cause, before: Told | None) -> str:
+def _grown(cause: Cause, before: LastAlert | None) -> str:
     if before is None:
         return ""
     return f" (+{max(0, cause.jobs - before.jobs):,} since {moment(before.at)})"

@@ -1,8 +1,8 @@
-"""What is worth telling: what is true now, beside what was told before, gives the changes.
+"""Decide which alerts to send: compare the present state with the last alert about each subject.
 
-Pure: nothing here looks at a store or a clock. A cause is told when it is new, when it grows, when
-nobody touched it for long, when it is back and when it is resolved. Whatever else may be wrong (a
-paused lane, a stopped run) is a condition: told when it begins, and when it is over.
+Pure: nothing here reads a store or a clock. A cause is reported when it is new, when it grows, when
+nobody has acted on it for long, when it is back and when it is resolved. Other problems (a paused
+lane, a stopped run) are conditions: reported when they begin, some also when they end.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ SPAN = 600.0
 GAPS = (60.0, 600.0, 3600.0)
 """Seconds before a cause's second, third and every later message about growth."""
 FEWEST = 10
-"""Jobs below which nothing is said to grow."""
+"""A cause with fewer jobs is never reported as growing."""
 KEPT = 30 * 86400.0
-"""Seconds for which what is over is remembered: so long a cause that comes back is a regression."""
+"""Seconds for which an ended subject is kept: a cause that comes back in this time is a regression."""
 _TEN = 10
 _OVER = frozenset({"paused", "unserved", "idle"})
-"""The conditions whose end is told."""
+"""The conditions whose end is reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """When to tell. Times are seconds or text such as "30m"; None is never."""
+    """When to send alerts. Times are seconds or text such as "30m"; None is never."""
 
     factor: float = 3.0
-    """A cause grows when it has so many times the jobs of ten minutes ago and of the last alert…"""
+    """A cause grows when its jobs are this many times those of ten minutes ago and of the last alert…"""
     threshold: int = 100
-    """…or when it passes so many jobs, then ten times as many, and so on."""
+    """…or when it reaches this number of jobs, then ten times as many, and so on."""
     old: Duration | None = 3600.0
-    """A cause is old when nobody noted, resolved or drove it for so long."""
+    """A cause is old when nobody noted, resolved or retried it for this long."""
     unserved: Duration | None = 60.0
-    """A lane is unserved when jobs have been due for so long and no worker knows it."""
+    """A lane is unserved when jobs have been due for this long and no worker serves it."""
     idle: Duration | None = None
-    """Alert when no job ran for so long."""
+    """Alert when no job ran for this long."""
     quiet: Duration = 600.0
     """A condition that comes back sooner than this sends no second alert."""
 
@@ -74,7 +74,7 @@ class Cause:
     title: str
     jobs: int
     recent: int = 0
-    """How many jobs died of it in the last ten minutes; 0 where nobody asked."""
+    """How many jobs died of it in the last ten minutes; 0 if they were not counted."""
     first: float = 0.0
     last: float = 0.0
     category: str = ""
@@ -83,7 +83,7 @@ class Cause:
     """When somebody marked it as resolved, and who."""
     by: str = ""
     touched: float = 0.0
-    """When somebody last did something about it."""
+    """When a person last acted on it."""
 
     @property
     def subject(self) -> str:
@@ -115,88 +115,88 @@ class World:
     now: float
     causes: Sequence[Cause] = ()
     busy: frozenset[str] = frozenset()
-    """Causes that are not listed, some of whose jobs are still tried, or dead all the same."""
+    """Causes that are not in `causes` but still have pending, running or dead jobs."""
     closers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Who resolved the causes that have no dead jobs."""
     conditions: Sequence[Condition] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What was last told about something."""
+class LastAlert:
+    """The last alert about one subject."""
 
     state: State
     since: float
-    """When it began, as far as was seen."""
+    """When the problem was first seen."""
     at: float
-    """When something was told."""
+    """When the alert was decided."""
     jobs: int = 0
-    """How many there were then."""
+    """How many jobs the cause had then."""
     times: int = 1
-    """How often it was told since it began."""
+    """How many alerts about it there were since it began."""
     old: bool = False
     title: str = ""
 
     @property
     def is_over(self) -> bool:
-        """True if the last that was told is that it ended."""
+        """True if the last alert reported the end."""
         return self.state in {"resolved", "over"}
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something to tell."""
+    """A change to report."""
 
     state: State
     subject: str
     about: Cause | Condition | None
-    """None for what is no more."""
-    before: Told | None = None
+    """None if it has ended."""
+    before: LastAlert | None = None
     by: str = ""
 
 
-Memory = Mapping[str, Told]
-"""What was told, by subject."""
+Memory = Mapping[str, LastAlert]
+"""The last alert of each subject."""
 
 
-def judge(world: World, memory: Memory, rules: Rules) -> tuple[list[Change], dict[str, Told]]:
+def judge(world: World, memory: Memory, rules: Rules) -> tuple[list[Change], dict[str, LastAlert]]:
     """Return what to report now, and what to remember then."""
     changes: list[Change] = []
-    after = {one: told for one, told in memory.items() if not _is_stale(told, world)}
+    after = {subject: last for subject, last in memory.items() if not _is_stale(last, world)}
     steps = [*_begun(world, memory, rules), *_ended(world, memory, rules)]
-    for change, subject, told in steps:
-        after[subject] = told
+    for change, subject, last in steps:
+        after[subject] = last
         if change is not None:
             changes.append(change)
     return changes, after
 
 
-_Step = tuple[Change | None, str, Told]
-"""What to tell, if anything, about which subject, and what to remember of it."""
+_Step = tuple[Change | None, str, LastAlert]
+"""The change to report, if any, its subject, and the alert to remember."""
 
 
-def _is_stale(told: Told, world: World) -> bool:
-    return told.is_over and world.now - told.at > KEPT
+def _is_stale(last: LastAlert, world: World) -> bool:
+    return last.is_over and world.now - last.at > KEPT
 
 
 def _begun(world: World, memory: Memory, rules: Rules) -> Iterator[_Step]:
     for cause in world.causes:
-        told = memory.get(cause.subject)
-        state = None if cause.is_closed else state_of(cause, told, world.now, rules)
+        last = memory.get(cause.subject)
+        state = None if cause.is_closed else state_of(cause, last, world.now, rules)
         if state is not None:
-            change = Change(state, cause.subject, cause, told)
-            yield change, cause.subject, _after(cause, told, state, world.now)
+            change = Change(state, cause.subject, cause, last)
+            yield change, cause.subject, _after(cause, last, state, world.now)
     quiet = rules.span("quiet") or 0.0
     for condition in _ripe(world, rules):
-        told = memory.get(condition.subject)
-        if told is None or (told.is_over and world.now - told.at >= quiet):
-            now_told = Told(
+        last = memory.get(condition.subject)
+        if last is None or (last.is_over and world.now - last.at >= quiet):
+            alert = LastAlert(
                 state=condition.state, since=condition.since, at=world.now, title=condition.title
             )
             yield (
-                Change(condition.state, condition.subject, condition, told),
+                Change(condition.state, condition.subject, condition, last),
                 condition.subject,
-                now_told,
+                alert,
             )
 
 
@@ -210,27 +210,27 @@ def _ripe(world: World, rules: Rules) -> list[Condition]:
     ]
 
 
-def state_of(cause: Cause, told: Told | None, now: float, rules: Rules) -> State | None:
+def state_of(cause: Cause, last: LastAlert | None, now: float, rules: Rules) -> State | None:
     """Return what to report about a cause that has dead jobs, if anything."""
-    since = 0.0 if told is None else told.at if told.is_over else told.since
+    since = 0.0 if last is None else last.at if last.is_over else last.since
     came_back = cause.resolved is not None and since < cause.resolved < cause.last
-    if told is None:
+    if last is None:
         return "regressed" if came_back else "new"
-    if told.is_over or came_back:
+    if last.is_over or came_back:
         return "regressed"
-    gap = GAPS[min(told.times, len(GAPS)) - 1]
-    if now - told.at >= gap and grows(cause, told, rules):
+    gap = GAPS[min(last.times, len(GAPS)) - 1]
+    if now - last.at >= gap and grows(cause, last, rules):
         return "growing"
     old = rules.span("old")
-    untouched = max(told.since, cause.touched)
-    return "old" if old is not None and not told.old and now - untouched >= old else None
+    untouched = max(last.since, cause.touched)
+    return "old" if old is not None and not last.old and now - untouched >= old else None
 
 
-def grows(cause: Cause, told: Told, rules: Rules) -> bool:
-    """Return True if a cause has many more jobs than when it was last told."""
-    if passes(cause.jobs, rules.threshold) > passes(told.jobs, rules.threshold):
+def grows(cause: Cause, last: LastAlert, rules: Rules) -> bool:
+    """Return True if a cause has many more jobs than at the last alert."""
+    if passes(cause.jobs, rules.threshold) > passes(last.jobs, rules.threshold):
         return True
-    had = max(told.jobs, cause.jobs - cause.recent)
+    had = max(last.jobs, cause.jobs - cause.recent)
     return cause.jobs >= FEWEST and cause.jobs >= rules.factor * had
 
 
@@ -242,25 +242,25 @@ def passes(jobs: int, threshold: int) -> int:
     return number
 
 
-def _after(cause: Cause, told: Told | None, state: State, now: float) -> Told:
-    if told is None or state in {"new", "regressed"}:
-        return Told(state=state, since=now, at=now, jobs=cause.jobs, title=cause.title)
+def _after(cause: Cause, last: LastAlert | None, state: State, now: float) -> LastAlert:
+    if last is None or state in {"new", "regressed"}:
+        return LastAlert(state=state, since=now, at=now, jobs=cause.jobs, title=cause.title)
     if state == "old":
-        return replace(told, old=True)
-    return replace(told, state=state, at=now, jobs=cause.jobs, times=told.times + 1)
+        return replace(last, old=True)
+    return replace(last, state=state, at=now, jobs=cause.jobs, times=last.times + 1)
 
 
 def _ended(world: World, memory: Memory, rules: Rules) -> Iterator[_Step]:
-    """Return what was reported and is over now."""
-    open_now = {one.subject for one in world.causes if not one.is_closed}
-    open_now |= world.busy | {one.subject for one in _ripe(world, rules)}
-    marked = {one.subject: one.by for one in world.causes}
-    for subject, told in memory.items():
-        if told.is_over or subject in open_now:
+    """Yield the ends of subjects that were reported and are over now."""
+    open_now = {cause.subject for cause in world.causes if not cause.is_closed}
+    open_now |= world.busy | {condition.subject for condition in _ripe(world, rules)}
+    marked = {cause.subject: cause.by for cause in world.causes}
+    for subject, last in memory.items():
+        if last.is_over or subject in open_now:
             continue
-        is_cause = told.state in {"new", "growing", "old", "regressed"}
+        is_cause = last.state in {"new", "growing", "old", "regressed"}
         state: State = "resolved" if is_cause else "over"
         by = world.closers.get(subject) or marked.get(subject, "")
-        is_told = is_cause or told.state in _OVER
-        change = Change(state, subject, None, told, by) if is_told else None
-        yield change, subject, replace(told, state=state, at=world.now)
+        is_reported = is_cause or last.state in _OVER
+        change = Change(state, subject, None, last, by) if is_reported else None
+        yield change, subject, replace(last, state=state, at=world.now)

@@ -20,7 +20,7 @@ from redrive.alerts import messages
 from redrive.alerts.channels import Channel
 from redrive.alerts.conditions import NAME, look, newest
 from redrive.alerts.messages import Message
-from redrive.alerts.rules import Cause, Change, Told, judge
+from redrive.alerts.rules import Cause, Change, LastAlert, judge
 from redrive.attempts import presence
 from redrive.attempts.runtime import Runtime
 from redrive.context import current
@@ -47,7 +47,7 @@ POLICY = Policy(
     alike=True,
     keep=Keep(dead=30 * 86400.0),
 )
-"""A message is tried for a day, whatever is wrong: the channel may be mended."""
+"""A message is retried for a day, whatever is wrong: the channel may be repaired."""
 FEW = 5
 """More changes than this at once are folded into one message."""
 MOST = 20
@@ -55,23 +55,23 @@ MOST = 20
 _SPAN = 600.0
 _NOTE, _TURN = "alerts", "alerts:turn"
 _LASTS = 15.0
-"""Seconds for which a turn is kept: less than the silence by which a dead worker is known."""
+"""Seconds for which a process keeps its turn: less than the silence after which a worker is reported."""
 _SHARE = 20.0
-"""A look may take this part of the time: one that took a second is not repeated for twenty."""
+"""A check may take 1/20 of the time: after one that took a second, the next waits twenty."""
 _REST = 30.0
-"""Seconds for which a channel that failed is left alone."""
+"""Seconds for which a channel that failed is not tried again."""
 _PATIENCE, _AGAIN = 30.0, 3600.0
-"""Seconds for which the store fails before that is told past it, and before it is told again."""
+"""Seconds for which the store fails before channels are called without it, and between two such calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """What was told, and what is decided and not yet with the channels."""
+    """The last alerts, and messages that are decided and not yet jobs."""
 
     born: float
     number: int = 0
     """How many messages there were."""
-    told: Mapping[str, Told] = field(default_factory=dict[str, Told])
+    told: Mapping[str, LastAlert] = field(default_factory=dict[str, LastAlert])
     sent: tuple[float, ...] = ()
     """When the last ones were decided."""
     outbox: tuple[tuple[int, Message], ...] = ()
@@ -84,14 +84,14 @@ class Book:
     def read(cls, text: str) -> Book:
         """Read the text of the note."""
         value: dict[str, Any] = json.loads(text)
-        value["told"] = {one: Told(**told) for one, told in value["told"].items()}
-        value["outbox"] = tuple((number, Message.read(one)) for number, one in value["outbox"])
+        value["told"] = {subject: LastAlert(**last) for subject, last in value["told"].items()}
+        value["outbox"] = tuple((number, Message.read(body)) for number, body in value["outbox"])
         value["sent"] = tuple(value["sent"])
         return cls(**value)
 
 
 class Watch:
-    """Looks after one app's store."""
+    """Checks the store of one app, and sends its alerts."""
 
     def __init__(self, alerts: Alerts, app: Redrive) -> None:
         self._alerts = alerts
@@ -101,7 +101,7 @@ class Watch:
         self._next = 0.0
         self._watching = False
         self._failing_since: float | None = None
-        self._told_directly: float | None = None
+        self._sent_directly: float | None = None
         self.entry = Entry(
             name=NAME,
             function=self.send,
@@ -156,7 +156,7 @@ class Watch:
         return self._watching
 
     def look(self, store: Store) -> None:
-        """Decide what is to be told, write it down, and hand it over."""
+        """Decide which messages to send, store them, and make jobs of them."""
         book, version = self._book(store)
         book, version = self._handed_over(store, book, version)
         now = store.now()
@@ -165,15 +165,15 @@ class Watch:
             return
         rules = self._alerts.rules
         world = look(self._app.desk, book.told, rules, born=book.born)
-        changes, told = judge(world, book.told, rules)
-        if told == book.told and version:
+        changes, alerts = judge(world, book.told, rules)
+        if alerts == book.told and version:
             return
         messages = self._worded(changes, now)
         outbox = tuple(enumerate(messages, book.number + 1))
         after = replace(
             book,
             number=book.number + len(messages),
-            told=told,
+            told=alerts,
             sent=(*sent, *(now for _ in messages)),
             outbox=outbox,
         )
@@ -248,16 +248,16 @@ class Watch:
         if self._failing_since is None:
             self._failing_since = now
             sys.stderr.write(f"redrive: alerts cannot use the store: {inert(error_text(error))}\n")
-        told = self._told_directly
-        is_due = now - self._failing_since >= _PATIENCE and (told is None or now - told >= _AGAIN)
+        last = self._sent_directly
+        is_due = now - self._failing_since >= _PATIENCE and (last is None or now - last >= _AGAIN)
         if self._watching and is_due:
-            self._told_directly = now
+            self._sent_directly = now
             self._send_directly("the store cannot be used", error_text(error), "store_down")
 
     def _store_works(self) -> None:
-        if self._told_directly is not None:
+        if self._sent_directly is not None:
             self._send_directly("the store can be used again", "", "store_up")
-        self._failing_since = self._told_directly = None
+        self._failing_since = self._sent_directly = None
 
     def _send_directly(self, title: str, text: str, state: str) -> None:
         clock = self._app.submitter.settings.clock

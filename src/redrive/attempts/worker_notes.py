@@ -73,7 +73,7 @@ def _number(value: object) -> float:
 
 
 def _list(value: object) -> list[str]:
-    return [str(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
+    return [str(item) for item in cast("list[object]", value)] if isinstance(value, list) else []
 
 
 def _missing(note: Note) -> dict[str, tuple[str, str]]:

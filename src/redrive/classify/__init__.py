@@ -45,19 +45,19 @@ def _failure(
     exc: BaseException, rules: Sequence[When], secrets: Sequence[str], now: float
 ) -> Failure:
     name, judge = name_of(type(exc)), Judge(rules)
-    found = guarded(judge.judge, exc)
+    finding = guarded(judge.judge, exc)
     clues = judge.seen.get(id(exc)) or Clues(exc)
-    found = found or Finding(clues, Category.UNKNOWN, f"nothing known about {name}")
+    finding = finding or Finding(clues, Category.UNKNOWN, f"nothing known about {name}")
     message = error_text(exc, secrets, limit=_MESSAGE)
-    code, status = _code(clues, found, secrets), clues.status or found.clues.status
-    hint = guarded(find_hint, found.clues, now)
-    if hint is None and found.clues is not clues:
+    code, status = _code(clues, finding, secrets), clues.status or finding.clues.status
+    hint = guarded(find_hint, finding.clues, now)
+    if hint is None and finding.clues is not clues:
         hint = guarded(find_hint, clues, now)
     cause = cause_of(exc, message, detail=code or str(status or ""))
     return altered(
         UNSAID,
-        category=found.category,
-        why=error_text(found.why, secrets, limit=_LINE),
+        category=finding.category,
+        why=error_text(finding.why, secrets, limit=_LINE),
         type=name[:_LINE],
         message=message,
         code=code,
@@ -65,8 +65,8 @@ def _failure(
         traceback=guarded(trace_text, exc, message, secrets) or "",
         hint=hint and hint[0],
         hint_source=hint and hint[1],
-        request_id=_request_id(clues, found, secrets),
-        final=found.final,
+        request_id=_request_id(clues, finding, secrets),
+        final=finding.final,
         fingerprint=cause.fingerprint,
         title=cause.title,
     )
@@ -108,16 +108,16 @@ def _is_unreachable(error: BaseException) -> bool:
     )
 
 
-def _code(clues: Clues, found: Finding, secrets: Sequence[str]) -> str | None:
-    codes = found.clues.codes or clues.codes
-    if codes and found.code is None:
+def _code(clues: Clues, finding: Finding, secrets: Sequence[str]) -> str | None:
+    codes = finding.clues.codes or clues.codes
+    if codes and finding.code is None:
         return error_text(codes[0][0], secrets, limit=_WORD)
-    return found.code or errno_name(found.clues)
+    return finding.code or errno_name(finding.clues)
 
 
-def _request_id(clues: Clues, found: Finding, secrets: Sequence[str]) -> str | None:
-    if clues.is_plain and found.clues.is_plain:
+def _request_id(clues: Clues, finding: Finding, secrets: Sequence[str]) -> str | None:
+    if clues.is_plain and finding.clues.is_plain:
         return None
-    ids = [each.headers.get(name) for each in (clues, found.clues) for name in _REQUEST_IDS]
+    ids = [each.headers.get(name) for each in (clues, finding.clues) for name in _REQUEST_IDS]
     known = next(filter(None, (*ids, as_text(clues.held.get("request_id")))), None)
     return known and error_text(known, secrets, limit=_WORD)

@@ -74,7 +74,7 @@ def gather(error: BaseException) -> Clues:
     plain = Clues(error, kin, held)
     if plain.is_plain:
         return plain
-    bodies = (guarded(_body, found) for _, found in _found(held, tables.BODY_PLACES))
+    bodies = (guarded(_body, value) for _, value in _values(held, tables.BODY_PLACES))
     held["body"] = next(filter(None, bodies), None)
     return Clues(error, kin, held, _status(held, kin), tuple(_codes(held)), _headers(held))
 
@@ -109,14 +109,14 @@ def reach(thing: Any, *path: str | int) -> Any:
     for key in path:
         plain = type(thing) is dict
         if plain:  # the commonest, and it has no attributes worth a look
-            found: Any = guarded(thing.get, key)
+            value: Any = guarded(thing.get, key)
         else:
-            found = guarded(getattr, thing, key, None) if type(key) is str else None
-            if found is None and guarded(is_a, thing, Mapping, Sequence):  # else it may do anything
-                found = guarded(_at, thing, key)
-        if found is None:
+            value = guarded(getattr, thing, key, None) if type(key) is str else None
+            if value is None and guarded(is_a, thing, Mapping, Sequence):  # else it may do anything
+                value = guarded(_at, thing, key)
+        if value is None:
             return None
-        thing = found
+        thing = value
     return thing
 
 
@@ -182,19 +182,19 @@ def errno_name(clues: Clues) -> str | None:
 def inside(clues: Clues) -> Iterator[BaseException]:
     """List the errors that one stands for, the nearest first."""
     hidden = clues.held.get("__suppress_context__") is not False
-    for root, found in _found(clues.held, tables.INNER_PLACES):
-        if is_a(found, BaseException) and not (hidden and root == "__context__"):
-            yield found
+    for root, value in _values(clues.held, tables.INNER_PLACES):
+        if is_a(value, BaseException) and not (hidden and root == "__context__"):
+            yield value
 
 
 def with_causes(error: BaseException) -> Iterator[Clues]:
     """List an error and those inside it, members of groups too, each once and the nearest first."""
     waiting, seen = [error], dict[int, BaseException]()
     while waiting and len(seen) < _MOST_ERRORS:
-        if id(found := waiting.pop(0)) not in seen:
-            seen[id(found)] = found
-            yield (clues := gather(found))
-            members = _MEMBERS(found) if is_a(found, BaseExceptionGroup) else ()
+        if id(current := waiting.pop(0)) not in seen:
+            seen[id(current)] = current
+            yield (clues := gather(current))
+            members = _MEMBERS(current) if is_a(current, BaseExceptionGroup) else ()
             waiting += [*members, *inside(clues)]
 
 
@@ -212,7 +212,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
     return held
 
 
-def _found(held: Mapping[str, Any], places: Iterable[tables.Place]) -> Iterator[tuple[str, Any]]:
+def _values(held: Mapping[str, Any], places: Iterable[tables.Place]) -> Iterator[tuple[str, Any]]:
     """Go through the places that hold something."""
     for root, path in places:
         thing = held.get(root)
@@ -224,9 +224,9 @@ def _found(held: Mapping[str, Any], places: Iterable[tables.Place]) -> Iterator[
 
 def _status(held: Mapping[str, Any], kin: tuple[str, ...]) -> int | None:
     """Find the HTTP status, and rather one that says failure: some errors carry a 200."""
-    places = _found(held, tables.STATUS_PLACES)
+    places = _values(held, tables.STATUS_PLACES)
     numbers = [
-        as_whole(found) or 0 for root, found in places if root != "code" or _is_web(held, kin)
+        as_whole(value) or 0 for root, value in places if root != "code" or _is_web(held, kin)
     ]
     statuses = (number for number in numbers if _LOWEST <= number <= _HIGHEST)
     return max(statuses, key=lambda status: status >= _FAILED, default=None)
@@ -238,8 +238,8 @@ def _is_web(held: Mapping[str, Any], kin: tuple[str, ...]) -> bool:
 
 
 def _codes(held: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for root, found in _found(held, tables.CODE_PLACES):
-        code = as_text(found)
+    for root, value in _values(held, tables.CODE_PLACES):
+        code = as_text(value)
         if code is not None and _CODE.fullmatch(code):
             yield code, " in response body" if root == "body" else ""
 
@@ -254,20 +254,20 @@ def _body(raw: Any) -> object:
 
 def _headers(held: Mapping[str, Any]) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for _, found in _found(held, tables.HEADER_PLACES):
-        guarded(_read_headers, found, headers)  # what was read before it failed stands
+    for _, value in _values(held, tables.HEADER_PLACES):
+        guarded(_read_headers, value, headers)  # what was read before it failed stands
     return headers
 
 
-def _read_headers(found: Any, headers: dict[str, str]) -> None:
-    for name, value in islice(found.items() if hasattr(found, "items") else found, _MOST_HEADERS):
+def _read_headers(pairs: Any, headers: dict[str, str]) -> None:
+    for name, value in islice(pairs.items() if hasattr(pairs, "items") else pairs, _MOST_HEADERS):
         key, raw = (
             (as_text(name) or "").lower(),
             value if is_a(value, str, bytes) else reach(value, 0),
         )
         if key.endswith("-bin") and type(raw) is bytes:  # a byte, a character: none is lost
-            said: str | None = raw[:_LARGEST_HEADER].decode("latin-1")
+            text: str | None = raw[:_LARGEST_HEADER].decode("latin-1")
         else:
-            said = as_text(raw)
-        if key and said:
-            headers.setdefault(key, said)
+            text = as_text(raw)
+        if key and text:
+            headers.setdefault(key, text)

@@ -73,8 +73,8 @@ def _digest(*parts: object) -> str:
 
 
 def _title(name: str, message: str, place: TracebackType | None) -> str:
-    words = inert(" ".join(message.split()))
-    what = f"{inert(name)}: {words}" if words else inert(name)
+    line = inert(" ".join(message.split()))
+    what = f"{inert(name)}: {line}" if line else inert(name)
     if place is None:
         return _cut(what, _TITLE_LENGTH)
     function = _cut(inert(place.tb_frame.f_code.co_name), _TITLE_LENGTH // 3)
@@ -120,7 +120,7 @@ def _others(exc: BaseException) -> tuple[object, ...]:
     Only as far as the application's own code saw them. What a library caught and turned into
     another error says how the library works, and would split one outage into many groups.
     """
-    found: set[tuple[object, ...]] = set()
+    others: set[tuple[object, ...]] = set()
     waiting: list[BaseException | None] = [exc]
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_ERRORS:
@@ -129,11 +129,11 @@ def _others(exc: BaseException) -> tuple[object, ...]:
             continue
         seen.add(id(error))
         if error is not exc and (place := _place_of(error)):
-            found.add((_qualified_type(error), _identity(place)))
+            others.add((_qualified_type(error), _identity(place)))
         if issubclass(type(error), BaseExceptionGroup):
             waiting += _MEMBERS(error)[:_MOST_ERRORS]
         waiting.append(_CAUSE(error) if _HIDDEN(error) else _CONTEXT(error))
-    return tuple(sorted(found))
+    return tuple(sorted(others))
 
 
 # Python 3.12 made these part of the function around them; the line that runs them says enough.

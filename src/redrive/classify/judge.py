@@ -1,8 +1,8 @@
-"""What the evidence on an error says, asked in order: the strongest first.
+"""Find the category of an error: check the evidence in order, the strongest first.
 
-What is said outright ends the search: the handler's signals, the user's rules, a wish to stop, the
-error's own word; a group speaks through its worst member. Then comes what is found, by the
-`tables`; there, what only says unknown lets weaker evidence speak.
+Explicit evidence ends the search: the handler's signals, the user's rules, a request to stop, the
+error's own `redrive_category`; a group has the category of its worst member. Then the `tables` are
+searched; evidence for `unknown` counts only if nothing weaker finds another category.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STATE: Final = 5
 _CATEGORIES: Final = {category.value: category for category in Category}
 _MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 _TELLING: Final = (*tables.MYSQL, *tables.REPLIERS, *(f"{package}." for package in tables.TEXTS))
-"""Whose errors say in their arguments what they mean."""
+"""Libraries whose errors have their meaning in their arguments."""
 _MOST_KNOWN: Final = 500
 _KNOWN: Final[
     dict[tuple[int, str | None], tuple[type, tuple[Category, str, str | None, bool] | None]]
@@ -64,26 +64,26 @@ class Judge:
 
     def _weighed(self, clues: Clues) -> Finding | None:
         self._depth += 1
-        found = next(filter(None, self._said(clues)), None) or self._found(clues)
+        finding = next(filter(None, self._explicit(clues)), None) or self._by_evidence(clues)
         self._depth -= 1
-        return found
+        return finding
 
     def _bare(self, clues: Clues) -> Finding | None:
-        """Judge an error by what was found for the last one like it: most errors are such."""
+        """Use the finding for the last error of the same class and errno: most errors have one."""
         cls = type(clues.error)
         key = id(cls), errno_name(clues)
         known = _KNOWN.get(key)
         if known is None:
-            found = self._weighed(clues)
+            finding = self._weighed(clues)
             if len(_KNOWN) >= _MOST_KNOWN:
                 _KNOWN.clear()
-            known = _KNOWN[key] = cls, None if found is None else found[1:]
+            known = _KNOWN[key] = cls, None if finding is None else finding[1:]
         return None if known[1] is None else Finding(clues, *known[1])
 
     def _is_new(self, error: BaseException) -> bool:
         return id(error) not in self.seen and len(self.seen) < _MOST_ERRORS
 
-    def _said(self, clues: Clues) -> Iterator[Finding | None]:
+    def _explicit(self, clues: Clues) -> Iterator[Finding | None]:
         # The handler's signals before the rules: one for every Exception must not undo a GiveUp.
         if is_a(clues.error, GiveUp):
             why = as_text(clues.held.get("redrive_why")) or "the handler gave up"
@@ -92,7 +92,7 @@ class Judge:
             yield Finding(clues, Category.TRANSIENT, "the handler asked to be run later")
         for rule in self._rules:
             if look.guarded(_matches, rule, clues):
-                yield Finding(clues, rule.then, f"your rule for {_words(rule)}")
+                yield Finding(clues, rule.then, f"your rule for {_description(rule)}")
         if not tables.STOPS.keys().isdisjoint(clues.kin):
             why = f"{name_of(type(clues.error))} is a request to stop, not a failure of the job"
             yield Finding(clues, Category.UNKNOWN, why)
@@ -105,22 +105,24 @@ class Judge:
 
     def _worst(self, group: Clues) -> Finding | None:
         members: tuple[BaseException, ...] = _MEMBERS(group.error)
-        found = [
+        findings = [
             self.judge(member) or Finding(Clues(member), Category.UNKNOWN, name_of(type(member)))
             for member in members
             if self._is_new(member)
         ]
-        found.sort(key=lambda f: (not f.final, tables.WORST_FIRST.index(f.category)))
+        findings.sort(
+            key=lambda finding: (not finding.final, tables.WORST_FIRST.index(finding.category))
+        )
         more = f", the worst of {len(members)} errors" if len(members) > 1 else ""
-        return found[0]._replace(why=found[0].why + more) if found else None
+        return findings[0]._replace(why=findings[0].why + more) if findings else None
 
-    def _found(self, clues: Clues) -> Finding | None:
-        doubt: Finding | None = None
-        for found in self._evidence(clues):
-            if found is not None and found.category is not Category.UNKNOWN:
-                return found
-            doubt = doubt or found
-        return doubt
+    def _by_evidence(self, clues: Clues) -> Finding | None:
+        unknown: Finding | None = None
+        for finding in self._evidence(clues):
+            if finding is not None and finding.category is not Category.UNKNOWN:
+                return finding
+            unknown = unknown or finding
+        return unknown
 
     def _evidence(self, clues: Clues) -> Iterator[Finding | None]:
         if clues.headers:
@@ -145,22 +147,22 @@ class Judge:
             return None
         kin = next(kin for kin in clues.kin if kin in rows)
         for error in look.inside(clues) if rows[kin] is Category.TRANSIENT else ():
-            found = self._inner(error)
-            if found and not tables.BAD_CERTIFICATES.keys().isdisjoint(found.clues.kin):
-                return found
+            finding = self._inner(error)
+            if finding and not tables.BAD_CERTIFICATES.keys().isdisjoint(finding.clues.kin):
+                return finding
         name = name_of(type(clues.error))
         if kin.partition(".")[0] != clues.kin[0].partition(".")[0]:
             name += f", a kind of {kin.removeprefix('builtins.')}"
         return Finding(clues, rows[kin], name)
 
     def _inner(self, error: BaseException) -> Finding | None:
-        found = self.judge(error)
-        if found is None or found.category is Category.UNKNOWN:
+        finding = self.judge(error)
+        if finding is None or finding.category is Category.UNKNOWN:
             return None
-        name, why = name_of(type(error)), found.why
+        name, why = name_of(type(error)), finding.why
         if why.startswith("caused by "):
-            return found
-        return found._replace(
+            return finding
+        return finding._replace(
             why=f"caused by {name}" if why == name else f"caused by {name}: {why}"
         )
 
@@ -209,14 +211,14 @@ def has_rule(error: BaseException, rules: Sequence[When]) -> bool:
     return clues is not None and any(look.guarded(_matches, rule, clues) for rule in rules)
 
 
-def _words(rule: When) -> str:
-    words = (
+def _description(rule: When) -> str:
+    parts = (
         name_of(rule.error) if rule.error else rule.name,
         f"status {rule.status}" if rule.status else None,
         f"code {rule.code}" if rule.code else None,
         (as_text(look.reach(rule.test, "__name__")) or "a test") if rule.test else None,
     )
-    return ", ".join(filter(None, words))
+    return ", ".join(filter(None, parts))
 
 
 def _row(clues: Clues, rows: Rows, key: str, why: str, code: str | None = None) -> Finding | None:
@@ -224,18 +226,18 @@ def _row(clues: Clues, rows: Rows, key: str, why: str, code: str | None = None) 
 
 
 def _by_server(clues: Clues) -> Finding | None:
-    """Take the server's own word on whether to try again."""
+    """Use the header in which a server says if a retry makes sense."""
     status, headers = clues.status or 0, clues.headers
     if is_refusal(headers):
         return Finding(clues, Category.PERMANENT, f"{PUSHBACK} says not to retry")
     for name in headers.keys() & {"x-should-retry", "stripe-should-retry"}:
-        said = headers[name].strip().lower()
-        why = f"{name} {said}, status {status}"
-        if said == "false" and status >= _SERVER:
+        answer = headers[name].strip().lower()
+        why = f"{name} {answer}, status {status}"
+        if answer == "false" and status >= _SERVER:
             return Finding(clues, Category.PERMANENT, why)
-        if said == "false" and status == _TOO_MANY and not _by_code(clues):
+        if answer == "false" and status == _TOO_MANY and not _by_code(clues):
             return Finding(clues, Category.QUOTA, why)
-        if said == "true" and _CLIENT <= status < _SERVER and status != _TOO_MANY:
+        if answer == "true" and _CLIENT <= status < _SERVER and status != _TOO_MANY:
             return Finding(clues, Category.TRANSIENT, why)
     return None
 
@@ -254,8 +256,8 @@ def _by_database(clues: Clues) -> Finding | None:
         return None
     key = state if state in tables.SQLSTATES else state[:2]
     # The number first: the state says less, to MySQL a missing right is a syntax error.
-    found = _row(clues, tables.MYSQL_NUMBERS, number, f"MySQL error {number}", number)
-    return found or _row(clues, tables.SQLSTATES, key, f"SQLSTATE {state}", state)
+    finding = _row(clues, tables.MYSQL_NUMBERS, number, f"MySQL error {number}", number)
+    return finding or _row(clues, tables.SQLSTATES, key, f"SQLSTATE {state}", state)
 
 
 def _by_code(clues: Clues) -> Finding | None:
@@ -269,9 +271,9 @@ def _by_reply(clues: Clues) -> Finding | None:
     """Take the number that a mail or file server replied; of several recipients', the mildest."""
     if not clues.kin[0].startswith(tables.REPLIERS):
         return None
-    said = look.reach(clues.held, "args", 0)
-    several = list(dict[Any, Any].values(said)) if is_a(said, dict) else []
-    replies = [look.reach(reply, 0) for reply in several] if several else [said]
+    argument = look.reach(clues.held, "args", 0)
+    several = list(dict[Any, Any].values(argument)) if is_a(argument, dict) else []
+    replies = [look.reach(reply, 0) for reply in several] if several else [argument]
     numbers = [str(as_whole(reply) or (as_text(reply) or "")[:3]) for reply in replies]
     number = min(numbers, default="")
     key = number if number in tables.REPLIES else number[:1]
@@ -281,9 +283,9 @@ def _by_reply(clues: Clues) -> Finding | None:
 def _by_text(clues: Clues) -> Finding | None:
     texts = tables.TEXTS.get(clues.kin[0].partition(".")[0], {})
     message = (texts and as_text(look.reach(clues.held, "args", 0))) or ""
-    for words, category in texts.items():
-        if words in message:
-            return Finding(clues, category, f"the message says: {words.strip()}")
+    for phrase, category in texts.items():
+        if phrase in message:
+            return Finding(clues, category, f"the message says: {phrase.strip()}")
     return None
 
 

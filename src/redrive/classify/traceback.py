@@ -36,8 +36,8 @@ def trace_text(exc: BaseException, message: str, secrets: Sequence[str] = ()) ->
     """
     parts: list[str] = []
     for error, joint in reversed(_chain(exc)):
-        said = message if error is exc else _text(error, secrets)
-        parts.append(_one(error, said, secrets))
+        own_message = message if error is exc else _text(error, secrets)
+        parts.append(_one(error, own_message, secrets))
         if is_a(error, BaseExceptionGroup):
             parts += _members(error, secrets)
         parts.append(joint)
@@ -54,18 +54,18 @@ def _text(value: object, secrets: Sequence[str]) -> str:
 
 def _chain(exc: BaseException) -> list[tuple[BaseException, str]]:
     """List the errors that led to this one, last first, each with what is said after it."""
-    found: list[tuple[BaseException, str]] = []
+    chain: list[tuple[BaseException, str]] = []
     seen: set[int] = set()
     joint = ""
     error: Any = exc
     while is_a(error, BaseException) and id(error) not in seen and len(seen) < _DEEPEST:
         seen.add(id(error))
-        found.append((error, joint))
+        chain.append((error, joint))
         cause = _held(error, "__cause__")
         joint = _CONTEXT if cause is None else _CAUSE
         hidden = _held(error, "__suppress_context__") is True
         error = _held(error, "__context__") if cause is None and not hidden else cause
-    return found
+    return chain
 
 
 def _held(error: BaseException, name: str) -> Any:

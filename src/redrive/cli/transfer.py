@@ -232,11 +232,11 @@ def import_(
             more: dict[str, Any] = {**taking, "dry_run": rest is None}
             if table is not None:
                 url = database or cli.config.store
-                told = desk.transfer.import_table(url, table, format="summaries", **more)
+                records = desk.transfer.import_table(url, table, format="summaries", **more)
             else:
-                told = desk.transfer.import_lines(opened, format=format_, **more)
+                records = desk.transfer.import_lines(opened, format=format_, **more)
             handlers.learn(desk)
-            return _tally(cli, told, _size(file), rest, handlers)
+            return _tally(cli, records, _size(file), rest, handlers)
 
         if not dry_run and not force:
             with _looking(cli) as app:
@@ -372,7 +372,8 @@ def _imported(tally: _Tally, aside: Path, *, dry_run: bool) -> View:
         *(fields("quarantine") if where else []),
     ]
     bad = [
-        {"line": told.number, "offset": told.offset, "reason": told.reason} for told in tally.bad
+        {"line": record.number, "offset": record.offset, "reason": record.reason}
+        for record in tally.bad
     ]
     more = fates["bad"] - len(bad)
     parts: list[Part] = [

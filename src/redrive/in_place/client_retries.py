@@ -42,14 +42,14 @@ def warn_of(error: Exception, provider: str) -> None:
         _warn(provider, f"{count} × just now")
 
 
-def _warn(provider: str, how: str) -> None:
+def _warn(provider: str, evidence: str) -> None:
     if provider not in _warned:
         _warned.add(provider)
         log.warning(
             "the client of provider %s retries by itself (%s); set max_retries=0: retries in "
             "two layers multiply, and delay the next provider",
             provider,
-            how,
+            evidence,
         )
 
 
@@ -66,5 +66,5 @@ def _used_by(function: Any) -> Iterator[object]:
         function = function.__func__
     if inspect.isfunction(function):
         yield from (cell.cell_contents for cell in function.__closure__ or ())
-        names, found = function.__code__.co_names, function.__globals__
-        yield from (found[name] for name in names if name in found)
+        names, scope = function.__code__.co_names, function.__globals__
+        yield from (scope[name] for name in names if name in scope)

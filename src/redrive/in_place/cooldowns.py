@@ -36,9 +36,9 @@ _CATEGORIES = {category.value: category for category in Category}
 
 COOLED = "cooled:"
 COOLDOWN = exponential(30, cap=600, jitter="none")
-"""How long a provider rests where neither it nor the program says so."""
+"""The cooldown where neither the provider nor the program sets one."""
 ENOUGH = 3
-"""So many different jobs must fail before failures that may be theirs start a cooldown."""
+"""This many different jobs must fail before failures that may be their own start a cooldown."""
 WINDOW = 300.0
 """Seconds in which they must fail."""
 _REMEMBERED = 3600.0
@@ -46,7 +46,7 @@ _REMEMBERED = 3600.0
 _PROBE = 60.0
 """Seconds that a probe has until another caller may try."""
 _LONGER = 1.0
-"""Seconds by which a second word of the server must be later than the first to be written."""
+"""Seconds by which a second hint must end later than the first to be stored."""
 _TRIES = 5
 
 
@@ -57,7 +57,7 @@ class Standing:
     name: str
     left: float | None = None
     """Seconds until its pause ends, for ever being infinity; None if it is not paused."""
-    is_told: bool = False
+    is_explicit: bool = False
     """True if the server or a person set the length of the pause; else Redrive estimated it."""
     is_ours: bool = False
     """True if the pause is a cooldown; False if a person paused it."""
@@ -111,14 +111,14 @@ class Cooling:
         return replace(standing, memory=written.version) if written else None
 
     def cool(self, standing: Standing, failure: Failure) -> float:
-        """Let a provider rest after a failure; gives for how many seconds."""
-        told = failure.hint is not None
+        """Start a cooldown after a failure; return its seconds."""
+        explicit = failure.hint is not None
         asked = failure.hint if failure.hint is not None else self._guess(standing.count)
         seconds = min(asked, self.longest)
         left = standing.left or 0.0
         if left >= seconds or (standing.left is not None and not standing.is_ours):
             return left
-        self._fenced(lambda: self._cool(standing, failure, seconds, told=told))
+        self._fenced(lambda: self._cool(standing, failure, seconds, explicit=explicit))
         return seconds
 
     def _guess(self, count: int) -> float:
@@ -130,11 +130,13 @@ class Cooling:
             log.warning("%s raised %s: the usual cooldown is used", name, type(error).__name__)
             return usual
 
-    def _cool(self, standing: Standing, failure: Failure, seconds: float, *, told: bool) -> None:
+    def _cool(
+        self, standing: Standing, failure: Failure, seconds: float, *, explicit: bool
+    ) -> None:
         lasts = seconds + _REMEMBERED
         counted = self._remember(standing, lasts=lasts, count=standing.count + 1)
-        paused = counted and self._pause(standing, failure, seconds, told=told)
-        if told and not paused:
+        paused = counted and self._pause(standing, failure, seconds, explicit=explicit)
+        if explicit and not paused:
             self._prolong(standing.name, failure, seconds)
 
     def suspect(self, name: str, job: str, failure: Failure) -> float | None:
@@ -143,47 +145,49 @@ class Cooling:
 
     def _suspect(self, name: str, job: str, failure: Failure) -> float | None:
         for _ in range(_TRIES):
-            (found,) = self._look([name]) or [Standing(name)]
-            if found.left is not None:
-                return found.left  # others were faster
-            failed = {**found.failed, job: self.store.now()}
-            lasts = _REMEMBERED if found.count else WINDOW
-            if written := self._remember(found, lasts=lasts, failed=failed):
-                counted = replace(found, failed=failed, memory=written.version)
+            (standing,) = self._look([name]) or [Standing(name)]
+            if standing.left is not None:
+                return standing.left  # others were faster
+            failed = {**standing.failed, job: self.store.now()}
+            lasts = _REMEMBERED if standing.count else WINDOW
+            if written := self._remember(standing, lasts=lasts, failed=failed):
+                counted = replace(standing, failed=failed, memory=written.version)
                 return self.cool(counted, failure) if len(failed) >= ENOUGH else None
         return None
 
     def _prolong(self, name: str, failure: Failure, seconds: float) -> None:
-        """Let what the server said count, also if somebody else had failed before with less."""
+        """Apply the server's hint to a cooldown that another process started and that ends sooner."""
         for _ in range(_TRIES):
-            (found,) = self._look([name]) or [Standing(name)]
-            least = seconds - _LONGER if found.is_told else seconds
-            if not found.memory or (found.left or 0.0) >= least:
+            (standing,) = self._look([name]) or [Standing(name)]
+            least = seconds - _LONGER if standing.is_explicit else seconds
+            if not standing.memory or (standing.left or 0.0) >= least:
                 return
-            if found.left is not None and not found.is_ours:
+            if standing.left is not None and not standing.is_ours:
                 return
-            if self._pause(found, failure, seconds, told=True):
-                self._remember(found, lasts=seconds + _REMEMBERED)
+            if self._pause(standing, failure, seconds, explicit=True):
+                self._remember(standing, lasts=seconds + _REMEMBERED)
                 return
 
-    def _pause(self, standing: Standing, failure: Failure, seconds: float, *, told: bool) -> bool:
+    def _pause(
+        self, standing: Standing, failure: Failure, seconds: float, *, explicit: bool
+    ) -> bool:
         why = f"{failure.category}, {failure.why}"
         value = {
             "by": "fallback",
             "reason": why,
             "since": self.store.now(),
             "category": failure.category,
-            "told": told,
+            "told": explicit,
         }
         if not self._write(PROVIDER + standing.name, value, standing.pause, seconds):
             return False
         level = log.error if failure.category is Category.AUTH else log.warning
-        words = durations.words(seconds)
-        level("%s is in cooldown for %s: %s", standing.name, words, masking.inert(why))
+        span = durations.words(seconds)
+        level("%s is in cooldown for %s: %s", standing.name, span, masking.inert(why))
         return True
 
     def warm(self, standing: Standing) -> None:
-        """Take note that a provider works again."""
+        """Record that a provider works again."""
         if standing.memory:
             self._fenced(lambda: self._warm(standing))
 
@@ -195,7 +199,7 @@ class Cooling:
             log.info("%s works again", standing.name)
 
     def _remember(self, standing: Standing, *, lasts: float, **changes: object) -> Note | None:
-        """Write what is known of a provider; None if somebody else did meanwhile."""
+        """Store what is known of a provider; None if another process did meanwhile."""
         value = {"count": standing.count, "failed": standing.failed, **changes}
         return self._write(COOLED + standing.name, value, standing.memory, lasts)
 
@@ -205,25 +209,25 @@ class Cooling:
     def _fenced(self, work: Callable[[], T]) -> T | None:
         try:
             return work()
-        except Exception as error:  # noqa: BLE001 - whatever a store of one's own raises
+        except Exception as error:  # noqa: BLE001 - a store of the user's own may raise anything
             log.warning("cooldowns are not stored, because the store does not answer: %s", error)
             return None
 
 
 def _standing(name: str, pause: Note | None, memory: Note | None, now: float) -> Standing:
-    told, known = (note.fields if note else {} for note in (pause, memory))
+    paused, remembered = (note.fields if note else {} for note in (pause, memory))
     left = None if pause is None else math.inf if pause.expires_in is None else pause.expires_in
-    probed = known.get("probe")
+    probed = remembered.get("probe")
     return Standing(
         name,
         left=left,
-        is_told=pause is not None and told.get("told") is not False,
-        is_ours="category" in told,
+        is_explicit=pause is not None and paused.get("told") is not False,
+        is_ours="category" in paused,
         is_probed=isinstance(probed, float) and 0 <= now - probed < _PROBE,
-        category=_CATEGORIES.get(told.get("category", ""), Category.TRANSIENT),
-        reason=str(told.get("reason", "")),
-        count=as_whole(known.get("count")) or 0,
-        failed=_recent(known.get("failed"), now),
+        category=_CATEGORIES.get(paused.get("category", ""), Category.TRANSIENT),
+        reason=str(paused.get("reason", "")),
+        count=as_whole(remembered.get("count")) or 0,
+        failed=_recent(remembered.get("failed"), now),
         pause=pause.version if pause else 0,
         memory=memory.version if memory else 0,
     )
@@ -233,6 +237,6 @@ def _recent(failed: object, now: float) -> dict[str, float]:
     """Return the last jobs that failed within the window."""
     if not isinstance(failed, dict):
         return {}
-    found = cast("dict[str, object]", failed).items()
-    recent = {job: at for job, at in found if isinstance(at, float) and 0 <= now - at < WINDOW}
-    return dict(sorted(recent.items(), key=lambda one: one[1])[-ENOUGH:])
+    pairs = cast("dict[str, object]", failed).items()
+    recent = {job: at for job, at in pairs if isinstance(at, float) and 0 <= now - at < WINDOW}
+    return dict(sorted(recent.items(), key=lambda pair: pair[1])[-ENOUGH:])

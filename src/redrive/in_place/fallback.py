@@ -145,8 +145,9 @@ def fallback(
     wanted = tuple(on)
     chain = _Chain(
         providers=providers,
-        passes=frozenset(_category(one) for one in wanted if not isinstance(one, When)) or PASSES,
-        rules=tuple(one for one in wanted if isinstance(one, When)),
+        passes=frozenset(_category(each) for each in wanted if not isinstance(each, When))
+        or PASSES,
+        rules=tuple(each for each in wanted if isinstance(each, When)),
         cooldown=cooldown,
         longest=durations.seconds(longest, name="longest"),
         store=store,
@@ -222,9 +223,9 @@ class _Call:
                 yield standing
             elif standing.left is None and (mine := self._cooling.probe(standing)):
                 yield mine
-            elif standing.left is None or not standing.is_told:
+            elif standing.left is None or not standing.is_explicit:
                 later.append(standing)
-        for standing in sorted(later, key=lambda one: one.left is not None):
+        for standing in sorted(later, key=lambda standing: standing.left is not None):
             if standing.left is None or self._left:
                 yield standing
 
@@ -234,7 +235,7 @@ class _Call:
         if (
             job is not None
             and not job.hurried
-            and any(one.left is not None for one in self._standings)
+            and any(standing.left is not None for standing in self._standings)
         ):
             with suppress(StoreError):
                 job.hurried = job.store is not None and is_marked(job.store(), job)
@@ -292,7 +293,7 @@ class _Call:
         return has_rule(error, self._chain.rules)
 
     def won(self, asked: Standing, value: R) -> Answer[R]:
-        """Take note of who answered."""
+        """Record which provider answered."""
         kind = type(value)
         if issubclass(kind, Iterator | AsyncIterator):
             msg = (
@@ -312,8 +313,8 @@ class _Call:
         misses = tuple(leaf.miss for leaf in self._left)
         after = f", after {'; '.join(map(str, misses))}" if misses else ""
         job = f" for job {self._job.job_id}" if self._job else ""
-        said = {"event": "answered", "provider": asked.name}
-        log.info("%s answered%s%s", asked.name, job, after, extra=said)
+        fields = {"event": "answered", "provider": asked.name}
+        log.info("%s answered%s%s", asked.name, job, after, extra=fields)
         if self._job is not None:
             self._job.answered(asked.name)
         return Answer(value, asked.name, misses)
@@ -321,16 +322,16 @@ class _Call:
     def error(self) -> AllProvidersFailed:
         """Return the one error that carries those of all providers."""
         known = {leaf.miss.provider: leaf for leaf in self._left}
-        leaves = [known.get(one.name) or _paused(one) for one in self._standings]
+        leaves = [known.get(standing.name) or _paused(standing) for standing in self._standings]
         # A library that is missing here is no answer: it counts only where every provider lacks one.
         asked = [leaf for leaf in self._left if not leaf.is_missing]
         all_missing = not asked and len(known) == len(leaves)
         was_asked = bool(asked) or all_missing
         hopeful = [leaf for leaf in leaves if not leaf.is_missing] or leaves
         best = max(hopeful, key=lambda leaf: WORST_FIRST.index(leaf.failure.category))
-        words = "; ".join(str(leaf.miss) for leaf in leaves)
+        causes = "; ".join(str(leaf.miss) for leaf in leaves)
         what = "no provider answered" if was_asked else "no provider could be asked"
-        error = AllProvidersFailed(f"{what}: {words}", [one.error for one in leaves])
+        error = AllProvidersFailed(f"{what}: {causes}", [leaf.error for leaf in leaves])
         error.failures = {leaf.miss.provider: leaf.failure for leaf in leaves}
         error.was_asked = was_asked
         missing = [f"provider {leaf.miss.provider}: {leaf.miss.why}" for leaf in leaves]
@@ -338,7 +339,7 @@ class _Call:
         error.redrive_category = best.failure.category
         error.redrive_why = f"{what}; a retry may help {best.miss}"
         error.cooldown_time = _earliest(hopeful) if was_asked else _first_end(self._standings)
-        error.code = "/".join(f"{one.miss.provider}:{one.miss.category}" for one in leaves)
+        error.code = "/".join(f"{leaf.miss.provider}:{leaf.miss.category}" for leaf in leaves)
         return error
 
 
@@ -374,13 +375,13 @@ def _paused(standing: Standing) -> _Leaf:
 
 def _first_end(standings: list[Standing]) -> float | None:
     """Return the seconds until the first cooldown ends; None if no pause has an end."""
-    first = min((one.left for one in standings if one.left is not None), default=math.inf)
+    first = min((state.left for state in standings if state.left is not None), default=math.inf)
     return None if first == math.inf else first
 
 
 def _earliest(leaves: list[_Leaf]) -> float | None:
     """Return when the first provider may be asked again; None if the policy decides."""
-    hopeful = [one.wait for one in leaves if one.failure.category not in HOPELESS]
+    hopeful = [leaf.wait for leaf in leaves if leaf.failure.category not in HOPELESS]
     waits = [wait for wait in hopeful if wait is not None and wait != float("inf")]
     return min(waits) if waits and None not in hopeful else None
 

@@ -286,7 +286,7 @@ def _add_note(error: Exception, text: str) -> None:
             error.add_note(text)
 
 
-def _check(is_right: object, wanted: str, found: object) -> None:
+def _check(is_right: object, wanted: str, value: object) -> None:
     if not is_right:
-        msg = f"{wanted}; found {found!r}"
+        msg = f"{wanted}; found {value!r}"
         raise UsageError(msg)

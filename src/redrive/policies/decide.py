@@ -84,7 +84,7 @@ def _failures(job: Job, category: Category, policy: Policy) -> int:
     """Count this life's failures of a category and those pooled with it, this one included."""
     if not policy.alike:
         return 1 + job.spent.get(category, 0)
-    return 1 + sum(job.spent.get(one, 0) for one in policy.pooled(category))
+    return 1 + sum(job.spent.get(pooled, 0) for pooled in policy.pooled(category))
 
 
 def _after_failure(
@@ -119,10 +119,10 @@ def _wait(
         return delay, detail
     hint = min(max(0.0, failure.hint), LONGEST_HINT)
     hint += rand() * min(hint * 0.1, 30.0)
-    said = f"{failure.hint_source or 'the server'} asked for {durations.words(failure.hint)}"
+    asked = f"{failure.hint_source or 'the server'} asked for {durations.words(failure.hint)}"
     if policy.hints == "floor":
-        return (hint, said) if hint > delay else (delay, detail)
-    return hint, said
+        return (hint, asked) if hint > delay else (delay, detail)
+    return hint, asked
 
 
 def _backoff(rule: Rule, index: int, rand: Rand) -> tuple[float, str]:
@@ -136,5 +136,5 @@ def _backoff(rule: Rule, index: int, rand: Rand) -> tuple[float, str]:
         if may_be_ctrl_c(error):
             raise
         assert usual is not None  # noqa: S101
-        said = f"{type(strategy).__name__} raised {type(error).__name__}: default back-off used"
-        return delay_after(usual, index, rand), said
+        detail = f"{type(strategy).__name__} raised {type(error).__name__}: default back-off used"
+        return delay_after(usual, index, rand), detail

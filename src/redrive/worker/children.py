@@ -205,8 +205,8 @@ class Child:
         return outcome
 
     def _failed(self, why: str = "") -> ChildFailed:
-        how = self._bury()
-        return ChildFailed(f"no child for {self.program}: {why or f'{how} while it started'}")
+        end = self._bury()
+        return ChildFailed(f"no child for {self.program}: {why or f'{end} while it started'}")
 
     def _bury(self, patience: float = _LAST_WORDS) -> str:
         """End the process; return how it ended."""

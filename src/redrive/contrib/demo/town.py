@@ -21,7 +21,7 @@ class Answer(NamedTuple):
     """What the server says."""
 
     status: int
-    words: str
+    text: str
     retry_after: int | None = None
 
 
@@ -96,15 +96,15 @@ def _handler_for(place: Town) -> type[BaseHTTPRequestHandler]:
     class Door(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             """Read, answer, say no more."""
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            answer = place.hear(self.path.strip("/"), body)
-            words = answer.words.encode()
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = place.hear(self.path.strip("/"), request)
+            body = answer.text.encode()
             self.send_response(answer.status)
             if answer.retry_after is not None:
                 self.send_header("Retry-After", str(answer.retry_after))
-            self.send_header("Content-Length", str(len(words)))
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(words)
+            self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its base's name
             """Keep the screen for the story."""

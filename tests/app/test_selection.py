@@ -142,7 +142,7 @@ def test_try_now_under_a_known_key_tells_what_became_of_it(app: Redrive) -> None
     once.options(key="k", durable=True).try_now(1)
     again = once.options(key="k").try_now(1)
     assert again.done
-    with pytest.raises(Kept, match="before"):
+    with pytest.raises(Kept, match="already ran"):
         _ = again.value
     with pytest.raises(KeyConflict):
         once.options(key="k").try_now(2)

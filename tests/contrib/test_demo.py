@@ -46,7 +46,7 @@ def test_without_a_terminal_it_is_told_in_lines(tmp_path: Path) -> None:
     assert time.monotonic() - began < 60
     for part in (
         r"\d+ waiting, \d+ running, \d+ completed, \d+ dead",
-        r"12 jobs failed first and were done in the end",
+        r"12 jobs failed at first and succeeded after retries",
         r"G\d: 20 × HTTPError: HTTP Error 401",
         r"inbox: \[NEW\] G\d: .* \(20 jobs\)",
         r"R1: the canaries succeeded, all 20 cards are charged",

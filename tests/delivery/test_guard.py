@@ -119,7 +119,7 @@ def test_a_url_is_taken_apart(url: str, target: Target, authority: str | None) -
 
 @pytest.mark.parametrize("url", ["http://a.example:443/", "https://a.example:80/"])
 def test_the_port_of_the_other_scheme_is_not_the_usual_one(url: str) -> None:
-    with pytest.raises(UsageError, match="is not the usual one"):
+    with pytest.raises(UsageError, match="is not the default port"):
         target_of(url, Allowed(http=True))
 
 

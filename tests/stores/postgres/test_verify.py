@@ -126,7 +126,7 @@ def test_a_full_disk_stops_one_call_and_not_the_next(
     taken = claim_one(store)
     schema = store._database.address.schema
     other.execute(NO_SPACE.replace("{s}", f'"{schema}"').encode())
-    with pytest.raises(StoreFull, match="free space"):
+    with pytest.raises(StoreFull, match="free some space"):
         settle(store, taken, DEAD, make_failure(cause="new"))
     assert get(store, "a").state is State.RUNNING
     other.execute(f'DROP TRIGGER full_disk ON "{schema}".ended'.encode())

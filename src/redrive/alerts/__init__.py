@@ -33,7 +33,7 @@ _KEYS = ("channels", "rules", "templates", "types", "fields")
 
 
 class Alerts:
-    """Whom to tell, when, and in which words. Without channels: what `[alerts]` of the file says.
+    """The channels, rules and texts of alerts. Without channels, `[alerts]` of the file is used.
 
     `templates` and `types` are texts and type names by handler; `fields` are the fields of payloads
     that templates may show, such as "sessionId" or "order.id".
@@ -68,7 +68,7 @@ class Alerts:
         return self._watches[app]
 
     def unset(self) -> list[tuple[str, str]]:
-        """Return the channels that could not send now, each with a variable that is not set."""
+        """Return the channels that cannot send, each with an environment variable that is not set."""
         return [
             (name, variable)
             for name, channel in self.channels.items()
@@ -78,7 +78,7 @@ class Alerts:
 
 
 def read(table: Mapping[str, object]) -> dict[str, Any]:
-    """Read what `[alerts]` says; UsageError names what is wrong."""
+    """Read the table `[alerts]`; raise UsageError if it is not valid."""
     unknown = table.keys() - set(_KEYS)
     if unknown:
         msg = f"alerts: unknown keys: {', '.join(sorted(unknown))}; known: {', '.join(_KEYS)}"

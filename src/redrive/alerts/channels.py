@@ -1,7 +1,7 @@
-"""Where messages go: each channel sends one, and says what the other side answered.
+"""Channels: each sends a message and returns the answer of the other side.
 
 Secrets (addresses with keys in them, passwords) are named by environment variable, read when something
-is sent, and taken out of whatever the other side says.
+is sent, and masked in every answer.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ SECONDS = 10.0
 """How long one message may take to be sent."""
 _ANSWER = 300
 _HEADER, _SECTION = 150, 2900
-"""What Slack takes, at most, in a header and in a section."""
+"""The most characters that Slack accepts in a header and in a section."""
 _ANY_URL = "https://channel.invalid/"
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 class Channel(Protocol):
-    """A way to tell people."""
+    """A way to send messages to people."""
 
     @property
     def name(self) -> str:
-        """What jobs call it."""
+        """The name that jobs carry."""
         ...
 
     @property
@@ -44,7 +44,7 @@ class Channel(Protocol):
         ...
 
     def send(self, message: Message, *, ident: str) -> str:
-        """Send a message and give the answer; raises if it was not taken.
+        """Send a message and return the answer; raise if it was not accepted.
 
         `ident` names the message: the same one with every attempt.
         """
@@ -53,7 +53,7 @@ class Channel(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slack:
-    """An incoming webhook of Slack's, or of one who takes the same."""
+    """An incoming webhook of Slack, or of a service with the same format."""
 
     url_env: str
     name: str = "slack"
@@ -88,7 +88,7 @@ class Slack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """Any address that takes JSON, signed like every delivery of ours."""
+    """Any URL that accepts JSON; requests are signed like those of endpoints."""
 
     url: str = ""
     url_env: str = ""
@@ -140,7 +140,7 @@ def fitted(text: str, limit: int) -> str:
 
 
 def _courier(to: Slack | Webhook, url: str, secrets: Sequence[str]) -> Courier:
-    """Return what sends to a channel; UsageError if a setting is wrong, also before there is a URL."""
+    """Return the courier of a channel; raise UsageError if a setting is wrong, even without a URL."""
     settings: EndpointSettings = {
         "url": url,
         "secret_env": secrets,
@@ -174,7 +174,7 @@ def environment(channel: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apprise:
-    """Whatever apprise reaches, by its URLs; several stand in one variable, parted by spaces."""
+    """Services that apprise supports, by URL; one variable may hold several, separated by spaces."""
 
     url_env: str
     name: str = "apprise"
@@ -185,7 +185,7 @@ class Apprise:
         return (self.url_env,)
 
     def send(self, message: Message, *, ident: str) -> str:  # noqa: ARG002 - apprise knows none
-        """Hand it to apprise, which says only whether it worked; its log says why not."""
+        """Send it by apprise, which returns only True or False; its log has the reason."""
         try:
             import apprise  # noqa: PLC0415 - an extra
         except ImportError:
@@ -211,7 +211,7 @@ class Apprise:
 
 
 class _Heard(logging.Filter):
-    """Keeps what apprise logs to ourselves: there may be secrets in it."""
+    """Captures the log of apprise, which may contain secrets."""
 
     _one_at_a_time = threading.Lock()
 
@@ -220,7 +220,7 @@ class _Heard(logging.Filter):
         self.last = ""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Take a record away and remember what it says."""
+        """Capture a record and keep its message."""
         self.last = record.getMessage()
         return False
 

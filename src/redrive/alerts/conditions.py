@@ -1,4 +1,4 @@
-"""What is true now, asked of the store: causes, pauses, lanes nobody serves, runs, workers."""
+"""Read the present state from the store: causes, pauses, unserved lanes, runs, workers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _is_open_cause(subject: str, state: str) -> bool:
 
 
 def _is_undone(desk: Desk, number: int) -> bool:
-    """Return True if a cause only looks gone: its jobs are retried, or others have more dead ones."""
+    """Return True if a cause is not over: its jobs are retried, or it is too small to be listed."""
     return bool(desk.groups.find(group=number, state=_UNDONE, limit=1))
 
 

@@ -28,13 +28,13 @@ _SHOWN = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Email:
-    """A mail server and who is written to."""
+    """A mail server, the sender and the recipients."""
 
     to: Sequence[str] | str
     sender: str
     host: str = "localhost"
     port: int = 0
-    """0: 25 on this machine, 587 elsewhere. On 465 TLS comes first, else by STARTTLS."""
+    """0: 25 on this machine, 587 elsewhere. On 465 TLS is used from the start, else STARTTLS."""
     user_env: str = ""
     password_env: str = ""
     name: str = "email"
@@ -62,7 +62,7 @@ class Email:
         return tuple(name for name in (self.user_env, self.password_env) if name)
 
     def send(self, message: Message, *, ident: str) -> str:
-        """Hand it to the server; what is refused for one of several receivers is told."""
+        """Send it to the server; the answer names recipients that were refused."""
         mail = self._written(message, ident)
         secrets = [environment(self.name, name) for name in self.variables]
         try:
@@ -127,7 +127,7 @@ class Email:
 
 
 class _Bounded(smtplib.SMTP):
-    """Hangs up when its time is over: a server that says a word now and then would hold us for ever."""
+    """A connection with one time limit for everything: a slow server cannot hold it forever."""
 
     def __init__(self, host: str, port: int, **more: Any) -> None:
         self._is_late = False
@@ -137,7 +137,7 @@ class _Bounded(smtplib.SMTP):
         super().__init__(host, port, **more)
 
     def getreply(self) -> tuple[int, bytes]:
-        """Wait for an answer, and say so if it was too late."""
+        """Wait for an answer; raise if it came too late."""
         try:
             return super().getreply()
         except smtplib.SMTPServerDisconnected:
@@ -152,10 +152,10 @@ class _Bounded(smtplib.SMTP):
                 self.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Hang up now."""
+        """Close the connection."""
         self._end.cancel()
         super().close()
 
 
 class _BoundedTLS(_Bounded, smtplib.SMTP_SSL):
-    """The same, where TLS comes first."""
+    """The same, with TLS from the start."""

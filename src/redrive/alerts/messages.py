@@ -1,4 +1,4 @@
-"""Messages: a change in words that people can act on, harmless wherever they are shown.
+"""The texts of alerts, safe to show everywhere.
 
 Text from jobs comes masked from the desk and is made inert here. Of a payload nothing gets into a message but the fields
 that were listed, and templates are filled by plain replacement: no format language meets their values.
@@ -81,7 +81,7 @@ class Wording:
 
 
 def worded(change: Change, now: float, wording: Wording, newest: Job | None = None) -> Message:
-    """Put a change into words; `newest` is the cause's newest dead job."""
+    """Return the message for a change; `newest` is the cause's newest dead job."""
     about = change.about
     if isinstance(about, Cause):
         return _of_cause(change, about, now, wording, newest)
@@ -155,7 +155,7 @@ def _message(
 
 
 def folded(changes: Sequence[Change], now: float) -> Message:
-    """Put many changes into one message."""
+    """Return one message for many changes."""
     ordered = sorted(changes, key=lambda change: -getattr(change.about, "jobs", 0))
     lines = [
         f"{_HEADS[change.state]} {change.subject}: {_short(change)}" for change in ordered[:_LISTED]
@@ -186,7 +186,7 @@ def _short(change: Change) -> str:
 
 
 def plain(title: str, text: str, now: float, *, state: str = "test") -> Message:
-    """Make a message of our own."""
+    """Return a message about Redrive itself."""
     text = harmless(f"{title}\n{text}", LONGEST, keep_newlines=True)
     title = harmless(title, _TITLE)
     return Message(
@@ -203,7 +203,7 @@ def harmless(text: str, limit: int, *, keep_newlines: bool = False) -> str:
 def filled(template: str, cause: Cause, job: Job, fields: Sequence[str]) -> str:
     """Fill a template from a cause and its newest dead job; a field that is not there stays empty.
 
-    One pass: what a value brings in is never looked at again.
+    Values are inserted in one pass and never expanded again.
     """
     values: dict[str, object] = {
         "attempts": job.attempts,

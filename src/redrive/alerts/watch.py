@@ -55,13 +55,13 @@ MOST = 20
 _SPAN = 600.0
 _NOTE, _TURN = "alerts", "alerts:turn"
 _LASTS = 15.0
-"""Seconds for which a process keeps its turn: less than the silence after which a worker is reported."""
+"""Seconds for which a process keeps its turn: less than the silence that is reported."""
 _SHARE = 20.0
 """A check may take 1/20 of the time: after one that took a second, the next waits twenty."""
 _REST = 30.0
 """Seconds for which a channel that failed is not tried again."""
 _PATIENCE, _AGAIN = 30.0, 3600.0
-"""Seconds for which the store fails before channels are called without it, and between two such calls."""
+"""Seconds of a failing store before messages are sent without it, and between two of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class Watch:
         )
 
     def tick(self) -> None:
-        """Look if it is time, hand over what is decided, and send what is due. It never raises."""
+        """Check if it is time, submit decided messages, and send what is due. It never raises."""
         try:
             store = self._app.submitter.store
             if self._take_turn(store) and time.monotonic() >= self._next:
@@ -126,7 +126,7 @@ class Watch:
             self._store_works()
 
     def _look(self, store: Store) -> None:
-        """Look, and no sooner again than the time it took allows; what is decided is sent anyway."""
+        """Check the store, and set the time of the next check by how long it took."""
         began = time.monotonic()
         try:
             self.look(store)
@@ -137,7 +137,7 @@ class Watch:
         self._next = began + _SHARE * (time.monotonic() - began)
 
     def leave(self) -> None:
-        """Let another look at once."""
+        """Give up the turn, so that another process can check at once."""
         self._next = 0.0
         with suppress(StoreError):  # else it ends by itself
             store = self._app.submitter.store
@@ -206,7 +206,7 @@ class Watch:
         ]
 
     def _handed_over(self, store: Store, book: Book, version: int) -> tuple[Book, int]:
-        """Make jobs of the messages that are decided, then strike them off."""
+        """Submit the decided messages as jobs, then remove them from the note."""
         if not book.outbox:
             return book, version
         for number, message in book.outbox:

@@ -69,7 +69,7 @@ def conclude(
 
 
 def returned(claim: Claim, delay: float | None = None) -> Settlement:
-    """Return a claim whose attempt did not begin, or did not end: nothing is spent."""
+    """Return a claim whose attempt did not begin, or did not end: it uses up no attempt."""
     return Settlement(claim, Return(delay))
 
 
@@ -104,7 +104,7 @@ def record_of(
 
 
 def _was_done(entry: Entry, job: Job) -> bool:
-    """Ask the handler's `already_done`; an error there means no."""
+    """Return the result of `already_done`; False if it raises."""
     if entry.already_done is None:
         return False
     try:

@@ -155,7 +155,7 @@ class Execution(AbstractContextManager["Execution"]):
     def _missing(self, error: BaseException, depth: int = _DEEPEST) -> str:
         """Return the import error that the handler ended with; empty if the user has a rule for it.
 
-        A library that is missing is a mistake in the program, which no retry mends.
+        A missing library is a mistake in the program, which a retry does not fix.
         """
         if type(error) is AllProvidersFailed:
             return error.missing
@@ -167,7 +167,7 @@ class Execution(AbstractContextManager["Execution"]):
         return self._text(error) or "ImportError"
 
     def _unasked(self, error: BaseException, depth: int = _DEEPEST) -> list[AllProvidersFailed]:
-        """Return the errors of fallbacks that asked nobody, if these are all that went wrong.
+        """Return the errors of fallbacks that called no provider, if there are no other errors.
 
         A handler may raise its own error from one of them, and a task group holds several.
         """
@@ -196,7 +196,7 @@ def _members(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def finished(result: object) -> object:
-    """Return a plain function's result; raise GiveUp for a coroutine or generator, which nobody runs."""
+    """Return a plain function's result; raise GiveUp for a coroutine or generator."""
     if result is None:
         return None
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):

@@ -1,8 +1,9 @@
 """The leases of claimed jobs, and the thread that renews them.
 
-One thread renews all leases in one call. If a lease is lost, its handler is told, so that it can stop.
-If a lease could not be renewed for most of its time, its handler is told before it ends: then another
-worker may start the job any moment. A second thread does that, because the first may hang in the store.
+One thread renews all leases in one call. If a lease is lost, its handler is notified, so that it
+can stop. If a lease could not be renewed for most of its time, its handler is notified before it
+ends: after that another worker may start the
+job. A second thread does that, because the first may hang in the store.
 """
 
 from __future__ import annotations

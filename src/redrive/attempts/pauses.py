@@ -1,8 +1,9 @@
-"""Pauses after an outage: a lane stops before its jobs burn their attempts.
+"""Pauses after an outage: a lane is paused before its jobs use up their attempts.
 
 When enough different jobs of a lane fail in a row for reasons that are not their own, the lane is
-paused for all workers. From time to time one job runs as a probe. If it fails for such a reason too
-it is returned unspent; if it succeeds, the backlog is released at a steady rate, and then the pause
+paused for all workers. From time to time one job runs as a probe. If it fails for such a reason
+too, it is returned without using up an
+attempt; if it succeeds, the backlog is released at a steady rate, and then the pause
 ends. The state is one note in the store, changed by compare-and-set, so any worker may take the next
 step and none takes it twice. Pauses by people are left alone.
 """

@@ -1,4 +1,4 @@
-"""Reading the signs of life that workers leave; `presence` writes them."""
+"""Read the notes of workers and passes; `presence` writes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SERVES = "serves:"
 
 
 def silence(note: Note) -> float:
-    """Return for how many seconds a worker has given no sign of life."""
+    """Return the seconds since the last heartbeat of a worker."""
     lasts = note.fields.get("lasts")
     if not isinstance(lasts, int | float) or note.expires_in is None:
         return 0.0

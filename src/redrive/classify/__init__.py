@@ -73,7 +73,7 @@ def _failure(
 
 
 def _unread(exc: BaseException) -> Failure:
-    """Return what can be known of an error that cannot even be read: a job must not be lost on it."""
+    """Return a failure for an error that cannot be read, so that its job is not lost."""
     name, why = type_name(exc), "the error could not be read"
     cause = of_text(name, why)
     return Failure(
@@ -87,7 +87,7 @@ def _unread(exc: BaseException) -> Failure:
 
 
 def is_about_the_server(failure: Failure, error: BaseException) -> bool:
-    """Return True if a failure says that the other side serves nobody now, whatever the input.
+    """Return True if a failure shows that the service is unavailable for every input.
 
     That is a limit, a refused key or account, a wait it asked for, "unavailable", or a connection
     that was never made. A timeout, a 500 and whatever else may be the fault of one input.

@@ -1,8 +1,8 @@
 """What an error carries: its kin, status, codes, headers, and the errors inside it.
 
-No client library is imported: a class is known by its root package and name, the rest by looking.
-Errors are strangers: a property may raise, lie, recurse or return anything. So their code is run
-by `guarded` only, and what they give is taken for what it is, never for what it says it is.
+No client library is imported: a class is known by its root package and name. The code of an error
+is not trusted: a property may raise, lie, recurse or return anything. So it is called through
+`guarded` only, and values are checked by their real type, not by the type that they claim.
 """
 
 from __future__ import annotations
@@ -92,9 +92,10 @@ def _known(cls: type) -> _Class:
 
 
 def guarded(work: Callable[..., T], *arguments: object) -> T | None:
-    """Do what may run a stranger's code; if it fails, there is nothing.
+    """Call something that may run code of the user; return None if it fails.
 
-    Only what may be Ctrl-C goes through: nobody can tell it from an interrupt that the code raised.
+    Only what may be Ctrl-C is raised: it cannot be told apart from an interrupt that the code
+    raised.
     """
     try:
         return work(*arguments)
@@ -105,7 +106,7 @@ def guarded(work: Callable[..., T], *arguments: object) -> T | None:
 
 
 def reach(thing: Any, *path: str | int) -> Any:
-    """Follow attributes, keys and positions; whatever goes wrong, there is nothing."""
+    """Follow attributes, keys and positions; return None if anything goes wrong."""
     for key in path:
         plain = type(thing) is dict
         if plain:  # the commonest, and it has no attributes worth a look
@@ -121,12 +122,12 @@ def reach(thing: Any, *path: str | int) -> Any:
 
 
 def _at(thing: Any, key: Any) -> Any:
-    """Look a key up, and never make one as a defaultdict does."""
+    """Look up a key without creating it, as a defaultdict would."""
     return dict[Any, Any].get(thing, key) if is_a(thing, dict) else thing[key]
 
 
 def is_a(thing: object, *kinds: type) -> bool:
-    """Return True if a thing is of a class, whatever it claims itself."""
+    """Return True if the real type of a value is one of these classes."""
     return issubclass(type(thing), kinds)
 
 
@@ -180,7 +181,7 @@ def errno_name(clues: Clues) -> str | None:
 
 
 def inside(clues: Clues) -> Iterator[BaseException]:
-    """List the errors that one stands for, the nearest first."""
+    """Yield the errors inside an error, the nearest first."""
     hidden = clues.held.get("__suppress_context__") is not False
     for root, value in _values(clues.held, tables.INNER_PLACES):
         if is_a(value, BaseException) and not (hidden and root == "__context__"):
@@ -213,7 +214,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
 
 
 def _values(held: Mapping[str, Any], places: Iterable[tables.Place]) -> Iterator[tuple[str, Any]]:
-    """Go through the places that hold something."""
+    """Yield the values that are set at these places."""
     for root, path in places:
         thing = held.get(root)
         if thing is not None and path:
@@ -223,7 +224,7 @@ def _values(held: Mapping[str, Any], places: Iterable[tables.Place]) -> Iterator
 
 
 def _status(held: Mapping[str, Any], kin: tuple[str, ...]) -> int | None:
-    """Find the HTTP status, and rather one that says failure: some errors carry a 200."""
+    """Return the HTTP status; prefer one of a failure, because some errors also carry a 200."""
     places = _values(held, tables.STATUS_PLACES)
     numbers = [
         as_whole(value) or 0 for root, value in places if root != "code" or _is_web(held, kin)

@@ -1,4 +1,4 @@
-"""Which failures have one cause: a fingerprint for grouping, and a title for people.
+"""Group failures by their cause: a fingerprint for grouping, and a title for people.
 
 In order: a key that the exception carries; else where in the application's own code it
 failed and with what type of error; else the type and the message without what varies.
@@ -115,7 +115,7 @@ def _qualified_type(exc: BaseException) -> str:
 
 
 def _others(exc: BaseException) -> tuple[object, ...]:
-    """Return the errors that led to this one or are grouped in it; how many is chance.
+    """Return the errors that led to this one or are grouped in it, each once.
 
     Only as far as the application's own code saw them. What a library caught and turned into
     another error says how the library works, and would split one outage into many groups.

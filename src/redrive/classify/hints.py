@@ -1,7 +1,7 @@
 """How long to wait, as the handler or the other side asks, read from what an error carries.
 
-The first wish that can be read counts, from the plainest to the vaguest: when a rate limit is full
-again says less than `Retry-After`. What cannot be read is no hint. Nothing here reads a clock.
+The first hint that can be read counts, from the most exact to the least: `Retry-After` is more
+exact than the reset of a rate limit. What cannot be read is no hint. Nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def find_hint(clues: Clues, now: float) -> tuple[float, str] | None:
 
 
 def is_refusal(headers: Mapping[str, str]) -> bool:
-    """Return True if a gRPC server asks never to be asked again: it does so by a negative wait."""
+    """Return True if a gRPC server forbids a retry: it sends a negative wait."""
     return (_number(headers.get(PUSHBACK)) or 0.0) < 0
 
 
@@ -48,7 +48,7 @@ def is_used_up(headers: Mapping[str, str], name: str) -> bool:
 
 
 def _wishes(clues: Clues, now: float) -> Iterator[tuple[float | None, str]]:
-    """List what could be a hint, the plainest first; one that cannot be read is None."""
+    """Yield possible hints, the most exact first; one that cannot be read is None."""
     headers = clues.headers
     for name in ("retry_after", "cooldown_time"):
         yield _seconds(clues.held.get(name), headers, now), name

@@ -35,7 +35,7 @@ _KNOWN: Final[
 
 
 class Finding(NamedTuple):
-    """What one piece of evidence says; the clues are of the error that says it, or one inside."""
+    """The category that one piece of evidence gives, and the clues of the error that has it."""
 
     clues: Clues
     category: Category
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 
 
 class Judge:
-    """Judges an error and those inside it, each once."""
+    """Classifies an error and the errors inside it, each once."""
 
     def __init__(self, rules: Sequence[When]) -> None:
         self.seen: dict[int, Clues] = {}
@@ -54,7 +54,7 @@ class Judge:
         self._depth = 0
 
     def judge(self, error: BaseException) -> Finding | None:
-        """Go through the evidence; None where there is none, or the error was judged before."""
+        """Return the first finding; None if there is none, or the error was classified before."""
         if not self._is_new(error) or self._depth > _DEEPEST:
             return None
         clues = self.seen[id(error)] = look.gather(error)
@@ -168,7 +168,7 @@ class Judge:
 
 
 def _is_bare(clues: Clues) -> bool:
-    """Return True if nothing but its class and its errno can say what an error means."""
+    """Return True if only the class and the errno of an error can be evidence."""
     arguments: tuple[object, ...] | None = clues.held.get("args")
     return (
         clues.held.keys() <= {"args", "errno", "__suppress_context__"}
@@ -180,7 +180,7 @@ def _is_bare(clues: Clues) -> bool:
 
 
 def _matches(rule: When, clues: Clues) -> bool:
-    """Return True if all that a rule of the user names is so."""
+    """Return True if an error meets every condition of a rule."""
     cls = type(clues.error)
     return (
         (rule.status is None or rule.status == clues.status)

@@ -1,7 +1,7 @@
 """Google's RetryInfo as gRPC sends it: a `google.rpc.Status` in a trailing header.
 
-Read by hand, because the library that knows its format is not ours to import: a message is a row
-of fields, each a number and a value; messages within it are values too.
+Read without the protobuf library, which may not be installed: a message is a row of
+fields, each a number and a value; messages within it are values too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where libraries put what, and what it means: to know one more library is to add rows.
+"""Where libraries keep statuses and codes, and what these mean: add rows for another library.
 
 A word that ends in `:` names the category of the words after it, one that ends in `=` the root
 packages of the classes after it. Unknown means "this alone says nothing": it keeps the row of a
@@ -195,7 +195,7 @@ OUT_OF_SERVICE: Final = _table("""
     503 529 overloaded_error slow_down UNAVAILABLE ServiceUnavailable ServiceUnavailableException
     service_unavailable temporarily_unavailable
 """)
-"""HTTP statuses and codes of a server that serves nobody now, whatever it is asked."""
+"""HTTP statuses and codes of a server that is unavailable for every request."""
 
 SQLSTATES: Final = _table("""
     transient: 08 25 40 53 55 57 58 XX  auth: 28 42501  invalid: 22 23  permanent: 0A 26 3D 42
@@ -250,21 +250,22 @@ TEXTS: Final = {
     "redis": _REDIS,
     "urllib": {"timed out": Category.TRANSIENT},
 }
-"""The last resort, by root package: words of messages, where nothing else tells a cause."""
+"""The last resort, by root package: texts in messages, where nothing else shows the cause."""
 
 WORST_FIRST = [*_table("invalid auth permanent quota rate_limit unknown crash timeout transient")]
-"""Which error of a group speaks for it: retrying all is pointless if it is pointless for one."""
+"""The category of a group is the first of these that a member has: one hopeless member is enough."""
 
 STOPS: Final = _table(
     "builtins= KeyboardInterrupt SystemExit GeneratorExit  asyncio= CancelledError"
 )
-"""Wishes to stop, which say nothing about the job."""
+"""Requests to stop; they are not failures of the job."""
 
 BAD_CERTIFICATES: Final = _table("""
     ssl= SSLCertVerificationError  urllib3,requests,botocore= SSLError  elastic_transport= TlsError
     aiohttp= ClientConnectorCertificateError ServerFingerprintMismatch
 """)
-"""Found inside a lost connection, these make it permanent: time mends no certificate."""
+"""Found inside a lost connection, these make it permanent: a retry does not repair a
+certificate."""
 
 CALLS: Final[dict[str, dict[str, tuple[str | int, ...]]]] = {
     "grpc.RpcError": {"code": ("code",), "headers": ("trailing_metadata",)},

@@ -1,13 +1,13 @@
-"""Cloud Tasks as the clock: a queue of Google's calls back when a job is due, and no worker waits.
+"""Cloud Tasks instead of a worker: a Google queue calls back when a job is due.
 
     tasks = CloudTasks(app, project="shop", location="asia-northeast1", queue="sync-queue",
                        callback="https://shop.example.org/redrive", secret_env="SYNC_SECRET")
     status = tasks.handle(request.headers, request.body)  # in the callback
 
-A task is a wake-up call and nothing more: whether a job runs is decided by the claim, as everywhere, so
-a call that comes twice, late or early does no harm. A task's name says of which wait of which job it
-is. It is answered with 2xx only once that wait is over and the next one has its task: what crashes
-before that is called again. So attempts neither multiply nor stop.
+A task only wakes the program: the claim decides if a job runs, as everywhere, so a call that comes
+twice, late or early does no harm. The name of a task has the job and the number of its wait. The
+answer is 2xx only when that wait is over and the next one has a task; after a crash before that,
+Cloud Tasks calls again. So attempts neither multiply nor stop.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _DONE, _WHO, _NOT_A_TASK, _AGAIN, _BROKEN = 200, 401, 403, 409, 500
 
 
 class CloudTasks:
-    """Makes a task for each job of an app that waits, and answers when it calls back.
+    """Creates a task for each waiting job of an app, and handles the calls of these tasks.
 
     `callback` is the address that calls `handle`; `secret_env` names the environment variables with
     signing secrets (two while one replaces the other). With `service_account` Google adds a token
-    of that account, as Cloud Run wants it. `client` is a `CloudTasksClient` to use.
+    of that account, as Cloud Run requires. `client` is a `CloudTasksClient` to use.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class CloudTasks:
         self._lock = threading.Lock()
         self._made: dict[str, None] = {}
         self.close = app.listen(self._heard)
-        """Make no more tasks by yourself."""
+        """Stop creating tasks."""
 
     def create_queue(self) -> None:
-        """Make the queue unless it is there; its settings can be changed there, ours ask for patience.
+        """Create the queue unless it exists; you can change its retry settings there.
 
-        Without this it is made when the first task finds it missing.
+        Without this call it is created with the first task.
         """
         retries = {
             "max_attempts": -1,
@@ -96,7 +96,7 @@ class CloudTasks:
         log.info("queue %s created in %s", self.queue, self._place)
 
     def enqueue(self, job: Job) -> None:
-        """Have us called when a waiting job is due; once for each of its waits."""
+        """Create a task that calls back when a waiting job is due, one for each wait."""
         wait = job.due - self.app.store.now()
         name = _name(job)
         if job.state is not State.PENDING or wait > _AHEAD or name in self._made:
@@ -110,9 +110,10 @@ class CloudTasks:
             _tell(job, max(0, round(wait)))
 
     def handle(self, headers: Mapping[str, str], body: bytes) -> int:
-        """Run the job that a task calls for, if it is due; gives the status to answer with.
+        """Run the job of a task if it is due; return the HTTP status of the answer.
 
-        2xx: nothing is left to do for this task. 409: call again later. 401, 403: it is not ours.
+        2xx: nothing is left to do for this task. 409: call again later. 401, 403: it is not a task
+        of this program.
         """
         given = {name.lower(): value for name, value in headers.items()}
         task = given.get("x-cloudtasks-taskname", "")
@@ -127,10 +128,10 @@ class CloudTasks:
             return _BROKEN
 
     def tend(self) -> Pass:
-        """Run what is due, and see that what waits has a task; from cron, every few minutes.
+        """Run due jobs, and create missing tasks; call it from cron every few minutes.
 
-        It makes up for what tasks cannot know: jobs that were driven again by the command line, or
-        stored while Google did not answer; pauses that end, bulk runs, alerts.
+        It covers what has no task: jobs that were retried by the command line, or stored while
+        Google did not answer; pauses that end, bulk runs, alerts.
         """
         done = self.app.run_due()
         soon, known = self.app.store.now() + _SOON, self.app.submitter.registry.names()
@@ -171,7 +172,7 @@ class CloudTasks:
             )
 
     def _create(self, job: Job, name: str) -> bool:
-        """Make a task; False if it is there."""
+        """Create a task; return False if it exists."""
         body = json.dumps({"job": job.id, "attempt": job.attempts + 1}).encode()
         headers = signing.sign(name, body, self._secrets(), job.due)
         request: dict[str, Any] = {
@@ -201,7 +202,7 @@ class CloudTasks:
         return True
 
     def _is_signed(self, headers: Mapping[str, str], body: bytes) -> bool:
-        """Return True if we signed it, however old: a repeated call finds its wait over."""
+        """Return True if we signed it, however old: a repeated call does nothing."""
         return signing.verify(headers, body, *self._secrets(), tolerance=float("inf"))
 
     def _secrets(self) -> list[str]:
@@ -222,7 +223,7 @@ class CloudTasks:
 
 
 def _name(job: Job) -> str:
-    """Name one wait of one job. It begins with a hash: a queue is slow with names that follow on."""
+    """Name one wait of one job. It begins with a hash, because queues are slow with sequential names."""
     wait = f"{job.id} {job.lease} {job.due:.3f}"
     return f"{hashlib.sha256(wait.encode()).hexdigest()[:16]}-{job.id}"
 

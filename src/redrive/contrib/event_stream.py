@@ -1,8 +1,9 @@
 """A resilient event stream: actions retried in place, a log of what happened, dead letters kept.
 
 The stream file is a log, one JSON line a change; the dead-letter file is an ordinary store, so that
-every command works on it. Nothing here decides about a failure: an event takes the road of any job
-(`Execution`, `conclude`), only in memory; what succeeds is never stored, what dies is stored whole.
+every command works on it. Nothing here decides about a failure: an event is handled like any job
+(`Execution`, `conclude`), only in memory. A successful event is never stored; a dead letter is
+stored whole.
 """
 
 from __future__ import annotations
@@ -107,12 +108,12 @@ class ResilientEventStream:
         *,
         max_retries: int | None = None,
     ) -> str:
-        """Run an event's action until it succeeds or there is no point; gives the event's id.
+        """Run the action of an event until it succeeds or the policy gives up; return its id.
 
-        Whatever the action does, the id comes back: what failed for good is a dead letter. Only
-        Ctrl-C passes, and a mistake in this very call (UsageError, before anything has run). A
-        function is called with nothing; a registered handler gets `data` as its arguments, as a
-        worker would give them, and only that can be driven again.
+        The id is returned whatever the action does: if it failed permanently, the event is a dead
+        letter. Only Ctrl-C and a UsageError (before anything has run) are raised. A function is
+        called without arguments; a registered handler gets `data` as its arguments, as from a
+        worker, and only a handler can be retried later.
         """
         data = {} if data is None else data
         _check(isinstance(event_type, str) and event_type, "event_type must be a text", event_type)
@@ -156,7 +157,7 @@ class ResilientEventStream:
         return [self._line(self.app.store.get(job.id) or job) for job in dead]
 
     def get_retry_candidates(self) -> list[Line]:
-        """Return the dead letters whose kind of error can pass: worth another try, newest first."""
+        """Return the dead letters that a retry may help, newest first."""
         dead = sum(count.jobs for count in self.app.desk.jobs.counts() if count.state is State.DEAD)
         lines = self.get_dead_letter_queue(dead)
         return [line for line in lines if line["error_info"] and self._can_pass(line["error_info"])]
@@ -176,7 +177,7 @@ class ResilientEventStream:
             }
 
     def close(self) -> None:
-        """Let go of the dead-letter store; the next use opens it again."""
+        """Close the dead-letter store; the next use opens it again."""
         self.app.close()
 
     def __enter__(self) -> Self:
@@ -186,7 +187,7 @@ class ResilientEventStream:
         self.close()
 
     def _entry(self, action: Action, event_type: str) -> Entry:
-        """Return the entry of an action: a handler is adopted here, a function leaves its name."""
+        """Return the entry of an action; a plain function has only a name."""
         if not isinstance(action, Handler):
             return Entry.unregistered(_UNFIT.sub("_", event_type)[:64])
         _check(
@@ -199,7 +200,7 @@ class ResilientEventStream:
         return action.entry
 
     def _walk(self, job: Job, entry: Entry, run: Callable[[Execution], None]) -> None:
-        """Try until it is done or dead; each change is told to the stream file."""
+        """Run it until it succeeds or is dead; write each change to the stream file."""
         submitter = self.app.submitter
         while True:
             execution = Execution(entry, submitter.take(job), submitter.settings.clock)
@@ -223,7 +224,7 @@ class ResilientEventStream:
                     return self._tell(job)
 
     def _bury(self, job: Job, settlement: Settlement) -> None:
-        """Keep a dead letter; where the store cannot, the stream file still tells of it."""
+        """Store a dead letter; if the store fails, the stream file still has it."""
         try:
             self.app.submitter.keep_failed(settlement, Options())
         except Exception:
@@ -289,7 +290,7 @@ class EventLog:
     """A file of lines, readable by its owner only, added to by any number of threads and processes.
 
     One line is one write to a file opened for appending, so lines never mix. Writing never raises:
-    the log must not take down what it tells about.
+    the log must not stop the program.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -297,7 +298,7 @@ class EventLog:
         self._lock = threading.Lock()  # half a line of another thread would look torn
 
     def write(self, line: Line) -> None:
-        """Add one line. One cut short by a full disk or a crash spoils no other.
+        """Add one line. A line that a full disk or a crash cut short does not affect others.
 
         A line that another process is just writing looks cut short, too: an empty line follows it.
         """
@@ -320,7 +321,7 @@ class EventLog:
             )
 
     def lines(self) -> Generator[Line]:
-        """Return the lines that can be read, oldest first; damaged ones are passed over."""
+        """Return the lines that can be read, oldest first; damaged ones are skipped."""
         if not self.place.is_file():
             return
         with self.place.open("rb") as file:

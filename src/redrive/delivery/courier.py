@@ -1,4 +1,4 @@
-"""One endpoint: what goes out to it with each attempt, and what its answer means.
+"""Send requests to one endpoint, and turn its answers into results or errors.
 
 Everything secret (the token, the signing secrets, the values of headers, the URL) stays in here: it is
 in no job, and is taken out of every text that an error carries to the outside.
@@ -41,7 +41,7 @@ _SHOWN = 500
 
 
 class EndpointSettings(TypedDict, total=False):
-    """What may be said about an endpoint, in code or in a file."""
+    """The settings of an endpoint, in code or in a file."""
 
     url: str
     token_env: str
@@ -52,13 +52,13 @@ class EndpointSettings(TypedDict, total=False):
     key_field: str
     """Put the key into this field of the body, too."""
     idempotent: bool
-    """Sending twice does no harm, so what got no answer may be sent again without a key."""
+    """True if sending twice does no harm: without an answer it is sent again, even without a key."""
     timeout: Duration
     """For everything together; 30 s."""
     allow: Sequence[str]
-    """What is allowed beyond https to public addresses; see `Allowed.read`."""
+    """What is allowed besides https to public addresses; see `Allowed.read`."""
     ca_file: str | os.PathLike[str]
-    """The only authorities whose certificates are believed, instead of the system's."""
+    """A file of certificate authorities to trust, instead of those of the system."""
 
 
 class Courier:
@@ -89,7 +89,7 @@ class Courier:
         self._ca_file = settings.get("ca_file")
 
     def deliver(self, body: Json, *, ident: str, key: str | None) -> Reply:
-        """Post a body; gives the reply of a success and raises for everything else.
+        """Post a body; return the reply of a success, raise for everything else.
 
         `ident` names the message to a receiver who checks signatures; `key`, if there is one, goes
         out as `Idempotency-Key`.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Somewhere to send to. `handler` is what it is to Redrive: it has all options of handlers."""
+    """A URL to send to. `handler` is its handler, with all options of handlers."""
 
     handler: Handler[[Json], Reply]
     courier: Courier
@@ -42,7 +42,7 @@ class Endpoint:
         return self._keyed(body, key).submit(body)
 
     def try_now(self, body: Json, *, key: str | None = None) -> Tried[Reply]:
-        """Send it here and now; if that fails, keep it and send it later."""
+        """Send it now, in this process; if that fails, store it and send it later."""
         return self._keyed(body, key).try_now(body)
 
     def _keyed(self, body: Json, key: str | None) -> Handler[[Json], Reply]:
@@ -55,7 +55,7 @@ class Endpoint:
 
 
 def poster(courier: Courier) -> Callable[[Json], Reply]:
-    """Make the function that is run for each job of an endpoint."""
+    """Return the function that runs each job of an endpoint."""
 
     def post(body: Any) -> Reply:  # Any: as it is, for JSON says no more about it
         job = current()
@@ -67,9 +67,9 @@ def poster(courier: Courier) -> Callable[[Json], Reply]:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """Lets an endpoint take hooks, whose payload says `hook` and `endpoint` instead of `body`.
+    """Lets an endpoint accept hooks, whose payload has `hook` and `endpoint` instead of `body`.
 
-    A hook for another URL is refused: it would reach somebody it was not meant for.
+    A hook for another URL is refused: it must not be sent to the wrong receiver.
     """
 
     name: str
@@ -90,13 +90,13 @@ class Hooks:
 
 
 def made(handler: Handler[[Json], Reply], courier: Courier) -> Endpoint:
-    """Make an endpoint of a registered handler; it runs hooks too, as with `formerly="hook.post"`."""
+    """Return an endpoint for a registered handler; it runs hooks too, as with `formerly="hook.post"`."""
     handler.entry.arguments.adapt = Hooks(handler.name, courier.url)
     return Endpoint(handler, courier)
 
 
 def urls(registry: Registry) -> dict[str, str]:
-    """Return where the endpoints of a program send to, by every name that their jobs may carry."""
+    """Return the URLs of the endpoints of a program, by every name that their jobs may carry."""
     return {
         name: adapt.url
         for entry in registry
@@ -106,7 +106,7 @@ def urls(registry: Registry) -> dict[str, str]:
 
 
 def courier_of(name: str, settings: EndpointSettings) -> Courier:
-    """Join what the program says about an endpoint with what the configuration says of that name."""
+    """Merge the settings of an endpoint in the program with those in the configuration."""
     section: Mapping[str, object] = config.find().endpoints.get(name, {})
     return Courier(name, cast("EndpointSettings", {**section, **settings}))
 

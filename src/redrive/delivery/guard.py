@@ -63,7 +63,7 @@ _UNSPECIFIED, _LOOPBACK = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A URL, taken apart and found fit to be sent to."""
+    """The parts of a URL that was checked."""
 
     scheme: str
     host: str
@@ -81,13 +81,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What the program allows beyond https to public addresses on port 443."""
+    """What the program allows besides https to public addresses on port 443."""
 
     http: bool = False
     ports: frozenset[int] = frozenset()
     networks: tuple[Network, ...] = ()
     hosts: frozenset[str] = frozenset()
-    """Names that are trusted wherever DNS says they are."""
+    """Host names that are trusted whatever their addresses are."""
 
     @classmethod
     def read(cls, entries: Iterable[str]) -> Allowed:
@@ -130,7 +130,7 @@ def _port(entry: str) -> int:
 
 
 def target_of(url: str, allowed: Allowed) -> Target:
-    """Take a URL apart; UsageError says what is wrong with it, without the URL: it may be secret."""
+    """Parse and check a URL; the text of a UsageError omits the URL, which may be secret."""
     if not _URL.fullmatch(url):
         _refuse("it may hold visible ASCII only, no spaces or backslashes; write a name as xn--…")
     try:
@@ -180,9 +180,9 @@ def _place(netloc: str) -> tuple[str, int | None]:
 def checked(
     target: Target, allowed: Allowed, *, timeout: float, resolver: Resolver | None = None
 ) -> list[str]:
-    """Return the addresses to connect to; AddressRefused if one of them is not to be reached.
+    """Return the addresses to connect to; raise AddressRefused if one of them is not allowed.
 
-    One is enough: an attacker who adds a public address beside a private one would only have to wait.
+    One is enough: an attacker could list a public address beside a private one.
     """
     resolved = dict.fromkeys(_looked_up(resolver or resolve, target, timeout))
     if not resolved:
@@ -246,15 +246,15 @@ def _inside(address: IPv6Address, bits: int) -> Iterator[int]:
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """Ask the system where a host is."""
+    """Resolve a host with the system resolver."""
     answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(sockaddr[0]) for *_, sockaddr in answers]
 
 
 def _looked_up(resolver: Resolver, target: Target, timeout: float) -> list[str]:
-    """Resolve, but wait no longer than that: the system's own look-up knows no time limit.
+    """Resolve within a time limit, which the system resolver does not have.
 
-    Who asks for a host that is being looked up waits for that: one that hangs costs one thread.
+    Calls for the same host share one look-up, so that one that hangs costs one thread.
     """
     place = (os.getpid(), target.host, target.port)  # a fork takes none of the threads along
     mine: Future[list[str]] = Future()

@@ -23,7 +23,7 @@ TOLERANCE: Final = 300.0
 _PREFIX: Final = "whsec_"
 _SHORTEST, _LONGEST = 24, 64
 SECRET: Final = f"{_PREFIX} and the base64 of {_SHORTEST} to {_LONGEST} bytes"
-"""What a secret looks like, in words."""
+"""The description of a valid secret, for messages."""
 _TIME: Final = re.compile(r"[0-9]{1,12}")
 
 
@@ -68,7 +68,7 @@ def _signature(secret: str, key: str, stamp: str, body: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Encode what a stranger sent, also what his server could not decode."""
+    """Encode a received header, including bytes that the server could not decode."""
     return text.encode(errors="surrogatepass")
 
 
@@ -78,7 +78,7 @@ def bare(secret: str) -> str:
 
 
 def is_secret(text: str) -> bool:
-    """Return True if a text is fit to be a signing secret."""
+    """Return True if a text is a valid signing secret."""
     try:
         return bool(_key(text))
     except UsageError:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 KEPT: Final = 65536
 """Bytes of the answer's body that are read and kept."""
 CONNECT: Final = 5.0
-"""Seconds to wait for one address to take the connection."""
+"""Seconds to wait for a connection to one address."""
 
 _LARGEST_HEAD: Final = 131072
 _CHUNK: Final = 65536
@@ -47,18 +47,18 @@ class Sent:
     """How much of a request was sent before it failed."""
 
     whole: bool = False
-    """All of it was handed to the network: it may have been acted upon, whatever comes after."""
+    """True if the whole request was sent: the server may have acted on it, whatever fails later."""
 
 
 class Deadline:
-    """A point in time by which everything has to be over."""
+    """The time by which a request must have ended."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._end = time.monotonic() + seconds
 
     def left(self) -> float:
-        """Return what is left of the time; TimeoutError when it is up."""
+        """Return the seconds left; raise TimeoutError if there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
             msg = f"the answer did not end within {self._seconds:g} s"
@@ -67,7 +67,7 @@ class Deadline:
 
 
 def context(ca_file: str | None) -> ssl.SSLContext:
-    """Make the TLS settings: certificates are always verified, by the system's roots or by this file."""
+    """Return the TLS context: certificates are always verified, by the system's roots or by this file."""
     made = ssl.create_default_context(cafile=ca_file)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     return made
@@ -83,7 +83,7 @@ def post(
     deadline: Deadline,
     sent: Sent,
 ) -> Reply:
-    """Send one POST and give the answer, whatever its status; redirects are answers like others."""
+    """Send one POST and return the answer, whatever its status; redirects are not followed."""
     with closing(_connected(target, addresses, tls, deadline)) as sock:
         connection = HTTPConnection(target.host, target.port)
         connection.response_class = _Answer
@@ -110,7 +110,7 @@ def post(
 def _connected(
     target: Target, addresses: Sequence[str], tls: ssl.SSLContext | None, deadline: Deadline
 ) -> socket.socket:
-    """Connect to the first address that takes it; the name is only used to verify who is there."""
+    """Connect to the first address that accepts; the name is only used to verify the certificate."""
     for place, address in enumerate(addresses, 1):
         try:
             wait = min(CONNECT, deadline.left())
@@ -168,7 +168,7 @@ class _Line:
         return io.BufferedReader(_Reader(self._sock, self._deadline))
 
     def close(self) -> None:
-        """Stay open: `http.client` closes once it has the head, and the body is still to come."""
+        """Do nothing: `http.client` closes after the headers, and the body is still to be read."""
 
 
 class _Reader(io.RawIOBase):

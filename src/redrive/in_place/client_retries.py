@@ -1,7 +1,8 @@
-"""Clients that retry by themselves behind a provider's back: found out, and said once.
+"""Warn once of clients that retry by themselves inside a provider.
 
-Two layers that retry multiply: three tries of a client under five of a job are fifteen requests, and
-the waits of the client hold up the other provider. No client library is imported: OpenAI's,
+Retries in two layers multiply: 3 attempts of a client in each of 5 attempts of a job are 15
+requests, and the waits of the client delay the next
+provider. No client library is imported: OpenAI's,
 Anthropic's and those generated like them have `max_retries`, and count their retries in a header of
 the request.
 """
@@ -30,7 +31,7 @@ def look_at(function: Callable[..., Any], provider: str) -> None:
 
 
 def _held(thing: object, name: str) -> object:
-    """Return an attribute without running any code: a stranger's may go to the network."""
+    """Return an attribute without running code, which might use the network."""
     return guarded(inspect.getattr_static, thing, name, None)
 
 

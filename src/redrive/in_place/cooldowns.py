@@ -1,15 +1,15 @@
 """Cooldowns of providers: pauses, kept as notes in a store and so shared by all workers.
 
-`pause:provider:NAME` lives as long as the cooldown. It is a pause like any other: people see it in
-`redrive status`, end it with `redrive resume provider:NAME`, or make one of their own, which is left
-alone here. `cooled:NAME` outlives it for an hour, so that the next cooldown is longer than the last,
-and one caller at a time finds out whether the provider works again. It also keeps which jobs failed
-for a reason that may be their own: `ENOUGH` different ones within `WINDOW` start a cooldown too, and
-one success forgets them.
+`pause:provider:NAME` lives as long as the cooldown. It is a pause like any other: `redrive status`
+shows it, `redrive resume provider:NAME` ends it, and a pause that a person sets is not changed
+here. The note `cooled:NAME` is kept an hour longer, so that the next cooldown is longer than the
+last, and one caller at a time probes the provider. It also holds the jobs that failed for a reason
+that may be their own: `ENOUGH` different jobs within `WINDOW` start a cooldown too, and one success
+removes them.
 
-Every write is a compare-and-set on what was read before the provider was asked: of many who fail at
-once one counts, and who comes late changes nothing, unless the server told him to wait longer. A
-store that does not answer stops nobody: then providers are asked as if nothing had happened.
+Every write is a compare-and-set on what was read before the provider was called: of many callers
+that fail at once only one counts, and a later one changes nothing, unless the server asked it to
+wait longer. If the store does not answer, providers are called as if there were no cooldowns.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Cooling:
         ]
 
     def probe(self, standing: Standing) -> Standing | None:
-        """Claim the first question to a provider after its cooldown; None if another process has it."""
+        """Claim the first call of a provider after its cooldown; None if another process has it."""
         if not standing.count:
             return standing
         if standing.is_probed:
@@ -122,7 +122,7 @@ class Cooling:
         return seconds
 
     def _guess(self, count: int) -> float:
-        """Ask the strategy; one of the user's own that raises must not keep the next provider away."""
+        """Ask the strategy; if it raises, use the default, so that the next provider is still called."""
         try:
             return delay_after(self.strategy, count, random.random)
         except Exception as error:  # noqa: BLE001 - user code

@@ -1,17 +1,17 @@
-"""Several providers for one piece of work: the first that can does it, in order of preference.
+"""Call several providers in order of preference, and return the first answer.
 
-Each is asked once. One that is limited or fails enters cooldown (`cooldowns`), and the next call begins with
-another. Nothing here retries, and nothing decides what becomes of a job: when no provider is left,
-one error carries all of theirs, and the policy decides about it as about any other.
+Each provider is called once. A provider that fails enters cooldown (`cooldowns`), and the next call
+starts with another. Nothing here retries or decides about the job: when no provider is left, one
+error carries all of theirs, and the policy decides about it as about any other.
 
-Whom a call asks, in this order:
+A call tries these providers, in this order:
 
 1. those that are not paused; after a cooldown one caller at a time, as a probe;
-2. those that another caller probes just now;
-3. those that cool down by our own guess, if another was asked and failed: better than nothing.
+2. those that another caller is probing now;
+3. those whose cooldown Redrive estimated, if another provider was called and failed.
 
-Who is paused by a person, or said how long to leave it alone, is not asked; and if all are paused,
-nobody is.
+A provider that a person paused, or that asked for a wait, is not called; if all are paused, none is
+called.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Miss:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[R]):
-    """What a provider gave, who it was, and who failed before it."""
+    """The value of a provider, its name, and the providers that failed before it."""
 
     value: R
     winner: str
@@ -76,7 +76,7 @@ class Answer(Generic[R]):
 
 @dataclass(frozen=True, kw_only=True)
 class _Chain:
-    """What a `fallback` was told once."""
+    """The settings of one `fallback`."""
 
     providers: Mapping[str, Callable[..., Any]]
     passes: frozenset[Category]
@@ -132,15 +132,15 @@ def fallback(
 ) -> Callable[..., Any]:
     """Make one function of several that do the same: `fallback(openai=ask_openai, claude=ask_claude)`.
 
-    They are asked in this order, all with the same arguments; all are plain, or all are async. The
-    result is an `Answer`: `value`, `winner`, and who was `tried` before. If none answers,
-    AllProvidersFailed is raised.
+    The providers are called in this order, all with the same arguments; all are plain, or all are
+    async. The result is an `Answer`: `value`, `winner`, and the providers `tried` before. If none
+    answers, AllProvidersFailed is raised.
 
-    `on` is what makes the next one be asked: categories (`Category` alone is all of them), and
-    `when(…)` rules, which also say what an error is. Without categories these are all but invalid and
-    permanent; such an error goes on up as it is. `cooldown` is how long a provider rests where it
-    does not say so itself, `longest` the most in any case. Cooldowns are kept in the store of the
-    job that runs; outside of one in `store`, or in this process.
+    `on` lists the failures after which the next provider is called: categories (`Category` alone is
+    all of them), and `when(…)` rules, which also set the category of an error. By default these are
+    all categories but invalid and permanent, whose errors are raised as they are. `cooldown` is the
+    delay for a provider that asks for none, `longest` the maximum. Cooldowns are stored in the
+    store of the running job; outside of a job in `store`, or in this process.
     """
     wanted = tuple(on)
     chain = _Chain(
@@ -194,7 +194,7 @@ def _async(chain: _Chain) -> Callable[..., Awaitable[Answer[Any]]]:
 
 
 class _Call:
-    """One call: whom it asks, and what came of it. Sync and async callers share it."""
+    """One call of a fallback: the next provider, and the results. Sync and async callers share it."""
 
     def __init__(self, chain: _Chain) -> None:
         self._chain = chain
@@ -242,7 +242,7 @@ class _Call:
         return job is not None and job.hurried
 
     def _store(self) -> Store:
-        """Return the store of cooldowns; one that cannot be opened stops nobody."""
+        """Return the store of cooldowns; the one in this process if it cannot be opened."""
         opened = self._job.store if self._job else None
         if self._chain.store is None and opened is not None:
             with suppress(StoreError):
@@ -250,7 +250,7 @@ class _Call:
         return self._chain.store or self._chain.own_store
 
     def failed(self, asked: Standing, error: Exception) -> bool:
-        """Take note of a provider's error; False if it is not to be covered by another one."""
+        """Record a provider's error; return False if no other provider may be called for it."""
         if issubclass(type(error), Skip):
             return False
         secrets = masking.secrets_of(self._job.payload) if self._job else ()

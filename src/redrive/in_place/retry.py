@@ -1,7 +1,7 @@
 """Retrying in place: the policies of durable jobs for a plain call, with nothing stored.
 
-Nothing here decides. A call that fails becomes a job in memory, which takes the road of all others:
-`classify`, `decide`, `jobs.transitions`. A call that succeeds pays for a `try` and no more.
+Nothing here decides. A call that fails becomes a job in memory, which is handled like any other:
+`classify`, `decide`, `jobs.transitions`. A call that succeeds costs no more than a `try`.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 IN_PLACE = Policy(max_age="1m")
-"""What holds where no policy is named: the table of categories, and a minute in all."""
+"""The default policy: the table of categories, and a minute in all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What failures come to: the waits between them, and the end, if they lead to one."""
+    """The result of a simulation: the delays between the failures, and the end, if there is one."""
 
     delays: tuple[float, ...]
-    """Seconds. Where it does not end, the last one leads to the try after the last failure."""
+    """Seconds. If the call has not ended, the last delay is the one after the last failure."""
     reason: Reason | None
-    """Why it is dead (or completed, by Skip); None while there is another try."""
+    """Why it is dead (or completed, by Skip); None while there is another attempt."""
     detail: str = ""
 
 
 class Walk:
-    """The way of one call through its failures: a job that nobody stores."""
+    """The failures of one call: a job that is not stored."""
 
     def __init__(self, policy: Policy, began: float, rand: Rand, name: str = "") -> None:
         self.policy = policy
@@ -63,7 +63,7 @@ class Walk:
         )
 
     def after(self, outcome: Outcome, now: float) -> Verdict:
-        """Count an attempt that ended so, and give what becomes of the call."""
+        """Count an attempt with this outcome, and return what happens to the call."""
         job = transitions.claimed(self.job, holder="", now=now, lease_end=now, boot=None)
         verdict = decide.decide(job, outcome, self.policy, now, self.rand)
         failure = outcome.failure if isinstance(outcome, Failed) else None
@@ -121,13 +121,13 @@ def retry(
     rand: Rand = random.random,
     clock: Callable[[], float] = time.monotonic,
 ) -> Callable[..., Any]:
-    """Call a function, plain or async, again when it fails, as a policy says: in place.
+    """Retry a function, plain or async, in place when it fails, by a policy.
 
     `@retry`, `@retry(policy)` or `@retry(attempts=3, max_age="30s")`; `attempts` and `max_age` (for
-    all attempts together) win over the policy's. Without a policy the table of categories holds, for
-    a minute in all. When there is no point any more, the last error itself goes on up, with a note.
-    GiveUp and Skip go on up at once, RetryLater waits as it says. Ctrl-C, a cancelled task and
-    SystemExit are never held up. `sleep`, `rand` and `clock` (seconds that only grow) are for tests
+    all attempts together) override the policy's. Without a policy the table of categories applies,
+    for a minute in all. When the policy gives up, the last error is raised, with a note. GiveUp and
+    Skip are raised at once; RetryLater sets the delay. Ctrl-C, a cancelled task and SystemExit are
+    never delayed. `sleep`, `rand` and `clock` (seconds that only grow) are for tests
     and for other event loops; an async function's `sleep` may be async.
     """
     if policy is not None and not isinstance(policy, Policy):
@@ -159,8 +159,8 @@ def simulate(
 ) -> Simulation:
     """Return what a policy would do about failures, one after the other, without waiting.
 
-    Failures are errors, categories or Failure records, and take no time themselves. There may be
-    more than it lives to see, such as `itertools.repeat("transient")`.
+    Failures are errors, categories or Failure records, and take no time themselves. The list may be
+    endless, such as `itertools.repeat("transient")`.
 
     >>> from redrive.policies.presets import WEBHOOKS
     >>> simulate(WEBHOOKS, ["transient"] * 9, rand=lambda: 0.5)

@@ -1,16 +1,16 @@
-"""The one place that decides what becomes of a job. Pure: time and chance come in as arguments.
+"""Decide the next state of a job after an attempt. Pure: time and randomness are arguments.
 
-The story of a failure. The attempt was counted when the job was claimed. Its failure has a category;
-the policy has a rule for each. In this order:
+The attempt was counted when the job was claimed. Its failure has a category, and the policy has a
+rule for each category. The checks, in this order:
 
-1. The handler gave up, or the policy calls the category hopeless: dead, permanent.
+1. The handler gave up, or the policy never retries the category: dead, permanent.
 2. It took its worker down for the third time: dead, crash.
 3. The category's attempts, or those of all categories together, are used up: dead, exhausted.
 4. Otherwise it waits: as the handler asked, as the server asked, or by the category's back-off.
-5. If that wait would end past the job's greatest age: dead, expired.
+5. If that wait would end after `max_age`: dead, expired.
 
-A crash is a failure like any other and takes the same road. A job that could not be tried at all is
-returned: it has no failure, so none of this applies, and no age ends it.
+A crash is handled like any other failure. A job that could not be tried at all is returned: it has
+no failure, so none of this applies, and `max_age` does not end it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ HANDLER = "RetryLater"
 
 
 def decide(job: Job, outcome: Outcome, policy: Policy, now: float, rand: Rand) -> Verdict:
-    """Turn what happened and what happened before into what becomes of the job."""
+    """Return the next state of a job from its outcome and its history."""
     match outcome:
         case Done():
             return _DONE
@@ -111,7 +111,7 @@ def _after_failure(
 def _wait(
     failure: Failure, rule: Rule, index: int, policy: Policy, rand: Rand
 ) -> tuple[float, str]:
-    """Choose the delay, and say so where it is not simply the back-off."""
+    """Return the delay, and its reason if it is not the back-off."""
     if failure.hint is not None and failure.hint_source == HANDLER:
         return max(0.0, failure.hint), "the handler asked for it"
     delay, detail = _backoff(rule, index, rand)

@@ -1,8 +1,8 @@
-"""What to do about each kind of failure: how often to try, how long to wait, when to stop.
+"""Policies: attempts, delays and limits for each category of failure.
 
-A `Policy` is a value. What it does not say comes from `DEFAULTS`, the table of categories. The same
-policy serves durable jobs and retries in place. Nothing here decides: `policies.decide` reads a policy and
-does.
+A `Policy` is a value. What it does not set comes from `DEFAULTS`, the table of categories. The same
+policy serves durable jobs and retries in place. Nothing here decides: `policies.decide` applies a
+policy.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _category(value: Category | str) -> Category:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one category may spend. What is left out comes from the policy, then from the table."""
+    """The attempts and the delay of one category; defaults come from the policy, then the table."""
 
     attempts: int | None = None
     wait: RetryStrategy | None = None
@@ -67,14 +67,14 @@ DEFAULTS: Mapping[Category, Rule] = {
     Category.CRASH: Rule(CRASH_LIMIT, wait=exponential(1, cap=300)),
     Category.UNKNOWN: Rule(3, wait=exponential(5, cap=300)),
 }
-"""The table of categories: what holds where a policy says nothing."""
+"""The table of categories: the rules that apply where a policy sets none."""
 
 Hints = Literal["replace", "floor", "ignore"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class When:
-    """One of the user's own rules: errors that match it are of this category. Made by `when`."""
+    """A rule of the user: errors that match it get this category. Created by `when`."""
 
     then: Category
     error: type[BaseException] | None = None
@@ -122,12 +122,12 @@ class Pause:
     after: int = 10
     """Different jobs failing in a row."""
     probe: float = 60.0
-    """Seconds between the single jobs that try whether it works again."""
+    """Seconds between two probes: single jobs that test if the lane works again."""
     release: float = 100.0
-    """Jobs a second let go when it does."""
+    """Jobs per second that are released when it does."""
     at_once: bool = False
-    """Refused credentials stop the lane with the first job; so does status 410, until a person
-    resumes it. So it is for endpoints."""
+    """True if the first job with refused credentials pauses the lane, and status 410 pauses it
+    until a person resumes it. Endpoints set it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How often to try, how long to wait, and what is hopeless.
+    """How many attempts a job has, how long it waits, and which failures are never retried.
 
     `attempts` (the first included) and `wait` hold for every category not named, except that auth,
     invalid and permanent stay dead at once. All categories together never exceed `attempts`.
@@ -163,9 +163,9 @@ class Policy:
     crash: Rule | None = None
     unknown: Rule | None = None
     alike: bool = False
-    """Every category not named is one and the same, with one count (and none dead at once)."""
+    """True if all categories that are not named share one count, and none of them is dead at once."""
     hints: Hints = "replace"
-    """A server's hint replaces the wait, is a floor under it, or is ignored."""
+    """What a server's hint does: replace the delay, be its minimum, or be ignored."""
     on: Sequence[When] = ()
     pause: Pause | None = None
     keep: Keep = field(default_factory=Keep)
@@ -230,7 +230,7 @@ class Policy:
 
 
 def check_policy(policy: object) -> None:
-    """Refuse what is no policy, where it is given and not where it is used."""
+    """Raise UsageError if a value is not a policy."""
     if not isinstance(policy, Policy):
         msg = f"a policy is a Policy, such as redrive.policies.presets.WEBHOOKS; found {policy!r}"
         raise UsageError(msg)

@@ -68,7 +68,7 @@ _FILES = (*_ANYWHERE, StoreLost, StoreDamaged)
 
 
 class Silence:
-    """Seconds without a sign of life, measured by an observer that looks again and again.
+    """Seconds without a heartbeat, measured by an observer that checks again and again.
 
     One look adds at most `step` seconds: if more passed, the observer itself did not run.
     """
@@ -79,7 +79,7 @@ class Silence:
         self._last = time.monotonic()
 
     def end(self) -> None:
-        """Start from zero: there was a sign of life."""
+        """Start from zero: there was a heartbeat."""
         self.seconds, self._last = 0.0, time.monotonic()
 
     def look(self) -> float:

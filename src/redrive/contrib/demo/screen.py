@@ -1,4 +1,4 @@
-"""What the demo shows: sentences, and a table that moves on a terminal and is told in lines elsewhere."""
+"""The output of the demo: sentences, and a live table on a terminal or lines elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Screen:
         self.coloured = self.moves and not no_color and not os.environ.get("NO_COLOR")
 
     def head(self, text: str) -> None:
-        """Begin a chapter."""
+        """Print a heading."""
         self.say(f"\n{text}", bold=True)
 
     def say(self, text: str, colour: str | None = None, *, bold: bool = False) -> None:
@@ -40,7 +40,7 @@ class Screen:
     def follow(
         self, look: Callable[[], Sequence[Row]], done: Callable[[], bool], limit: float
     ) -> bool:
-        """Show how things stand until it is done; False if that takes too long."""
+        """Show the state until it is done; return False if that takes too long."""
         show = self._table() if self.moves else self._lines()
         end = time.monotonic() + limit
         try:
@@ -86,7 +86,7 @@ class Screen:
 
 
 def drawn(rows: Sequence[Row]) -> Table:
-    """Draw how things stand."""
+    """Print the present state."""
     from rich.table import Table  # noqa: PLC0415 - only a terminal needs it
 
     table = Table("lane")

@@ -1,4 +1,4 @@
-"""A shop's bad night: what fails passes, what cannot pass dies, people are told, mend and redrive."""
+"""The script of the demo: jobs fail, are retried or die; an operator fixes the cause."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHOWN = (State.PENDING, State.RUNNING, State.COMPLETED, State.DEAD)
 
 
 class Shop:
-    """The program: handlers that reach into the town, and the key it knows."""
+    """The program of the demo: its handlers, and the key that it uses."""
 
     def __init__(self, folder: Path, place: Town) -> None:
         self.town = place
@@ -61,14 +61,14 @@ class Shop:
         self.town.call("ship", order)
 
     def submit_all(self) -> None:
-        """Store every job of the night."""
+        """Submit all jobs of the demo."""
         handlers = (self.send, self.print, self.ask, self.charge, self.ship)
         for handler, size in zip(handlers, SIZES.values(), strict=True):
             for order in range(1, size + 1):
                 handler.submit(order)
 
     def rows(self) -> Sequence[Row]:
-        """Return how things stand, lane by lane; the lane of the alerts is not the shop's."""
+        """Return the numbers of jobs by lane, without the lane of alerts."""
         counts = Counter[tuple[str, State]]()
         for count in self.app.desk.jobs.counts():
             counts[count.lane, count.state] += count.jobs
@@ -87,7 +87,7 @@ class Shop:
         return dict(counts)
 
     def mend(self) -> None:
-        """Put the new key in place."""
+        """Use the new key."""
         self.key = KEYS[1]
 
 
@@ -106,7 +106,7 @@ def place_of_its_own() -> Generator[Path]:
 
 
 def tell(screen: Screen) -> bool:
-    """Play the whole story; return False if it did not end as expected."""
+    """Run the demo; return False if it did not end as expected."""
     began = time.monotonic()
     with place_of_its_own() as folder, town() as place:
         shop = Shop(folder, place)

@@ -1,4 +1,4 @@
-"""The world outside: a server on the loopback interface that misbehaves as real ones do."""
+"""The services of the demo: a server on loopback that fails as real ones do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TIMEOUT = 5.0
 
 
 class Answer(NamedTuple):
-    """What the server says."""
+    """An answer of the server."""
 
     status: int
     text: str
@@ -37,11 +37,11 @@ class Town:
 
     @property
     def allow(self) -> list[str]:
-        """What an endpoint must be allowed, to reach it: loopback is closed by default."""
+        """The `allow` setting of endpoints: loopback is not allowed by default."""
         return ["http", "127.0.0.1", ":" + self.url.rpartition(":")[2]]
 
     def call(self, place: str, order: int, key: str = "") -> None:
-        """Ask for something, as a program would; urllib raises what is not 2xx."""
+        """Send a request; urllib raises if the status is not 2xx."""
         request = Request(  # noqa: S310 - our own server
             f"{self.url}/{place}", json.dumps({"order": order, "key": key}).encode(), method="POST"
         )
@@ -78,7 +78,7 @@ class Town:
 
 @contextmanager
 def town() -> Generator[Town]:
-    """Open a town on a free port, and close it."""
+    """Start the server on a free port, and stop it."""
     place = Town()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_for(place))
     place.url = f"http://127.0.0.1:{server.server_port}"
@@ -95,7 +95,7 @@ def town() -> Generator[Town]:
 def _handler_for(place: Town) -> type[BaseHTTPRequestHandler]:
     class Door(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            """Read, answer, say no more."""
+            """Answer one request."""
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             answer = place.hear(self.path.strip("/"), request)
             body = answer.text.encode()
@@ -107,6 +107,6 @@ def _handler_for(place: Town) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its base's name
-            """Keep the screen for the story."""
+            """Log nothing."""
 
     return Door

@@ -37,7 +37,9 @@ class About(NamedTuple):
 
 
 ALL: dict[str, About] = {
-    "redrive_info": About("gauge", "1; the version and the store.", ("version", "durability")),
+    "redrive_info": About(
+        "gauge", "Always 1; the labels hold the version and durability.", ("version", "durability")
+    ),
     "redrive_jobs": About("gauge", "Jobs that are stored now.", ("state", "lane", "category")),
     "redrive_due_lag_seconds": About(
         "gauge", "How long the job that has been due longest has waited.", ("lane",)

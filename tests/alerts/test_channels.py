@@ -231,7 +231,7 @@ def test_channels_are_told_apart_by_name() -> None:
     assert list(checked([one, slack_channel(url_env="B", name="other")])) == ["slack", "other"]
     with pytest.raises(UsageError, match="two channels are named 'slack'"):
         checked([one, slack_channel(url_env="B")])
-    with pytest.raises(UsageError, match="a channel is made by"):
+    with pytest.raises(UsageError, match="create channels with"):
         checked(["SLACK_URL"])
     with pytest.raises(UsageError, match="either url, or url_env"):
         webhook(allow=HOLD)

@@ -168,7 +168,7 @@ def test_a_failed_canary_is_exit_7(many: Shop, worked: Worked) -> None:
     worked(failing=frozenset({0}))
     result = many.run("retry", "G1", "--canary", "2", "--yes", "--wait")
     assert result.exit_code == 7
-    assert "R1 stopped (of its canary 1 of 2 failed again): 1 ok" in result.stdout
+    assert "R1 stopped (1 of 2 canary jobs failed again): 1 ok" in result.stdout
     assert "left\t18\tnot released before the run was stopped" in result.stdout
 
 

@@ -31,12 +31,12 @@ STOPS: list[tuple[str, int, bool, int, int, int, int, int, str]] = [
     ("3", 0, False, 3, 0, 3, 0, 997, "3 of 3 failed again"),
     ("3", 0, False, 1000, 0, 1000, 0, 0, ""),  # there is nothing left to stop
     ("", 3, False, 3, 3, 0, 0, 997, ""),
-    ("", 3, False, 3, 2, 1, 0, 997, "of its canary 1 of 3 failed again"),
+    ("", 3, False, 3, 2, 1, 0, 997, "1 of 3 canary jobs failed again"),
     ("", 3, False, 3, 0, 2, 1, 997, ""),  # the whole canary is awaited
     ("50%", 3, False, 3, 2, 1, 0, 997, ""),  # allowed
-    ("30%", 3, False, 3, 2, 1, 0, 997, "of its canary 1 of 3 failed again"),
+    ("30%", 3, False, 3, 2, 1, 0, 997, "1 of 3 canary jobs failed again"),
     ("2", 3, False, 3, 2, 1, 0, 997, ""),
-    ("2", 3, False, 3, 1, 2, 0, 997, "of its canary 2 of 3 failed again"),
+    ("2", 3, False, 3, 1, 2, 0, 997, "2 of 3 canary jobs failed again"),
     ("2", 3, True, 9, 7, 2, 0, 990, "2 of 9 failed again"),
     ("10%", 50, True, 60, 40, 9, 0, 940, ""),  # a share waits for as many as the canary had
     ("10%", 50, True, 60, 51, 9, 0, 940, "9 of 60 failed again"),

@@ -94,7 +94,7 @@ def _three_commands_to_a_canary_that_fails(night: Night) -> None:
     canary = night.types("retry", group, "--canary", "3", "--wait", answer=f"{JOBS}\n")
     assert canary.code == 7, canary.text
     assert f"{JOBS} jobs" in canary.text
-    assert "of its canary 3 of 3 failed again" in canary.text
+    assert "3 of 3 canary jobs failed again" in canary.text
 
 
 def _stop_the_bleeding(night: Night, app: Redrive) -> None:

@@ -239,7 +239,7 @@ def checked(channels: Sequence[object]) -> dict[str, Channel]:
     known: dict[str, Channel] = {}
     for value in channels:
         if not hasattr(value, "send"):
-            msg = f"a channel is made by slack(…), email(…), webhook(…) or apprise(…); found {value!r}"
+            msg = f"create channels with slack(…), email(…), webhook(…) or apprise(…); found {value!r}"
             raise UsageError(msg)
         channel = cast("Channel", value)
         if check_name(channel.name) in known:

@@ -140,9 +140,9 @@ def target_of(url: str, allowed: Allowed) -> Target:
     if parts.scheme not in _PORTS or (parts.scheme == "http" and not allowed.http):
         _refuse('it must begin with https:// (plain http only with allow=["http"])')
     if "@" in parts.netloc:
-        _refuse("a user or password does not belong in it; use token_env or headers")
+        _refuse("it must not have a user or password; use token_env or headers")
     if "#" in url:
-        _refuse("a #fragment is never sent")
+        _refuse("it must not have a #fragment, which is never sent")
     host, port = _place(parts.netloc.lower())
     usual = _PORTS[parts.scheme]
     if port not in {None, usual, *allowed.ports}:

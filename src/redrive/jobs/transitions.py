@@ -341,7 +341,7 @@ def amend_changes(job: Job, payload: str, *, now: float, expected: int | None = 
     Refused if its number of edits is not `expected` any more.
     """
     if expected not in {None, job.edits}:
-        msg = f"was edited meanwhile ({job.edits} edits, not {expected}); look at it again"
+        msg = f"was edited meanwhile ({job.edits} edits, not {expected}); read it again"
         raise Refused(msg)
     if job.state in {State.RUNNING, State.COMPLETED}:
         msg = f"is {job.state}; only a pending, dead or resolved job can be edited"

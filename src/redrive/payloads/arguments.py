@@ -291,9 +291,7 @@ def _member_for(value: object, members: tuple[object, ...], path: str) -> object
     """Choose how a union reads this value; two rich members could not be told apart later."""
     rich = [member for member in members if not _is_plain(member)]
     if len(rich) != 1 or (len(members) - (type(None) in members)) > 1:
-        msg = (
-            f"{path}: {type(value).__name__} in a union cannot be told apart; use one type or None"
-        )
+        msg = f"{path}: {type(value).__name__} in a union cannot be recognised in JSON; use one type or None"
         raise BadPayload(msg, field=path)
     return rich[0]
 

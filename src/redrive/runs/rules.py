@@ -32,7 +32,7 @@ def stops(run: Run, counts: Counts) -> str:
     failed, ended = counts.failed, counts.ended
     if run.spec.canary and not run.passed and run.released >= run.spec.canary:
         if counts.working == 0 and failed and _is_too_many(run.spec.stop_on or "1", failed, ended):
-            return f"of its canary {failed:,} of {ended:,} failed again"
+            return f"{failed:,} of {ended:,} canary jobs failed again"
         if counts.waiting:
             return ""  # judged as a whole, once all of it has ended
     return (

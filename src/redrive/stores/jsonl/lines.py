@@ -63,7 +63,7 @@ _HISTORY = ',"history":'
 
 def _no_number(word: str) -> float:
     """Refuse NaN, Infinity and 1e999, which no order holds for."""
-    msg = f"{word:.80} is no finite number"
+    msg = f"{word:.80} is not a finite number"
     raise TypeError(msg)
 
 
@@ -226,7 +226,7 @@ def change_at(raw: bytes, found: Line) -> Change:
     """Read any line that changes something."""
     change = c.Put(job_of(raw, found)) if found.kind == "job" else change_of(raw, found)
     if change is None:
-        msg = f"a {found.kind} is no change"
+        msg = f"a {found.kind} is not a change"
         raise ValueError(msg)
     return change
 

@@ -134,7 +134,7 @@ def take(summarize: Summarize, article: Article) -> bool:
     try:
         return summarize.options(key=key_of(article)).try_now(article).done
     except UsageError as error:
-        log.error("article %s was not taken: %s", article.get("id"), error)  # noqa: TRY400
+        log.error("article %s was not accepted: %s", article.get("id"), error)  # noqa: TRY400
         return False
 
 

@@ -121,7 +121,7 @@ def take(post: Post, hook: Hook, endpoint: str) -> bool:
     try:
         return post.options(key=new_key()).try_now(hook=hook, endpoint=endpoint).done
     except UsageError as error:
-        log.error("a hook was not taken: %s", error)  # noqa: TRY400
+        log.error("a hook was not accepted: %s", error)  # noqa: TRY400
         return False
 
 

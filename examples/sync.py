@@ -141,7 +141,7 @@ def register(task: dict[str, Any]) -> bool:
     try:
         sync.submit(**task)
     except UsageError as error:
-        log.error("a task was not taken: %s", error)  # noqa: TRY400
+        log.error("a task was not accepted: %s", error)  # noqa: TRY400
         return False
     return True
 

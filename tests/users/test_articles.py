@@ -198,7 +198,7 @@ def test_an_edited_article_under_a_natural_key_does_not_end_the_run(
     assert not desk.run(edited, other)
     assert {job.key for job in desk.jobs()} == {f"article:{ARTICLE['id']}", "article:a2"}
     (error,) = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
-    assert f"article {ARTICLE['id']} was not taken" in error
+    assert f"article {ARTICLE['id']} was not accepted" in error
     assert desk.jobs(key=f"article:{ARTICLE['id']}")[0].id in error
 
 

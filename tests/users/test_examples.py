@@ -44,7 +44,7 @@ def test_one_hook_that_cannot_be_kept_does_not_stop_those_behind_it(
         "hooks.py", str(hooks), HOOKS_STORE=store, HOOKS_ENDPOINT="http://127.0.0.1:9/"
     )
     assert ended.returncode == 1
-    assert "a hook was not taken: $.hook.n" in ended.stderr
+    assert "a hook was not accepted: $.hook.n" in ended.stderr
     with Redrive(store) as app:
         assert [json.loads(job.payload)["hook"] for job in app.desk.jobs.find().jobs] == [{"n": 2}]
 
@@ -57,6 +57,6 @@ def test_one_task_that_cannot_be_kept_does_not_stop_those_behind_it(
     tasks.write_text(f'{{"userId": "u"}}\n{json.dumps(good)}\n', "utf-8")
     ended = run_example("sync.py", str(tasks), SYNC_STORE=store)
     assert ended.returncode == 1
-    assert "a task was not taken: these arguments do not fit the handler" in ended.stderr
+    assert "a task was not accepted: these arguments do not fit the handler" in ended.stderr
     with Redrive(store) as app:
         assert [json.loads(job.payload) for job in app.desk.jobs.find().jobs] == [good]

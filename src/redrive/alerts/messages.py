@@ -130,7 +130,7 @@ def _of_cause(
 def _of_end(change: Change, now: float) -> Message:
     before = change.before or LastAlert(state=change.state, since=now, at=now)
     lasted = words(max(0.0, now - before.since))
-    by = f" by {inert(change.by)}" if change.by else ""
+    by = f" (resolved by {inert(change.by)})" if change.by else ""
     if change.state == "resolved":
         title = f"no dead jobs left: {before.title}{by}"
         lines = [f"It lasted {lasted}.", f"Look: redrive group {change.subject}"]

@@ -1,4 +1,4 @@
-"""Redrive: the object a program makes once.
+"""Redrive: the object that a program creates once.
 
 It registers handlers, captures failures and runs what is due; what operators see and do is in
 `app.desk`. It opens its store on first use.
@@ -62,7 +62,7 @@ _MINUTE = 60.0
 
 
 class Redrive:
-    """Keeps work that failed. Make one for your program and register handlers on it.
+    """Stores failed work and retries it. Create one per program and register handlers on it.
 
     `store` is a path (SQLite), `jsonl:PATH`, `memory:` or `postgresql://…`. Without one it is found
     as the command line finds it: REDRIVE_STORE, redrive.toml, pyproject.toml, else redrive.db.
@@ -129,11 +129,11 @@ class Redrive:
         already_done: Callable[..., object] | None = None,
         formerly: str | Iterable[str] = (),
     ) -> Callable[[Callable[P, R]], Handler[P, R]]:
-        """Register a function under a name that is written to disk.
+        """Register a function under a name, which is stored with its jobs.
 
         `formerly` are names it had before; `already_done` is asked before a job is declared dead.
         `isolation="process"` has a worker run it in a process of its own, which may crash; so does
-        a `timeout` of a plain function, which nothing less could end, unless it says "thread".
+        a `timeout` of a plain function, unless `isolation` is "thread".
         """
         check_name(name)
         check_isolation(isolation)
@@ -175,13 +175,15 @@ class Redrive:
         formerly: str | Iterable[str] = (),
         **settings: Unpack[EndpointSettings],
     ) -> Endpoint:
-        """Register a place to send to over HTTP, under a name that is written to disk.
+        """Register a URL to send to, under a name, which is stored with its jobs.
 
-        What is not said here is read from `[endpoints.NAME]` in `redrive.toml`. `url`: where to.
+        Settings that are not passed are read from `[endpoints.NAME]` in `redrive.toml`. `url`: the
+        URL.
         `token_env`, `secret_env`: the environment variables with the bearer token and the signing
         secrets. `headers`: more of them. `key_field`: the field of the body for the key. `timeout`:
-        for all of it, 30 s. `idempotent`: what got no answer may be sent again. `allow`: what is
-        allowed beyond https to public addresses. `ca_file`: authorities instead of the system's.
+        for all of it, 30 s. `idempotent`: a request without an answer may be sent again. `allow`:
+        what is allowed besides https to public addresses. `ca_file`: certificate authorities
+        instead of the system's.
         """
         from redrive.delivery import endpoint as made  # noqa: PLC0415 - what it needs is slow to load
 
@@ -290,11 +292,12 @@ class Redrive:
         """Return a worker; inside `with` it runs jobs in threads of this program.
 
         `concurrency`: plain handlers at one time, and as many async ones. `batch`: jobs claimed at
-        once, at most. `poll`: how often to look when nothing is heard. `grace`: how long running
+        once, at most. `poll`: how often to check the store without a
+        notification. `grace`: how long running
         jobs may take to end at the end of the `with`. `program` is how a child process imports this
-        object (`module:attribute`); it is found out where it can be. With `parent` it stops once
-        that is no longer the process that started this one; `replaced` says that somebody starts
-        another process when this one asks for it by `wants_replacement`.
+        object (`module:attribute`); by default it is detected. With `parent` it stops once
+        that is no longer the process that started this one; `replaced` means that a supervisor
+        starts another process when this one sets `wants_replacement`.
         """
         from redrive.worker.worker import Worker, WorkerSettings  # noqa: PLC0415 - who only submits needs none
 

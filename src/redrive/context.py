@@ -1,4 +1,4 @@
-"""What a handler may ask about itself while it runs: `redrive.current()`."""
+"""The job that a handler is running: `redrive.current()`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Current:
 
     @property
     def life(self) -> int:
-        """0 before the first retry by a person: only 0 and attempt 1 is the very first try."""
+        """0 before the first retry by a person: only 0 with attempt 1 is the very first attempt."""
         return self._job.redrives
 
     @property
@@ -65,7 +65,7 @@ class Current:
         return self._job.payload
 
     def answered(self, provider: str) -> None:
-        """Keep on the attempt who answered."""
+        """Record on the attempt which provider answered."""
         self.provider = provider
 
     def lose(self) -> None:

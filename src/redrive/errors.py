@@ -3,8 +3,8 @@
 RedriveError
 ├── UsageError (also a ValueError)    something in the call is wrong; the message says what to do
 │   ├── BadPayload                    an argument cannot be kept as JSON; names the field
-│   ├── KeyConflict                   an idempotency key already stands for other work
-│   ├── UnknownHandler                a name that nobody registered here
+│   ├── KeyConflict                   an idempotency key already belongs to another job
+│   ├── UnknownHandler                no handler has this name in this program
 │   └── ProgramMissing                `module:attribute` could not be imported; has a hint
 ├── StoreError                        the store could not do it; nothing was half done
 │   ├── StoreMissing                  there is no store at that place yet
@@ -14,21 +14,21 @@ RedriveError
 │   ├── StoreFull                     no space, quota or size limit; works again when there is room
 │   ├── StoreBusy                     another process holds the lock; names it
 │   ├── StoreDamaged                  bytes that were acknowledged are not what they were; has the offset
-│   └── StoreLost                     the file was replaced or cut behind our back, or I/O failed
+│   └── StoreLost                     the file was replaced or cut while it was open, or I/O failed
 ├── AllProvidersFailed (ExceptionGroup)   no provider of a `fallback` answered; has every error
-├── ProviderPaused                    one of those: the provider was not asked
-├── ChildFailed                       a process for a handler could not be started; no job was harmed
+├── ProviderPaused                    one of those errors: the provider was not called
+├── ChildFailed                       a process for a handler could not be started; the job is returned
 ├── JobNotFound                       no job of that id, no group or run of that number
 ├── Refused                           the job is not in a state that allows this
 ├── Kept                              `Tried.value` of a call that failed and was kept
 └── Undelivered                       an endpoint did not answer with success; has status and body
-    ├── Redirected                    it answered that it is elsewhere, which is not followed
+    ├── Redirected                    it answered with a redirect, which is not followed
     ├── AddressRefused                it is at an address that is not allowed; nothing was sent
     └── TokenMissing                  the environment has no token for it; nothing was sent
 
 RetryLater, GiveUp, Skip              raised by handlers; plain Exceptions on purpose, so that an
                                       `except RedriveError` in a handler cannot swallow them
-NoAnswer                              a GiveUp: it was sent, and nobody knows whether it was done
+NoAnswer                              a GiveUp: it was sent, and it is not known if it was done
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class RedriveError(Exception):
-    """Anything Redrive itself has to say."""
+    """The base class of the errors that Redrive raises."""
 
     def __reduce__(self) -> tuple[object, ...]:
         """Let it travel between processes with all it carries."""
@@ -71,7 +71,7 @@ class BadPayload(UsageError):
 
 
 class KeyConflict(UsageError):
-    """The idempotency key already stands for other work: another payload, or another handler."""
+    """The idempotency key already belongs to a job with another payload or another handler."""
 
 
 class UnknownHandler(UsageError):
@@ -79,7 +79,7 @@ class UnknownHandler(UsageError):
 
 
 class ProgramMissing(UsageError):
-    """A program cannot be imported by its name; `broken` if it is there but fails."""
+    """A program cannot be imported by its name; `broken` if it exists but raises."""
 
     def __init__(self, message: str, *, hint: str = "", broken: bool = False) -> None:
         super().__init__(message)
@@ -88,7 +88,7 @@ class ProgramMissing(UsageError):
 
 
 class ChildFailed(RedriveError):
-    """A process to run a handler in could not be had; the handler was not started."""
+    """A process for a handler could not be started; the handler did not run."""
 
 
 class StoreError(RedriveError):
@@ -128,7 +128,7 @@ class StoreDamaged(StoreError):
 
 
 class StoreLost(StoreError):
-    """The file was replaced or cut behind our back, or reading and writing it failed."""
+    """The file was replaced or cut while it was open, or reading or writing it failed."""
 
 
 class JobNotFound(RedriveError, LookupError):
@@ -140,7 +140,7 @@ class Refused(RedriveError):
 
 
 class Kept(RedriveError):
-    """The call failed and was kept for later; `job` is what was kept."""
+    """The call failed and was stored for later; `job` is the stored job."""
 
     def __init__(self, message: str, *, job: Job) -> None:
         super().__init__(message)
@@ -148,14 +148,14 @@ class Kept(RedriveError):
 
 
 class ProviderPaused(RedriveError):
-    """A provider was not asked: it is in cooldown, or a person paused it."""
+    """A provider was not called: it is in cooldown, or a person paused it."""
 
 
 class AllProvidersFailed(RedriveError, ExceptionGroup[Exception]):
     """No provider of a `fallback` answered; `exceptions` are theirs, in the order of preference.
 
-    It is of the category of the most hopeful of them, and asks to wait until the first of them may
-    be asked again; the policy decides about it as about any error.
+    Its category is that of the error that a retry helps most, and its hint is the time until the
+    first provider may be called again; the policy decides about it as about any error.
     """
 
     failures: Mapping[str, Failure]
@@ -176,7 +176,7 @@ class AllProvidersFailed(RedriveError, ExceptionGroup[Exception]):
 
 
 class Undelivered(RedriveError):
-    """An endpoint did not answer with success. What it said is without the endpoint's secrets."""
+    """An endpoint did not answer with success. The endpoint's secrets are masked in the answer."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class Undelivered(RedriveError):
 
 
 class Redirected(Undelivered):
-    """An endpoint answered that it is elsewhere. Nobody goes there: the token is not for others."""
+    """An endpoint answered with a redirect. It is not followed: the token is not for other hosts."""
 
     redrive_category = "permanent"
     redrive_why = "a redirect, which is not followed"
@@ -214,7 +214,7 @@ class TokenMissing(Undelivered):
 
 
 class RetryLater(Exception):
-    """Raised by a handler: try again after so many seconds (or by the policy, if not given).
+    """Raised by a handler: retry after this many seconds (by the policy, if not given).
 
     It counts as a failed attempt, so a handler that always says "later" still ends.
     """
@@ -229,13 +229,13 @@ class GiveUp(Exception):
 
 
 class NoAnswer(GiveUp):
-    """It was sent whole and no answer came, so nobody knows whether it was done: never sent again.
+    """The request was sent and no answer came. It may have been done, so it is never sent again.
 
-    Also for handlers of your own that must not do a thing twice.
+    Your own handlers can raise it too, if they must not do something twice.
     """
 
     redrive_why = "sent, no answer"
 
 
 class Skip(Exception):
-    """Raised by a handler: nothing to do any more, complete the job and keep the reason."""
+    """Raised by a handler: there is nothing left to do; complete the job and store the reason."""

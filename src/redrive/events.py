@@ -1,4 +1,4 @@
-"""News about jobs, told after it is true. Nothing durable depends on a listener.
+"""Events of jobs, sent to listeners after each change. Nothing durable depends on a listener.
 
 A listener that raises is logged and ignored; it can neither undo what happened nor stop a worker.
 """
@@ -98,9 +98,9 @@ class Bus:
 
 
 class ThreadedBus(Bus):
-    """Calls the listeners of another bus in a thread of its own: one that blocks delays nobody.
+    """Calls the listeners of another bus in a thread of its own, so that a slow one delays no job.
 
-    What they are too slow for is dropped and counted; nothing durable depends on it.
+    Events are dropped and counted if the listeners are too slow.
     """
 
     MOST = 10_000
@@ -118,7 +118,7 @@ class ThreadedBus(Bus):
         return self._bus.has_listeners
 
     def emit(self, event: Event) -> None:
-        """Have everybody told soon."""
+        """Queue an event for the listeners."""
         if not self._bus.has_listeners:
             return
         if self._line.qsize() >= self.MOST:

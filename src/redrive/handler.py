@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Tried(Generic[R_co]):
-    """The result of `try_now`: done with a value, or kept as a job."""
+    """The result of `try_now`: a value, or the stored job."""
 
     done: bool
     job: Job | None = None
@@ -31,7 +31,7 @@ class Tried(Generic[R_co]):
 
     @property
     def value(self) -> R_co:
-        """The handler's result; raises Kept when it did not run here, or failed and was kept."""
+        """The handler's result; raise Kept if it did not run here, or failed and was stored."""
         job = self.job
         if job is None or (self.done and job.is_new):
             return cast("R_co", self._value)
@@ -57,7 +57,7 @@ class Handler(Generic[P, R_co]):
 
     @property
     def name(self) -> str:
-        """The name that is written to disk."""
+        """The name that is stored with its jobs."""
         return self.entry.name
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class Handler(Generic[P, R_co]):
         return await self.submitter.asubmit(self.threads, self.entry, payload, self.chosen)
 
     def try_now(self, *args: P.args, **kwargs: P.kwargs) -> Tried[R_co]:
-        """Run it here and now; if it fails, keep it and retry it later.
+        """Run it now, in this process; if it fails, store it and retry it later.
 
         Nothing is stored unless it fails (or `options(durable=True)` asks for it). With a key that
         already has a job it does not run and returns that job.

@@ -1,4 +1,4 @@
-"""How long to wait before the next try: four curves, a cap that is a promise, and jitter.
+"""The delay before the next attempt: four curves, a cap that is never exceeded, and jitter.
 
 Strategies are values: immutable by convention, comparable, printable, without shared state, so one
 object serves any number of jobs and threads. `calculate_backoff` is the bare curve; the cap is
@@ -30,7 +30,7 @@ LONGEST = 315_360_000.0
 
 
 class RetryStrategy(ABC):
-    """How long to wait after the n-th failure. Subclass it and give `calculate_backoff`.
+    """The delay after the n-th failure. Subclass it and implement `calculate_backoff`.
 
     `jitter_factor` is a ± fraction; `jitter` names another kind and then wins.
     """

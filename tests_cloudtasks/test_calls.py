@@ -177,7 +177,7 @@ def test_when_google_does_not_answer_nothing_is_lost_and_nothing_counted_twice(u
         assert tasks.handle(*call_of(made)) == 500, "settled, but its next wait has no task"
         assert app.get(job.id).attempts == 1
         other = handler.submit(**task())
-        assert f"no task was created for job {other.id}" in caplog.text
+        assert f"no task for job {other.id}" in caplog.text
         tasks._google = user.google
         assert tasks.handle(*call_of(made)) == 200
         assert app.get(job.id).attempts == 1

@@ -177,13 +177,11 @@ class Redrive:
     ) -> Endpoint:
         """Register a URL to send to, under a name, which is stored with its jobs.
 
-        Settings that are not passed are read from `[endpoints.NAME]` in `redrive.toml`. `url`: the
-        URL.
+        Settings that are not passed come from `[endpoints.NAME]` in `redrive.toml`. `url`: the URL.
         `token_env`, `secret_env`: the environment variables with the bearer token and the signing
         secrets. `headers`: more of them. `key_field`: the field of the body for the key. `timeout`:
-        for all of it, 30 s. `idempotent`: a request without an answer may be sent again. `allow`:
-        what is allowed besides https to public addresses. `ca_file`: certificate authorities
-        instead of the system's.
+        for all of it, 30 s. `idempotent`: it may be sent again without an answer. `allow`: what is
+        allowed besides https to public addresses. `ca_file`: authorities to trust.
         """
         from redrive.delivery import endpoint as made  # noqa: PLC0415 - what it needs is slow to load
 
@@ -292,8 +290,7 @@ class Redrive:
         """Return a worker; inside `with` it runs jobs in threads of this program.
 
         `concurrency`: plain handlers at one time, and as many async ones. `batch`: jobs claimed at
-        once, at most. `poll`: how often to check the store without a
-        notification. `grace`: how long running
+        once, at most. `poll`: how often to check the store at least. `grace`: how long running
         jobs may take to end at the end of the `with`. `program` is how a child process imports this
         object (`module:attribute`); by default it is detected. With `parent` it stops once
         that is no longer the process that started this one; `replaced` means that a supervisor

@@ -40,9 +40,7 @@ class Tried(Generic[R_co]):
         else:
             why = job.failure.message if job.failure else job.detail
             why = f": {why}" if why else ""
-            msg = (
-                f"{job.handler} returned no value; it is stored as job {job.id} ({job.state}){why}"
-            )
+            msg = f"{job.handler} has no value; it is stored as job {job.id} ({job.state}){why}"
         raise Kept(msg, job=job)
 
 

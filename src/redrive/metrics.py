@@ -37,9 +37,7 @@ class About(NamedTuple):
 
 
 ALL: dict[str, About] = {
-    "redrive_info": About(
-        "gauge", "Always 1; the labels hold the version and durability.", ("version", "durability")
-    ),
+    "redrive_info": About("gauge", "Always 1; see its labels.", ("version", "durability")),
     "redrive_jobs": About("gauge", "Jobs that are stored now.", ("state", "lane", "category")),
     "redrive_due_lag_seconds": About(
         "gauge", "How long the job that has been due longest has waited.", ("lane",)

@@ -41,9 +41,7 @@ class ManualClock:
     def advance(self, seconds: float) -> None:
         """Let time pass: both clocks move on together."""
         if not seconds >= 0:
-            msg = (
-                f"time can only move forwards; found {seconds!r}: use jump() to set the wall clock"
-            )
+            msg = f"time only moves forwards; found {seconds!r}: use jump() to set the wall clock"
             raise ValueError(msg)
         with self._lock:
             self._now += seconds

@@ -168,7 +168,7 @@ def test_jobs_whose_handler_nobody_has_are_named_in_the_log(
     app.desk.retry(state="dead")
     with caplog.at_level("WARNING", "redrive"):
         app.run_due()
-    assert "this program has no handler of that name" in caplog.text
+    assert "this program has no such handler" in caplog.text
     assert "row" in caplog.text
 
 

@@ -164,7 +164,7 @@ def test_what_cannot_be_retried_is_refused_in_words() -> None:
 
     with pytest.raises(UsageError, match="stream is a generator"):
         retry(stream)
-    with pytest.raises(UsageError, match="is not async, so sleep must be a plain function"):
+    with pytest.raises(UsageError, match="is not async; sleep must be plain too"):
         retry(sleep=asyncio.sleep)(lambda: None)
 
 

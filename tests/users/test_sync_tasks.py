@@ -47,7 +47,7 @@ def test_a_job_is_stored_though_no_task_can_be_made(
 
     tasks = tasks_of(app)
     job = note.submit(1)
-    assert f"no task was created for job {job.id}; `tend` will create it: " in caplog.text
+    assert f"no task for job {job.id}; `tend` will create it: " in caplog.text
     assert tasks.tend().succeeded == 1
 
 

@@ -33,22 +33,14 @@ def look(desk: Desk, memory: Memory, rules: Rules, *, born: float) -> World:
     groups = [row for row in desk.groups.find(limit=WATCHED) if set(row.handlers) != {NAME}]
     causes = [_cause(row, row.number in live, now) for row in groups]
     known = {cause.subject for cause in causes}
-    gone = [
-        subject
-        for subject, last in memory.items()
-        if subject not in known and _is_open_cause(subject, last.state)
-    ]
+    gone = [s for s, last in memory.items() if s not in known and _is_open_cause(s, last.state)]
     numbers = {subject: int(subject[1:]) for subject in gone}
     records = desk.groups.records(numbers.values())
     return World(
         now=now,
         causes=_measured(desk, causes, memory, rules),
         busy=frozenset(subject for subject in gone if _is_undone(desk, numbers[subject])),
-        closers={
-            subject: records[number].resolved_by
-            for subject, number in numbers.items()
-            if number in records
-        },
+        closers={s: records[n].resolved_by for s, n in numbers.items() if n in records},
         conditions=list(_conditions(desk, now, rules, born)),
     )
 

@@ -76,7 +76,7 @@ class Email:
             raise self._failed(f"{error.smtp_code} {text}", secrets, error.smtp_code) from None
         except smtplib.SMTPRecipientsRefused as error:
             raise self._failed(
-                f"the server refused every recipient: {error.recipients}", secrets
+                f"the server refused all recipients: {error.recipients}", secrets
             ) from None
         except smtplib.SMTPException as error:
             raise self._failed(str(error), secrets) from None

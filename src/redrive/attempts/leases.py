@@ -2,8 +2,7 @@
 
 One thread renews all leases in one call. If a lease is lost, its handler is notified, so that it
 can stop. If a lease could not be renewed for most of its time, its handler is notified before it
-ends: after that another worker may start the
-job. A second thread does that, because the first may hang in the store.
+ends, by a second thread, because the first may hang in the store.
 """
 
 from __future__ import annotations

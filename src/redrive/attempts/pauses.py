@@ -2,8 +2,7 @@
 
 When enough different jobs of a lane fail in a row for reasons that are not their own, the lane is
 paused for all workers. From time to time one job runs as a probe. If it fails for such a reason
-too, it is returned without using up an
-attempt; if it succeeds, the backlog is released at a steady rate, and then the pause
+too, it is returned and uses up no attempt; if it succeeds, the backlog is released, and the pause
 ends. The state is one note in the store, changed by compare-and-set, so any worker may take the next
 step and none takes it twice. Pauses by people are left alone.
 """
@@ -75,9 +74,7 @@ class Pauses:
             return outcome  # its result must not be lost over this
         if note is None or _read(note)["mode"] != "paused":
             return outcome
-        log.info(
-            "job %s failed while lane %s is paused; the attempt is not counted", job.id, job.lane
-        )
+        log.info("job %s failed while lane %s is paused; it is not counted", job.id, job.lane)
         return Interrupted()
 
     def is_no_news(self, settlement: Settlement) -> bool:

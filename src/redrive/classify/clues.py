@@ -94,8 +94,7 @@ def _known(cls: type) -> _Class:
 def guarded(work: Callable[..., T], *arguments: object) -> T | None:
     """Call something that may run code of the user; return None if it fails.
 
-    Only what may be Ctrl-C is raised: it cannot be told apart from an interrupt that the code
-    raised.
+    Only what may be Ctrl-C is raised, also if the code raised it: the two look the same.
     """
     try:
         return work(*arguments)

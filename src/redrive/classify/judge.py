@@ -110,9 +110,7 @@ class Judge:
             for member in members
             if self._is_new(member)
         ]
-        findings.sort(
-            key=lambda finding: (not finding.final, tables.WORST_FIRST.index(finding.category))
-        )
+        findings.sort(key=lambda each: (not each.final, tables.WORST_FIRST.index(each.category)))
         more = f", the worst of {len(members)} errors" if len(members) > 1 else ""
         return findings[0]._replace(why=findings[0].why + more) if findings else None
 

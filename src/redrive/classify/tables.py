@@ -264,8 +264,7 @@ BAD_CERTIFICATES: Final = _table("""
     ssl= SSLCertVerificationError  urllib3,requests,botocore= SSLError  elastic_transport= TlsError
     aiohttp= ClientConnectorCertificateError ServerFingerprintMismatch
 """)
-"""Found inside a lost connection, these make it permanent: a retry does not repair a
-certificate."""
+"""Found inside a lost connection, these make it permanent: a retry does not help."""
 
 CALLS: Final[dict[str, dict[str, tuple[str | int, ...]]]] = {
     "grpc.RpcError": {"code": ("code",), "headers": ("trailing_metadata",)},

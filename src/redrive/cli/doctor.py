@@ -213,9 +213,7 @@ def _workers(desk: Desk) -> Iterator[Finding]:
     if versions == [redrive.__version__]:
         yield Finding("workers", "ok", message)
     else:
-        remedy = (
-            f"update all of them to one version; this command has version {redrive.__version__}"
-        )
+        remedy = f"update all to one version; this command has {redrive.__version__}"
         yield Finding("workers", "warn", message, remedy)
 
 

@@ -136,9 +136,7 @@ def _attach(cli: Cli, desk: Desk, run: Run, options: dict[str, Any], *, others: 
         raise Stop("attached", msg, hint=f"redrive run {run.id}", exits=CONFLICT)
     cli.say(f"{run.id} has these jobs already: attached")
     if others:
-        cli.say(
-            f"not part of it: {plural(others, 'newer job')}; retry them after the run has ended"
-        )
+        cli.say(f"not part of it: {plural(others, 'newer job')}; retry them after the run")
     if options["wait"]:
         follow(cli, desk, run)
     cli.show(shown.view_of(desk, run), then=f"redrive run {run.id} --watch")

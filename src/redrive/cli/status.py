@@ -75,9 +75,7 @@ def _warnings(at: Status) -> list[str]:
 
 def _silent_line(worker: LiveWorker) -> str:
     who, silent = f"worker {worker.pid} on {worker.host}", words(worker.silent)
-    return (
-        f"{who} sent no heartbeat for {silent}: a handler holds the GIL, or the process was stopped"
-    )
+    return f"{who} sent no heartbeat for {silent}: a handler holds the GIL, or it is stopped"
 
 
 def _blocked_line(worker: LiveWorker, now: float) -> str:

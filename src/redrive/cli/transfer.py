@@ -371,10 +371,7 @@ def _imported(tally: _Tally, aside: Path, *, dry_run: bool) -> View:
         *fields("bad=bad_lines"),
         *(fields("quarantine") if where else []),
     ]
-    bad = [
-        {"line": record.number, "offset": record.offset, "reason": record.reason}
-        for record in tally.bad
-    ]
+    bad = [{"line": row.number, "offset": row.offset, "reason": row.reason} for row in tally.bad]
     more = fates["bad"] - len(bad)
     parts: list[Part] = [
         Facts(shown, {**data, "unserved": tally.unserved.total()}),

@@ -112,8 +112,7 @@ class CloudTasks:
     def handle(self, headers: Mapping[str, str], body: bytes) -> int:
         """Run the job of a task if it is due; return the HTTP status of the answer.
 
-        2xx: nothing is left to do for this task. 409: call again later. 401, 403: it is not a task
-        of this program.
+        2xx: nothing is left to do for this task. 409: call again later. 401, 403: not our task.
         """
         given = {name.lower(): value for name, value in headers.items()}
         task = given.get("x-cloudtasks-taskname", "")
@@ -165,11 +164,7 @@ class CloudTasks:
         try:
             self.enqueue(job)
         except Exception as error:  # noqa: BLE001 - the job is stored; nobody's submit fails for this
-            log.warning(
-                "no task was created for job %s; `tend` will create it: %s",
-                job.id,
-                error_text(error),
-            )
+            log.warning("no task for job %s; `tend` will create it: %s", job.id, error_text(error))
 
     def _create(self, job: Job, name: str) -> bool:
         """Create a task; return False if it exists."""

@@ -2,8 +2,7 @@
 
 The stream file is a log, one JSON line a change; the dead-letter file is an ordinary store, so that
 every command works on it. Nothing here decides about a failure: an event is handled like any job
-(`Execution`, `conclude`), only in memory. A successful event is never stored; a dead letter is
-stored whole.
+(`Execution`, `conclude`), in memory. Only a dead letter is stored, whole.
 """
 
 from __future__ import annotations

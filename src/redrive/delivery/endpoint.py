@@ -47,9 +47,7 @@ class Endpoint:
 
     def _keyed(self, body: Json, key: str | None) -> Handler[[Json], Reply]:
         if key is not None and self.courier.key_field and not isinstance(body, dict):
-            msg = (
-                f"endpoint {self.name!r} puts the key into the body, so the body must be an object"
-            )
+            msg = f"endpoint {self.name!r} puts the key into the body, which must be an object"
             raise UsageError(msg)
         return self.handler.options(key=key)
 

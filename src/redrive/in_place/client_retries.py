@@ -1,8 +1,7 @@
 """Warn once of clients that retry by themselves inside a provider.
 
 Retries in two layers multiply: 3 attempts of a client in each of 5 attempts of a job are 15
-requests, and the waits of the client delay the next
-provider. No client library is imported: OpenAI's,
+requests, and delay the next provider. No client library is imported: OpenAI's,
 Anthropic's and those generated like them have `max_retries`, and count their retries in a header of
 the request.
 """

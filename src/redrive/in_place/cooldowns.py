@@ -112,13 +112,13 @@ class Cooling:
 
     def cool(self, standing: Standing, failure: Failure) -> float:
         """Start a cooldown after a failure; return its seconds."""
-        explicit = failure.hint is not None
+        hinted = failure.hint is not None
         asked = failure.hint if failure.hint is not None else self._guess(standing.count)
         seconds = min(asked, self.longest)
         left = standing.left or 0.0
         if left >= seconds or (standing.left is not None and not standing.is_ours):
             return left
-        self._fenced(lambda: self._cool(standing, failure, seconds, explicit=explicit))
+        self._fenced(lambda: self._cool(standing, failure, seconds, hinted=hinted))
         return seconds
 
     def _guess(self, count: int) -> float:
@@ -130,13 +130,11 @@ class Cooling:
             log.warning("%s raised %s: the usual cooldown is used", name, type(error).__name__)
             return usual
 
-    def _cool(
-        self, standing: Standing, failure: Failure, seconds: float, *, explicit: bool
-    ) -> None:
+    def _cool(self, standing: Standing, failure: Failure, seconds: float, *, hinted: bool) -> None:
         lasts = seconds + _REMEMBERED
         counted = self._remember(standing, lasts=lasts, count=standing.count + 1)
-        paused = counted and self._pause(standing, failure, seconds, explicit=explicit)
-        if explicit and not paused:
+        paused = counted and self._pause(standing, failure, seconds, hinted=hinted)
+        if hinted and not paused:
             self._prolong(standing.name, failure, seconds)
 
     def suspect(self, name: str, job: str, failure: Failure) -> float | None:
@@ -164,20 +162,18 @@ class Cooling:
                 return
             if standing.left is not None and not standing.is_ours:
                 return
-            if self._pause(standing, failure, seconds, explicit=True):
+            if self._pause(standing, failure, seconds, hinted=True):
                 self._remember(standing, lasts=seconds + _REMEMBERED)
                 return
 
-    def _pause(
-        self, standing: Standing, failure: Failure, seconds: float, *, explicit: bool
-    ) -> bool:
+    def _pause(self, standing: Standing, failure: Failure, seconds: float, *, hinted: bool) -> bool:
         why = f"{failure.category}, {failure.why}"
         value = {
             "by": "fallback",
             "reason": why,
             "since": self.store.now(),
             "category": failure.category,
-            "told": explicit,
+            "told": hinted,
         }
         if not self._write(PROVIDER + standing.name, value, standing.pause, seconds):
             return False

@@ -145,8 +145,7 @@ def fallback(
     wanted = tuple(on)
     chain = _Chain(
         providers=providers,
-        passes=frozenset(_category(each) for each in wanted if not isinstance(each, When))
-        or PASSES,
+        passes=frozenset(_category(c) for c in wanted if not isinstance(c, When)) or PASSES,
         rules=tuple(each for each in wanted if isinstance(each, When)),
         cooldown=cooldown,
         longest=durations.seconds(longest, name="longest"),

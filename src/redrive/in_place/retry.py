@@ -143,9 +143,7 @@ def retry(
         timed = clock if chosen.oldest is not None else None
         if _is_async(function):
             return _async(function, begin, timed, clock, sleep or _asleep)
-        _check(
-            not _is_async(sleep), f"{name} is not async, so sleep must be a plain function", sleep
-        )
+        _check(not _is_async(sleep), f"{name} is not async; sleep must be plain too", sleep)
         return _plain(function, begin, timed, clock, sleep or time.sleep)
 
     return decorate

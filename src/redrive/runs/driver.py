@@ -164,9 +164,8 @@ def freeze(store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, str
     few = tuple(left[: run_records.SAMPLES])
     run = replace(run, groups=tuple(sorted(groups)), skipped=reasons, samples=few)
     if not run.total:
-        msg = "no job is selected"
-        if left:
-            msg = f"none of the {len(left)} jobs is eligible; the first {left[0][1]}"
+        why = f"; the first {left[0][1]}" if left else ""
+        msg = f"none of the {len(left)} jobs is eligible{why}"
         close(store, replace(run, phase="cancelled", why=msg), version)
         raise Refused(msg)
     live = replace(run, phase="live", touched=0.0)

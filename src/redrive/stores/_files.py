@@ -190,9 +190,7 @@ def failed(error: OSError, place: Path) -> StoreError:
     """Turn a system error into one of ours that says what to do."""
     reason = error.strerror or str(error)
     if error.errno in _FULL:
-        return StoreFull(
-            f"no room to write {place} ({reason}); free some space; no restart is needed"
-        )
+        return StoreFull(f"no room to write {place} ({reason}); free some space, then repeat")
     if error.errno in _FORBIDDEN:
         return StoreReadOnly(
             f"not allowed to use {place} ({reason}); its directory must be yours with mode 700, "

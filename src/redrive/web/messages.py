@@ -131,9 +131,7 @@ class Submit(Request, kw_only=True):
 class Edit(Why, kw_only=True):
     """A new payload; `edits` is as it was when the caller saw the job."""
 
-    payload: Annotated[
-        dict[str, Any], Meta(description="the whole payload; marks keep the values that they hide")
-    ]
+    payload: Annotated[dict[str, Any], Meta(description="all of it; marks keep hidden values")]
     edits: Annotated[int, Meta(ge=0, description="409 if the job was edited since")]
 
 
@@ -163,9 +161,7 @@ class CarryOut(Why, kw_only=True):
     name: Annotated[str, _text(200, "a name for the run")] = ""
     canary: Annotated[int, Meta(ge=0, le=100_000, description="number of jobs to retry first")] = 0
     rate: Annotated[str, _text(30, "the most jobs per time: 20/s, 30/m")] = ""
-    ramp: Annotated[
-        bool, Meta(description="start at a tenth of the rate and double it every 10 s")
-    ] = False
+    ramp: Annotated[bool, Meta(description="start at a tenth of the rate")] = False
     stop_on: Annotated[str, _text(10, "stop when 10% or 25 have failed again")] = ""
 
 

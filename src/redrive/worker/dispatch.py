@@ -300,9 +300,7 @@ class Dispatcher:
 
     def _finish(self, task: Task, outcome: Outcome, started: float, duration: float) -> bool:
         if not self._took_out(task):
-            log.warning(
-                "job %s ended after it was given up; its result is discarded", task.claim.job.id
-            )
+            log.warning("job %s ended after it was given up; discarded", task.claim.job.id)
             self.leaked.discard(task.claim.job.id)
             return False
         self._conclude(task, outcome, started, duration)

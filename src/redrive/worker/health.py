@@ -138,9 +138,7 @@ class Heartbeat:
         threads = threading.enumerate()
         names = [thread.name for thread in threads if not thread.daemon]
         names = [name for name in names if name != "MainThread"]
-        left = (
-            f"threads left behind: {', '.join(names)}" if names else "code that runs at exit hangs"
-        )
+        left = f"threads left behind: {', '.join(names)}" if names else "an exit handler hangs"
         log.error("worker %d did not exit in time (%s); it is ended", os.getpid(), left)
 
     def _stat(self) -> tuple[int, int]:

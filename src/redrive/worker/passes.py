@@ -197,9 +197,7 @@ class PassRunner:
             due = Query(lane=lane, states=frozenset({State.PENDING}))
             names = {job.handler for job in store.find(due).jobs} - known
             for name in sorted(names):
-                log.warning(
-                    "jobs are due for %s, but this program has no handler of that name", name
-                )
+                log.warning("jobs are due for %s, but this program has no such handler", name)
 
     def _execute(self, task: Task, loop: Loop) -> Settlement:
         """Run one claimed job and decide its next state."""

@@ -178,9 +178,7 @@ def _judge(screen: Screen, run: Run) -> bool:
     if counts is None or counts.succeeded != run.total:
         screen.say(f"   {run.id}: {run.phase} {run.why}", "red")
         return False
-    screen.say(
-        f"   {run.id}: the canaries succeeded, all {counts.succeeded} cards are charged.", "green"
-    )
+    screen.say(f"   {run.id}: canaries succeeded, {counts.succeeded} cards charged.", "green")
     return True
 
 

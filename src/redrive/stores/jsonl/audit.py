@@ -79,7 +79,5 @@ def verify(journal: Journal, durability: str) -> Report:
         "durability": durability,
     }
     if tail:
-        facts["tail"] = (
-            f"{tail} bytes of a write that is not finished; the next writer removes them"
-        )
+        facts["tail"] = f"{tail} bytes of an unfinished write; the next writer removes them"
     return Report(len(auditor.states), problems + auditor.problems, facts)

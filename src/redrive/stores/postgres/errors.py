@@ -90,9 +90,7 @@ def _from_driver(error: psycopg.Error, place: str) -> RedriveError:
     code, message = code_of(error), _message(error)
     match code[:2], code:
         case ("53", "53100"):
-            return StoreFull(
-                f"{place} has no room ({message}); free some space; no restart is needed"
-            )
+            return StoreFull(f"{place} has no room ({message}); free some space, then repeat")
         case (_, "25006"):
             return StoreReadOnly(
                 f"{place} is a standby, or may only be read ({message}); name the primary server"
@@ -108,9 +106,7 @@ def _from_driver(error: psycopg.Error, place: str) -> RedriveError:
         case ("XX", "XX001" | "XX002"):
             return StoreDamaged(f"{place} is damaged ({message}); restore a backup of the database")
         case ("40" | "55" | "53", _) | (_, "57014"):
-            return StoreBusy(
-                f"other sessions lock {place} for too long ({message}); wait and repeat"
-            )
+            return StoreBusy(f"others lock {place} for too long ({message}); wait and repeat")
         case ("58", _):
             return StoreLost(f"the server of {place} could not read or write ({message})")
         case ("0A", _) if "recovery" in message:

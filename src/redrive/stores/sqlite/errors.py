@@ -99,7 +99,7 @@ def _from_system(error: sqlite3.Error, place: Path) -> StoreError:
 
 
 def _full(place: Path, error: sqlite3.Error) -> StoreFull:
-    return StoreFull(f"no room to write {place} ({error}); free some space; no restart is needed")
+    return StoreFull(f"no room to write {place} ({error}); free some space, then repeat")
 
 
 def _is_full(place: Path) -> bool:

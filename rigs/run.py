@@ -152,7 +152,7 @@ def run(name: str, rig: Rig, words: str) -> bool:
 
 def main() -> int:
     """Run those that are asked for; gives the exit code."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup would have the handlers of `evil` ignore it
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup would pass it on as ignored
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="name")
     parser.add_argument("--short", action="store_true", help="the short forms")

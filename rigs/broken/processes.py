@@ -37,7 +37,7 @@ from redrive.stores.sqlite.tx import SqliteTx
 STALE = "mend the sabotage"
 """Said where there is nothing to be broken any more: then nothing was found out."""
 
-_FENCE = "q.lease = g.was AND q.holder = g.held AND q.since = g.since"
+_FENCE = "q.lease = g.was AND (q.holder = g.held) IS TRUE AND q.since = g.since"
 """How a settlement of PostgreSQL asks whether its claim still stands."""
 _TAKING = "q.ctid = ANY(places) AND q.holder IS NULL"
 """How a claim of PostgreSQL takes what it has locked."""

@@ -57,7 +57,7 @@ def test_what_is_no_policy_is_refused_where_it_is_given() -> None:
         simulate("fast", [])  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"a policy is a Policy.*found 'fast'"):
         Redrive("memory:").handler("work", policy="fast")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="give a list; found 'transient'"):
+    with pytest.raises(UsageError, match="failures must be a list; found 'transient'"):
         simulate(SYNC, "transient")
 
 

@@ -299,7 +299,7 @@ def test_the_desk_returns_nothing_unmasked_unless_it_is_revealed(walk: Shop) -> 
             lambda: [desk.lanes.pauses(), desk.lanes.workers(), desk.lanes.unserved_because()],
             desk.log.actions,
             lambda: desk.jobs.editable(name(1)),
-            lambda: desk.preview_edit(name(1), desk.jobs.editable(name(1)).payload),
+            lambda: desk.jobs.preview_edit(name(1), desk.jobs.editable(name(1)).payload),
             lambda: desk.resolve(name(2)).done,
             lambda: desk.edit(name(1), json.dumps({**PAYLOAD, "to": "x"})),
         ]

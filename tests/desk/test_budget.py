@@ -101,5 +101,5 @@ def test_the_command_line_says_how_far_it_looked_and_how_to_go_on(
         app.store.add([job(n) for n in range(MANY)])
     shown = CliRunner().invoke(root, ["list", "tag:vip", "--store", url], obj=Cli())
     assert shown.exit_code == 0
-    assert f"newest of {MANY:,} jobs" in shown.stderr
+    assert f"newest of {MANY:,}" in shown.stderr
     assert "add --cursor i" in shown.stderr

@@ -71,7 +71,7 @@ def edit(
         amended(job, job.payload, now=job.updated)  # raises Refused before the editor opens
         program = program_of(cli, app_name)
         taker = None if program is None else program.desk.jobs
-        accept = partial(desk.preview_edit, job.id, expected=job.edits, taker=taker)
+        accept = partial(desk.jobs.preview_edit, job.id, expected=job.edits, taker=taker)
         finish = partial(_finish, cli, desk, job, reason=reason, dry_run=dry_run, yes=yes)
         if payload is not None:
             new = _content(payload)

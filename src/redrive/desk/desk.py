@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Unpack
 
 from redrive.desk import search
 from redrive.desk.groups import Groups
-from redrive.desk.jobs import Jobs
+from redrive.desk.jobs import Jobs, restored
 from redrive.desk.lanes import Lanes
 from redrive.desk.log import Log
-from redrive.desk.selection import USUAL, Filters, Target, job_id, read, spelled
-from redrive.errors import JobNotFound, UsageError
-from redrive.jobs import transitions
-from redrive.payloads import editing, masking, strict_json
+from redrive.desk.selection import USUAL, Filters, Target, read, spelled
+from redrive.errors import UsageError
+from redrive.payloads import masking
 from redrive.payloads.masked_jobs import secrets_of, seen
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ class Desk:
             msg = f"a payload must be JSON text, such as json.dumps returns; found {kind}"
             raise UsageError(msg)
         limit = self._backend.settings.payload_limit
-        job, text = self._restored(which, payload, expected, limit)
+        job, text = restored(self.store, which, payload, expected, limit)
         known = (*secrets_of(job), *masking.secrets_of(text))
         self.jobs.check_payload(job.handler, text, known)
         action = self.log.action("edit", job.id, reason, actor, known)
@@ -157,38 +156,3 @@ class Desk:
         edited = self._backend.store.amend(job.id, text, action, expected=version)
         self._backend.bus.emit(Event("edited", edited))
         return seen(edited)
-
-    def preview_edit(
-        self,
-        which: str,
-        payload: str,
-        *,
-        expected: int | None = None,
-        taker: Jobs | None = None,
-    ) -> str:
-        """Return the payload that `edit` would store, masked; BadPayload if the taker's handler refuses it.
-
-        What was typed is masked as if nothing of the old payload were known: that would tell if a
-        secret was guessed right.
-        """
-        job, text = self._restored(which, payload, expected)
-        first = secrets_of(job, first=True)
-        if taker is not None:
-            taker.check_payload(job.handler, text, first)
-        return masking.mask_json(text, first)
-
-    def _restored(
-        self,
-        which: str,
-        payload: str,
-        expected: int | None,
-        limit: int = strict_json.MAX_BYTES,
-    ) -> tuple[Job, str]:
-        """Return a job, and a payload from an editor with the hidden values in their places again."""
-        job = self.store.get(job_id(self.store, which))
-        if job is None:
-            raise JobNotFound(f"no job {which!r}")
-        # First: the marks of another version stand for other values.
-        transitions.amend_changes(job, payload, now=job.updated, expected=expected)
-        whole = editing.hidden_of(job, job.payload).restore(payload)
-        return job, strict_json.compact(whole, max_bytes=limit)

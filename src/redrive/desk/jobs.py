@@ -12,7 +12,8 @@ from redrive.desk.selection import USUAL, Filters, Target, job_id, read, spelled
 from redrive.errors import BadPayload, JobNotFound, UsageError
 from redrive.jobs import checks
 from redrive.jobs.job import TERMINAL, Job
-from redrive.payloads import editing, strict_json
+from redrive.jobs.transitions import amend_changes
+from redrive.payloads import editing, masked_jobs, strict_json
 from redrive.payloads.masked_jobs import seen
 from redrive.payloads.masking import error_text, mask_json, secrets_of
 from redrive.stores.contract import Count, Moved, Page, PurgeRule, Query, Scope
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from redrive.desk.log import Log
     from redrive.desk.selection import Selection
     from redrive.jobs.transitions import Verb
+    from redrive.stores.contract import Store
 
 __all__ = ["Count", "Editable", "Jobs", "Moved", "Page", "Scope"]
 
@@ -187,3 +189,30 @@ class Jobs:
                 known = (*secrets_of(payload), *secrets)
                 text, field = (error_text(part, known, limit=500) for part in (error, error.field))
                 raise BadPayload(text, field=field) from None
+
+    def preview_edit(
+        self, which: str, payload: str, *, expected: int | None = None, taker: Jobs | None = None
+    ) -> str:
+        """Return the payload that `Desk.edit` would store, masked.
+
+        BadPayload if the taker's handler refuses it. What was typed is masked as if nothing of the old
+        payload were known: that would tell if a secret was guessed right.
+        """
+        job, text = restored(self._backend.store, which, payload, expected)
+        first = masked_jobs.secrets_of(job, first=True)
+        if taker is not None:
+            taker.check_payload(job.handler, text, first)
+        return mask_json(text, first)
+
+
+def restored(
+    store: Store, which: str, payload: str, expected: int | None, limit: int = strict_json.MAX_BYTES
+) -> tuple[Job, str]:
+    """Return a job, and a payload from an editor with the hidden values in their places again."""
+    job = store.get(job_id(store, which))
+    if job is None:
+        raise JobNotFound(f"no job {which!r}")
+    # First: the marks of another version stand for other values.
+    amend_changes(job, payload, now=job.updated, expected=expected)
+    whole = editing.hidden_of(job, job.payload).restore(payload)
+    return job, strict_json.compact(whole, max_bytes=limit)

@@ -283,9 +283,7 @@ class Dispatcher:
         except Exception as error:
             log.exception("the answer from the child of job %s cannot be read", task.claim.job.id)
             child.close()
-            crash = executions.crash(
-                f"its process sent an answer that cannot be read ({type(error).__name__})"
-            )
+            crash = executions.crash(f"its answer cannot be read ({type(error).__name__})")
             return self._finish(task, crash, self._runtime.clock.now(), 0.0)
         self._children.append(child)
         return self._finish(task, ended.outcome, ended.started, ended.duration)

@@ -301,7 +301,7 @@ def test_dead_letters_of_both_shapes_at_the_store_s_path_are_adopted(
             "EVT-1",
             dead["event_id"],
         }
-    assert "3 jobs taken in (waiting: 1 of action)" in caplog.text
+    assert "3 jobs imported (waiting: 1 of action)" in caplog.text
     assert "1 log lines ignored" in caplog.text
 
 

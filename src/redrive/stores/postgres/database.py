@@ -251,7 +251,8 @@ class Database:
         line.execute(self.queries.texts[begin], prepare=False, binary=False)
         while line.nextset():
             pass
-        now, version, *_ = line.fetchone() or (0.0, None)
+        seconds, version, *_ = line.fetchone() or (0.0, None)
+        now = float(seconds)
         self.saw_time(now)
         if begin not in _UNCHECKED:
             self.check_version(version)

@@ -54,7 +54,7 @@ SELECT g.place
 FROM unnest(%b::int8[], %b::int8[], %b::text[], %b::float8[]) WITH ORDINALITY
     AS g (n, lease, holder, since, place)
 JOIN {schema}.open AS q
-    ON q.n = g.n AND q.lease = g.lease AND q.holder = g.holder AND q.since = g.since
+    ON q.n = g.n AND q.lease = g.lease AND (q.holder = g.holder) IS TRUE AND q.since = g.since
 ORDER BY q.n FOR UPDATE OF q
 
 -- name: landed -- Something if one of these ends was written at this time: its record is kept, or its

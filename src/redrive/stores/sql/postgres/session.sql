@@ -1,6 +1,6 @@
 -- name: glance -- What every transaction begins by looking at: the time, and whether the schema is still
--- ours.
-SELECT extract(epoch FROM clock_timestamp())::float8,
+-- ours. No float8: these answers come as text, which a session may be set to round.
+SELECT extract(epoch FROM clock_timestamp()),
     (SELECT max(version) FROM {schema}.redrive_migrations)
 
 -- name: bounded -- Wait at most 4 s for each lock in this transaction. A statement of its own, before
@@ -33,7 +33,7 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 -- name: begin_opening -- The same where there may be no schema yet.
 BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
 {bounded};
-SELECT extract(epoch FROM clock_timestamp())::float8, NULL
+SELECT extract(epoch FROM clock_timestamp()), NULL
 
 -- name: within -- In a transaction of the caller's: the time, the caller's limit for locks, and then
 -- ours, in milliseconds, unless the caller's is shorter.
@@ -54,7 +54,7 @@ SELECT set_config('lock_timeout', %s, true)
 -- name: begin_migration -- A transaction of one program at a time, though there may be no schema yet.
 BEGIN ISOLATION LEVEL READ COMMITTED;
 {bounded};
-SELECT extract(epoch FROM clock_timestamp())::float8, 0,
+SELECT extract(epoch FROM clock_timestamp()), 0,
     pg_advisory_xact_lock(hashtextextended('redrive {schema}', 0))
 
 -- name: time -- The time, alone.

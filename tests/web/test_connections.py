@@ -20,6 +20,7 @@ from redrive import Redrive, web
 from redrive.web import connections
 from redrive.web.connections import Connections, client_of, listener, most_connections, server_for
 from webkit import ACT, TOKENS
+from workkit import until
 
 ENOUGH = 60.0
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
@@ -169,9 +170,17 @@ def test_a_client_that_never_shakes_hands_is_dropped(
 
 def test_the_oldest_waiting_connection_of_a_client_makes_room_for_its_next(app: Redrive) -> None:
     """Others keep theirs."""
-    with serving(app, Connections(3)) as port, contextlib.ExitStack() as stack:
-        other = stack.enter_context(connect(port, HEAD, "127.0.0.9"))
-        mine = [stack.enter_context(connect(port, HEAD, "127.0.0.8")) for _ in range(5)]
+    known = Connections(3)
+    with serving(app, known) as port, contextlib.ExitStack() as stack:
+
+        def joined(host: str) -> socket.socket:
+            sock = stack.enter_context(connect(port, HEAD, host))
+            entries, key = known._entries, sock.getsockname()[:2]
+            until(lambda: key in entries and entries[key].protocol is not None)
+            return sock
+
+        other = joined("127.0.0.9")
+        mine = [joined("127.0.0.8") for _ in range(5)]
         assert is_dropped(mine[0])
         assert is_dropped(mine[1])
         for sock in (other, *mine[2:]):

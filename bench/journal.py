@@ -89,7 +89,15 @@ SUBMIT = Measure(
             submitting(ours.handing(lambda place: f"jsonl:{place / 'jobs.jsonl'}")),
         ),
     ),
-    goals=(Goal("Redrive", "raw write + fdatasync", 0.7, 0.9),),
+    goals=(
+        Goal(
+            "Redrive",
+            "raw write + fdatasync",
+            0.7,
+            0.9,
+            why="records, keys and the index take 100 µs",
+        ),
+    ),
     note="One thread, one job a call. Raw: the same bytes, line by line.",
     plotted=True,
 )

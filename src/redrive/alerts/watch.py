@@ -137,7 +137,7 @@ class Watch:
         self._next = began + _SHARE * (time.monotonic() - began)
 
     def leave(self) -> None:
-        """Give up the turn, so that another process can check at once."""
+        """Release the turn, so that another process can check at once."""
         self._next = 0.0
         with suppress(StoreError):  # else it ends by itself
             store = self._app.submitter.store

@@ -248,7 +248,7 @@ def test_sigterm_ends_everything_whatever_handlers_do(
         began = time.monotonic()
         made.terminate()
         assert made.end() == 0
-        assert time.monotonic() - began < 2 + 5 + 10
+        assert time.monotonic() - began < 2 + 5 + 40
         gone([*workers, *started(made)], WAIT)
 
 

@@ -253,7 +253,7 @@ def test_cancelled_async_handlers_are_given_back_at_the_end_of_the_grace(app: Re
     started = time.monotonic()
     with app.worker(grace=0.1):
         until(begun.is_set)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 40
     assert (app.get(job.id).state, app.get(job.id).attempts) == ("pending", 0)
 
 

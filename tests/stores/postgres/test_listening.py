@@ -99,7 +99,7 @@ def test_a_lost_connection_is_tried_again_once_a_second_and_then_less_often(
         while time.monotonic() < end:
             began = time.monotonic()
             listening.drain()
-            assert time.monotonic() - began < 0.5, "it must not wait for the server"
+            assert time.monotonic() - began < 3, "it must not wait for the server"
             time.sleep(0.01)
         gaps = [after - before for before, after in pairwise(tried)]
         assert len(gaps) == 2
@@ -182,12 +182,12 @@ def test_a_hint_is_not_waited_for_and_whoever_comes_next_reads_its_answer(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries = store._database.queries
-    monkeypatch.setitem(queries.texts, "notify", b"SELECT pg_sleep(0.5)")
+    monkeypatch.setitem(queries.texts, "notify", b"SELECT pg_sleep(4)")
     began = time.monotonic()
     add_one(store, "a")
-    assert time.monotonic() - began < 0.4
+    assert time.monotonic() - began < 3.5
     assert get(store, "a").id == "a"
-    assert time.monotonic() - began > 0.4
+    assert time.monotonic() - began > 3.5
     assert len(store._database.pool._idle) == 1
 
 

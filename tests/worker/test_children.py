@@ -111,7 +111,7 @@ def test_start_and_duration_are_those_of_the_handler(own: Child) -> None:
     before, began = time.time(), list[float]()
     ran = own.run(*evil_job("say", '{"text":"x"}'), on_start=lambda: began.append(time.time()))
     assert before < ran.started <= began[0] <= time.time()
-    assert ran.duration < began[0] - before
+    assert ran.duration <= time.time() - ran.started
 
 
 def test_a_handler_is_told_that_its_lease_is_lost(own: Child, tmp_path: Path) -> None:

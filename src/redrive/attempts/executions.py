@@ -240,7 +240,11 @@ def failure_of(
 ) -> Failure:
     """Classify an error; secrets of the job's payload are masked in all text."""
     failure = classify(
-        error, rules=entry.policy.on, secrets=masking.secrets_of(job.payload), now=clock.now()
+        error,
+        rules=entry.policy.on,
+        secrets=masking.secrets_of(job.payload),
+        now=clock.now(),
+        handler=job.handler,
     )
     if timed_out:
         return _as(failure, Category.TIMEOUT, f"ran past its time limit of {entry.timeout:g} s")
@@ -290,7 +294,7 @@ def late(entry: Entry) -> Failure:
 
 def text_failure(category: Category, kind: str, why: str, *, final: bool = False) -> Failure:
     """Return a failure without an exception."""
-    cause = fingerprint.of_text(kind, why)
+    cause = fingerprint.of_text(kind, why, outside=category in fingerprint.OUTSIDE)
     return Failure(
         category=category,
         why=why,
@@ -298,5 +302,7 @@ def text_failure(category: Category, kind: str, why: str, *, final: bool = False
         message=why,
         final=final,
         fingerprint=cause.fingerprint,
+        fingerprint_v1=cause.fingerprint_v1,
         title=cause.title,
+        variant_text=cause.variant,
     )

@@ -12,7 +12,7 @@ from typing import Final
 
 from redrive.classify import tables
 from redrive.classify.clues import Clues, as_text, errno_name, guarded, name_of, with_causes
-from redrive.classify.fingerprint import cause_of, of_text
+from redrive.classify.fingerprint import OUTSIDE, cause_of, of_text
 from redrive.classify.hints import find_hint
 from redrive.classify.judge import Finding, Judge
 from redrive.classify.traceback import trace_text
@@ -31,6 +31,7 @@ def classify(
     rules: Sequence[When] = (),
     secrets: Sequence[str] = (),
     now: float = 0.0,
+    handler: str = "",
 ) -> Failure:
     """Return what an error means. Never raises; all text in the answer is masked and bounded.
 
@@ -38,11 +39,11 @@ def classify(
     >>> failure.category, failure.why
     (<Category.TRANSIENT: 'transient'>, 'ConnectionResetError')
     """
-    return guarded(_failure, exc, rules, secrets, now) or _unread(exc)
+    return guarded(_failure, exc, rules, secrets, now, handler) or _unread(exc, handler)
 
 
 def _failure(
-    exc: BaseException, rules: Sequence[When], secrets: Sequence[str], now: float
+    exc: BaseException, rules: Sequence[When], secrets: Sequence[str], now: float, handler: str
 ) -> Failure:
     name, judge = name_of(type(exc)), Judge(rules)
     found = guarded(judge.judge, exc)
@@ -53,7 +54,13 @@ def _failure(
     hint = guarded(find_hint, found.clues, now)
     if hint is None and found.clues is not clues:
         hint = guarded(find_hint, clues, now)
-    cause = cause_of(exc, message, detail=code or str(status or ""))
+    cause = cause_of(
+        exc,
+        message,
+        detail=code or str(status or ""),
+        handler=handler,
+        outside=found.category in OUTSIDE,
+    )
     return altered(
         UNSAID,
         category=found.category,
@@ -68,21 +75,25 @@ def _failure(
         request_id=_request_id(clues, found, secrets),
         final=found.final,
         fingerprint=cause.fingerprint,
+        fingerprint_v1=cause.fingerprint_v1,
         title=cause.title,
+        variant_text=cause.variant,
     )
 
 
-def _unread(exc: BaseException) -> Failure:
+def _unread(exc: BaseException, handler: str) -> Failure:
     """Return what can be known of an error that cannot even be read: a job must not be lost on it."""
     name, why = type_name(exc), "the error could not be read"
-    cause = of_text(name, why)
+    cause = of_text(name, why, handler=handler)
     return Failure(
         category=Category.UNKNOWN,
         why=why,
         type=safe_text(name, _LINE),
         message=why,
         fingerprint=cause.fingerprint,
+        fingerprint_v1=cause.fingerprint_v1,
         title=cause.title,
+        variant_text=cause.variant,
     )
 
 

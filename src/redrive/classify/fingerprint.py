@@ -1,10 +1,13 @@
 """Which failures have one cause: a fingerprint for grouping, and a title for people.
 
-In order: a key that the exception carries; else where in the application's own code it
-failed and with what type of error; else the type and the message without what varies.
-Fingerprints carry the version of this algorithm, because a change must never regroup old
-jobs silently: a change of what goes into one raises the version. Nothing here raises,
-whatever the exception does.
+In order: a key that the exception carries; else the type of the error and the function and statement
+of the application's own code that failed; else the type and the message without what varies. The
+handler counts too, unless the failure is about something outside that many handlers may use.
+
+Fingerprints carry the version of this algorithm, because a change must never regroup old jobs
+silently: to change what goes into one, raise the version. The fingerprint of the version before is
+computed as well; the first failure of a new fingerprint takes over the group that has its older one.
+Nothing here raises, whatever the exception does.
 """
 
 from __future__ import annotations
@@ -16,14 +19,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from redrive.classify.statements import statement_at
 from redrive.jobs.interrupts import may_be_ctrl_c
+from redrive.jobs.job import Category
 from redrive.payloads.masking import error_text, inert, safe_text, type_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
-VERSION: Final = "v1"
+VERSION: Final = "v2"
 """The algorithm that made a fingerprint; the part before its colon."""
+_OLDER: Final = "v1"
+
+OUTSIDE: Final = frozenset(
+    (Category.TRANSIENT, Category.RATE_LIMIT, Category.QUOTA, Category.AUTH, Category.CRASH)
+)
+"""Categories of failures that handlers share: one outage is one group, whichever handler met it."""
 
 _TITLE_LENGTH: Final = 120
 _MESSAGE_LENGTH: Final = 300
@@ -36,26 +48,39 @@ class Cause:
     """What failures of one group share; the title is the first line a person reads."""
 
     fingerprint: str
+    fingerprint_v1: str
     title: str
+    variant: str
+    """The message with `*` for what varies: groups are split into variants by it."""
 
 
-def cause_of(exc: BaseException, message: str, *, detail: str = "") -> Cause:
+def cause_of(
+    exc: BaseException, message: str, *, detail: str = "", handler: str = "", outside: bool = False
+) -> Cause:
     """Find the cause of this failure, whose message comes in as `error_text` gives it.
 
-    An attribute `redrive_group` on the exception decides alone. `detail` tells apart what
-    fails on one line for different reasons, such as a status or an error code.
+    An attribute `redrive_group` on the exception decides alone. `detail` tells apart what fails in
+    one statement for different reasons, such as a status or an error code. `outside` leaves the
+    handler out.
     """
     place = _place_of(exc)
-    group = _given_group(exc)
-    if group:
-        fingerprint = _digest("key", group)
+    text, detail = normalise(message), safe_text(detail)
+    if group := _given_group(exc):
+        prints = _digest(VERSION, "key", group), _digest(_OLDER, "key", group)
     else:
-        where = ("line", *_identity(place)) if place else ("text", normalise(message))
-        fingerprint = _digest(where, _qualified_type(exc), safe_text(detail), _others(exc))
-    return Cause(fingerprint, _title(type_name(exc), message, place))
+        kind = _qualified_type(exc)
+        where = _statement(place) if place else ()
+        new = (where or ("text", text), kind, detail, _others(exc, _statement))
+        old = ("line", *_line_of(place)) if place else ("text", text)
+        prints = (
+            _digest(VERSION, *new, "" if outside else handler),
+            _digest(_OLDER, old, kind, detail, _others(exc, _line_of)),
+        )
+    variant = without_ids(message, keep=detail)
+    return Cause(*prints, _title(type_name(exc), variant, place), variant[:_MESSAGE_LENGTH])
 
 
-def of_text(type_name: str, message: str) -> Cause:
+def of_text(type_name: str, message: str, *, handler: str = "", outside: bool = False) -> Cause:
     """Find the cause of a failure that is known only as text, such as a crash.
 
     >>> one, other = of_text("Crash", "worker 17 vanished"), of_text("Crash", "worker 4 vanished")
@@ -63,22 +88,25 @@ def of_text(type_name: str, message: str) -> Cause:
     True
     """
     name, text = safe_text(type_name), error_text(message, limit=_MESSAGE_READ)
-    return Cause(_digest(("text", normalise(text)), name, "", ()), _title(name, text, None))
+    what = (("text", normalise(text)), name, "", ())
+    new = _digest(VERSION, *what, "" if outside else handler)
+    variant = without_ids(text)
+    return Cause(new, _digest(_OLDER, *what), _title(name, variant, None), variant[:_MESSAGE_LENGTH])
 
 
 @lru_cache(maxsize=256)  # few causes make up nearly all failures
-def _digest(*parts: object) -> str:
+def _digest(version: str, *parts: object) -> str:
     # ascii() keeps the parts apart and is the same on every Python.
-    return f"{VERSION}:{hashlib.sha256(ascii(parts).encode()).hexdigest()[:16]}"
+    return f"{version}:{hashlib.sha256(ascii(parts).encode()).hexdigest()[:16]}"
 
 
 def _title(name: str, message: str, place: TracebackType | None) -> str:
-    words = inert(" ".join(message.split()))
+    """Write the type, the message, and the function."""
+    words = inert(message)
     what = f"{inert(name)}: {words}" if words else inert(name)
     if place is None:
         return _cut(what, _TITLE_LENGTH)
-    function = _cut(inert(place.tb_frame.f_code.co_name), _TITLE_LENGTH // 3)
-    where = f" @ {function}:{_line(place)}"
+    where = f" @ {_cut(inert(place.tb_frame.f_code.co_name), _TITLE_LENGTH // 3)}"
     return _cut(what, _TITLE_LENGTH - len(where)) + where
 
 
@@ -114,7 +142,9 @@ def _qualified_type(exc: BaseException) -> str:
     return f"{package}.{name}" if package else name
 
 
-def _others(exc: BaseException) -> tuple[object, ...]:
+def _others(
+    exc: BaseException, identity: Callable[[TracebackType], tuple[object, ...]]
+) -> tuple[object, ...]:
     """Return the errors that led to this one or are grouped in it; how many is chance.
 
     Only as far as the application's own code saw them. What a library caught and turned into
@@ -129,7 +159,7 @@ def _others(exc: BaseException) -> tuple[object, ...]:
             continue
         seen.add(id(error))
         if error is not exc and (place := _place_of(error)):
-            found.add((_qualified_type(error), _identity(place)))
+            found.add((_qualified_type(error), identity(place)))
         if issubclass(type(error), BaseExceptionGroup):
             waiting += _MEMBERS(error)[:_MOST_ERRORS]
         waiting.append(_CAUSE(error) if _HIDDEN(error) else _CONTEXT(error))
@@ -172,8 +202,14 @@ def _line(place: TracebackType) -> int:
 _GET: Final = dict[str, object].get
 
 
-def _identity(place: TracebackType) -> tuple[str, str, int]:
-    """Name a line so that the name stays when the code above its function moves."""
+def _statement(place: TracebackType) -> tuple[object, ...]:
+    """Name a statement so that the name stays when code moves or is formatted; empty without source."""
+    form = statement_at(place)
+    return (place.tb_frame.f_code.co_qualname, form) if form else ()
+
+
+def _line_of(place: TracebackType) -> tuple[str, str, int]:
+    """Name a line so that the name stays when the code above its function moves (version 1)."""
     code = place.tb_frame.f_code
     # The package and the file, not the module's name: that is __main__ in a script and
     # something else in the worker. Not .get(): globals may be a user's own kind of dict.
@@ -222,3 +258,29 @@ def normalise(message: str) -> str:
 def _unless_name(match: re.Match[str]) -> str:
     quote, body = match[1], match[2]
     return f"{quote}<s>{quote}" if "<" in body or len(body) > _LONGEST_NAME else match[0]
+
+
+_NAMED: Final = re.compile(r"://|[a-z][\w-]*\.", re.IGNORECASE)
+_MAILBOX: Final = re.compile(r"[^@/]+@")
+_CHANGING: Final = re.compile(r"[0-9a-f]{8,}|\d+(?:[.,]\d+)*", re.IGNORECASE)
+_PORT: Final = re.compile(r":\d{1,5}\Z")
+
+
+def without_ids(message: str, *, keep: str = "") -> str:
+    """Write a message with `*` for numbers and ids; hosts stay recognisable.
+
+    >>> without_ids("Connection refused: pay-7.internal:443 (job 4711)")
+    'Connection refused: pay-*.internal:443 (job *)'
+    """
+    text = " ".join(message[:_MESSAGE_READ].split())
+    return _VARYING.sub(lambda match: _starred(match[0], keep), text)
+
+
+def _starred(text: str, keep: str) -> str:
+    if text == keep:
+        return text
+    if not _NAMED.search(text):
+        return "*"
+    port = _PORT.search(text)
+    body = text[: port.start()] if port else text
+    return _CHANGING.sub("*", _MAILBOX.sub("*@", body)) + (port[0] if port else "")

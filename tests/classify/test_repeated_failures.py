@@ -10,16 +10,17 @@ from collections.abc import Iterator
 import pytest
 
 from redrive.classify import classify as read
-from redrive.classify import clues, judge, traceback
-from redrive.classify.fingerprint import _digest
+from redrive.classify import clues, judge, statements, traceback
+from redrive.classify.fingerprint import _digests, _title, _word
 from redrive.jobs.job import Category, Failure
 from redrive.policies.policy import when
 
 
 def forget() -> None:
-    for memory in (clues._KNOWN, judge._KNOWN, traceback._KNOWN):
+    for memory in (clues._KNOWN, judge._KNOWN, traceback._KNOWN, statements._KNOWN):
         memory.clear()
-    _digest.cache_clear()
+    for cached in (_digests, _title, _word, statements._parsed):
+        cached.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -145,3 +146,4 @@ def test_what_is_remembered_has_a_limit() -> None:
     assert 0 < len(clues._KNOWN) <= 500
     assert 0 < len(judge._KNOWN) <= 500
     assert 0 < len(traceback._KNOWN) <= 2000
+    assert 0 < len(statements._KNOWN) <= 2000

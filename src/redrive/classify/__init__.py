@@ -32,18 +32,27 @@ def classify(
     secrets: Sequence[str] = (),
     now: float = 0.0,
     handler: str = "",
+    category: Category | None = None,
 ) -> Failure:
     """Return what an error means. Never raises; all text in the answer is masked and bounded.
+
+    `category` is for callers that know it without the error, as for an attempt that ran too long.
 
     >>> failure = classify(ConnectionResetError("peer went away"))
     >>> failure.category, failure.why
     (<Category.TRANSIENT: 'transient'>, 'ConnectionResetError')
     """
-    return guarded(_failure, exc, rules, secrets, now, handler) or _unread(exc, handler)
+    found = guarded(_failure, exc, rules, secrets, now, handler, category)
+    return found or _unread(exc, handler, category or Category.UNKNOWN)
 
 
 def _failure(
-    exc: BaseException, rules: Sequence[When], secrets: Sequence[str], now: float, handler: str
+    exc: BaseException,
+    rules: Sequence[When],
+    secrets: Sequence[str],
+    now: float,
+    handler: str,
+    category: Category | None,
 ) -> Failure:
     name, judge = name_of(type(exc)), Judge(rules)
     found = guarded(judge.judge, exc)
@@ -54,16 +63,18 @@ def _failure(
     hint = guarded(find_hint, found.clues, now)
     if hint is None and found.clues is not clues:
         hint = guarded(find_hint, clues, now)
+    category, shown = category or found.category, str(status or "")
     cause = cause_of(
         exc,
         message,
-        detail=code or str(status or ""),
+        detail=code or shown,
+        keep=(code or "", shown),
         handler=handler,
-        outside=found.category in OUTSIDE,
+        outside=category in OUTSIDE,
     )
     return altered(
         UNSAID,
-        category=found.category,
+        category=category,
         why=error_text(found.why, secrets, limit=_LINE),
         type=name[:_LINE],
         message=message,
@@ -81,12 +92,12 @@ def _failure(
     )
 
 
-def _unread(exc: BaseException, handler: str) -> Failure:
+def _unread(exc: BaseException, handler: str, category: Category) -> Failure:
     """Return what can be known of an error that cannot even be read: a job must not be lost on it."""
     name, why = type_name(exc), "the error could not be read"
-    cause = of_text(name, why, handler=handler)
+    cause = of_text(name, why, handler=handler, outside=category in OUTSIDE)
     return Failure(
-        category=Category.UNKNOWN,
+        category=category,
         why=why,
         type=safe_text(name, _LINE),
         message=why,

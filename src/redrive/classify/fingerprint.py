@@ -15,9 +15,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from redrive.classify.statements import statement_at
 from redrive.jobs.interrupts import may_be_ctrl_c
@@ -43,8 +42,7 @@ _MESSAGE_READ: Final = 4096
 _MOST_ERRORS: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """What failures of one group share; the title is the first line a person reads."""
 
     fingerprint: str
@@ -55,29 +53,36 @@ class Cause:
 
 
 def cause_of(
-    exc: BaseException, message: str, *, detail: str = "", handler: str = "", outside: bool = False
+    exc: BaseException,
+    message: str,
+    *,
+    detail: str = "",
+    keep: tuple[str, ...] = (),
+    handler: str = "",
+    outside: bool = False,
 ) -> Cause:
-    """Find the cause of this failure, whose message comes in as `error_text` gives it.
+    """Find the cause of this failure, whose message comes in as `error_text` returns it.
 
     An attribute `redrive_group` on the exception decides alone. `detail` tells apart what fails in
-    one statement for different reasons, such as a status or an error code. `outside` leaves the
-    handler out.
+    one statement for different reasons, such as a status or an error code; titles keep the numbers
+    in `keep`. `outside` leaves the handler out.
     """
     place = _place_of(exc)
-    text, detail = normalise(message), safe_text(detail)
     if group := _given_group(exc):
-        prints = _digest(VERSION, "key", group), _digest(_OLDER, "key", group)
+        fingerprint, older = _digest(VERSION, "key", group), _digest(_OLDER, "key", group)
     else:
-        kind = _qualified_type(exc)
-        where = _statement(place) if place else ()
-        new = (where or ("text", text), kind, detail, _others(exc, _statement))
-        old = ("line", *_line_of(place)) if place else ("text", text)
-        prints = (
-            _digest(VERSION, *new, "" if outside else handler),
-            _digest(_OLDER, old, kind, detail, _others(exc, _line_of)),
+        others = _others(exc)
+        what = (_qualified_type(exc), safe_text(detail))
+        where = place and _statement(place)
+        line = place and ("line", *_line_of(place))
+        text = ("text", "" if where and line else normalise(message))
+        fingerprint, older = _digests(
+            (where or text, *what, _each(others, _statement), "" if outside else handler),
+            (line or text, *what, _each(others, _line_of)),
         )
-    variant = without_ids(message, keep=detail)
-    return Cause(*prints, _title(type_name(exc), variant, place), variant[:_MESSAGE_LENGTH])
+    variant = without_ids(message, keep)
+    function = place.tb_frame.f_code.co_name if place else ""
+    return Cause(fingerprint, older, _title(type_name(exc), variant, function), variant)
 
 
 def of_text(type_name: str, message: str, *, handler: str = "", outside: bool = False) -> Cause:
@@ -89,24 +94,27 @@ def of_text(type_name: str, message: str, *, handler: str = "", outside: bool = 
     """
     name, text = safe_text(type_name), error_text(message, limit=_MESSAGE_READ)
     what = (("text", normalise(text)), name, "", ())
-    new = _digest(VERSION, *what, "" if outside else handler)
+    prints = _digests((*what, "" if outside else handler), what)
     variant = without_ids(text)
-    return Cause(new, _digest(_OLDER, *what), _title(name, variant, None), variant[:_MESSAGE_LENGTH])
+    return Cause(*prints, _title(name, variant, ""), variant)
 
 
-@lru_cache(maxsize=256)  # few causes make up nearly all failures
+@lru_cache(maxsize=512)  # few causes make up nearly all failures
+def _digests(new: tuple[object, ...], old: tuple[object, ...]) -> tuple[str, str]:
+    return _digest(VERSION, *new), _digest(_OLDER, *old)
+
+
 def _digest(version: str, *parts: object) -> str:
     # ascii() keeps the parts apart and is the same on every Python.
     return f"{version}:{hashlib.sha256(ascii(parts).encode()).hexdigest()[:16]}"
 
 
-def _title(name: str, message: str, place: TracebackType | None) -> str:
+@lru_cache(maxsize=512)
+def _title(name: str, message: str, function: str) -> str:
     """Write the type, the message, and the function."""
     words = inert(message)
     what = f"{inert(name)}: {words}" if words else inert(name)
-    if place is None:
-        return _cut(what, _TITLE_LENGTH)
-    where = f" @ {_cut(inert(place.tb_frame.f_code.co_name), _TITLE_LENGTH // 3)}"
+    where = f" @ {_cut(inert(function), _TITLE_LENGTH // 3)}" if function else ""
     return _cut(what, _TITLE_LENGTH - len(where)) + where
 
 
@@ -142,15 +150,13 @@ def _qualified_type(exc: BaseException) -> str:
     return f"{package}.{name}" if package else name
 
 
-def _others(
-    exc: BaseException, identity: Callable[[TracebackType], tuple[object, ...]]
-) -> tuple[object, ...]:
-    """Return the errors that led to this one or are grouped in it; how many is chance.
+def _others(exc: BaseException) -> list[tuple[str, TracebackType]]:
+    """Return types and places of the errors that led to this one or are grouped in it.
 
     Only as far as the application's own code saw them. What a library caught and turned into
     another error says how the library works, and would split one outage into many groups.
     """
-    found: set[tuple[object, ...]] = set()
+    found: list[tuple[str, TracebackType]] = []
     waiting: list[BaseException | None] = [exc]
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_ERRORS:
@@ -159,11 +165,20 @@ def _others(
             continue
         seen.add(id(error))
         if error is not exc and (place := _place_of(error)):
-            found.add((_qualified_type(error), identity(place)))
+            found.append((_qualified_type(error), place))
         if issubclass(type(error), BaseExceptionGroup):
             waiting += _MEMBERS(error)[:_MOST_ERRORS]
         waiting.append(_CAUSE(error) if _HIDDEN(error) else _CONTEXT(error))
-    return tuple(sorted(found))
+    return found
+
+
+def _each(
+    others: list[tuple[str, TracebackType]], identity: Callable[[TracebackType], tuple[object, ...]]
+) -> tuple[object, ...]:
+    """Name each error once: how many there were is chance."""
+    if not others:
+        return ()
+    return tuple(sorted({(kind, identity(place)) for kind, place in others}))
 
 
 # Python 3.12 made these part of the function around them; the line that runs them says enough.
@@ -195,17 +210,17 @@ def _is_app_file(file: str) -> bool:
     return not path.startswith(_LIBRARIES) and not re.search("/(?:site|dist)-packages/", path)
 
 
-def _line(place: TracebackType) -> int:
-    return place.tb_lineno or place.tb_frame.f_code.co_firstlineno
-
-
 _GET: Final = dict[str, object].get
+_INSIDE: Final = re.compile(r"<(?:list|dict|set)comp>\.<locals>\.")
 
 
 def _statement(place: TracebackType) -> tuple[object, ...]:
     """Name a statement so that the name stays when code moves or is formatted; empty without source."""
     form = statement_at(place)
-    return (place.tb_frame.f_code.co_qualname, form) if form else ()
+    if not form:
+        return ()
+    name = place.tb_frame.f_code.co_qualname
+    return (_INSIDE.sub("", name) if "comp>" in name else name, form)
 
 
 def _line_of(place: TracebackType) -> tuple[str, str, int]:
@@ -215,7 +230,8 @@ def _line_of(place: TracebackType) -> tuple[str, str, int]:
     # something else in the worker. Not .get(): globals may be a user's own kind of dict.
     package = _GET(place.tb_frame.f_globals, "__package__")
     module = _module_of(code.co_filename, package if type(package) is str else "")
-    return (module, code.co_qualname, _line(place) - code.co_firstlineno)
+    line = place.tb_lineno or code.co_firstlineno
+    return (module, code.co_qualname, line - code.co_firstlineno)
 
 
 @lru_cache(maxsize=4096)
@@ -260,27 +276,81 @@ def _unless_name(match: re.Match[str]) -> str:
     return f"{quote}<s>{quote}" if "<" in body or len(body) > _LONGEST_NAME else match[0]
 
 
-_NAMED: Final = re.compile(r"://|[a-z][\w-]*\.", re.IGNORECASE)
-_MAILBOX: Final = re.compile(r"[^@/]+@")
-_CHANGING: Final = re.compile(r"[0-9a-f]{8,}|\d+(?:[.,]\d+)*", re.IGNORECASE)
-_PORT: Final = re.compile(r":\d{1,5}\Z")
+_TEMPORARY: Final = ("/tmp/", "/var/folders/", "/private/tmp/")  # noqa: S108 - text, not files
+_ENDS: Final = r"\s\"'`()\[\]{}<>,;=|"
+_CHANGING: Final = re.compile(
+    rf"(?<![^{_ENDS}])(?:{'|'.join(_TEMPORARY)}|[a-fA-F]*+::|[^\d@?{_ENDS}]*+[\d@?])[^{_ENDS}]*+"
+)
+"""Words that may differ between failures of one cause: with a digit, a mailbox, a query."""
+_PIECE: Final = re.compile(r"[A-Za-z0-9_-]*\d[A-Za-z0-9_-]*")
+_FAMILY: Final = re.compile(r"(?=[a-z_-]*[g-z])(?:(?:[a-z]+[_-])+|[a-z]+(?=\d+\Z))", re.IGNORECASE)
+"""What ids of one kind begin with: `order-`, `ch_`, `worker`; letters that may be hexadecimal do not."""
+_HOST: Final = re.compile(r"[\w.-]+\.[a-z]{2,}(?::\d{1,5})?", re.IGNORECASE)
+_URL: Final = re.compile(
+    r"([a-z][a-z0-9+.-]*://)(?:[^@/?#]*@)?([^/?#]*)([^?#]*)(.*)", re.IGNORECASE
+)
+_PORT: Final = re.compile(r":(\d{1,5})\Z")
+_CLIENT_PORTS: Final = 32768
+_STARS: Final = re.compile(r"\*(?:[.,:+/_ -]{0,2}\*)+")
 
 
-def without_ids(message: str, *, keep: str = "") -> str:
-    """Write a message with `*` for numbers and ids; hosts stay recognisable.
+def without_ids(message: str, keep: tuple[str, ...] = ()) -> str:
+    """Write a message with `*` for numbers and ids; hosts stay recognisable, and what is in `keep`.
 
     >>> without_ids("Connection refused: pay-7.internal:443 (job 4711)")
     'Connection refused: pay-*.internal:443 (job *)'
     """
-    text = " ".join(message[:_MESSAGE_READ].split())
-    return _VARYING.sub(lambda match: _starred(match[0], keep), text)
+    words = [
+        word if word.isalpha() else _word(word, keep) for word in message[:_MESSAGE_READ].split()
+    ]
+    if words[:1] == ["[Errno"]:  # as OSError writes it; a code, not an id
+        words[1:2] = message.split(maxsplit=2)[1:2]
+    text = " ".join(words)
+    return (_STARS.sub("*", text) if "*" in text else text)[:_MESSAGE_LENGTH]
 
 
-def _starred(text: str, keep: str) -> str:
-    if text == keep:
-        return text
-    if not _NAMED.search(text):
+@lru_cache(maxsize=2048)  # the same words come again and again
+def _word(word: str, keep: tuple[str, ...]) -> str:
+    if word.isdigit() and word not in keep:
         return "*"
+    return _CHANGING.sub(lambda match: _starred(match[0], keep), word)
+
+
+def _starred(word: str, keep: tuple[str, ...]) -> str:
+    """Replace in one word what varies."""
+    if word.count(":") > 1 and not word.strip("0123456789abcdefABCDEF:."):  # a time, IPv6
+        return "*"
+    bare = word.rstrip(".:!?")
+    end = word[len(bare) :]
+    if bare in keep:
+        return word
+    if bare.isdigit():
+        return "*" + end
+    if bare.startswith(_TEMPORARY):
+        return f"{bare[: bare.index('/', 1)]}/*{end}"
+    if url := _URL.fullmatch(bare):
+        scheme, host, path, query = url.groups()
+        return scheme + _host(host) + _pieces(path) + ("?*" if query else "") + end
+    mailbox, at, host = bare.rpartition("@")
+    if at and mailbox:
+        return f"*@{_host(host)}{end}"
+    if _HOST.fullmatch(bare):
+        return _host(bare) + end
+    return _pieces(bare) + end
+
+
+def _host(text: str) -> str:
     port = _PORT.search(text)
-    body = text[: port.start()] if port else text
-    return _CHANGING.sub("*", _MAILBOX.sub("*@", body)) + (port[0] if port else "")
+    if port is None:
+        return re.sub(r"\d+", "*", text)
+    known = port[0] if int(port[1]) < _CLIENT_PORTS else ":*"
+    return re.sub(r"\d+", "*", text[: port.start()]) + known
+
+
+def _pieces(text: str) -> str:
+    return _PIECE.sub(_family, text)
+
+
+def _family(match: re.Match[str]) -> str:
+    family = _FAMILY.match(match[0])
+    return f"{family[0]}*" if family else "*"

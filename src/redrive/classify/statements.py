@@ -1,20 +1,26 @@
 """The statement of the program that failed, in a form that survives reformatting.
 
 Comments, white space, quotes, line breaks and parentheses do not matter, nor does the place of the
-function in its file. Without its source a statement has no form.
+function in its file. Without its source a statement has no form; nor has it one if the file no longer
+has that function at that line, because it was changed after it was loaded.
 """
 
 from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterator
+import os
+import re
+import stat
 from functools import lru_cache
+from itertools import islice
 from types import CodeType, TracebackType
 from typing import Any, Final
 
-_LARGEST_FILE: Final = 20_000
-"""Lines; parsing a larger file would hold the worker up."""
+from redrive.classify.clues import guarded
+
+_MOST_LINES, _MOST_BYTES = 10_000, 1_000_000
+"""Of a file; parsing a larger one would hold the worker up."""
 _MOST_KNOWN: Final = 2000
 _KNOWN: Final[dict[tuple[int, int], tuple[CodeType, str]]] = {}
 """Forms of statements seen before, by the identity of their code, kept with it."""
@@ -26,71 +32,119 @@ _HEADS: Final[dict[type[ast.AST], tuple[str, ...]]] = {
     ast.With: ("items",),
     ast.AsyncWith: ("items",),
     ast.Match: ("subject",),
+    ast.match_case: ("pattern", "guard"),
+    ast.Try: (),
+    ast.TryStar: (),
     ast.ExceptHandler: ("type",),
     ast.FunctionDef: ("name", "decorator_list", "args"),
     ast.AsyncFunctionDef: ("name", "decorator_list", "args"),
-    ast.ClassDef: ("name", "bases", "decorator_list"),
+    ast.ClassDef: ("name", "bases", "keywords", "decorator_list"),
 }
 """What counts of a statement that has others inside it."""
+_SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _NESTED: Final = (ast.stmt, ast.ExceptHandler, ast.match_case)
+_FAR_RIGHT: Final = 1 << 30
 
 
 def statement_at(place: TracebackType) -> str:
     """Return the form of the statement that a frame was at; empty without its source."""
-    code, line = place.tb_frame.f_code, place.tb_lineno or place.tb_frame.f_code.co_firstlineno
-    known = _KNOWN.get((id(code), line))
+    code = place.tb_frame.f_code
+    known = _KNOWN.get((id(code), place.tb_lasti))
     if known is None:
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
-        linecache.lazycache(code.co_filename, place.tb_frame.f_globals)
-        known = _KNOWN[id(code), line] = code, _form(code, line)
+        # Guarded: globals, loaders and files may be anything.
+        known = _KNOWN[id(code), place.tb_lasti] = code, guarded(_form, place) or ""
     return known[1]
 
 
-def _form(code: CodeType, line: int) -> str:
-    lines = linecache.getlines(code.co_filename)
-    if not 0 < line <= len(lines) <= _LARGEST_FILE:
-        return ""
-    try:
-        node = _innermost(_parsed("".join(lines)), line)
-        return "" if node is None else repr(_shape(node))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # not the source of this code
-        return ""
+def _form(place: TracebackType) -> str:
+    code = place.tb_frame.f_code
+    node = _innermost(_parsed(_source(place)), code, *_position(place))
+    return "" if node is None else repr(_shape(node))
+
+
+def _source(place: TracebackType) -> str:
+    file = place.tb_frame.f_code.co_filename
+    if file not in linecache.cache:
+        try:
+            found = os.stat(file)  # noqa: PTH116 - a name that no path need be
+        except OSError:  # in an archive, or typed in
+            linecache.lazycache(file, place.tb_frame.f_globals)
+        else:
+            if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
+                return ""
+    lines = linecache.getlines(file)
+    return "".join(lines) if len(lines) <= _MOST_LINES else ""
 
 
 @lru_cache(maxsize=4)
 def _parsed(source: str) -> ast.Module:
-    return ast.parse(source)
+    # Unknown escapes would print a warning; doubled, they mean the same.
+    return ast.parse(_ESCAPE.sub(_doubled, source[:_MOST_BYTES]))
 
 
-def _innermost(node: ast.AST, line: int) -> ast.AST | None:
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+
+
+def _doubled(match: re.Match[str]) -> str:
+    return match[0] if match[1] in "\\'\"\nabfnrtvxuUN01234567" else f"\\{match[0]}"
+
+
+def _position(place: TracebackType) -> tuple[int, int]:
+    code = place.tb_frame.f_code
+    line = place.tb_lineno or code.co_firstlineno
+    found = next(islice(code.co_positions(), place.tb_lasti // 2, None), None)
+    if found is None or found[0] != line or found[2] is None:
+        return line, _FAR_RIGHT
+    return line, found[2]
+
+
+def _innermost(tree: ast.Module, code: CodeType, line: int, column: int) -> ast.AST | None:
+    """Find the statement at a position, on the way that the function's qualified name describes."""
+    wanted = [name for name in code.co_qualname.split(".") if name[0] != "<"]
     found: ast.AST | None = None
-    children: Iterator[ast.AST] | None = ast.iter_child_nodes(node)
-    while children is not None:
-        inside = next((one for one in children if _covers(one, line)), None)
+    inside: ast.AST | None = tree
+    while inside is not None:
+        covering = (one for one in ast.iter_child_nodes(inside) if _covers(one, line, column))
+        inside = max(covering, key=_start, default=None)
         found = inside or found
-        children = None if inside is None else ast.iter_child_nodes(inside)
-    return found
+        if isinstance(inside, _SCOPES):
+            if not wanted:  # its header, run by what is around it
+                break
+            if inside.name != wanted.pop(0):
+                return None
+            if not wanted and code.co_name[0] != "<" and _start(inside)[0] != code.co_firstlineno:
+                return None
+    return None if wanted else found
 
 
-def _covers(node: ast.AST, line: int) -> bool:
-    if isinstance(node, ast.match_case):
-        return node.pattern.lineno <= line <= (node.body[-1].end_lineno or line)
-    return isinstance(node, _NESTED) and _first_line(node) <= line <= (node.end_lineno or line)
+def _covers(node: ast.AST, line: int, column: int) -> bool:
+    if not isinstance(node, _NESTED):
+        return False
+    last = node.body[-1] if isinstance(node, ast.match_case) else node
+    if isinstance(node, (*_SCOPES, ast.match_case)):  # entering a function is at no column
+        column = _FAR_RIGHT
+    return _start(node) <= (line, column) and line <= (last.end_lineno or line)
 
 
-def _first_line(node: ast.stmt | ast.ExceptHandler) -> int:
+def _start(node: Any) -> tuple[int, int]:
+    first = node.pattern if isinstance(node, ast.match_case) else node
     decorators = getattr(node, "decorator_list", ())
-    return min([node.lineno, *(one.lineno for one in decorators)])
+    return min((one.lineno, one.col_offset) for one in (first, *decorators))
 
 
 def _shape(node: Any) -> object:
     """Return types and values of a syntax tree; the same on every version of Python."""
     if isinstance(node, list):
         return tuple(map(_shape, node))
+    if isinstance(node, str):
+        return node.replace("\\\\", "\\")
     if not isinstance(node, ast.AST):
         return node
     names = _HEADS.get(type(node), node._fields)
     values = ((name, getattr(node, name, None)) for name in names if name not in {"ctx", "kind"})
+    if isinstance(node, ast.JoinedStr):  # some versions have empty texts between the values
+        values = (("values", [one for one in node.values if getattr(one, "value", one) != ""]),)
     fields = tuple((name, _shape(value)) for name, value in values if value not in (None, []))
     return (type(node).__name__, *fields)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
 from redrive.classify import tables
-from redrive.classify.fingerprint import of_text
+from redrive.classify.fingerprint import OUTSIDE, of_text
 from redrive.desk.transfer.formats import times
 from redrive.desk.transfer.formats.fields import Fields, Raw, cut, written
 from redrive.jobs import ids
@@ -146,7 +146,6 @@ def failing(
     message = _bounded(message, secrets, _MESSAGE)
     kind, code = _bounded(kind, (), _WORD), None if code is None else _bounded(code, (), _WORD)
     judged = _category(category, code or "", kind, message)
-    cause = of_text(kind or "Error", message)
     failure = Failure(
         category=judged,
         why="as the imported record says",
@@ -154,10 +153,21 @@ def failing(
         message=message,
         code=code,
         traceback=_bounded(stack, secrets, _TRACE),
-        fingerprint=cause.fingerprint,
-        title=cause.title,
     )
     return Failing(at or 0.0, failure, duration)
+
+
+def _grouped(failure: Failure, handler: str) -> Failure:
+    """Add what a failure is grouped by."""
+    outside = failure.category in OUTSIDE
+    cause = of_text(failure.type or "Error", failure.message, handler=handler, outside=outside)
+    return replace(
+        failure,
+        fingerprint=cause.fingerprint,
+        fingerprint_v1=cause.fingerprint_v1,
+        title=cause.title,
+        variant_text=cause.variant,
+    )
 
 
 def _bounded(text: str, secrets: Sequence[str], longest: int) -> str:
@@ -212,6 +222,7 @@ def made(
     is_same: Callable[[State], bool] = lambda _: True,
 ) -> Job:
     """Make the job that a record tells of; the last line may carry what we once added to it."""
+    name = asked.handler or fit_name(handler)
     failed = attempts if failed is None else failed
     spent = min(failed, attempts)
     last = failings[-1].failure if failings else None
@@ -219,8 +230,8 @@ def made(
     history = _history(failings, failed, redrives)
     job = Job(
         id=ids.id_of(created, f"{format}\0{ident}"),
-        handler=asked.handler or fit_name(handler),
-        lane=asked.handler or fit_name(handler),
+        handler=name,
+        lane=name,
         payload=strict_json.compact(payload, max_bytes=asked.limit),
         key=key_of(format, ident) if key is None else key,
         created=created,
@@ -248,7 +259,12 @@ def made(
     extra = lines[-1].value.get(EXTRA)
     if isinstance(extra, dict):
         job = _with_extra(job, cast("Fields", extra), asked, is_same)
-    return evolve(job, resolution=_resolution(job))
+    grouped = [
+        replace(one, failure=_grouped(one.failure, job.handler)) if one.failure else one
+        for one in job.history
+    ]
+    failure = job.failure and _grouped(job.failure, job.handler)
+    return evolve(job, resolution=_resolution(job), failure=failure, history=tuple(grouped))
 
 
 def _history(failings: Sequence[Failing], failed: int, redrives: int) -> tuple[Attempt, ...]:

@@ -46,7 +46,7 @@ def load(file: Path, source: str) -> BaseException:
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever the source raises
+    with pytest.raises(Exception) as caught:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
     return caught.value
 
@@ -67,8 +67,7 @@ STATEMENT = 'total = compute(order["lines"], rates, retries=3, note="it\'s due")
     "statement",
     [
         "total=compute( order [ 'lines' ],rates , retries = 3,note='it\\'s due' )",
-        "total = compute(\n        order['lines'],\n        rates,\n        retries=3,\n"
-        '        note="it\'s due",\n    )',
+        "total = compute(\n  order['lines'],\n  rates,\n  retries=3,\n  note='it\\'s due',\n    )",
         STATEMENT + "  # seen in May",
         'total = (compute)((order["lines"]), rates, retries=3, note="""it\'s due""")',
         'total = compute(order["lines"], rates, # old\n     retries=0x3, note="it\'s " "due")',

@@ -42,7 +42,7 @@ def classify(
     >>> failure.category, failure.why
     (<Category.TRANSIENT: 'transient'>, 'ConnectionResetError')
     """
-    found = guarded(_failure, exc, rules, secrets, now, handler, category)
+    found = guarded(_failure, exc, rules, secrets, now, (handler, category))
     return found or _unread(exc, handler, category or Category.UNKNOWN)
 
 
@@ -51,9 +51,9 @@ def _failure(
     rules: Sequence[When],
     secrets: Sequence[str],
     now: float,
-    handler: str,
-    category: Category | None,
+    known: tuple[str, Category | None],
 ) -> Failure:
+    handler, category = known
     name, judge = name_of(type(exc)), Judge(rules)
     found = guarded(judge.judge, exc)
     clues = judge.seen.get(id(exc)) or Clues(exc)

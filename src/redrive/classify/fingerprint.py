@@ -71,14 +71,15 @@ def cause_of(
     if group := _given_group(exc):
         fingerprint, older = _digest(VERSION, "key", group), _digest(_OLDER, "key", group)
     else:
-        others = _others(exc)
-        what = (_qualified_type(exc), safe_text(detail))
-        where = place and _statement(place)
+        others, detail = _others(exc), safe_text(detail)
+        where = _statement(place) if place else ("", "")
         line = place and ("line", *_line_of(place))
-        text = ("text", "" if where and line else normalise(message))
+        text = "" if where[1] else normalise(message)
+        if text:
+            where = (*where, _without_literals(text))
         fingerprint, older = _digests(
-            (where or text, *what, _each(others, _statement), "" if outside else handler),
-            (line or text, *what, _each(others, _line_of)),
+            (where, _type(exc), detail, _each(others, _v2), "" if outside else handler),
+            (line or ("text", text), _packaged_type(exc), detail, _each(others, _v1)),
         )
     variant = without_ids(message, keep)
     function = place.tb_frame.f_code.co_name if place else ""
@@ -93,8 +94,11 @@ def of_text(type_name: str, message: str, *, handler: str = "", outside: bool = 
     True
     """
     name, text = safe_text(type_name), error_text(message, limit=_MESSAGE_READ)
-    what = (("text", normalise(text)), name, "", ())
-    prints = _digests((*what, "" if outside else handler), what)
+    normal = normalise(text)
+    prints = _digests(
+        (("", "", _without_literals(normal)), name, "", (), "" if outside else handler),
+        (("text", normal), name, "", ()),
+    )
     variant = without_ids(text)
     return Cause(*prints, _title(name, variant, ""), variant)
 
@@ -139,24 +143,29 @@ _HIDDEN: Final = BaseException.__dict__["__suppress_context__"].__get__
 _MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 
 
-def _qualified_type(exc: BaseException) -> str:
+def _type(exc: BaseException) -> str:
+    """Name a type without its module: a class stays what it is when it moves."""
+    return str.__str__(type.__dict__["__qualname__"].__get__(type(exc)))
+
+
+def _packaged_type(exc: BaseException) -> str:
     """Name a type by package and name: its module is __main__ in a script, another when imported."""
     try:
         module: object = type.__dict__["__module__"].__get__(type(exc))
     except AttributeError:  # a class made by exec() may have none
         module = None
-    name = str.__str__(type.__dict__["__qualname__"].__get__(type(exc)))
+    name = _type(exc)
     package = module.rpartition(".")[0] if type(module) is str else ""
     return f"{package}.{name}" if package else name
 
 
-def _others(exc: BaseException) -> list[tuple[str, TracebackType]]:
-    """Return types and places of the errors that led to this one or are grouped in it.
+def _others(exc: BaseException) -> list[tuple[BaseException, TracebackType]]:
+    """Return the errors that led to this one or are grouped in it, and their places.
 
     Only as far as the application's own code saw them. What a library caught and turned into
     another error says how the library works, and would split one outage into many groups.
     """
-    found: list[tuple[str, TracebackType]] = []
+    found: list[tuple[BaseException, TracebackType]] = []
     waiting: list[BaseException | None] = [exc]
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_ERRORS:
@@ -165,7 +174,7 @@ def _others(exc: BaseException) -> list[tuple[str, TracebackType]]:
             continue
         seen.add(id(error))
         if error is not exc and (place := _place_of(error)):
-            found.append((_qualified_type(error), place))
+            found.append((error, place))
         if issubclass(type(error), BaseExceptionGroup):
             waiting += _MEMBERS(error)[:_MOST_ERRORS]
         waiting.append(_CAUSE(error) if _HIDDEN(error) else _CONTEXT(error))
@@ -173,12 +182,19 @@ def _others(exc: BaseException) -> list[tuple[str, TracebackType]]:
 
 
 def _each(
-    others: list[tuple[str, TracebackType]], identity: Callable[[TracebackType], tuple[object, ...]]
+    others: list[tuple[BaseException, TracebackType]],
+    identity: Callable[[BaseException, TracebackType], tuple[object, ...]],
 ) -> tuple[object, ...]:
     """Name each error once: how many there were is chance."""
-    if not others:
-        return ()
-    return tuple(sorted({(kind, identity(place)) for kind, place in others}))
+    return tuple(sorted({identity(*other) for other in others})) if others else ()
+
+
+def _v2(exc: BaseException, place: TracebackType) -> tuple[object, ...]:
+    return _type(exc), _statement(place)
+
+
+def _v1(exc: BaseException, place: TracebackType) -> tuple[object, ...]:
+    return _packaged_type(exc), _line_of(place)
 
 
 # Python 3.12 made these part of the function around them; the line that runs them says enough.
@@ -214,13 +230,13 @@ _GET: Final = dict[str, object].get
 _INSIDE: Final = re.compile(r"<(?:list|dict|set)comp>\.<locals>\.")
 
 
-def _statement(place: TracebackType) -> tuple[object, ...]:
-    """Name a statement so that the name stays when code moves or is formatted; empty without source."""
-    form = statement_at(place)
-    if not form:
-        return ()
+def _statement(place: TracebackType) -> tuple[str, ...]:
+    """Name function and statement so that it stays when code moves or is formatted.
+
+    The statement is empty without its source.
+    """
     name = place.tb_frame.f_code.co_qualname
-    return (_INSIDE.sub("", name) if "comp>" in name else name, form)
+    return (_INSIDE.sub("", name) if "comp>" in name else name, statement_at(place))
 
 
 def _line_of(place: TracebackType) -> tuple[str, str, int]:
@@ -274,6 +290,18 @@ def normalise(message: str) -> str:
 def _unless_name(match: re.Match[str]) -> str:
     quote, body = match[1], match[2]
     return f"{quote}<s>{quote}" if "<" in body or len(body) > _LONGEST_NAME else match[0]
+
+
+_SQL: Final = re.compile(r"\b(?:SELECT|INSERT|UPDATE|DELETE|WHERE|VALUES)\b")
+_LITERAL: Final = re.compile(r"'(?:[^']|'')*+'|(?<==\()[^()]*(?=\))")
+_LITERALS: Final = re.compile(r"<s>(?:, ?<[sn]>)+")
+
+
+def _without_literals(text: str) -> str:
+    """Take the values out of SQL, and out of `Key (email)=(…)` as PostgreSQL writes it."""
+    if "=(" not in text and not _SQL.search(text):
+        return text
+    return _LITERALS.sub("<s>", _LITERAL.sub("<s>", text))
 
 
 _TEMPORARY: Final = ("/tmp/", "/var/folders/", "/private/tmp/")  # noqa: S108 - text, not files

@@ -59,9 +59,18 @@ def statement_at(place: TracebackType) -> str:
 
 
 def _form(place: TracebackType) -> str:
-    code = place.tb_frame.f_code
-    node = _innermost(_parsed(_source(place)), code, *_position(place))
-    return "" if node is None else repr(_shape(node))
+    tree = _parsed(_source(place))
+    scope, node = _innermost(tree, place.tb_frame.f_code, *_position(place))
+    if node is None:
+        return ""
+    shape = _shape(node)
+    earlier = 0 if scope is tree else sum(_is_earlier(one, node, shape) for one in ast.walk(scope))
+    return f"{shape!r}#{earlier}" if earlier else repr(shape)
+
+
+def _is_earlier(one: ast.AST, node: ast.AST, shape: object) -> bool:
+    """Return True for a statement with the same text above: each of the two is a cause of its own."""
+    return type(one) is type(node) and _start(one) < _start(node) and _shape(one) == shape
 
 
 def _source(place: TracebackType) -> str:
@@ -100,9 +109,15 @@ def _position(place: TracebackType) -> tuple[int, int]:
     return line, found[2]
 
 
-def _innermost(tree: ast.Module, code: CodeType, line: int, column: int) -> ast.AST | None:
-    """Find the statement at a position, on the way that the function's qualified name describes."""
+def _innermost(
+    tree: ast.Module, code: CodeType, line: int, column: int
+) -> tuple[ast.AST, ast.AST | None]:
+    """Find the statement at a position, on the way that the function's qualified name describes.
+
+    Returns the function (or class, or module) and the statement in it.
+    """
     wanted = [name for name in code.co_qualname.split(".") if name[0] != "<"]
+    scope: ast.AST = tree
     found: ast.AST | None = None
     inside: ast.AST | None = tree
     while inside is not None:
@@ -112,11 +127,12 @@ def _innermost(tree: ast.Module, code: CodeType, line: int, column: int) -> ast.
         if isinstance(inside, _SCOPES):
             if not wanted:  # its header, run by what is around it
                 break
+            scope = inside
             if inside.name != wanted.pop(0):
-                return None
+                return scope, None
             if not wanted and code.co_name[0] != "<" and _start(inside)[0] != code.co_firstlineno:
-                return None
-    return None if wanted else found
+                return scope, None
+    return scope, None if wanted else found
 
 
 def _covers(node: ast.AST, line: int, column: int) -> bool:

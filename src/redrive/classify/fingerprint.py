@@ -40,6 +40,9 @@ _TITLE_LENGTH: Final = 120
 _MESSAGE_LENGTH: Final = 300
 _MESSAGE_READ: Final = 4096
 _MOST_ERRORS: Final = 100
+_MOST_KNOWN: Final = 2000
+_KNOWN: Final[dict[tuple[object, ...], tuple[list[object], tuple[str, str]]]] = {}
+"""Fingerprints made before, by the identity of code and class, which are kept with them."""
 
 
 class Cause(NamedTuple):
@@ -69,24 +72,62 @@ def cause_of(
     """
     place = _place_of(exc)
     if group := _given_group(exc):
-        fingerprint, older = _digest(VERSION, "key", group), _digest(_OLDER, "key", group)
+        prints = _digest(VERSION, "key", group), _digest(_OLDER, "key", group)
     else:
-        others, detail = _others(exc), safe_text(detail)
-        where = _statement(place) if place else ("", "")
-        line = place and ("line", *_line_of(place))
-        text = "" if where[1] else normalise(message)
-        if text:
-            where = (*where, _without_literals(text))
-        fingerprint, older = _digests(
-            (where, _type(exc), detail, _each(others, _v2), "" if outside else handler),
-            (line or ("text", text), _packaged_type(exc), detail, _each(others, _v1)),
-        )
+        what = (detail, "" if outside else handler)
+        known = place and _known_prints(exc, message, place, what)
+        prints = known or _prints(exc, message, None, what)
     variant = without_ids(message, keep)
     function = place.tb_frame.f_code.co_name if place else ""
-    return Cause(fingerprint, older, _title(type_name(exc), variant, function), variant)
+    return Cause(*prints, _title(type_name(exc), variant, function), variant)
 
 
-def of_text(type_name: str, message: str, *, handler: str = "", outside: bool = False) -> Cause:
+def _known_prints(
+    exc: BaseException, message: str, place: TracebackType, what: tuple[str, str]
+) -> tuple[str, str]:
+    """Return both fingerprints, from memory if the same statement failed in the same way before."""
+    code, kind, others = place.tb_frame.f_code, type(exc), _others(exc)
+    key: tuple[object, ...] = (id(code), place.tb_lasti, id(kind), *what)
+    held: list[object] = [code, kind]
+    for error, at in others:
+        held += (at.tb_frame.f_code, type(error))
+        key += (id(at.tb_frame.f_code), at.tb_lasti, id(type(error)))
+    known = _KNOWN.get(key)
+    if known is None:
+        known = (held, _prints(exc, message, place, what))
+        if not statement_at(place):  # then the message counts
+            return known[1]
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[key] = known
+    return known[1]
+
+
+def _prints(
+    exc: BaseException, message: str, place: TracebackType | None, what: tuple[str, str]
+) -> tuple[str, str]:
+    """Compute the fingerprints of both versions."""
+    detail, handler = safe_text(what[0]), what[1]
+    where = _statement(place) if place else ("", "")
+    line = place and ("line", *_line_of(place))
+    text = "" if where[1] else normalise(message)
+    if text:
+        where = (*where, _without_literals(text))
+    others = _others(exc)
+    return _digests(
+        (where, _type(exc), detail, _each(others, _v2), handler),
+        (line or ("text", text), _packaged_type(exc), detail, _each(others, _v1)),
+    )
+
+
+def of_text(
+    type_name: str,
+    message: str,
+    *,
+    keep: tuple[str, ...] = (),
+    handler: str = "",
+    outside: bool = False,
+) -> Cause:
     """Find the cause of a failure that is known only as text, such as a crash.
 
     >>> one, other = of_text("Crash", "worker 17 vanished"), of_text("Crash", "worker 4 vanished")
@@ -99,7 +140,7 @@ def of_text(type_name: str, message: str, *, handler: str = "", outside: bool = 
         (("", "", _without_literals(normal)), name, "", (), "" if outside else handler),
         (("text", normal), name, "", ()),
     )
-    variant = without_ids(text)
+    variant = without_ids(text, keep)
     return Cause(*prints, _title(name, variant, ""), variant)
 
 
@@ -328,19 +369,21 @@ def without_ids(message: str, keep: tuple[str, ...] = ()) -> str:
     >>> without_ids("Connection refused: pay-7.internal:443 (job 4711)")
     'Connection refused: pay-*.internal:443 (job *)'
     """
+    said = message[:_MESSAGE_READ].split()
     words = [
         word if word.isalpha() else _word(word, keep) for word in message[:_MESSAGE_READ].split()
     ]
-    if words[:1] == ["[Errno"]:  # as OSError writes it; a code, not an id
-        words[1:2] = message.split(maxsplit=2)[1:2]
+    if message.startswith("[Errno "):  # as OSError writes it; a code, not an id
+        words[1:2] = said[1:2]
     text = " ".join(words)
     return (_STARS.sub("*", text) if "*" in text else text)[:_MESSAGE_LENGTH]
 
 
 @lru_cache(maxsize=2048)  # the same words come again and again
 def _word(word: str, keep: tuple[str, ...]) -> str:
-    if word.isdigit() and word not in keep:
-        return "*"
+    bare = word.strip("()[].,;#")
+    if bare.isdigit() and bare not in keep:
+        return word.replace(bare, "*")
     return _CHANGING.sub(lambda match: _starred(match[0], keep), word)
 
 
@@ -352,8 +395,6 @@ def _starred(word: str, keep: tuple[str, ...]) -> str:
     end = word[len(bare) :]
     if bare in keep:
         return word
-    if bare.isdigit():
-        return "*" + end
     if bare.startswith(_TEMPORARY):
         return f"{bare[: bare.index('/', 1)]}/*{end}"
     if url := _URL.fullmatch(bare):

@@ -158,9 +158,12 @@ def _shape(node: Any) -> object:
         return node.replace("\\\\", "\\")
     if not isinstance(node, ast.AST):
         return node
-    names = _HEADS.get(type(node), node._fields)
-    values = ((name, getattr(node, name, None)) for name in names if name not in {"ctx", "kind"})
+    fields = ((name, value) for name, value in _fields(node) if value not in (None, []))
+    return (type(node).__name__, *((name, _shape(value)) for name, value in fields))
+
+
+def _fields(node: ast.AST) -> list[tuple[str, Any]]:
     if isinstance(node, ast.JoinedStr):  # some versions have empty texts between the values
-        values = (("values", [one for one in node.values if getattr(one, "value", one) != ""]),)
-    fields = tuple((name, _shape(value)) for name, value in values if value not in (None, []))
-    return (type(node).__name__, *fields)
+        return [("values", [one for one in node.values if getattr(one, "value", one) != ""])]
+    names = _HEADS.get(type(node), node._fields)
+    return [(name, getattr(node, name, None)) for name in names if name not in {"ctx", "kind"}]

@@ -159,8 +159,14 @@ def failing(
 
 def _grouped(failure: Failure, handler: str) -> Failure:
     """Add what a failure is grouped by."""
-    outside = failure.category in OUTSIDE
-    cause = of_text(failure.type or "Error", failure.message, handler=handler, outside=outside)
+    status = _STATUS.search(failure.message)
+    cause = of_text(
+        failure.type or "Error",
+        failure.message,
+        keep=(failure.code or "", (status[1] or status[2]) if status else ""),
+        handler=handler,
+        outside=failure.category in OUTSIDE,
+    )
     return replace(
         failure,
         fingerprint=cause.fingerprint,

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import redrive.classify.fingerprint
 from redrive.classify import classify
-from redrive.classify.fingerprint import Cause, normalise, of_text, without_ids
+from redrive.classify.fingerprint import Cause, of_text
+from redrive.classify.message_text import normalise, without_ids
 from redrive.jobs.job import Category
 from redrive.payloads.masking import error_text
 from redrive.policies.policy import when

@@ -12,7 +12,8 @@ import pytest
 
 from redrive.classify import classify as read
 from redrive.classify import clues, fingerprint, judge, statements, traceback
-from redrive.classify.fingerprint import _digests, _title, _word
+from redrive.classify.fingerprint import _digests, _title
+from redrive.classify.message_text import _word
 from redrive.jobs.job import Category, Failure
 from redrive.policies.policy import when
 

@@ -304,8 +304,5 @@ def text_failure(
         type=kind,
         message=why,
         final=final,
-        fingerprint=cause.fingerprint,
-        fingerprint_v1=cause.fingerprint_v1,
-        title=cause.title,
-        variant_text=cause.variant,
+        **cause._asdict(),
     )

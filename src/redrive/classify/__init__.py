@@ -1,8 +1,9 @@
 """From an error to a `Failure`: its category, the reason for it, and what to show people.
 
 Here: `clues` reads what the error carries, `judge` weighs it by the `tables` and the user's rules,
-`hints` finds how long to wait, `fingerprint` groups, `traceback` formats. The result is plain data,
-masked and bounded. Not here: whether to retry (`policies`), and how text is masked (`payloads`).
+`hints` finds how long to wait, `fingerprint` groups (with `statements` and `message_text`), `traceback`
+formats. The result is plain data, masked and bounded. Not here: whether to retry (`policies`), and how
+text is masked (`payloads`).
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def _failure(
         fingerprint=cause.fingerprint,
         fingerprint_v1=cause.fingerprint_v1,
         title=cause.title,
-        variant_text=cause.variant,
+        variant_text=cause.variant_text,
     )
 
 
@@ -101,10 +102,7 @@ def _unread(exc: BaseException, handler: str, category: Category) -> Failure:
         why=why,
         type=safe_text(name, _LINE),
         message=why,
-        fingerprint=cause.fingerprint,
-        fingerprint_v1=cause.fingerprint_v1,
-        title=cause.title,
-        variant_text=cause.variant,
+        **cause._asdict(),
     )
 
 

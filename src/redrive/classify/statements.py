@@ -152,7 +152,7 @@ def _start(node: Any) -> tuple[int, int]:
 
 def _shape(node: Any) -> object:
     """Return types and values of a syntax tree; the same on every version of Python."""
-    if isinstance(node, list):
+    if issubclass(type(node), list):
         return tuple(map(_shape, node))
     if isinstance(node, str):
         return node.replace("\\\\", "\\")

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
 from redrive.classify import tables
-from redrive.classify.fingerprint import OUTSIDE, of_text
 from redrive.desk.transfer.formats import times
 from redrive.desk.transfer.formats.fields import Fields, Raw, cut, written
+from redrive.desk.transfer.formats.groups import STATUS, grouped
 from redrive.jobs import ids
 from redrive.jobs.job import TERMINAL, Attempt, Category, Failure, Job, Reason, Resolution, State
 from redrive.jobs.records import evolve
@@ -26,7 +26,6 @@ EXTRA: Final = "redrive"
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _UNFIT = re.compile(r"^\.|[^A-Za-z0-9._-]")
-_STATUS = re.compile(r"\b(?:HTTP|status|code)\D{0,12}([45]\d\d)\b|^([45]\d\d)\b", re.IGNORECASE)
 _MESSAGE, _TRACE, _WORD = 1900, 64_000, 100
 WORKER: Final = "import"
 
@@ -157,25 +156,6 @@ def failing(
     return Failing(at or 0.0, failure, duration)
 
 
-def _grouped(failure: Failure, handler: str) -> Failure:
-    """Add what a failure is grouped by."""
-    status = _STATUS.search(failure.message)
-    cause = of_text(
-        failure.type or "Error",
-        failure.message,
-        keep=(failure.code or "", (status[1] or status[2]) if status else ""),
-        handler=handler,
-        outside=failure.category in OUTSIDE,
-    )
-    return replace(
-        failure,
-        fingerprint=cause.fingerprint,
-        fingerprint_v1=cause.fingerprint_v1,
-        title=cause.title,
-        variant_text=cause.variant,
-    )
-
-
 def _bounded(text: str, secrets: Sequence[str], longest: int) -> str:
     """Mask text and cut it so that doing it again changes nothing."""
     text = masking.error_text(text, secrets, limit=4 * _TRACE)
@@ -189,7 +169,7 @@ def _category(named: str, code: str, kind: str, message: str) -> Category:
             return Category(word)
     known = tables.CODES.get(code) or tables.ERRNOS.get(code) or tables.CODES.get(message)
     known = known or tables.STDLIB.get(f"builtins.{kind}")
-    status = _STATUS.search(code) or _STATUS.search(message)
+    status = STATUS.search(code) or STATUS.search(message)
     if known is None and status is not None:
         number = status[1] or status[2]
         other = Category.PERMANENT if number < "500" else Category.TRANSIENT
@@ -265,12 +245,7 @@ def made(
     extra = lines[-1].value.get(EXTRA)
     if isinstance(extra, dict):
         job = _with_extra(job, cast("Fields", extra), asked, is_same)
-    grouped = [
-        replace(one, failure=_grouped(one.failure, job.handler)) if one.failure else one
-        for one in job.history
-    ]
-    failure = job.failure and _grouped(job.failure, job.handler)
-    return evolve(job, resolution=_resolution(job), failure=failure, history=tuple(grouped))
+    return grouped(evolve(job, resolution=_resolution(job)))
 
 
 def _history(failings: Sequence[Failing], failed: int, redrives: int) -> tuple[Attempt, ...]:

@@ -42,6 +42,11 @@ class Entry:
     formerly: tuple[str, ...] = ()
     is_async: bool = False
 
+    @property
+    def first_name(self) -> str:
+        """The name it had first: groups of failures stay when a handler is renamed."""
+        return (*self.formerly, self.name)[0]
+
     def is_apart(self, *, suspect: bool) -> bool:
         """Return True if it runs in a child: asked for, limited in time, or suspected of a crash."""
         if self.isolation == "thread":

@@ -54,10 +54,10 @@ def test_groups_say_how_they_go_on(bleeding: Shop) -> None:
     [
         (["--sort", "count"], ["G3", "G1", "G2"]),
         (["--sort", "growth"], ["G1", "G2", "G3"]),
-        (["--sort", "age"], ["G2", "G1", "G3"]),
+        (["--sort", "age"], ["G2", "G3", "G1"]),
         (["--sort", "growth", "--limit", "1"], ["G1"]),
         (["--new"], ["G3", "G1"]),
-        (["--new", "--since", "1h"], []),
+        (["--new", "--since", "1h"], ["G1"]),
         (["category:auth,unknown"], ["G3", "G2"]),
         (["G1", "G2"], ["G1", "G2"]),
     ],
@@ -227,3 +227,16 @@ def test_marks_are_for_programs_too() -> None:
         app.store.add([dead_letter(2, updated=clock.now())])
         assert app.desk.groups.records([1])[1].status == "regressed"
         assert app.desk.groups.mark("G1", resolved=False).status == "open"
+
+
+def test_the_group_command_shows_variants_and_resolves_one(empty: Shop) -> None:
+    card, bank = (replace(TIMEOUT, variant_text=text) for text in ("card expired", "bank refused"))
+    failures = {1: bank, 2: card, 3: card}
+    jobs = [replace(dead_letter(n, failure), failure=failure) for n, failure in failures.items()]
+    empty.add(*jobs)
+    text = empty.run("group", "G1").stdout
+    assert "variant\tG1.2\t2\t" in text
+    assert "\tcard expired\n" in text
+    done = empty.run("resolve", "G1.2", "--yes")
+    assert (done.exit_code, "marked" in done.stderr) == (0, False)
+    assert [empty.state_of(name(number)) for number in (1, 2, 3)] == ["dead", "resolved", "resolved"]

@@ -44,6 +44,7 @@ class Job(TypedDict):
     key: str | None
     tags: list[str]
     release: str | None
+    failed_release: str | None
     run: str | None
     edits: int
     created: str | None
@@ -63,6 +64,7 @@ class Attempt(TypedDict):
     worker: str
     outcome: str
     provider: str | None
+    release: str | None
     error: Error | None
     traceback: str | None
 
@@ -101,6 +103,15 @@ class PlainGroup(TypedDict):
     fingerprint: str
 
 
+class Variant(TypedDict):
+    """Deaths of a group whose messages have one normal form."""
+
+    variant: str
+    text: str
+    deaths: int
+    last_seen: str | None
+
+
 class Trend(TypedDict):
     """Numbers of deaths, the oldest span first."""
 
@@ -109,8 +120,13 @@ class Trend(TypedDict):
 
 
 class Group(PlainGroup):
-    """A group with its mark and its trend."""
+    """A group with its record and its trend; `since` is when the present incident began."""
 
+    deaths: int
+    since: str | None
+    first_release: str | None
+    last_release: str | None
+    regressed: str | None
     status: Literal["open", "resolved", "regressed"]
     resolved: str | None
     resolved_by: str | None
@@ -206,6 +222,7 @@ class Worker(TypedDict):
     host: str
     pid: int | None
     version: str
+    release: str | None
     since: str | None
     lanes: list[str]
     missing: dict[str, Any]

@@ -125,8 +125,12 @@ def end_changes(
     group: int | None,
     variant: int | None = None,
     max_attempts: int | None = None,
+    release: str | None = None,
 ) -> Changes:
-    """End a claim: the lease goes, the failure is counted, the verdict becomes the state."""
+    """End a claim: the lease goes, the failure is counted, the verdict becomes the state.
+
+    `release` is the release that ran the attempt.
+    """
     state, changes = _outcome(job, verdict, now)
     _ensure(job, state)
     changes |= {
@@ -138,7 +142,8 @@ def end_changes(
         "max_attempts": max_attempts or job.max_attempts,
     }
     if failure is not None:
-        changes |= _counted(job, failure, now) | {"group": group, "variant": variant}
+        changes |= _counted(job, failure, now)
+        changes |= {"group": group, "variant": variant, "failed_release": release}
     return changes
 
 
@@ -151,10 +156,18 @@ def settled(
     group: int | None,
     variant: int | None = None,
     max_attempts: int | None = None,
+    release: str | None = None,
 ) -> Job:
     """Return a job as it is once its claim has ended so."""
     changes = end_changes(
-        job, verdict, failure, now=now, group=group, variant=variant, max_attempts=max_attempts
+        job,
+        verdict,
+        failure,
+        now=now,
+        group=group,
+        variant=variant,
+        max_attempts=max_attempts,
+        release=release,
     )
     return job_of(job.__dict__ | changes)
 
@@ -167,12 +180,20 @@ def settle_all(
     ends: list[Changed] = []
     for job, result in results:
         verdict = result.verdict
-        failure = result.attempt.failure if result.attempt else None
+        attempt = result.attempt
+        failure = attempt.failure if attempt else None
         most = result.max_attempts or job.max_attempts
         if type(verdict) is not Completed or failure is not None:
             group, variant = place(failure) if failure else (None, None)
             changes = end_changes(
-                job, verdict, failure, now=now, group=group, variant=variant, max_attempts=most
+                job,
+                verdict,
+                failure,
+                now=now,
+                group=group,
+                variant=variant,
+                max_attempts=most,
+                release=attempt.release if attempt else None,
             )
         else:
             kind = (job.state._value_, verdict.reason._value_, verdict.detail, most)

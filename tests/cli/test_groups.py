@@ -239,4 +239,8 @@ def test_the_group_command_shows_variants_and_resolves_one(empty: Shop) -> None:
     assert "\tcard expired\n" in text
     done = empty.run("resolve", "G1.2", "--yes")
     assert (done.exit_code, "marked" in done.stderr) == (0, False)
-    assert [empty.state_of(name(number)) for number in (1, 2, 3)] == ["dead", "resolved", "resolved"]
+    assert [empty.state_of(name(number)) for number in (1, 2, 3)] == [
+        "dead",
+        "resolved",
+        "resolved",
+    ]

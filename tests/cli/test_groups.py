@@ -115,6 +115,16 @@ def test_a_group_of_many_is_looked_at_in_part(empty: Shop) -> None:
     assert found["newest"][0]["id"] == name(1)
 
 
+def test_an_edit_moves_no_time_of_death(empty: Shop) -> None:
+    empty.add(dead_letter(1))
+    (before,) = data(empty, "group", "G1")["newest"]
+    with empty.app() as app:
+        app.desk.edit(name(1), '{"to": "bob@example.com"}')
+    (after,) = data(empty, "group", "G1")["newest"]
+    assert (before["died_at"], after["edits"]) == (after["died_at"], 1)
+    assert f"newest\t{name(1)}\t{before['died_at']}\t" in empty.run("group", "G1").stdout
+
+
 def test_a_note_is_kept_with_who_wrote_it(bleeding: Shop) -> None:
     assert bleeding.run("group", "G1", "note", "ticket 4711").exit_code == 0
     assert "note\tticket 4711 (ada, 20" in bleeding.run("group", "G1").stdout

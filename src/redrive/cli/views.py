@@ -61,7 +61,7 @@ SHORT_JOBS = fields(
     **_SHOWN,
 )
 SAMPLES = fields("id:id state:word handler error:main", **_SHOWN)
-NEWEST = fields("id:id updated=died:time handler error:main", **_SHOWN)
+NEWEST = fields("id:id died_at=died:time handler error:main", **_SHOWN)
 JOB = fields(
     "id:id state handler lane attempts created:time updated=changed:time",
     state=lambda job: f"{job['state']} ({job['reason']})" if job["reason"] else job["state"],
@@ -69,7 +69,7 @@ JOB = fields(
 )
 JOB_MORE = [
     *fields(
-        """finished:time detail error category error.why=why error.status=status error.code=code
+        """finished:time died_at=died:time detail error category error.why=why error.status=status error.code=code
         error.request_id=request_id group:id error.title=cause first_failed:time key tags release=submitted_by_release
         failed_release run:id spent=failures_so_far crashes""",
         tags=lambda job: joined(job["tags"], " "),

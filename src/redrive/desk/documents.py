@@ -51,6 +51,7 @@ def job_document(job: Job) -> shapes.Job:
         due=iso(job.due),
         updated=iso(job.updated),
         finished=iso(job.finished),
+        died_at=iso(job.died_at),
         first_failed=iso(job.first_failed),
     )
 

@@ -51,6 +51,7 @@ class Job(TypedDict):
     due: str | None
     updated: str | None
     finished: str | None
+    died_at: str | None
     first_failed: str | None
 
 

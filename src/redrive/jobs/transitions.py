@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
-from typing import Literal, NamedTuple, TypeVar, assert_never
+from typing import Literal, NamedTuple, Required, TypedDict, TypeVar, Unpack, assert_never
 
 from redrive.errors import Refused, UsageError
 from redrive.jobs.job import (
@@ -116,21 +116,20 @@ def seized(job: Job, *, by: str, lease_end: float, boot: str | None) -> Job:
     return job_of(job.__dict__ | seizure_changes(job, by=by, lease_end=lease_end, boot=boot))
 
 
-def end_changes(
-    job: Job,
-    verdict: Verdict,
-    failure: Failure | None,
-    *,
-    now: float,
-    group: int | None,
-    variant: int | None = None,
-    max_attempts: int | None = None,
-    release: str | None = None,
-) -> Changes:
-    """End a claim: the lease goes, the failure is counted, the verdict becomes the state.
+class EndFacts(TypedDict, total=False):
+    """What the store and the attempt add to the end of a claim."""
 
-    `release` is the release that ran the attempt.
-    """
+    group: Required[int | None]
+    variant: int | None
+    max_attempts: int | None
+    release: str | None
+    """The release of the program that ran the attempt."""
+
+
+def end_changes(
+    job: Job, verdict: Verdict, failure: Failure | None, *, now: float, **facts: Unpack[EndFacts]
+) -> Changes:
+    """End a claim: the lease goes, the failure is counted, the verdict becomes the state."""
     state, changes = _outcome(job, verdict, now)
     _ensure(job, state)
     changes |= {
@@ -139,37 +138,20 @@ def end_changes(
         "lease_end": None,
         "boot": None,
         "updated": now,
-        "max_attempts": max_attempts or job.max_attempts,
+        "max_attempts": facts.get("max_attempts") or job.max_attempts,
     }
     if failure is not None:
         changes |= _counted(job, failure, now)
-        changes |= {"group": group, "variant": variant, "failed_release": release}
+        changes |= {"group": facts["group"], "variant": facts.get("variant")}
+        changes |= {"failed_release": facts.get("release")}
     return changes
 
 
 def settled(
-    job: Job,
-    verdict: Verdict,
-    failure: Failure | None,
-    *,
-    now: float,
-    group: int | None,
-    variant: int | None = None,
-    max_attempts: int | None = None,
-    release: str | None = None,
+    job: Job, verdict: Verdict, failure: Failure | None, *, now: float, **facts: Unpack[EndFacts]
 ) -> Job:
     """Return a job as it is once its claim has ended so."""
-    changes = end_changes(
-        job,
-        verdict,
-        failure,
-        now=now,
-        group=group,
-        variant=variant,
-        max_attempts=max_attempts,
-        release=release,
-    )
-    return job_of(job.__dict__ | changes)
+    return job_of(job.__dict__ | end_changes(job, verdict, failure, now=now, **facts))
 
 
 def settle_all(

@@ -10,6 +10,7 @@ from redrive import Handler, Redrive
 from redrive.alerts.conditions import look
 from redrive.alerts.rules import Cause, Rules
 from redrive.desk.documents import seen_document, with_trends
+from redrive.desk.status import status_of
 from redrive.jobs.clock import iso
 from redrive.testing import ManualClock
 from shopkit import dead_letter
@@ -70,6 +71,18 @@ def test_what_people_do_moves_no_time_of_a_group(clock: ManualClock) -> None:
         assert (shown["since"], shown["deaths"]) == (iso(died), 1)
         alert = cause(app)
         assert (alert.since, alert.first, alert.last) == (died, began, died)
+
+
+def test_reopening_is_no_growth_for_checks_alerts_and_curves(clock: ManualClock) -> None:
+    with Redrive("memory:", clock=clock) as app:
+        app.store.add([dead_letter(n, updated=clock.now()) for n in range(1, 31)])
+        clock.advance(3600)
+        app.desk.resolve("G1")
+        app.desk.reopen("G1")
+        assert sum(app.desk.lanes.deaths(60, 10)) == 0
+        assert sum(app.desk.groups.deaths(60, 10, [1])[1]) == 0
+        assert (cause(app).jobs, cause(app).recent) == (30, 0)
+        assert status_of(app.desk).verdict().level == "DEGRADED"
 
 
 def test_since_is_the_start_of_the_present_incident(clock: ManualClock) -> None:

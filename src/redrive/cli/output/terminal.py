@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, TextIO, cast
 
 from rich.console import Console
 from rich.text import Text
 
-from redrive.cli.output import Block, Facts, Field, Kind, Line, Part, Table, View
+from redrive.cli.output import Block, Document, Facts, Field, Kind, Line, Part, Table, View
 from redrive.cli.output.plain import numbers_of, text_of
 from redrive.jobs.durations import words
 from redrive.payloads.escaping import inert
@@ -346,7 +346,9 @@ def _curve(numbers: Sequence[int], steps: str) -> str:
 
 def _span(trend: object) -> str:
     """Return the width of one step of a curve: /2h."""
-    seconds = trend.get("span_seconds") if isinstance(trend, Mapping) else None
+    if not isinstance(trend, Mapping):
+        return ""
+    seconds = cast("Document", trend).get("span_seconds")
     return f"/{words(seconds)}" if isinstance(seconds, int | float) else ""
 
 

@@ -16,7 +16,7 @@ from redrive.desk.documents import (
     job_document,
     scope_document,
     seen_document,
-    variant_document,
+    whole_group_document,
     with_trends,
 )
 from redrive.desk.shared_facts import newest_of, shared_facts
@@ -132,13 +132,14 @@ def _view(desk: Desk, group: Group) -> View:
         {"fact": name, "value": value, "share": share} for name, value, share in shared_facts(jobs)
     ]
     newest = [job_document(job) for job in jobs[:SAMPLES]]
-    variants = [variant_document(group, variant) for variant in desk.groups.variants(group)]
-    facts = {**seen_document(seen), "variants": variants}
-    data = {**facts, "shared": shared, "shared_of": len(jobs), "newest": newest}
+    whole = whole_group_document(desk, seen)
+    data = {**whole, "shared": shared, "shared_of": len(jobs), "newest": newest}
     parts: list[Part] = [
         Facts(views.GROUP, data),
         Facts(views.GROUP_MORE, data, sparse=True),
-        Table(views.VARIANTS, variants, f"Messages, selected as {group.name}.1", "variant"),
+        Table(
+            views.VARIANTS, whole["variants"], f"Messages, selected as {group.name}.1", "variant"
+        ),
         Table(
             _SHARED, shared, f"Shared by the {len(jobs):,} newest of {group.jobs:,} jobs", "shared"
         ),

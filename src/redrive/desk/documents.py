@@ -103,7 +103,14 @@ def _past(at: float | None, now: float) -> str | None:
     return None if at is None else iso(min(at, now))
 
 
-def variant_document(group: Group, variant: Variant) -> shapes.Variant:
+def whole_group_document(desk: Desk, row: Seen) -> shapes.WholeGroup:
+    """Return a group with its different messages."""
+    variants = desk.groups.variants(row.group)
+    shown = [_variant_document(row.group, variant) for variant in variants]
+    return {**seen_document(row), "variants": shown}
+
+
+def _variant_document(group: Group, variant: Variant) -> shapes.Variant:
     """Return a variant, named as selectors take it: G7.2."""
     return {
         "variant": f"{group.name}.{variant.number}",

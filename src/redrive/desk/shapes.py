@@ -139,6 +139,12 @@ class Group(PlainGroup):
     deaths_last_day: Trend
 
 
+class WholeGroup(Group):
+    """A group with its different messages, most deaths first."""
+
+    variants: list[Variant]
+
+
 class Left(TypedDict):
     """A job that was left out, and why."""
 

@@ -74,10 +74,10 @@ def test_a_group_without_dead_letters_suggests_its_list(bleeding: Shop) -> None:
     [
         (["--sort", "count"], ["G3", "G1", "G2"]),
         (["--sort", "growth"], ["G1", "G2", "G3"]),
-        (["--sort", "age"], ["G2", "G1", "G3"]),
+        (["--sort", "age"], ["G2", "G3", "G1"]),
         (["--sort", "growth", "--limit", "1"], ["G1"]),
         (["--new"], ["G3", "G1"]),
-        (["--new", "--since", "1h"], []),
+        (["--new", "--since", "1h"], ["G1"]),
         (["category:auth,unknown"], ["G3", "G2"]),
         (["G1", "G2"], ["G1", "G2"]),
     ],
@@ -138,6 +138,16 @@ def test_a_group_of_many_is_looked_at_in_part(empty: Shop) -> None:
 def test_a_note_without_a_text_is_an_error_that_says_so(bleeding: Shop) -> None:
     assert "note needs a text: redrive group G1 note" in bleeding.run("group", "G1", "note").stderr
     assert "only note takes a text" in bleeding.run("group", "G1", "resolve", "done").stderr
+
+
+def test_an_edit_moves_no_time_of_death(empty: Shop) -> None:
+    empty.add(dead_letter(1))
+    (before,) = data(empty, "group", "G1")["newest"]
+    with empty.app() as app:
+        app.desk.edit(name(1), '{"to": "bob@example.com"}')
+    (after,) = data(empty, "group", "G1")["newest"]
+    assert (before["died_at"], after["edits"]) == (after["died_at"], 1)
+    assert f"newest\t{name(1)}\t{before['died_at']}\t" in empty.run("group", "G1").stdout
 
 
 def test_a_note_is_kept_with_who_wrote_it(bleeding: Shop) -> None:
@@ -252,3 +262,20 @@ def test_marks_are_for_programs_too() -> None:
         app.store.add([dead_letter(2, updated=clock.now())])
         assert app.desk.groups.records([1])[1].status == "regressed"
         assert app.desk.groups.mark("G1", resolved=False).status == "open"
+
+
+def test_the_group_command_shows_variants_and_resolves_one(empty: Shop) -> None:
+    card, bank = (replace(TIMEOUT, variant_text=text) for text in ("card expired", "bank refused"))
+    failures = {1: bank, 2: card, 3: card}
+    jobs = [replace(dead_letter(n, failure), failure=failure) for n, failure in failures.items()]
+    empty.add(*jobs)
+    text = empty.run("group", "G1").stdout
+    assert "variant\tG1.2\t2\t" in text
+    assert "\tcard expired\n" in text
+    done = empty.run("resolve", "G1.2", "--yes")
+    assert (done.exit_code, "marked" in done.stderr) == (0, False)
+    assert [empty.state_of(name(number)) for number in (1, 2, 3)] == [
+        "dead",
+        "resolved",
+        "resolved",
+    ]

@@ -62,12 +62,14 @@ def _is_undone(desk: Desk, number: int) -> bool:
 
 def _cause(group: Group, driven: bool, now: float) -> Cause:
     record = group.record
+    first = record.first_seen or now
     return Cause(
         number=group.number,
         title=inert(group.title)[:200],
         jobs=group.jobs,
-        first=group.first_seen or now,
-        last=record.last_seen or group.last_seen or now,
+        since=record.since or first,
+        first=first,
+        last=record.last_seen or first,
         category=group.category.value if group.category else "unknown",
         handlers=group.handlers[:_FEW],
         resolved=record.resolved,

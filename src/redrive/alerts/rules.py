@@ -75,6 +75,8 @@ class Cause:
     jobs: int
     recent: int = 0
     """How many jobs died of it in the last ten minutes; 0 if they were not counted."""
+    since: float = 0.0
+    """When the present incident began."""
     first: float = 0.0
     last: float = 0.0
     category: str = ""

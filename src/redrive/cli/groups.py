@@ -12,7 +12,13 @@ from redrive.cli._command import command, reason_option, yes_option
 from redrive.cli._filters import selection_of, with_filters
 from redrive.cli.output import Facts, Line, Part, Table, View, fields
 from redrive.desk.desk import Desk
-from redrive.desk.documents import job_document, scope_document, seen_document, with_trends
+from redrive.desk.documents import (
+    job_document,
+    scope_document,
+    seen_document,
+    whole_group_document,
+    with_trends,
+)
 from redrive.desk.shared_facts import newest_of, shared_facts
 from redrive.jobs.durations import seconds
 from redrive.jobs.job import Group
@@ -130,10 +136,14 @@ def _view(desk: Desk, group: Group) -> View:
         {"fact": name, "value": value, "share": share} for name, value, share in shared_facts(jobs)
     ]
     newest = [job_document(job) for job in jobs[:SAMPLES]]
-    data = {**seen_document(seen), "shared": shared, "shared_of": len(jobs), "newest": newest}
+    whole = whole_group_document(desk, seen)
+    data = {**whole, "shared": shared, "shared_of": len(jobs), "newest": newest}
     parts: list[Part] = [
         Facts(views.GROUP, data),
         Facts(views.GROUP_MORE, data, sparse=True),
+        Table(
+            views.VARIANTS, whole["variants"], f"Messages, selected as {group.name}.1", "variant"
+        ),
         Table(
             _SHARED, shared, f"Shared by the {len(jobs):,} newest of {group.jobs:,} jobs", "shared"
         ),

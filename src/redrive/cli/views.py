@@ -61,7 +61,7 @@ SHORT_JOBS = fields(
     **_SHOWN,
 )
 SAMPLES = fields("id:id state:word handler error:main", **_SHOWN)
-NEWEST = fields("id:id finished=died:time handler error:main", **_SHOWN)
+NEWEST = fields("id:id died_at=died:time handler error:main", **_SHOWN)
 JOB = fields(
     "id:id state handler lane attempts created:time updated=changed:time",
     state=lambda job: f"{job['state']} ({job['reason']})" if job["reason"] else job["state"],
@@ -69,9 +69,9 @@ JOB = fields(
 )
 JOB_MORE = [
     *fields(
-        """finished:time detail error category error.why=why error.status=status error.code=code
-        error.request_id=request_id group:id error.title=cause first_failed:time key tags release
-        run:id spent=failures_so_far crashes""",
+        """finished:time died_at=died:time detail error category error.why=why error.status=status error.code=code
+        error.request_id=request_id group:id error.title=cause first_failed:time key tags release=submitted_by_release
+        failed_release run:id spent=failures_so_far crashes""",
         tags=lambda job: joined(job["tags"], " "),
         spent=lambda job: joined(
             f"{category} {number}" for category, number in cast("Document", job["spent"]).items()
@@ -88,7 +88,7 @@ JOB_MORE = [
 ]
 ATTEMPTS = fields(
     """number:number life=retried:number started:time duration=took:span? outcome:word
-    error.category=category:word? error:main error.why=why? worker+ provider+""",
+    error.category=category:word? error:main error.why=why? worker+ provider+ release+""",
     error=error_of,
 )
 
@@ -99,15 +99,19 @@ GROUPS = fields(
 )
 GROUP = fields(
     """group:id title=cause status jobs=dead_jobs deaths_last_hour=died_in_the_last_hour
-    deaths_last_day=last_day:trend first_seen:time last_seen:time category handlers:list"""
+    deaths_last_day=last_day:trend since:time first_seen:time last_seen:time deaths=deaths_ever:number
+    category handlers:list"""
 )
 GROUP_MORE = fields(
-    "resolved=resolved_by note",
+    "last_release first_release regressed:time resolved=resolved_by note",
     resolved=lambda group: _signed(group, "resolved_by", "resolved"),
     note=lambda group: (
         f"{group['note']} ({group['noted_by']}, {group['noted']})" if group["note"] else ""
     ),
 )
+
+
+VARIANTS = fields("variant:id deaths:number last_seen=last:time text=message:main")
 
 
 def left_out(run: Document) -> int:

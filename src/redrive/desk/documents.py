@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from redrive.desk import shapes
 from redrive.jobs.clock import iso
+from redrive.jobs.groups import Variant
 from redrive.jobs.job import Action, Attempt, Failure, Group, Job
 from redrive.payloads.masking import loads
 
@@ -50,6 +51,7 @@ def job_document(job: Job) -> shapes.Job:
         due=iso(job.due),
         updated=iso(job.updated),
         finished=iso(job.finished),
+        died_at=iso(job.died_at),
         first_failed=iso(job.first_failed),
     )
 
@@ -96,6 +98,28 @@ def group_document(group: Group) -> shapes.PlainGroup:
     )
 
 
+def _past(at: float | None, now: float) -> str | None:
+    """Return a time that has passed; one after `now`, of a clock that was set back, counts as now."""
+    return None if at is None else iso(min(at, now))
+
+
+def whole_group_document(desk: Desk, row: Seen) -> shapes.WholeGroup:
+    """Return a group with its different messages."""
+    variants = desk.groups.variants(row.group)
+    shown = [_variant_document(row.group, variant) for variant in variants]
+    return {**seen_document(row), "variants": shown}
+
+
+def _variant_document(group: Group, variant: Variant) -> shapes.Variant:
+    """Return a variant, named as selectors take it: G7.2."""
+    return {
+        "variant": f"{group.name}.{variant.number}",
+        "text": variant.text if variant.number else "all other messages",
+        "deaths": variant.deaths,
+        "last_seen": iso(variant.last_seen),
+    }
+
+
 def scope_document(scope: Scope | None) -> shapes.Scope | None:
     """Return how many jobs were searched, where no index could answer."""
     return None if scope is None else _filled(shapes.Scope, scope)
@@ -127,6 +151,8 @@ class Seen:
     group: Group
     trend: list[int]
     last_hour: int
+    recent: int
+    """How many died of it in the last ten minutes."""
     now: float
 
     def is_new(self, since: float) -> bool:
@@ -143,7 +169,14 @@ def with_trends(desk: Desk, groups: Sequence[Group]) -> list[Seen]:
     day, hour = desk.groups.deaths(3600, 24, numbers), desk.groups.deaths(60, 60, numbers)
     now = desk.store.now()
     return [
-        Seen(group, sums(day[group.number], 2), sum(hour[group.number]), now) for group in groups
+        Seen(
+            group,
+            trend=sums(day[group.number], 2),
+            last_hour=sum(hour[group.number]),
+            recent=sum(hour[group.number][-10:]),
+            now=now,
+        )
+        for group in groups
     ]
 
 
@@ -154,9 +187,16 @@ def sums(numbers: Sequence[int], width: int) -> list[int]:
 
 def seen_document(row: Seen) -> shapes.Group:
     """Return a group with its record and its trend."""
-    record = row.group.record
+    record, now = row.group.record, row.now
     return {
         **group_document(row.group),
+        "first_seen": _past(record.first_seen, now),
+        "last_seen": _past(record.last_seen, now),
+        "deaths": record.deaths,
+        "since": _past(record.since, now),
+        "first_release": record.first_release,
+        "last_release": record.last_release,
+        "regressed": _past(record.regressed, now),
         "status": record.status,
         "resolved": iso(record.resolved),
         "resolved_by": record.resolved_by or None,

@@ -33,6 +33,8 @@ class LiveWorker:
     host: str
     pid: int | None
     version: str
+    release: str | None
+    """The release of the program that it runs; None if that is not known."""
     since: float | None
     """When it started."""
     lanes: tuple[str, ...]
@@ -180,6 +182,7 @@ def _worker_of(note: Note) -> LiveWorker:
         host=mask_text(str(fields.get("host", "unknown"))),
         pid=pid if isinstance(pid, int) else None,
         version=mask_text(str(fields.get("version", "unknown"))),
+        release=mask_text(str(fields["release"])) if fields.get("release") else None,
         since=since if isinstance(since, int | float) else None,
         lanes=tuple(map(str, cast("list[object]", lanes))) if isinstance(lanes, list) else (),
         missing=cast("Any", mask_payload(cast("Any", missing)))

@@ -44,12 +44,14 @@ class Job(TypedDict):
     key: str | None
     tags: list[str]
     release: str | None
+    failed_release: str | None
     run: str | None
     edits: int
     created: str | None
     due: str | None
     updated: str | None
     finished: str | None
+    died_at: str | None
     first_failed: str | None
 
 
@@ -63,6 +65,7 @@ class Attempt(TypedDict):
     worker: str
     outcome: str
     provider: str | None
+    release: str | None
     error: Error | None
     traceback: str | None
 
@@ -101,6 +104,15 @@ class PlainGroup(TypedDict):
     fingerprint: str
 
 
+class Variant(TypedDict):
+    """Deaths of a group whose messages have one normal form."""
+
+    variant: str
+    text: str
+    deaths: int
+    last_seen: str | None
+
+
 class Trend(TypedDict):
     """Numbers of deaths, the oldest span first."""
 
@@ -109,8 +121,13 @@ class Trend(TypedDict):
 
 
 class Group(PlainGroup):
-    """A group with its mark and its trend."""
+    """A group with its record and its trend; `since` is when the present incident began."""
 
+    deaths: int
+    since: str | None
+    first_release: str | None
+    last_release: str | None
+    regressed: str | None
     status: Literal["open", "resolved", "regressed"]
     resolved: str | None
     resolved_by: str | None
@@ -120,6 +137,12 @@ class Group(PlainGroup):
     noted_by: str | None
     deaths_last_hour: int
     deaths_last_day: Trend
+
+
+class WholeGroup(Group):
+    """A group with its different messages, most deaths first."""
+
+    variants: list[Variant]
 
 
 class Left(TypedDict):
@@ -206,6 +229,7 @@ class Worker(TypedDict):
     host: str
     pid: int | None
     version: str
+    release: str | None
     since: str | None
     lanes: list[str]
     missing: dict[str, Any]

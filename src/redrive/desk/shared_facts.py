@@ -43,7 +43,7 @@ def _facts(job: Job) -> Iterator[tuple[str, str]]:
     plain: dict[str, object] = {
         "handler": job.handler,
         "lane": job.lane,
-        "release": job.release,
+        "release": job.failed_release or job.release,
     }
     if job.failure:
         plain |= {"status": job.failure.status, "code": job.failure.code}

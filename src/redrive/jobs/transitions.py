@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
-from typing import Literal, NamedTuple, TypeVar, assert_never
+from typing import Literal, NamedTuple, Required, TypedDict, TypeVar, Unpack, assert_never
 
 from redrive.errors import Refused, UsageError
 from redrive.jobs.job import (
@@ -116,15 +116,18 @@ def seized(job: Job, *, by: str, lease_end: float, boot: str | None) -> Job:
     return job_of(job.__dict__ | seizure_changes(job, by=by, lease_end=lease_end, boot=boot))
 
 
+class EndFacts(TypedDict, total=False):
+    """What the store and the attempt add to the end of a claim."""
+
+    group: Required[int | None]
+    variant: int | None
+    max_attempts: int | None
+    release: str | None
+    """The release of the program that ran the attempt."""
+
+
 def end_changes(
-    job: Job,
-    verdict: Verdict,
-    failure: Failure | None,
-    *,
-    now: float,
-    group: int | None,
-    variant: int | None = None,
-    max_attempts: int | None = None,
+    job: Job, verdict: Verdict, failure: Failure | None, *, now: float, **facts: Unpack[EndFacts]
 ) -> Changes:
     """End a claim: the lease goes, the failure is counted, the verdict becomes the state."""
     state, changes = _outcome(job, verdict, now)
@@ -135,28 +138,20 @@ def end_changes(
         "lease_end": None,
         "boot": None,
         "updated": now,
-        "max_attempts": max_attempts or job.max_attempts,
+        "max_attempts": facts.get("max_attempts") or job.max_attempts,
     }
     if failure is not None:
-        changes |= _counted(job, failure, now) | {"group": group, "variant": variant}
+        changes |= _counted(job, failure, now)
+        changes |= {"group": facts["group"], "variant": facts.get("variant")}
+        changes |= {"failed_release": facts.get("release")}
     return changes
 
 
 def settled(
-    job: Job,
-    verdict: Verdict,
-    failure: Failure | None,
-    *,
-    now: float,
-    group: int | None,
-    variant: int | None = None,
-    max_attempts: int | None = None,
+    job: Job, verdict: Verdict, failure: Failure | None, *, now: float, **facts: Unpack[EndFacts]
 ) -> Job:
     """Return a job as it is once its claim has ended so."""
-    changes = end_changes(
-        job, verdict, failure, now=now, group=group, variant=variant, max_attempts=max_attempts
-    )
-    return job_of(job.__dict__ | changes)
+    return job_of(job.__dict__ | end_changes(job, verdict, failure, now=now, **facts))
 
 
 def settle_all(
@@ -167,12 +162,20 @@ def settle_all(
     ends: list[Changed] = []
     for job, result in results:
         verdict = result.verdict
-        failure = result.attempt.failure if result.attempt else None
+        attempt = result.attempt
+        failure = attempt.failure if attempt else None
         most = result.max_attempts or job.max_attempts
         if type(verdict) is not Completed or failure is not None:
             group, variant = place(failure) if failure else (None, None)
             changes = end_changes(
-                job, verdict, failure, now=now, group=group, variant=variant, max_attempts=most
+                job,
+                verdict,
+                failure,
+                now=now,
+                group=group,
+                variant=variant,
+                max_attempts=most,
+                release=attempt.release if attempt else None,
             )
         else:
             kind = (job.state._value_, verdict.reason._value_, verdict.detail, most)

@@ -303,8 +303,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
     def groups(self, query: Query) -> list[Group]:
         """Count the query's jobs by group, most jobs first (limit holds, the cursor does not).
 
-        Without states in the query only dead jobs count. Each group carries its `record`; its
-        `first_seen` and `last_seen` are those of the jobs counted.
+        Without states in the query only dead jobs count. Each group carries its `record`.
         """
 
     @abstractmethod

@@ -20,6 +20,7 @@ from redrive.desk.documents import (
     scope_document,
     seen_document,
     whole_document,
+    whole_group_document,
     with_trends,
 )
 from redrive.errors import BadPayload, KeyConflict, Refused
@@ -183,9 +184,11 @@ def groups(call: Call, query: messages.Search) -> messages.Groups:
     }
 
 
-def group(call: Call) -> shapes.Group:
-    """Return one group, its recent deaths, and what people noted about it."""
-    return _seen(call, call.app.desk.groups.get(call.path["group"]))
+def group(call: Call) -> shapes.WholeGroup:
+    """Return one group, its recent deaths, its messages, and what people noted about it."""
+    desk = call.app.desk
+    (seen,) = with_trends(desk, [desk.groups.get(call.path["group"])])
+    return whole_group_document(desk, seen)
 
 
 def mark(call: Call, body: messages.Mark) -> shapes.Group:

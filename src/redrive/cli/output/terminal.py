@@ -9,14 +9,14 @@ through markup.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, TextIO, cast
 
 from rich.console import Console
 from rich.text import Text
 
-from redrive.cli.output import Block, Facts, Field, Kind, Line, Part, Table, View
+from redrive.cli.output import Block, Document, Facts, Field, Kind, Line, Part, Table, View
 from redrive.cli.output.plain import numbers_of, text_of
 from redrive.jobs.durations import words
 from redrive.payloads.escaping import inert
@@ -164,10 +164,7 @@ class Screen:
                 title = Text(" " * (width + len(GAP)))
 
     def _fact(self, value: object, kind: Kind) -> Text:
-        text = self._text(value, kind, FACT, full=self._width >= NARROW)
-        if kind == "trend" and value:
-            text.append(f" (highest: {max(numbers_of(value), default=0):,})")
-        return text
+        return self._text(value, kind, FACT, full=self._width >= NARROW)
 
     def _table(self, fields: Sequence[Field], table: Table) -> Iterator[Text]:
         """Yield a table in the first layout that fits, else a card for each row."""
@@ -260,7 +257,9 @@ class Screen:
             case "span" if isinstance(value, int | float):
                 return Text(words(value))
             case "trend":
-                return Text(_curve(numbers_of(value), self._signs.steps))
+                numbers = numbers_of(value)
+                scale = f" max {max(numbers, default=0):,}{_span(value)}"
+                return Text(_curve(numbers, self._signs.steps) + scale)
             case "warn" | "bad":
                 tone = kind if value else "good"
                 return Text(f"{self._signs.of(tone)}{value:,}", style=_TONES[tone])
@@ -343,6 +342,14 @@ def _curve(numbers: Sequence[int], steps: str) -> str:
     most = max(numbers, default=0)
     heights = (-(-number * (len(steps) - 1) // most) if most else 0 for number in numbers)
     return "".join(steps[height] for height in heights)
+
+
+def _span(trend: object) -> str:
+    """Return the width of one step of a curve: /2h."""
+    if not isinstance(trend, Mapping):
+        return ""
+    seconds = cast("Document", trend).get("span_seconds")
+    return f"/{words(seconds)}" if isinstance(seconds, int | float) else ""
 
 
 def _short(text: str, limit: int) -> str:

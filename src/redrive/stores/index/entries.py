@@ -54,7 +54,6 @@ class Entry:
     __slots__ = (
         "due",
         "failed",
-        "first_failed",
         "group",
         "id",
         "key",
@@ -71,7 +70,6 @@ class Entry:
     queue: Queue
     due: float
     updated: float
-    first_failed: float | None
     failed: bool
     group: int | None
     variant: int | None
@@ -127,7 +125,6 @@ class Index(Ledger):
         entry.state = state
         entry.due = head["due"]
         entry.updated = head["updated"]
-        entry.first_failed = get("first_failed")
         entry.failed = bool(get("spent"))
         failure = get("failure")
         category = None
@@ -175,7 +172,6 @@ class Index(Ledger):
         entry.state = job.state
         entry.due = job.due
         entry.updated = job.updated
-        entry.first_failed = job.first_failed
         entry.failed = bool(job.spent)
         category = category_of(job.state, job.failure, failed=entry.failed)
         entry.queue = self._queue(job.state, job.lane, job.handler, job.crashes > 0, category)

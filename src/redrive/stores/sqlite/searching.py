@@ -256,8 +256,8 @@ def _add_words(where: Where, query: Query) -> None:
         where.add(_TEXT, *[query.text.casefold()] * 4)
 
 
-def tally(tx: SqliteTx, query: Query) -> list[tuple[int, str, str, int, float, float]]:
-    """Count jobs by group, handler and category, with their first failure and last change."""
+def tally(tx: SqliteTx, query: Query) -> list[tuple[int, str, str, int, float]]:
+    """Count jobs by group, handler and category, with their last change."""
     states = query.states or frozenset({State.DEAD})
     dead = states == frozenset({State.DEAD})
     time = "at" if dead else "updated"
@@ -268,8 +268,8 @@ def tally(tx: SqliteTx, query: Query) -> list[tuple[int, str, str, int, float, f
         where.add("+state IN (SELECT value FROM json_each(?))", tx.array(sorted(states)))
     index = "INDEXED BY jobs_by_cause" if query.run is None else ""
     text = (
-        f"SELECT cause, handler, category, count(*), min(coalesce(first_failed, {time})), "  # noqa: S608
-        f"max({time}) FROM jobs j {index} WHERE {where} GROUP BY cause, handler, category"
+        f"SELECT cause, handler, category, count(*), max({time}) FROM jobs j {index} "  # noqa: S608
+        f"WHERE {where} GROUP BY cause, handler, category"
     )
     return tx.execute(text, where.args)
 

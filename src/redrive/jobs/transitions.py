@@ -139,6 +139,8 @@ def end_changes(
     }
     if failure is not None:
         changes |= _counted(job, failure, now) | {"group": group, "variant": variant}
+    fails = job.failed_in_run or (failure is not None and (job.run or 0) > 0)
+    changes |= _marked(job, failed_in_run=fails and state is State.PENDING)
     return changes
 
 
@@ -175,7 +177,8 @@ def settle_all(
                 job, verdict, failure, now=now, group=group, variant=variant, max_attempts=most
             )
         else:
-            kind = (job.state._value_, verdict.reason._value_, verdict.detail, most)
+            end = verdict.reason._value_, verdict.detail, most
+            kind = (job.state._value_, job.failed_in_run, *end)
             found = alike.get(kind)
             if found is None:
                 found = end_changes(job, verdict, None, now=now, group=None, max_attempts=most)
@@ -238,7 +241,7 @@ def action_changes(
     changes: Changes = {}
     match verb:
         case "retry":
-            changes = _retried(job, now, _finite(delay))
+            changes = _retried(job, now, _finite(delay), run)
         case "resolve":
             changes = _closed(job, Reason.RESOLVED, actor, reason, now)
         case "discard":
@@ -278,11 +281,16 @@ def _tag_after(job: Job, run: int | None) -> int | None:
     return run
 
 
-def _retried(job: Job, now: float, delay: float) -> Changes:
+def _marked(job: Job, *, failed_in_run: bool) -> Changes:
+    """Return the change of the mark that a job failed since its run released it, if it changes."""
+    return {} if job.failed_in_run == failed_in_run else {"failed_in_run": failed_in_run}
+
+
+def _retried(job: Job, now: float, delay: float, run: int | None) -> Changes:
     """Start a fresh life for a dead or resolved job; a pending one only becomes due now."""
     due = now + delay
     if job.state is State.PENDING:
-        return {"due": due}
+        return {"due": due} | _marked(job, failed_in_run=job.failed_in_run and run is None)
     if job.state is State.RUNNING:
         raise Refused(_RUNS)
     _ensure(job, State.PENDING)
@@ -299,6 +307,7 @@ def _retried(job: Job, now: float, delay: float) -> Changes:
         "updated": now,
         "finished": None,
         "resolution": None,
+        **_marked(job, failed_in_run=False),
     }
 
 

@@ -154,6 +154,23 @@ def test_pause_lets_nothing_more_go_and_resume_does(shop: Shop) -> None:
         shop.app.desk.runs.resume(1)
 
 
+def test_the_rate_of_a_live_run_can_be_changed(shop: Shop) -> None:
+    shop.die(30)
+    shop.app.desk.runs.start("G1", rate="6/m")
+    driver = shop.driver()
+    assert len(driver.tick()) == 1
+    shop.place.clock.advance(1)
+    assert driver.tick() == []
+    run = shop.app.desk.runs.set_rate("R1", "5/s", reason="it copes")
+    assert (run.spec.rate, run.phase) == (5.0, "live")
+    assert len(driver.tick()) == 10
+    (action, *_) = shop.app.desk.log.actions()
+    assert (action.verb, action.target, action.reason) == ("rate", "R1", "it copes")
+    shop.app.desk.runs.cancel("R1")
+    with pytest.raises(Refused, match="rate needs a run that is live or paused"):
+        shop.app.desk.runs.set_rate("R1", "5/s")
+
+
 def test_cancel_leaves_what_waits_as_it_was_and_what_was_let_go_goes_on(shop: Shop) -> None:
     ids = shop.die(30)
     shop.app.desk.runs.start("G1", rate=5)

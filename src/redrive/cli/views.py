@@ -115,7 +115,7 @@ def left_out(run: Document) -> int:
     return sum(cast("Mapping[str, int]", run["left"]).values())
 
 
-def _settings_of(run: Document) -> str:
+def settings_of(run: Document) -> str:
     """Return the canary, rate and stop rule of a run as text."""
     parts = [
         f"canary {run['canary']}" if run["canary"] else "",
@@ -137,7 +137,7 @@ RUN = fields(
     asked=selection settings by name reason created:time ended:time""",
     new_cause=lambda run: sum(cast("Mapping[str, int]", run["new_cause"]).values()),
     left=left_out,
-    settings=_settings_of,
+    settings=settings_of,
 )
 ACTIONS = fields(
     """number:number at=time:time actor verb:word target:main run:id? done:number skipped:number?

@@ -1,8 +1,9 @@
-"""Runs at the desk: starting one, reading it, pausing, resuming and cancelling it."""
+"""Runs at the desk: starting one, reading it, pausing, resuming and cancelling it, changing its rate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
@@ -20,8 +21,6 @@ from redrive.stores.contract import Query
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
     from redrive.desk.log import Log
-
-_VERBS: Mapping[Phase, str] = {"paused": "pause", "live": "resume", "cancelled": "cancel"}
 
 _UNFINISHED: frozenset[Phase] = frozenset({"freezing", "done", "stopped", "cancelled"})
 """The phases in which a run may have been abandoned: being made, or being closed."""
@@ -142,15 +141,27 @@ class Runs:
 
     def pause(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """Release no more jobs of a run until `resume`; those that are released go on."""
-        return self._change_phase(number, ["live"], "paused", reason, actor)
+        return self._change(number, "pause", {"live"}, _to("paused"), reason, actor)
 
     def resume(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """Resume a paused run; a ramp begins anew."""
-        return self._change_phase(number, ["paused"], "live", reason, actor)
+        return self._change(number, "resume", {"paused"}, _to("live"), reason, actor)
+
+    def set_rate(
+        self, number: int | str | Run, rate: float | str, *, reason: str = "", actor: str | None = None
+    ) -> Run:
+        """Change how many jobs a second a run releases; a ramp goes on towards the new rate."""
+        spec = {"rate": rules.rate_of(rate)}
+
+        def change(run: Run, _reason: str) -> Run:
+            return replace(run, spec=replace(run.spec, **spec), paced=0.0)
+
+        return self._change(number, "rate", {"live", "paused"}, change, reason, actor, spec)
 
     def cancel(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """End a run: jobs that wait for it stay as they were, those that are released go on."""
-        run = self._change_phase(number, ["freezing", "paused", "live"], "cancelled", reason, actor)
+        phases: set[Phase] = {"freezing", "paused", "live"}
+        run = self._change(number, "cancel", phases, _to("cancelled"), reason, actor)
         self._close(run.number)
         return self.get(run)
 
@@ -159,25 +170,29 @@ class Runs:
 
         Driver(self._backend.store, self._backend.bus, self._backend.holder).close(number)
 
-    def _change_phase(
+    def _change(
         self,
         number: int | str | Run,
-        before: Sequence[Phase],
-        after: Phase,
+        verb: str,
+        phases: AbstractSet[Phase],
+        change: Callable[[Run, str], Run],
         reason: str,
         actor: str | None,
+        detail: Mapping[str, object] = {},  # noqa: B006 - read only
     ) -> Run:
+        """Change a run that is in one of these phases, and record the action."""
         from redrive.runs import driver  # noqa: PLC0415
 
-        store, action = self._backend.store, self._log.action(_VERBS[after], "", reason, actor)
+        store, action = self._backend.store, self._log.action(verb, "", reason, actor)
         while True:
             run, version = self._stored(number)
-            if run.phase not in before:
-                msg = f"{run.id} is {run.phase}; only a run that is {before[-1]} can be {after}"
+            if run.phase not in phases:
+                allowed = " or ".join(sorted(phases - {"freezing"}))
+                msg = f"{run.id} is {run.phase}; {verb} needs a run that is {allowed}"
                 raise Refused(msg)
-            changed = replace(run, phase=after, why=action.reason, paced=0.0, ramped=0.0)
+            changed = change(run, action.reason)
             if driver.save(store, changed, version, durable=True) is not None:
-                store.record(replace(action, target=run.id))
+                store.record(replace(action, target=run.id, detail=detail))
                 return self._with_counts(changed)
 
     def _stored(self, number: int | str | Run) -> tuple[Run, int]:
@@ -190,3 +205,8 @@ class Runs:
     def _with_counts(self, run: Run) -> Run:
         run, counts = run_records.counted(self._backend.store, run)
         return replace(masked(run, *_TEXTS), counts=counts)
+
+
+def _to(phase: Phase) -> Callable[[Run, str], Run]:
+    """Return the change of a run to a phase, with the reason for it."""
+    return lambda run, why: replace(run, phase=phase, why=why, paced=0.0, ramped=0.0)

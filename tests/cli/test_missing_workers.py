@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import calendar
 import json
 
 import pytest
 
 from kit import make_job
+from redrive.alerts.conditions import look
+from redrive.alerts.rules import Rules
 from redrive.cli import _follow
 from redrive.jobs.clock import iso
 from shopkit import Shop, name
@@ -22,6 +25,52 @@ def test_a_pass_that_ended_is_no_worker_but_keeps_its_lanes_served(empty: Shop) 
         assert (app.desk.lanes.workers(), list(app.desk.lanes.unserved())) == ([], [])
     data = json.loads(empty.run("status", "--json").stdout)["data"]
     assert (data["workers"], data["last_pass"]) == ([], iso(empty.clock.now() - 180))
+
+
+def test_a_lane_is_unserved_at_once_after_its_handler_was_renamed(empty: Shop) -> None:
+    with empty.app() as app:
+        app.handler("user.bye")(lambda: None)
+        app.handler("mail")(lambda: None)
+        app.run_due()
+    empty.add(make_job(name(1), handler="user.bye", due=empty.clock.now() - 5))
+    assert empty.run("check", "--max-unserved", "0").exit_code == 0
+    empty.clock.advance(60)
+    with empty.app() as app:
+        app.handler("user.farewell")(lambda: None)
+        app.handler("mail")(lambda: None)
+        app.run_due()
+        world = look(app.desk, {}, Rules(), born=0.0)
+        assert "unserved user.bye" in [condition.subject for condition in world.conditions]
+        assert app.desk.lanes.served_handlers() == {"mail", "user.farewell"}
+    assert empty.run("check", "--max-unserved", "0").exit_code == 2
+    assert "no worker serves: user.bye" in empty.run("doctor").stdout
+    assert json.loads(empty.run("status", "--json").stdout)["data"]["unserved"] == ["user.bye"]
+
+
+def test_a_worker_without_the_handler_contradicts_an_earlier_pass(empty: Shop) -> None:
+    with empty.app() as app:
+        app.handler("mail", lane="post")(lambda: None)
+        app.run_due()
+        empty.add(make_job(name(1), lane="post", due=empty.clock.now() - 5))
+        assert list(app.desk.lanes.unserved()) == []
+        note = {"lanes": ["other"], "handlers": {__name__: {"other": ""}}}
+        app.store.note("worker:new", json.dumps(note), expires_in=30)
+        assert list(app.desk.lanes.unserved()) == ["post"]
+        old = {"lanes": ["post"], "handlers": {__name__: {"mail": "post"}}}
+        app.store.note("worker:old", json.dumps(old), expires_in=30)
+        assert list(app.desk.lanes.unserved()) == []
+
+
+def test_a_pass_of_another_program_contradicts_nothing(empty: Shop) -> None:
+    with empty.app() as app:
+        app.handler("mail")(lambda: None)
+        app.run_due()
+        empty.add(make_job(name(1), due=empty.clock.now() - 5))
+    empty.clock.advance(60)
+    with empty.app() as app:
+        app.handler("day")(calendar.weekday)
+        app.run_due()
+        assert list(app.desk.lanes.unserved()) == []
 
 
 def test_a_retry_says_what_it_waits_for_in_the_plan_and_while_it_runs(shop: Shop) -> None:

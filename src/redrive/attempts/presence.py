@@ -39,7 +39,7 @@ def sign(
         "pid": os.getpid(),
         "since": since,
         "lasts": lasts,
-        "handlers": sorted(runtime.registry.served_names()),
+        "handlers": _handlers(runtime.registry),
         "lanes": sorted(runtime.registry.served_lanes()),
         "missing": _missing(runtime.registry),
         **({"release": runtime.release} if runtime.release else {}),
@@ -47,6 +47,16 @@ def sign(
     }
     runtime.store.note(WORKER + runtime.holder, json.dumps(value), expires_in=lasts)
     runtime.counters.write(runtime.store)
+
+
+def _handlers(registry: Registry) -> dict[str, dict[str, str]]:
+    """Return the handlers that this process serves, by source, with the lane if its name differs."""
+    sources: dict[str, dict[str, str]] = {}
+    for name in sorted(registry.served_names()):
+        entry = registry.need(name)
+        lane = "" if entry.lane == name else entry.lane
+        sources.setdefault(entry.source, {})[name] = lane
+    return sources
 
 
 def _missing(registry: Registry) -> dict[str, list[str]]:

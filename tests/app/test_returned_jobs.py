@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from redrive import GiveUp, Policy, Redrive, RetryLater, constant, fallback, when
+from redrive.desk import waits
 from redrive.errors import AllProvidersFailed
 from redrive.jobs.job import Action
 from redrive.worker.passes import Pass
@@ -303,6 +304,10 @@ def test_a_run_does_not_hammer_a_provider_that_is_still_limited(shop: Shop) -> N
     (run,) = shop.app.desk.runs.recent()
     assert run.counts is not None
     assert (run.phase, run.counts.working, run.counts.failed) == ("live", 5, 0)
+    cooldowns = [line for line in waits.of_run(shop.app.desk, run) if "cooldown" in line]
+    assert cooldowns[1:] == [
+        "provider openai is in cooldown (redrive resume provider:openai) for 1m"
+    ]
 
 
 def test_of_a_run_with_a_canary_the_canary_asks(shop: Shop) -> None:

@@ -12,6 +12,7 @@ from redrive.alerts.conditions import look
 from redrive.alerts.rules import Rules
 from redrive.cli import _follow
 from redrive.jobs.clock import iso
+from redrive.runs.driver import Driver
 from shopkit import Shop, name
 
 
@@ -87,6 +88,49 @@ def test_a_retry_says_what_it_waits_for_in_the_plan_and_while_it_runs(shop: Shop
         app.desk.lanes.resume("mail.send")
         app.store.note("worker:x", "{}", expires_in=30)
     assert json.loads(shop.run("run", "R1", "--json").stdout)["data"]["waits"] == []
+
+
+def worker_note(shop: Shop, **slots: object) -> str:
+    now = shop.clock.now()
+    running = [["pdf.print", 8, now - 41]]
+    slots = {"total": 8, "busy": 8, "since": now - 41, "running": running, **slots}
+    note = {"host": "w1", "pid": 7, "lanes": ["mail.send"], "lasts": 30.0, "slots": slots}
+    return json.dumps(note)
+
+
+def released(shop: Shop, note: str, expires: float = 29.0) -> list[str]:
+    """Start a run, have its jobs released 20 seconds ago, and return what it waits for."""
+    with shop.app() as app:
+        app.desk.runs.start("handler:mail.send state:dead")
+        assert Driver(app.store, app.submitter.bus, "w1").tick()
+        shop.clock.advance(20)
+        app.store.note("worker:x", note, expires_in=expires)
+    return json.loads(shop.run("run", "R1", "--json").stdout)["data"]["waits"]
+
+
+def test_a_run_that_finds_no_free_slot_says_what_the_workers_run(shop: Shop) -> None:
+    waits = released(shop, worker_note(shop))
+    assert waits == ["lane mail.send finds no free slot: 8 of 8 busy with pdf.print for 1m1s"]
+    (worker,) = json.loads(shop.run("status", "--json").stdout)["data"]["workers"]
+    assert (worker["slots"], worker["busy"]) == (8, 8)
+    assert [(one["handler"], one["jobs"]) for one in worker["running"]] == [("pdf.print", 8)]
+
+
+def test_a_worker_that_has_just_begun_its_jobs_is_not_full(shop: Shop) -> None:
+    assert released(shop, worker_note(shop, since=shop.clock.now() + 18)) == []
+
+
+def test_a_worker_with_a_free_slot_is_not_full(shop: Shop) -> None:
+    assert released(shop, worker_note(shop, busy=7)) == []
+
+
+def test_a_run_waits_for_a_worker_that_is_silent_or_serves_other_lanes(shop: Shop) -> None:
+    (wait,) = released(shop, worker_note(shop), expires=10.0)
+    assert wait == "no heartbeat of w1:7, which alone serves lane mail.send, for 20s"
+    with shop.app() as app:
+        app.store.note("worker:x", '{"lanes": ["other"]}', expires_in=30)
+    (wait,) = json.loads(shop.run("run", "R1", "--json").stdout)["data"]["waits"]
+    assert wait == "no worker serves lane mail.send: start one whose program has its handlers"
 
 
 def test_who_follows_a_run_is_told_once_what_it_waits_for(

@@ -27,10 +27,11 @@ def sign(
     *,
     lasts: float = LASTS,
     blocked: Mapping[str, object] | None = None,
+    slots: Mapping[str, object] | None = None,
 ) -> None:
     """Write the handlers and lanes that this process serves, and add its counters.
 
-    `blocked` names the job that blocks its event loop, and since when. A pass writes before and
+    `blocked` names the job that blocks its event loop, and since when; `slots` has what it runs. A pass writes before and
     after its jobs: meanwhile it may find that a library which a handler needs is missing.
     """
     value = {
@@ -44,6 +45,7 @@ def sign(
         "missing": _missing(runtime.registry),
         **({"release": runtime.release} if runtime.release else {}),
         **({"blocked": blocked} if blocked else {}),
+        **({"slots": slots} if slots else {}),
     }
     runtime.store.note(WORKER + runtime.holder, json.dumps(value), expires_in=lasts)
     runtime.counters.write(runtime.store)

@@ -20,6 +20,26 @@ SERVES = "serves:"
 What = Literal["handlers", "lanes"]
 
 
+class Running(NamedTuple):
+    """Jobs of one handler that a worker runs now."""
+
+    handler: str
+    jobs: int
+    since: float
+    """When the first of them began."""
+
+
+class Slots(NamedTuple):
+    """How many jobs a worker can run at one time, and what it runs."""
+
+    total: int
+    busy: int
+    since: float | None
+    """When the last job that runs began; None if none runs."""
+    running: tuple[Running, ...]
+    """The handlers with the most jobs."""
+
+
 class _Served(NamedTuple):
     source: str
     lane: str
@@ -37,6 +57,17 @@ def blocked(note: Note) -> Mapping[str, Any] | None:
     """Return which `job` and `handler` block a worker's event loop, and `since` when; None if none does."""
     value = note.fields.get("blocked")
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def slots(note: Note) -> Slots | None:
+    """Return what a worker runs; None if its note has nothing about it."""
+    try:
+        value = note.fields["slots"]
+        running = [Running(str(name), int(jobs), float(at)) for name, jobs, at in value["running"]]
+        since = None if value["since"] is None else float(value["since"])
+        return Slots(int(value["total"]), int(value["busy"]), since, tuple(running))
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def is_pass(note: Note) -> bool:

@@ -133,7 +133,7 @@ def headline(run: Run, counts: Counts) -> str:
     for number, state in (
         (counts.closed, "closed by a person"),
         (counts.left + sum(run.skipped.values()), "left out"),
-        (counts.working, "in work"),
+        (counts.working, "released"),
         (counts.waiting, "waiting"),
     ):
         results += [f"{number:,} {state}"] if number else []

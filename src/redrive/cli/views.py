@@ -132,7 +132,7 @@ RUNS = fields(
     left=left_out,
 )
 RUN = fields(
-    """run:id phase why total=jobs waiting working=in_work failing=waiting_for_retry
+    """run:id phase why total=jobs waiting working=released failing=to_be_tried_again
     succeeded failed=failed_again same_cause new_cause closed=closed_by_a_person left
     asked=selection settings by name reason created:time ended:time""",
     new_cause=lambda run: sum(cast("Mapping[str, int]", run["new_cause"]).values()),

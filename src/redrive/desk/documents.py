@@ -215,10 +215,14 @@ def left_of(run: Run, counts: Counts) -> dict[str, int]:
 
 def worker_document(worker: LiveWorker) -> shapes.Worker:
     """Return who works where, since when, on what, and what keeps it from working."""
-    blocked = worker.blocked
+    blocked, slots = worker.blocked, worker.slots
+    running = slots.running if slots else ()
     return _filled(
         shapes.Worker,
         worker,
+        slots=slots and slots.total,
+        busy=slots and slots.busy,
+        running=[{**one._asdict(), "since": iso(one.since)} for one in running],
         since=iso(worker.since),
         lanes=list(worker.lanes),
         silent_seconds=worker.silent,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
@@ -11,7 +11,7 @@ from redrive.desk import search
 from redrive.desk.selection import USUAL, Filters, Target, no_run, read, spelled
 from redrive.errors import Refused
 from redrive.jobs import checks
-from redrive.jobs.job import Job
+from redrive.jobs.job import Action, Job
 from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import mask_text
 from redrive.runs import rules, run_records
@@ -141,27 +141,34 @@ class Runs:
 
     def pause(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """Release no more jobs of a run until `resume`; those that are released go on."""
-        return self._change(number, "pause", {"live"}, _to("paused"), reason, actor)
+        return self._change(number, self._action("pause", reason, actor), {"live"}, _to("paused"))
 
     def resume(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """Resume a paused run; a ramp begins anew."""
-        return self._change(number, "resume", {"paused"}, _to("live"), reason, actor)
+        return self._change(number, self._action("resume", reason, actor), {"paused"}, _to("live"))
 
     def set_rate(
-        self, number: int | str | Run, rate: float | str, *, reason: str = "", actor: str | None = None
+        self,
+        number: int | str | Run,
+        rate: float | str,
+        *,
+        reason: str = "",
+        actor: str | None = None,
     ) -> Run:
         """Change how many jobs a second a run releases; a ramp goes on towards the new rate."""
-        spec = {"rate": rules.rate_of(rate)}
+        per_second = rules.rate_of(rate)
+        action = replace(self._action("rate", reason, actor), detail={"rate": per_second})
 
         def change(run: Run, _reason: str) -> Run:
-            return replace(run, spec=replace(run.spec, **spec), paced=0.0)
+            return replace(run, spec=replace(run.spec, rate=per_second), paced=0.0)
 
-        return self._change(number, "rate", {"live", "paused"}, change, reason, actor, spec)
+        return self._change(number, action, {"live", "paused"}, change)
 
     def cancel(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """End a run: jobs that wait for it stay as they were, those that are released go on."""
         phases: set[Phase] = {"freezing", "paused", "live"}
-        run = self._change(number, "cancel", phases, _to("cancelled"), reason, actor)
+        action = self._action("cancel", reason, actor)
+        run = self._change(number, action, phases, _to("cancelled"))
         self._close(run.number)
         return self.get(run)
 
@@ -170,29 +177,29 @@ class Runs:
 
         Driver(self._backend.store, self._backend.bus, self._backend.holder).close(number)
 
+    def _action(self, verb: str, reason: str, actor: str | None) -> Action:
+        return self._log.action(verb, "", reason, actor)
+
     def _change(
         self,
         number: int | str | Run,
-        verb: str,
+        action: Action,
         phases: AbstractSet[Phase],
         change: Callable[[Run, str], Run],
-        reason: str,
-        actor: str | None,
-        detail: Mapping[str, object] = {},  # noqa: B006 - read only
     ) -> Run:
         """Change a run that is in one of these phases, and record the action."""
         from redrive.runs import driver  # noqa: PLC0415
 
-        store, action = self._backend.store, self._log.action(verb, "", reason, actor)
+        store = self._backend.store
         while True:
             run, version = self._stored(number)
             if run.phase not in phases:
                 allowed = " or ".join(sorted(phases - {"freezing"}))
-                msg = f"{run.id} is {run.phase}; {verb} needs a run that is {allowed}"
+                msg = f"{run.id} is {run.phase}; {action.verb} needs a run that is {allowed}"
                 raise Refused(msg)
             changed = change(run, action.reason)
             if driver.save(store, changed, version, durable=True) is not None:
-                store.record(replace(action, target=run.id, detail=detail))
+                store.record(replace(action, target=run.id))
                 return self._with_counts(changed)
 
     def _stored(self, number: int | str | Run) -> tuple[Run, int]:

@@ -337,7 +337,8 @@ class LoopWatch:
 
     def sign(self) -> None:
         """Write the worker's presence note."""
-        presence.sign(self._runtime, self._since, blocked=self._blocked)
+        slots = self._dispatcher.slots()
+        presence.sign(self._runtime, self._since, blocked=self._blocked, slots=slots)
 
     def _blocking_job(self, loop: Loop) -> Mapping[str, object]:
         job: dict[str, object] = {"since": self._runtime.clock.now() - loop.silence.seconds}

@@ -21,6 +21,8 @@ from redrive.runs.run_records import Counts, Run
 
 _EVERY = 0.5
 """Seconds between two reads of the run."""
+_WAITS_EVERY = 5.0
+"""Seconds between two questions what a run waits for."""
 _WINDOW = 30.0
 """Seconds of which the rate is the average."""
 _STILL = 10.0
@@ -57,7 +59,7 @@ def _code(run: Run) -> int:
 
 def _watched(cli: Cli, desk: Desk, run: Run) -> Run:
     reported, pace = time.monotonic(), Pace()
-    printed: set[str] = set()
+    printed, asked = set[str](), -_WAITS_EVERY
     in_canary = run.spec.canary > 0 and not run.passed
     while not (run := desk.runs.get(run)).is_over:
         now = time.monotonic()
@@ -66,7 +68,9 @@ def _watched(cli: Cli, desk: Desk, run: Run) -> Run:
             in_canary = False
             clear()
             cli.say(f"the canary of {plural(run.spec.canary, 'job')} succeeded; the others follow")
-        for text in waits.of_run(desk, run):
+        is_due = now - asked >= _WAITS_EVERY
+        asked = now if is_due else asked
+        for text in waits.of_run(desk, run) if is_due else ():
             what = text.partition(" for ")[0]  # how long is another number each time
             if what not in printed:
                 printed.add(what)

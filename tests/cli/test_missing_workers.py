@@ -11,6 +11,7 @@ from kit import make_job
 from redrive.alerts.conditions import look
 from redrive.alerts.rules import Rules
 from redrive.cli import _follow
+from redrive.desk import waits
 from redrive.jobs.clock import iso
 from redrive.runs.driver import Driver
 from shopkit import Shop, name
@@ -109,11 +110,25 @@ def released(shop: Shop, note: str, expires: float = 29.0) -> list[str]:
 
 
 def test_a_run_that_finds_no_free_slot_says_what_the_workers_run(shop: Shop) -> None:
-    waits = released(shop, worker_note(shop))
-    assert waits == ["lane mail.send finds no free slot: 8 of 8 busy with pdf.print for 1m1s"]
+    lines = released(shop, worker_note(shop))
+    assert lines == ["lane mail.send finds no free slot: 8 of 8 busy with pdf.print for 1m1s"]
     (worker,) = json.loads(shop.run("status", "--json").stdout)["data"]["workers"]
     assert (worker["slots"], worker["busy"]) == (8, 8)
     assert [(one["handler"], one["jobs"]) for one in worker["running"]] == [("pdf.print", 8)]
+
+
+def test_jobs_that_a_full_worker_claimed_ahead_wait_for_a_slot_too(shop: Shop) -> None:
+    with shop.app() as app:
+        app.desk.runs.start("handler:mail.send state:dead")
+        assert Driver(app.store, app.submitter.bus, "w1").tick()
+        assert app.store.claim(frozenset({"mail.send"}), limit=9, holder="x", lease_for=300)
+        shop.clock.advance(20)
+        app.store.note("worker:x", worker_note(shop), expires_in=29)
+        (wait,) = waits.of_run(app.desk, app.desk.runs.get("R1"))
+        assert wait == "lane mail.send finds no free slot: 8 of 8 busy with pdf.print for 41s"
+        mine = [["mail.send", 1, shop.clock.now()], ["pdf.print", 7, shop.clock.now() - 41]]
+        app.store.note("worker:x", worker_note(shop, running=mine), expires_in=29)
+        assert waits.of_run(app.desk, app.desk.runs.get("R1")) == []
 
 
 def test_a_worker_that_has_just_begun_its_jobs_is_not_full(shop: Shop) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterator
 from redrive.desk.desk import Desk
 from redrive.desk.lanes import LanePause, LiveWorker
 from redrive.jobs.durations import words
-from redrive.jobs.job import Job
+from redrive.jobs.job import Job, State
 from redrive.runs.run_records import Run
 
 _OPEN = ("pending", "dead")
 _LATE = 5.0
 """Seconds. What has been due for longer, or busy for longer, stands still."""
 _LOOKED_AT = 100
-"""How many pending jobs of a run are looked at."""
+"""How many open jobs of a run are looked at."""
 _PROVIDER = "provider:"
 
 
@@ -32,11 +32,12 @@ def of_run(desk: Desk, run: Run) -> list[str]:
         return []
     pauses = desk.lanes.pauses()
     lines = _lines(desk, [pause for pause in pauses if _has(desk, run, pause.lane)])
-    pending = desk.jobs.find(run=run.number, state="pending", limit=_LOOKED_AT).jobs
-    released = [job for job in pending if job.run == run.number and not job.failed_in_run]
-    paused = {pause.lane for pause in pauses}
-    late = {job.lane for job in released if desk.store.now() - job.due >= _LATE} - paused
-    return [*lines, *_cooldowns(released, pauses), *_busy_workers(desk, late)]
+    jobs = desk.jobs.find(run=run.number, state=("pending", "running"), limit=_LOOKED_AT).jobs
+    released = [job for job in jobs if job.run == run.number and not job.failed_in_run]
+    workers, now = desk.lanes.workers(), desk.store.now()
+    late = {job.lane for job in released if _is_late(job, workers, now)}
+    late -= {pause.lane for pause in pauses}
+    return [*lines, *_cooldowns(released, pauses), *_busy_workers(workers, late, now)]
 
 
 def _has(desk: Desk, run: Run, lane: str) -> bool:
@@ -63,9 +64,19 @@ def _cooldowns(jobs: list[Job], pauses: list[LanePause]) -> Iterator[str]:
             yield f"provider {name} is in cooldown (redrive resume {pause.lane}){left}"
 
 
-def _busy_workers(desk: Desk, lanes: Collection[str]) -> Iterator[str]:
+def _is_late(job: Job, workers: list[LiveWorker], now: float) -> bool:
+    """Return True if no worker has begun a job for a while; one may have claimed it ahead."""
+    if job.state is State.PENDING:
+        return now - job.due >= _LATE
+    slots = [worker.slots for worker in workers if worker.slots]
+    named = [running for one in slots for running in one.running]
+    some_unnamed = sum(one.busy for one in slots) > sum(running.jobs for running in named)
+    may_run = some_unnamed or job.handler in {running.handler for running in named}
+    return now - job.updated >= _LATE and not may_run
+
+
+def _busy_workers(workers: list[LiveWorker], lanes: Collection[str], now: float) -> Iterator[str]:
     """Return why no worker takes the jobs of these lanes, which have been due for a while."""
-    workers, now = desk.lanes.workers(), desk.store.now()
     for lane in sorted(lanes) if workers else ():
         serving = [worker for worker in workers if lane in worker.lanes]
         live = [worker for worker in serving if not worker.is_silent]

@@ -140,8 +140,7 @@ def end_changes(
     if failure is not None:
         changes |= _counted(job, failure, now) | {"group": group, "variant": variant}
     fails = job.failed_in_run or (failure is not None and (job.run or 0) > 0)
-    changes |= _marked(job, failed_in_run=fails and state is State.PENDING)
-    return changes
+    return changes | _marked(job, failed_in_run=fails and state is State.PENDING)
 
 
 def settled(
@@ -179,11 +178,10 @@ def settle_all(
         else:
             end = verdict.reason._value_, verdict.detail, most
             kind = (job.state._value_, job.failed_in_run, *end)
-            found = alike.get(kind)
-            if found is None:
-                found = end_changes(job, verdict, None, now=now, group=None, max_attempts=most)
-                alike[kind] = found
-            changes = found
+            changes = alike.get(kind) or end_changes(
+                job, verdict, None, now=now, group=None, max_attempts=most
+            )
+            alike[kind] = changes
         ends.append(Changed(job, changes, job_of(job.__dict__ | changes)))
     return ends
 

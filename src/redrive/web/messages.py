@@ -168,7 +168,9 @@ class CarryOut(Why, kw_only=True):
 class SetRate(Why, kw_only=True):
     """A new rate of a run."""
 
-    rate: Annotated[str, _text(30, "at most so many: 20/s, 30/m", least=1)]
+    rate: Annotated[
+        str, _text(30, "at most so many: 20/s, 30/m", pattern=rf"^[1-9][0-9]{{0,8}}(/[smh])?{END}")
+    ]
 
 
 class PauseLane(Why, kw_only=True):

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 _HAND_OVER = 0.02
 """Seconds to wait, at most, until a last attempt has begun."""
-_NAMED = 5
-"""How many handlers a worker names of those that it runs now."""
 _DEAF = 5.0
 """Seconds after its time limit in which an async handler may still end by itself."""
 
@@ -94,24 +92,6 @@ class Dispatcher:
     def in_line(self) -> int:
         """How many tasks wait for a free slot and nothing else."""
         return self._pool.waiting + (self.loop.waiting if self.loop else 0)
-
-    def slots(self) -> dict[str, object]:
-        """Return how many slots there are, how many are busy, and with which handlers since when.
-
-        `since` is when the last of them became busy.
-        """
-        began: dict[str, list[float]] = {}
-        ahead = self._runtime.clock.now() - time.monotonic()
-        for task in list(self.running):
-            began.setdefault(task.entry.name, []).append(round(task.began + ahead, 1))
-        most = sorted(began.items(), key=lambda item: -len(item[1]))[:_NAMED]
-        times = [at for times in began.values() for at in times]
-        return {
-            "total": self.concurrency,
-            "busy": len(times),
-            "since": max(times, default=None),
-            "running": [[name, len(times), min(times)] for name, times in most],
-        }
 
     def put(self, tasks: list[Task]) -> None:
         """Hand out tasks; what may be the last attempt waits until there is a free slot for it."""
@@ -290,8 +270,7 @@ class Dispatcher:
             child = self._children.pop()
         except IndexError:
             child = Child(self.program)
-        task.child = child
-        task.began = time.monotonic()
+        task.child, task.began = child, time.monotonic()
         self.running.add(task)
         try:
             ended = child.run(task.claim.job, task.entry)

@@ -28,6 +28,7 @@ def test_a_store_without_errors_is_called_healthy(empty: Shop) -> None:
     assert data["healthy"] is True
     worker = {"host": "w3", "pid": 7, "lanes": ["mail"], "blocked": None, "missing": {}}
     worker |= {"version": "unknown", "release": None, "since": None}
+    worker |= {"slots": None, "busy": None, "running": []}
     assert data["workers"] == [{**worker, "silent_seconds": 0.0}]
     assert data["last_pass"] is None
 

@@ -20,7 +20,7 @@ from redrive.cli._filters import explained, selection_of, unquoted, with_filters
 from redrive.cli.output import Facts, Line, Part, Table, View, fact, fields, plural
 from redrive.desk import plans
 from redrive.desk.desk import Desk
-from redrive.desk.documents import job_document
+from redrive.desk.documents import job_document, spec_document
 from redrive.desk.plans import Left, Plan
 from redrive.desk.selection import USUAL, Filters, Selection
 from redrive.desk.selectors import no_job
@@ -208,6 +208,8 @@ def preview(plan: Plan) -> list[Part]:
     by_handler = plan.handlers.most_common()
     facts = [fact("would take", number), fact("matched", plan.matched)]
     facts += fields("oldest:time") if plan.oldest is not None else []
+    if plan.spec and (settings := views.settings_of(spec_document(plan.spec))):
+        facts.append(fact("settings", settings))
     split = [{"handler": handler, "jobs": jobs} for handler, jobs in by_handler]
     return [
         *(Line(text, "warn") for text in plan.waits),
@@ -249,4 +251,5 @@ def skipped_table(skipped: Left, title: str) -> Table:
 def plan_document(plan: Plan) -> dict[str, object]:
     """Return the plan for machines."""
     skipped = [{"id": job_id, "why": why} for job_id, why in plan.ineligible]
-    return {**plan.document(), "dry_run": True, "ineligible": skipped}
+    document = {**plan.document(), "dry_run": True, "ineligible": skipped}
+    return {**document, **spec_document(plan.spec)} if plan.spec else document

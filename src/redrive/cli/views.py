@@ -119,7 +119,7 @@ def left_out(run: Document) -> int:
     return sum(cast("Mapping[str, int]", run["left"]).values())
 
 
-def _settings_of(run: Document) -> str:
+def settings_of(run: Document) -> str:
     """Return the canary, rate and stop rule of a run as text."""
     parts = [
         f"canary {run['canary']}" if run["canary"] else "",
@@ -136,12 +136,12 @@ RUNS = fields(
     left=left_out,
 )
 RUN = fields(
-    """run:id phase why total=jobs waiting working=in_work failing=waiting_for_retry
+    """run:id phase why total=jobs waiting working=released failing=waiting_for_retry
     succeeded failed=failed_again same_cause new_cause closed=closed_by_a_person left=left_out
     asked=selection settings by name reason created:time ended:time""",
     new_cause=lambda run: sum(cast("Mapping[str, int]", run["new_cause"]).values()),
     left=left_out,
-    settings=_settings_of,
+    settings=settings_of,
 )
 ACTIONS = fields(
     """number:number at=time:time actor verb:word target:main run:id? done:number skipped:number?

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # who lists jobs does not wait for runs
     from redrive.desk.desk import Desk
     from redrive.desk.jobs import Scope
     from redrive.desk.lanes import LanePause, LiveWorker
-    from redrive.runs.run_records import Counts, Run
+    from redrive.runs.run_records import Counts, Run, Spec
 
 T = TypeVar("T")
 
@@ -226,16 +226,23 @@ def run_document(run: Run) -> shapes.Run:
         asked=run.asked,
         created=iso(run.created),
         ended=iso(run.ended),
-        canary=run.spec.canary or None,
-        rate=run.spec.rate,
-        ramp=run.spec.ramp,
-        stop_on=run.spec.stop_on or None,
+        **spec_document(run.spec),
         total=run.total,
         same_cause=counts.same,
         new_cause={f"G{group}": jobs for group, jobs in counts.new.items()},
         left=left_of(run, counts),
         samples=[{"id": job_id, "why": why} for job_id, why in run.samples],
     )
+
+
+def spec_document(spec: Spec) -> dict[str, object]:
+    """Return how a run is driven; None for what it has not."""
+    return {
+        "canary": spec.canary or None,
+        "rate": spec.rate,
+        "ramp": spec.ramp,
+        "stop_on": spec.stop_on or None,
+    }
 
 
 def left_of(run: Run, counts: Counts) -> dict[str, int]:
@@ -248,10 +255,14 @@ def left_of(run: Run, counts: Counts) -> dict[str, int]:
 
 def worker_document(worker: LiveWorker) -> shapes.Worker:
     """Return who works where, since when, on what, and what keeps it from working."""
-    blocked = worker.blocked
+    blocked, slots = worker.blocked, worker.slots
+    running = slots.running if slots else ()
     return _filled(
         shapes.Worker,
         worker,
+        slots=slots and slots.total,
+        busy=slots and slots.busy,
+        running=[{**one._asdict(), "since": iso(one.since)} for one in running],
         since=iso(worker.since),
         lanes=list(worker.lanes),
         silent_seconds=worker.silent,

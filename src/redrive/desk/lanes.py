@@ -44,6 +44,8 @@ class LiveWorker:
     """Seconds since its last heartbeat."""
     blocked: Mapping[str, Any] | None
     """The `job` and `handler` that block its event loop, and `since` when; None if none does."""
+    slots: worker_notes.Slots | None = None
+    """How many jobs it can run, and what it ran at its last heartbeat; None if it did not say."""
 
     @property
     def is_silent(self) -> bool:
@@ -190,4 +192,5 @@ def _worker_of(note: Note) -> LiveWorker:
         else {},
         silent=worker_notes.silence(note),
         blocked=worker_notes.blocked(note),
+        slots=worker_notes.slots(note),
     )

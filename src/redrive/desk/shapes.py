@@ -223,6 +223,14 @@ class Blocked(TypedDict):
     since: str | None
 
 
+class Running(TypedDict):
+    """Jobs of one handler that a worker runs now, and since when the first of them."""
+
+    handler: str
+    jobs: int
+    since: str | None
+
+
 class Worker(TypedDict):
     """A live worker process."""
 
@@ -235,6 +243,9 @@ class Worker(TypedDict):
     missing: dict[str, Any]
     silent_seconds: float
     blocked: Blocked | None
+    slots: int | None
+    busy: int | None
+    running: list[Running]
 
 
 class Scope(TypedDict):

@@ -214,6 +214,8 @@ class Job:  # without slots: see `records`
     event: str | None = None
     """The id of the event that it was submitted for."""
     run: int | None = None
+    failed_in_run: bool = False
+    """True if it is open, and an attempt failed since its run released it."""
     resolution: Resolution | None = None
     edits: int = 0
     original: str | None = None

@@ -144,7 +144,8 @@ def end_changes(
         changes |= _counted(job, failure, now)
         changes |= {"group": facts["group"], "variant": facts.get("variant")}
         changes |= {"failed_release": facts.get("release")}
-    return changes
+    fails = job.failed_in_run or (failure is not None and (job.run or 0) > 0)
+    return changes | _marked(job, failed_in_run=fails and state is State.PENDING)
 
 
 def settled(
@@ -178,12 +179,12 @@ def settle_all(
                 release=attempt.release if attempt else None,
             )
         else:
-            kind = (job.state._value_, verdict.reason._value_, verdict.detail, most)
-            found = alike.get(kind)
-            if found is None:
-                found = end_changes(job, verdict, None, now=now, group=None, max_attempts=most)
-                alike[kind] = found
-            changes = found
+            end = verdict.reason._value_, verdict.detail, most
+            kind = (job.state._value_, job.failed_in_run, *end)
+            changes = alike.get(kind) or end_changes(
+                job, verdict, None, now=now, group=None, max_attempts=most
+            )
+            alike[kind] = changes
         ends.append(Changed(job, changes, job_of(job.__dict__ | changes)))
     return ends
 
@@ -241,7 +242,7 @@ def action_changes(
     changes: Changes = {}
     match verb:
         case "retry":
-            changes = _retried(job, now, _finite(delay))
+            changes = _retried(job, now, _finite(delay), run)
         case "resolve":
             changes = _closed(job, Reason.RESOLVED, actor, reason, now)
         case "discard":
@@ -281,11 +282,16 @@ def _tag_after(job: Job, run: int | None) -> int | None:
     return run
 
 
-def _retried(job: Job, now: float, delay: float) -> Changes:
+def _marked(job: Job, *, failed_in_run: bool) -> Changes:
+    """Return the change of the mark that a job failed since its run released it, if it changes."""
+    return {} if job.failed_in_run == failed_in_run else {"failed_in_run": failed_in_run}
+
+
+def _retried(job: Job, now: float, delay: float, run: int | None) -> Changes:
     """Start a fresh life for a dead or resolved job; a pending one only becomes due now."""
     due = now + delay
     if job.state is State.PENDING:
-        return {"due": due}
+        return {"due": due} | _marked(job, failed_in_run=job.failed_in_run and run is None)
     if job.state is State.RUNNING:
         raise Refused(_RUNS)
     _ensure(job, State.PENDING)
@@ -302,6 +308,7 @@ def _retried(job: Job, now: float, delay: float) -> Changes:
         "updated": now,
         "finished": None,
         "resolution": None,
+        **_marked(job, failed_in_run=False),
     }
 
 

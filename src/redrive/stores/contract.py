@@ -173,7 +173,7 @@ class Members(NamedTuple):
     states: Mapping[State, int]
     """How many there are of each state that occurs."""
     failing: int
-    """How many of the pending ones failed in this life; 0 for those that wait for their run."""
+    """How many pending and running ones failed since their run released them."""
     causes: Mapping[int, int]
     """How many of the dead ones each group has; empty for those that wait for their run."""
     oldest: list[str]

@@ -66,6 +66,7 @@ _REST = (
     "folded",
     "died_at",
     "failed_release",
+    "failed_in_run",
 )
 MORE = (*_REST, "reason", "finished", "since")
 """The fields in `more`. The last three are left out where state, last change or due time say them."""

@@ -264,6 +264,12 @@ def cancel_run(call: Call, body: messages.Why) -> shapes.Run:
     return _steer(call, call.app.desk.runs.cancel, body)
 
 
+def set_run_rate(call: Call, body: messages.SetRate) -> shapes.Run:
+    """Change how many jobs a run releases."""
+    change = call.app.desk.runs.set_rate
+    return run_document(change(call.path["run"], body.rate, reason=body.reason, actor=call.actor))
+
+
 def _steer(call: Call, change: Callable[..., Run], body: messages.Why) -> shapes.Run:
     return run_document(change(call.path["run"], reason=body.reason, actor=call.actor))
 

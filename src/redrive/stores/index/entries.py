@@ -54,6 +54,7 @@ class Entry:
     __slots__ = (
         "due",
         "failed",
+        "failed_in_run",
         "group",
         "id",
         "key",
@@ -71,6 +72,7 @@ class Entry:
     due: float
     updated: float
     failed: bool
+    failed_in_run: bool
     group: int | None
     variant: int | None
     run: int | None
@@ -126,6 +128,7 @@ class Index(Ledger):
         entry.due = head["due"]
         entry.updated = head["updated"]
         entry.failed = bool(get("spent"))
+        entry.failed_in_run = get("failed_in_run", False)
         failure = get("failure")
         category = None
         if failure is not None and (entry.failed or state not in _OPEN):
@@ -173,6 +176,7 @@ class Index(Ledger):
         entry.due = job.due
         entry.updated = job.updated
         entry.failed = bool(job.spent)
+        entry.failed_in_run = job.failed_in_run
         category = category_of(job.state, job.failure, failed=entry.failed)
         entry.queue = self._queue(job.state, job.lane, job.handler, job.crashes > 0, category)
         entry.group = job.group

@@ -147,7 +147,9 @@ class SearchStore(RecordStore):
         dead = (entry.group for entry in let_go if entry.state is State.DEAD)
         return Members(
             states=Counter(entry.state for entry in entries),
-            failing=sum(entry.failed for entry in let_go if entry.state is State.PENDING),
+            failing=sum(
+                entry.failed_in_run for entry in let_go if entry.state is not State.RESOLVED
+            ),
             causes=Counter(group for group in dead if group is not None),
             oldest=heapq.nsmallest(limit, open_ones),
         )

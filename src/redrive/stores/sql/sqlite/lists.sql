@@ -21,8 +21,10 @@ SELECT * FROM (SELECT id FROM jobs WHERE run = ? AND state = 'dead' ORDER BY id 
 UNION ALL
 SELECT * FROM (SELECT id FROM jobs WHERE run = ? AND state = 'resolved' ORDER BY id LIMIT ?)
 
--- name: run_failing -- How many of them failed in this life and wait for their next try.
-SELECT count(*) FROM jobs WHERE run = ? AND state = 'pending' AND category <> ''
+-- name: run_failing -- How many of them failed since the run released them, and are open.
+SELECT count(*) FROM jobs
+WHERE run = ? AND (state = 'pending' OR state = 'running') AND category <> ''
+    AND instr(more, '"failed_in_run":true') > 0
 
 -- name: run_causes -- What the dead ones died of.
 SELECT cause, count(*) FROM jobs

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
-from redrive.stores.contract import Store
+from redrive.stores.contract import Count, Store
 from redrive.stores.note_verbs import Note
 
 PASS_LASTS = 90_000.0
@@ -47,6 +47,18 @@ def served(store: Store, what: Literal["handlers", "lanes"]) -> frozenset[str]:
             names -= lost.keys() if what == "handlers" else {lane for lane, _ in lost.values()}
         names.update(_list(note.fields.get(what)))
     return frozenset(names)
+
+
+def unserved(store: Store, counts: Sequence[Count] | None = None) -> dict[str, float]:
+    """Return the lanes with due jobs that nobody serves, and since when the oldest is due.
+
+    A caller that has just counted the jobs passes the `counts`.
+    """
+    now, lanes, due = store.now(), served(store, "lanes"), dict[str, float]()
+    for count in store.counts() if counts is None else counts:
+        if count.is_due(now) and count.oldest is not None:
+            due[count.lane] = min(count.oldest, due.get(count.lane, now))
+    return {lane: due[lane] for lane in sorted(due) if lane not in lanes}
 
 
 def missing(store: Store) -> dict[str, tuple[str, str]]:

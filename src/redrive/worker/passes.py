@@ -197,7 +197,10 @@ class PassRunner:
             due = Query(lane=lane, states=frozenset({State.PENDING}))
             names = {job.handler for job in store.find(due).jobs} - known
             for name in sorted(names):
-                log.warning("jobs are due for %s, but no handler of that name is here", name)
+                fields = {"event": "unserved", "lane": lane, "handler": name}
+                log.warning(
+                    "jobs are due for %s, but no handler of that name is here", name, extra=fields
+                )
 
     def _execute(self, task: Task, loop: Loop) -> Settlement:
         """Run one claimed job and decide its next state."""

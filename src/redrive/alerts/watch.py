@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -53,7 +54,11 @@ FEW = 5
 MOST = 20
 """Messages in ten minutes, at most; what comes then is folded later."""
 _SPAN = 600.0
-_NOTE, _TURN = "alerts", "alerts:turn"
+_NOTE, _TURN, _CHANNELS = "alerts", "alerts:turn", "alert-channels"
+_CHANNELS_LAST = 30 * 86400.0
+"""Seconds for which the channels of a program are known after it last began to watch."""
+_NEW_EVERY, _SAME_EVERY = 86400.0, 30.0
+"""Seconds in which a channel is sent one message that a group is new, and one of each other kind."""
 _LASTS = 15.0
 """Seconds for which a turn is kept: less than the silence by which a dead worker is known."""
 _SHARE = 20.0
@@ -100,6 +105,9 @@ class Watch:
         """When each channel last failed."""
         self._next = 0.0
         self._watching = False
+        self._one_at_a_time = threading.Lock()
+        """Several threads of a program may run passes at the same time."""
+        self._store_url = ""
         self._failing_since: float | None = None
         self._told_directly: float | None = None
         self.entry = Entry(
@@ -113,8 +121,13 @@ class Watch:
 
     def tick(self) -> None:
         """Look if it is time, hand over what is decided, and send what is due. It never raises."""
+        with self._one_at_a_time:
+            self._tick()
+
+    def _tick(self) -> None:
         try:
             store = self._app.submitter.store
+            self._note_channels(store)
             if self._take_turn(store) and time.monotonic() >= self._next:
                 self._look(store)
             self._send_due(store)
@@ -124,6 +137,16 @@ class Watch:
             log.exception("looking after alerts failed; trying again")
         else:
             self._store_works()
+
+    def _note_channels(self, store: Store) -> None:
+        """Note the channels of this program once, for `redrive alerts list`."""
+        if not self._store_url:
+            channels = [
+                {"name": channel.name, "kind": kind_of(channel), "reads": list(channel.variables)}
+                for channel in self._alerts.channels.values()
+            ]
+            store.note(_CHANNELS, json.dumps({"channels": channels}), expires_in=_CHANNELS_LAST)
+            self._store_url = store.url
 
     def _look(self, store: Store) -> None:
         """Look, and no sooner again than the time it took allows; what is decided is sent anyway."""
@@ -191,16 +214,19 @@ class Watch:
             log.exception("what was told before cannot be read; alerts begin anew")
             return Book(born=store.now()), note.version
 
+    def _source(self) -> messages.Source:
+        return messages.Source(store=self._store_url, wording=self._alerts.wording)
+
     def _worded(self, changes: list[Change], now: float) -> list[Message]:
+        source = self._source()
         if len(changes) > FEW:
-            return [messages.folded(changes, now)]
-        wording = self._alerts.wording
+            return [messages.folded(changes, now, source)]
         return [
             messages.worded(
                 change,
                 now,
-                wording,
-                newest(self._app.desk, change.about) if isinstance(change.about, Cause) else None,
+                source,
+                newest(self._app.desk, change.about) if isinstance(change.about, Cause) else (),
             )
             for change in changes
         ]
@@ -214,7 +240,8 @@ class Watch:
             for name in self._alerts.channels:
                 payload = strict_json.dumps({"channel": name, "message": asdict(message)})
                 key = f"alert-{int(book.born)}-{number}-{name}"
-                self._app.submitter.submit(self.entry, payload, Options(key=key))
+                if _may_send(store, message, name, key):
+                    self._app.submitter.submit(self.entry, payload, Options(key=key))
         after = replace(book, outbox=())
         note = store.note(_NOTE, after.written(), expected=version, durable=True)
         return after, note.version if note is not None else 0
@@ -261,6 +288,7 @@ class Watch:
 
     def _send_directly(self, title: str, text: str, state: str) -> None:
         clock = self._app.submitter.settings.clock
+        text = "\n".join([*([text] if text else []), *self._source().lines()])
         message = messages.plain(f"Redrive: {title}", text, clock.now(), state=state)
         sys.stderr.write(f"redrive: {inert(message.text)}\n")
         for name, channel in self._alerts.channels.items():
@@ -268,3 +296,37 @@ class Watch:
                 channel.send(message, ident=f"direct-{state}-{time.time():.0f}")
             except Exception as error:  # noqa: BLE001 - best effort, and the others are to be tried
                 log.warning("alert by %s failed: %s", name, error_text(error))
+
+
+def _may_send(store: Store, message: Message, channel: str, key: str) -> bool:
+    """Return True to one caller for each group, channel and kind, and to it again after a crash.
+
+    The note of what was told may be lost or unreadable; then the same is decided once more.
+    """
+    group = str(message.facts.get("group", ""))[1:]
+    if not group.isdecimal():
+        return True
+    every = _NEW_EVERY if message.state == "new" else _SAME_EVERY
+    if store.claim_alert(int(group), channel, message.state, every=every, more={"key": key}):
+        return True
+    return any(
+        (sent.channel, sent.kind, sent.more.get("key")) == (channel, message.state, key)
+        for sent in store.alerts(int(group))
+    )
+
+
+def kind_of(channel: Channel) -> str:
+    """Return what kind of channel it is, such as slack."""
+    return type(channel).__name__.lower()
+
+
+def channels_noted(store: Store) -> list[dict[str, Any]]:
+    """Return the channels of the program that watched a store last: name, kind, and what each reads."""
+    try:
+        (note,) = (note for note in store.notes(_CHANNELS) if note.name == _CHANNELS)
+        return [
+            {"name": str(one["name"]), "kind": str(one["kind"]), "reads": list(one["reads"])}
+            for one in note.fields["channels"]
+        ]
+    except (KeyError, TypeError, ValueError):  # nobody watched, or another program wrote it
+        return []

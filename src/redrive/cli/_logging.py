@@ -13,7 +13,7 @@ from redrive.payloads.escaping import inert
 class _Inert(logging.Formatter):
     """Escapes and masks a record, and indents its further lines, so that none looks like a new one."""
 
-    converter = time.gmtime
+    converter = staticmethod(time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
         from redrive.payloads.masking import mask_text  # noqa: PLC0415 - most commands log nothing

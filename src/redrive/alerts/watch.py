@@ -39,6 +39,7 @@ from redrive.worker.passes import PassRunner
 if TYPE_CHECKING:
     from redrive.alerts import Alerts
     from redrive.app import Redrive
+    from redrive.desk.desk import Desk
     from redrive.stores.contract import Store
 
 POLICY = Policy(
@@ -240,7 +241,7 @@ class Watch:
             for name in self._alerts.channels:
                 payload = strict_json.dumps({"channel": name, "message": asdict(message)})
                 key = f"alert-{int(book.born)}-{number}-{name}"
-                if _may_send(store, message, name, key):
+                if _may_send(self._app.desk, message, name, key):
                     self._app.submitter.submit(self.entry, payload, Options(key=key))
         after = replace(book, outbox=())
         note = store.note(_NOTE, after.written(), expected=version, durable=True)
@@ -298,21 +299,13 @@ class Watch:
                 log.warning("alert by %s failed: %s", name, error_text(error))
 
 
-def _may_send(store: Store, message: Message, channel: str, key: str) -> bool:
-    """Return True to one caller for each group, channel and kind, and to it again after a crash.
-
-    The note of what was told may be lost or unreadable; then the same is decided once more.
-    """
-    group = str(message.facts.get("group", ""))[1:]
-    if not group.isdecimal():
+def _may_send(desk: Desk, message: Message, channel: str, key: str) -> bool:
+    """Return False if the same was sent by another decision: what was told may be lost."""
+    group = message.facts.get("group")
+    if not isinstance(group, str):
         return True
     every = _NEW_EVERY if message.state == "new" else _SAME_EVERY
-    if store.claim_alert(int(group), channel, message.state, every=every, more={"key": key}):
-        return True
-    return any(
-        (sent.channel, sent.kind, sent.more.get("key")) == (channel, message.state, key)
-        for sent in store.alerts(int(group))
-    )
+    return desk.groups.claim_alert(group, channel, message.state, every=every, key=key)
 
 
 def kind_of(channel: Channel) -> str:

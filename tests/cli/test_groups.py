@@ -12,8 +12,9 @@ from rich.cells import cell_len
 
 from kit import START
 from ptykit import on_terminal
-from redrive import Reason, Redrive, State
+from redrive import Job, Reason, Redrive, State
 from redrive.cli import actions
+from redrive.desk.shared_facts import compared
 from redrive.testing import ManualClock
 from shopkit import HOUR, ODD, TIMEOUT, WRONG_KEY, Shop, dead_letter, name, tried
 
@@ -124,6 +125,28 @@ def test_a_group_shows_what_is_more_common_among_the_dead_than_among_the_complet
     assert not names & {"handler", "lane", "payload.plan", "payload.note"}
     assert (found["shared_of"], found["completed_of"]) == (100, 100)
     assert "shared\t97%\t31%\tpayload.region\teu\n" in empty.run("group", "G1").stdout
+
+
+def test_worker_and_release_are_those_of_the_last_attempt(empty: Shop) -> None:
+    def ran(job: Job, worker: str, release: str) -> Job:
+        last = replace(job.history[-1], worker=worker, release=release)
+        return replace(job, history=(*job.history[:-1], last))
+
+    died = [ran(dead_letter(n), "host-a:7", "1.8.2") for n in range(1, 31)]
+    done = [
+        replace(ran(job, f"host-b:{n}", "1.8.1"), state=State.COMPLETED, reason=Reason.DONE)
+        for n, job in ((n, dead_letter(n)) for n in range(31, 61))
+    ]
+    empty.add(*died, *done)
+    shared = {(fact["fact"], fact["value"]) for fact in data(empty, "group", "G1")["shared"]}
+    assert {("worker", "host-a:7"), ("release", "1.8.2")} <= shared
+
+
+def test_two_deaths_beside_twenty_successes_prove_nothing() -> None:
+    half = [{("payload.region", "eu")}] * 10 + [{("payload.region", "us")}] * 10
+    assert compared([{("payload.region", "eu")}] * 2, half) == []
+    (fact,) = compared([{("payload.region", "eu")}] * 40, half)
+    assert (fact.value, fact.share, fact.completed) == ("eu", 1.0, 0.5)
 
 
 @pytest.mark.parametrize("width", [80, 140])

@@ -7,6 +7,8 @@ import logging
 import sys
 import threading
 import time
+from functools import partial
+from itertools import takewhile
 
 log = logging.getLogger("redrive")
 
@@ -40,7 +42,8 @@ class LineLimit:
         """Return the counts of the minutes that are over, and forget them; with `at_once` of all."""
         now = time.monotonic()
         with self._lock:
-            over = [key for key, began in self._began.items() if at_once or now - began >= MINUTE]
+            is_over = partial(self._is_over, now - (0.0 if at_once else MINUTE))
+            over = list(takewhile(is_over, self._began))  # the oldest come first
             for key in over:
                 del self._began[key]
             counts = {key: self._lines.pop(key) - MOST_LINES for key in over}
@@ -49,6 +52,9 @@ class LineLimit:
             for (event, subject), count in counts.items()
             if count > 0
         ]
+
+    def _is_over(self, latest: float, key: tuple[str, str]) -> bool:
+        return self._began[key] <= latest
 
 
 class LimitedStderr(logging.Handler):

@@ -12,7 +12,7 @@ import pytest
 from redrive import Redrive
 from redrive.cli._logging import warn_on_stderr
 from redrive.jobs import logger
-from redrive.jobs.logger import MINUTE, LastResort
+from redrive.jobs.logger import LONGEST_LINE, MINUTE, LastResort
 
 PROGRAM = """
 from redrive import Redrive
@@ -130,6 +130,9 @@ def test_the_text_log_of_a_worker_has_times_and_errors_and_stays_short(
         assert len(app.desk.jobs.find(state="dead", limit=1000).jobs) == 1000
     text = capsys.readouterr().err
     assert len(text) <= 200_000
+    deaths = [line for line in text.splitlines() if "dead_letter job=" in line]
+    assert len(deaths) == 200
+    assert sorted(map(len, deaths))[179] == LONGEST_LINE, "the first of each group is whole"
     failed = next(line for line in text.splitlines() if " failed: " in line)
     assert "failed: ValueError: the template is broken xxx" in failed
     assert failed[:2] == "20"

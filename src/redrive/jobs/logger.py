@@ -14,29 +14,31 @@ log = logging.getLogger("redrive")
 
 MOST_LINES, MINUTE = 10, 60.0
 """So many lines about one group or lane are written a minute; the others are counted."""
+LONGEST_LINE = 190
+"""Characters of such a line after the first: 10,000 of them are less than 2 MB."""
 _COUNTED = frozenset({"dead_letter", "failed", "unserved"})
 _NEVER_SILENT = frozenset({"dead_letter", "unserved"})
 
 
 class LineLimit:
-    """Lets MOST_LINES lines a minute of each event and group through, and counts the others."""
+    """Counts the lines of each event and group by the minute."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._began: dict[tuple[str, str], float] = {}
         self._lines: dict[tuple[str, str], int] = {}
 
-    def lets_through(self, record: logging.LogRecord) -> bool:
-        """Count a record; return True if it is to be written."""
+    def count(self, record: logging.LogRecord) -> int:
+        """Return which line of its group in this minute a record is; 0 if it is of no such event."""
         event = getattr(record, "event", "")
         if event not in _COUNTED:
-            return True
+            return 0
         subject = getattr(record, "group", None) or getattr(record, "lane", None) or ""
         key = event, subject
         with self._lock:
             self._began.setdefault(key, time.monotonic())
             self._lines[key] = self._lines.get(key, 0) + 1
-            return self._lines[key] <= MOST_LINES
+            return self._lines[key]
 
     def ended(self, *, at_once: bool = False) -> list[str]:
         """Return the counts of the minutes that are over, and forget them; with `at_once` of all."""
@@ -67,8 +69,11 @@ class LimitedStderr(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, and before it the counts of the last minute; an error is ignored."""
         self.write_counts()
-        if self._limit.lets_through(record):
-            self._write(self.format(record))
+        number = self._limit.count(record)
+        if number <= MOST_LINES:
+            line = self.format(record)
+            is_long = number > 1 and len(line) > LONGEST_LINE
+            self._write(line[: LONGEST_LINE - 1] + "…" if is_long else line)
 
     def write_counts(self, *, at_once: bool = False) -> None:
         """Write how many lines were left out in the minutes that are over; with `at_once` in all."""

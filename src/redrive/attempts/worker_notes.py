@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
-from redrive.stores.contract import Store
+from redrive.stores.contract import Count, Store
 from redrive.stores.note_verbs import Note
 
 PASS_LASTS = 90_000.0
@@ -108,6 +108,18 @@ def _named(handlers: Mapping[str, str], what: What) -> set[str]:
 
 def _own(note: Note, what: What) -> list[str]:
     return [*_handlers(note)] if what == "handlers" else _list(note.fields.get("lanes"))
+
+
+def unserved(store: Store, counts: Sequence[Count] | None = None) -> dict[str, float]:
+    """Return the lanes with due jobs that nobody serves, and since when the oldest is due.
+
+    A caller that has just counted the jobs passes the `counts`.
+    """
+    now, lanes, due = store.now(), served(store, "lanes"), dict[str, float]()
+    for count in store.counts() if counts is None else counts:
+        if count.is_due(now) and count.oldest is not None:
+            due[count.lane] = min(count.oldest, due.get(count.lane, now))
+    return {lane: due[lane] for lane in sorted(due) if lane not in lanes}
 
 
 def missing(store: Store) -> dict[str, tuple[str, str]]:

@@ -149,12 +149,7 @@ class Lanes:
 
         A caller that has just counted the jobs passes the `counts`.
         """
-        store = self._backend.store
-        now, served, due = store.now(), self.served(), dict[str, float]()
-        for count in store.counts() if counts is None else counts:
-            if count.is_due(now) and count.oldest is not None:
-                due[count.lane] = min(count.oldest, due.get(count.lane, now))
-        return {lane: due[lane] for lane in sorted(due) if lane not in served}
+        return worker_notes.unserved(self._backend.store, counts)
 
     def unserved_because(self) -> dict[str, str]:
         """Return the lanes that a worker cannot serve because a library is missing, and its error."""

@@ -173,7 +173,7 @@ def test_two_deaths_beside_twenty_successes_prove_nothing() -> None:
 def test_japanese_text_stays_in_its_columns(empty: Shop, width: int) -> None:
     """What is shown by the time of day must not decide how wide it is: these died just now."""
     cause = replace(TIMEOUT, title="接続できません: 東京のサーバー", fingerprint="jp")
-    died = dict.fromkeys(("updated", "finished", "first_failed"), time.time())
+    died = dict.fromkeys(("updated", "finished", "first_failed", "died_at"), time.time())
     jobs = dead_letter(1, cause, handler="請求.印刷"), dead_letter(2, WRONG_KEY)
     empty.add(*(replace(job, **died) for job in jobs))
     shown = on_terminal("groups", width=width, env={"NO_COLOR": "1"}).raw.decode()

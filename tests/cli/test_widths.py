@@ -199,11 +199,11 @@ def test_no_escape_where_colours_are_not_wanted(
     assert all("\x1b" not in drawn(view, 80, monkeypatch) for view in views_of(big, line))
 
 
-@pytest.mark.parametrize("kind", [Facts, Table])
-def test_a_curve_has_a_scale(monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
+@pytest.mark.parametrize(("kind", "scale"), [(Facts, "max 1,200/2h"), (Table, "max 1,200")])
+def test_a_curve_has_a_scale(monkeypatch: pytest.MonkeyPatch, kind: type, scale: str) -> None:
     trend = {"curve": {"span_seconds": 7200, "numbers": [0, 3, 1200]}}
     part = kind(fields("curve:trend"), trend if kind is Facts else [trend])
-    assert "▁▂█ max 1,200/2h" in drawn(View(None, [part]), 80, monkeypatch)
+    assert f"▁▂█ {scale}\n" in drawn(View(None, [part]), 80, monkeypatch)
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 140, 200])

@@ -55,7 +55,7 @@ def test_when_a_run_stops(row: tuple[str, int, bool, int, int, int, int, int, st
     ("spec", "counts", "why"),
     [
         ({"canary": 3}, Counts(waiting=9, working=3, failing=1, succeeded=0), ""),
-        ({"canary": 3}, Counts(waiting=9, working=1, failing=1, succeeded=2), "canary 1 of 3"),
+        ({"canary": 3}, Counts(waiting=9, working=1, failing=1, succeeded=2), "1 of 3 canary jobs"),
         ({"canary": 3, "stop_on": "2"}, Counts(waiting=9, working=1, failing=1, succeeded=2), ""),
         ({"stop_on": "2"}, Counts(waiting=9, working=2, failing=1, failed=1), "2 of 2 failed"),
         ({"stop_on": "2"}, Counts(waiting=0, working=2, failing=1, failed=1), ""),

@@ -94,8 +94,7 @@ ATTEMPTS = fields(
 
 GROUPS = fields(
     """group:id jobs:number title=cause:main category:word? handlers:list first_seen=first:time?
-    last_seen=last:time deaths_last_hour=last_hour:number deaths_last_day=last_day:trend status:word
-    note"""
+    last_seen=last:time deaths_last_hour=1h:number? deaths_last_day=24h:trend status:word note"""
 )
 GROUP = fields(
     """group:id title=cause status jobs=dead_jobs deaths_last_hour=died_in_the_last_hour

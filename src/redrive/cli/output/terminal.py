@@ -258,7 +258,9 @@ class Screen:
                 return Text(words(value))
             case "trend":
                 numbers = numbers_of(value)
-                scale = f" max {max(numbers, default=0):,}{_span(value)}"
+                most = max(numbers, default=0)
+                span = _span(value) if limit == FACT else ""  # a table's heading says it
+                scale = f" max {most:,}{span}" if most else ""
                 return Text(_curve(numbers, self._signs.steps) + scale)
             case "warn" | "bad":
                 tone = kind if value else "good"

@@ -9,7 +9,7 @@ import click
 from redrive.cli import views
 from redrive.cli._cli import Cli
 from redrive.cli._command import command
-from redrive.cli.output import Facts, Line, Part, Table, Tone, View, fields, rows_of
+from redrive.cli.output import Facts, Line, Panel, Part, Table, Tone, View, fields, rows_of
 from redrive.desk.documents import run_document, seen_document
 from redrive.desk.status import Level, Status, status_of
 from redrive.jobs.clock import iso
@@ -32,14 +32,20 @@ _RETRYING = fields("handler jobs:number since:time")
 _PAUSES = fields("lane:id by seconds_left=left:span reason:prose")
 
 
-@command("status", "redrive status", "redrive status --json", "redrive --store jobs.db status")
+@command("status", "redrive status", "redrive status --json", "redrive status --watch")
+@click.option("--watch", "watches", is_flag=True, help="Look again and again, as `redrive watch`.")
 @click.pass_obj
-def status(cli: Cli) -> None:
+def status(cli: Cli, *, watches: bool) -> None:
     """Show if there is an incident and why, what changed in the last hour, and the numbers.
 
     INCIDENT: 10 jobs or more died of one cause in ten minutes, or jobs have been due for more than
     ten minutes in a lane that is not paused. DEGRADED: anything else that needs a person.
     """
+    if watches:
+        from redrive.cli.watch import follow  # noqa: PLC0415 - few ask for it
+
+        follow(cli)
+        return
     with cli.reading() as desk:
         now = status_of(desk)
     if now.groups:
@@ -57,7 +63,8 @@ def _parts(at: Status, data: dict[str, Any]) -> list[Part]:
     unserved = [{"lane": lane, "why": because.get(lane)} for lane in data["unserved"]]
     lanes = fields("lane:id why:prose" if because else "lane:id")
     verdict, reasons = at.verdict(), at.reasons()
-    parts: list[Part] = [Line(f"{verdict.level}: {verdict.why}", _TONES[verdict.level])]
+    sentence = f"{verdict.level}: {verdict.why}"
+    parts: list[Part] = [Panel(sentence, _TONES[verdict.level], f"Redrive status: {at.url}")]
     parts += [Line(reason.why, _TONES[reason.level]) for reason in reasons[1:]]
     parts += [
         Table(_CHANGES, data["changes"], "Changed in the last hour", "changed"),
@@ -67,6 +74,7 @@ def _parts(at: Status, data: dict[str, Any]) -> list[Part]:
         Table(_CATEGORIES, data["categories"], "By category", "category"),
         Table(views.GROUPS, data["groups"], "Top causes of death", "group"),
         Table(views.RUNS, data["runs"], "Runs", "run"),
+        Table(views.WORKERS, data["workers"], "Workers", "worker"),
         Table(_PAUSES, data["pauses"], "Paused lanes", "pause"),
         Table(lanes, unserved, "Lanes that no worker serves", "unserved"),
     ]

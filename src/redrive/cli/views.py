@@ -142,6 +142,24 @@ RUN = fields(
     left=left_out,
     settings=settings_of,
 )
+
+
+def running_of(worker: Document) -> str:
+    """Return what a worker runs, and since when: `mail.send x8 since 17:20:01`."""
+    running = cast("list[Mapping[str, object]]", worker["running"])
+    blocked = cast("Mapping[str, object] | None", worker["blocked"])
+    parts = [f"{one['handler']} x{one['jobs']} since {str(one['since'])[11:19]}" for one in running]
+    if blocked:
+        parts.insert(0, f"BLOCKED by {blocked['handler'] or 'an unknown job'}")
+    return joined(parts)
+
+
+WORKERS = fields(
+    """worker:id busy:number slots:number running:main since=started:time? release:word
+    silent_seconds=silent:span?""",
+    worker=lambda worker: f"{worker['host']}:{worker['pid']}",
+    running=running_of,
+)
 ACTIONS = fields(
     """number:number at=time:time actor verb:word target:main run:id? done:number skipped:number?
     reason"""

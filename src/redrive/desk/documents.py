@@ -205,6 +205,7 @@ def seen_document(row: Seen) -> shapes.Group:
         "noted": iso(record.noted),
         "noted_by": record.noted_by or None,
         "deaths_last_hour": row.last_hour,
+        "deaths_last_10_minutes": row.recent,
         "deaths_last_day": {"span_seconds": WIDTH, "numbers": row.trend},
     }
 

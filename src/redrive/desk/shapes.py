@@ -136,6 +136,7 @@ class Group(PlainGroup):
     noted: str | None
     noted_by: str | None
     deaths_last_hour: int
+    deaths_last_10_minutes: int
     deaths_last_day: Trend
 
 
@@ -204,6 +205,18 @@ class Action(TypedDict):
     reason: str
     done: int
     skipped: int
+
+
+class Lane(TypedDict):
+    """A lane with open jobs or attempts in the last half hour."""
+
+    lane: str
+    state: Literal["served", "unserved", "paused"]
+    pending: int
+    running: int
+    dead: int
+    lag_seconds: float | None
+    attempts_last_minute: int
 
 
 class Pause(TypedDict):

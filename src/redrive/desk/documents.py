@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from redrive.desk import shapes
+from redrive.desk.same_statement import same_statement
 from redrive.jobs.clock import iso
 from redrive.jobs.groups import Variant
 from redrive.jobs.job import Action, Attempt, Failure, Group, Job
@@ -104,10 +105,11 @@ def _past(at: float | None, now: float) -> str | None:
 
 
 def whole_group_document(desk: Desk, row: Seen) -> shapes.WholeGroup:
-    """Return a group with its different messages."""
+    """Return a group with its different messages, and the groups of the same statement."""
     variants = desk.groups.variants(row.group)
     shown = [_variant_document(row.group, variant) for variant in variants]
-    return {**seen_document(row), "variants": shown}
+    same = same_statement(desk, row.group)
+    return {**seen_document(row), "variants": shown, "same_statement": same}
 
 
 def _variant_document(group: Group, variant: Variant) -> shapes.Variant:

@@ -113,6 +113,14 @@ class Variant(TypedDict):
     last_seen: str | None
 
 
+class SameStatement(TypedDict):
+    """Another group that fails in the same statement of the program, through another handler."""
+
+    group: str
+    handler: str
+    title: str
+
+
 class Trend(TypedDict):
     """Numbers of deaths, the oldest span first."""
 
@@ -141,9 +149,10 @@ class Group(PlainGroup):
 
 
 class WholeGroup(Group):
-    """A group with its different messages, most deaths first."""
+    """A group with its different messages, most deaths first, and groups of the same statement."""
 
     variants: list[Variant]
+    same_statement: list[SameStatement]
 
 
 class Left(TypedDict):

@@ -211,6 +211,7 @@ def worlds(kind: str, rng: random.Random) -> Iterator[tuple[World, World]]:
 
 FIELDS = [
     *("error", "code", "key", "tag", "release", "text", "status", "reason", "lane", "handler"),
+    "submitted-release",
     *(
         "payload.password",
         "payload.note",

@@ -80,6 +80,8 @@ RIGS: dict[str, Rig] = {
     "mask-oracle-control": Rig(
         full="rigs/mask_oracle.py --control", short="rigs/mask_oracle.py --control"
     ),
+    "grouping": Rig(full="rigs/grouping.py", short="rigs/grouping.py --short"),
+    "grouping-control": Rig(full="rigs/grouping.py --control", short="rigs/grouping.py --control"),
     "selectors": Rig(full="rigs/hostile_selectors.py", short="rigs/hostile_selectors.py --short"),
     "selectors-control": Rig(
         full="rigs/hostile_selectors.py --control", short="rigs/hostile_selectors.py --control"

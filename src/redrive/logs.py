@@ -33,13 +33,14 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; the message has the traceback below it, where there is one."""
         given = {name: value for name, value in vars(record).items() if name not in _NOT_FIELDS}
+        traceback = given.pop("traceback", None)
         document = {
             **given,
             "severity": severity(record.levelno),
             "time": _time(record.created),
             "logger": record.name,
             "process": record.process,
-            "message": super().format(record),
+            "message": super().format(record) + (f"\n{traceback}" if traceback else ""),
         }
         return json.dumps(_cut(mask_payload(_plain(document))), ensure_ascii=False)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 from redrive.errors import UnknownHandler, UsageError
@@ -41,6 +43,21 @@ class Entry:
     already_done: Callable[..., object] | None = None
     formerly: tuple[str, ...] = ()
     is_async: bool = False
+
+    @property
+    def source(self) -> str:
+        """The module that defines it, also if it is the script that was started; empty if unknown."""
+        module = str(getattr(self.function, "__module__", None) or "")
+        if module != "__main__":
+            return "" if module.startswith("redrive.") else module  # an endpoint is everybody's
+        main = sys.modules[module]
+        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+        return spec.name if spec else Path(file or module).stem
+
+    @property
+    def first_name(self) -> str:
+        """The name it had first: groups of failures stay when a handler is renamed."""
+        return (*self.formerly, self.name)[0]
 
     def is_apart(self, *, suspect: bool) -> bool:
         """Return True if it runs in a child: asked for, limited in time, or suspected of a crash."""

@@ -252,6 +252,7 @@ class Submitter:
             now=self.settings.clock.now(),
             group=None,
             max_attempts=settlement.max_attempts,
+            release=attempt.release if attempt else None,
         )
         return transitions.with_attempt(job, attempt) if attempt else job
 

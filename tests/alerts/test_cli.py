@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from alertkit import Mailbox, Slack
 from ptykit import on_terminal
 from redrive import Redrive
-from redrive.alerts import Alerts, read
+from redrive.alerts import Alerts, read, slack
 from redrive.cli._root import root
 from redrive.errors import UsageError
 
@@ -151,3 +151,22 @@ def test_the_file_gives_rules_and_words(place: Path) -> None:
 def test_what_is_wrong_in_the_file_is_named(table: dict[str, object], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         read(table)
+
+
+def test_channels_of_a_program_are_listed_without_importing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Redrive("jobs.db", alerts=Alerts(slack(url_env="SHOP_SLACK", name="shop-ops"))) as app:
+        app.run_due()
+    listed = run("alerts", "list", "--plain", "--store", "jobs.db")
+    assert "channel\tshop-ops\tslack\tSHOP_SLACK, set up by the program\n" in listed.stdout
+
+
+def test_service_and_base_url_of_the_file_are_read_and_checked() -> None:
+    settings = read({"service": "shop", "base_url": "https://ops.example.org"})
+    assert (settings["service"], settings["base_url"]) == ("shop", "https://ops.example.org")
+    with pytest.raises(UsageError, match='service must be text, as in service = "…"'):
+        read({"service": 7})
+    with pytest.raises(UsageError, match="must begin with https:// or http://; found 'ops'"):
+        Alerts(slack(url_env="SLACK_URL"), base_url="ops")

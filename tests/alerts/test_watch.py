@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -311,11 +312,11 @@ class Fragile(BaseException):
     """The process is gone."""
 
 
-SENT = {7, 9}
+SENT = {10, 12}
 """The writes that settle a message which was sent."""
 
 
-@pytest.mark.parametrize("place", range(10))
+@pytest.mark.parametrize("place", range(13))
 def test_a_crash_at_any_write_neither_loses_nor_doubles_a_message(
     app: Redrive, kept: Kept, clock: ManualClock, place: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,7 +337,7 @@ def test_a_crash_at_any_write_neither_loses_nor_doubles_a_message(
 
     die(app, KeyError("vat_id"))
     die(app, ConnectionError("refused"))
-    for name in ("note", "add", "claim", "settle"):
+    for name in ("note", "claim_alert", "add", "claim", "settle"):
         monkeypatch.setattr(app.store, name, crashing(name))
     with pytest.raises(Fragile):
         tick(app)
@@ -392,3 +393,122 @@ def test_a_mistake_in_alerts_is_no_matter_of_the_jobs(
     app.handler("mail.send")(lambda: None).submit()
     assert app.run_due().succeeded == 1
     assert "checking for alerts failed" in caplog.text
+
+
+def test_a_message_says_where_it_comes_from_and_since_when(
+    kept: Kept, clock: ManualClock, tmp_path: Path
+) -> None:
+    """Service, store, link, commands to paste, counts and times of the group, and new keys, masked."""
+    alerts = Alerts(kept, service="shop", base_url="https://ops.example.org/redrive/")
+    with Redrive(tmp_path / "jobs of us.db", clock=clock, alerts=alerts) as app:
+        began = clock.now()
+        for number in range(12):
+            clock.advance(1)
+            key = "password=hunter22" if number == 11 else f"order-{number}"
+            with app.capture("shop.pay", {}, reraise=False, key=key):
+                raise KeyError("vat_id")
+        tick(app)
+        url = app.store.url
+    (message,) = kept.messages
+    assert f"Service: shop; store: {url}" in message.text
+    assert "Link: https://ops.example.org/redrive/groups/G1" in message.text
+    assert f"Look: redrive group G1 --store '{url}'" in message.text
+    assert f"redrive retry G1 --canary 3 --wait --store '{url}'" in message.text
+    assert "12 jobs dead, 12 in the last 10 minutes; 12 died of it in all." in message.text
+    assert "Since 2025-06-15 15:06 UTC" in message.text
+    keys = ["password=•••", *(f"order-{number}" for number in range(10, 1, -1))]
+    assert f"Keys of new jobs: {', '.join(keys)}" in message.text
+    assert message.facts["keys"] == keys
+    assert message.facts["service"] == "shop"
+    assert message.facts["since"] == pytest.approx(began + 1)
+
+
+def test_only_keys_since_the_last_message_are_named(
+    app: Redrive, kept: Kept, clock: ManualClock
+) -> None:
+    for number in range(12):
+        if number == 1:
+            tick(app)
+        clock.advance(10)
+        with app.capture("shop.pay", {}, reraise=False, key=f"order-{number}"):
+            raise KeyError("vat_id")
+    tick(app)
+    assert [message.facts["keys"] for message in kept.messages] == [
+        ["order-0"],
+        [f"order-{number}" for number in range(11, 1, -1)],
+    ]
+
+
+def test_jobs_that_are_retried_for_an_hour_are_told_once(
+    app: Redrive, kept: Kept, clock: ManualClock
+) -> None:
+    @app.handler("mail.send", attempts=100)
+    def send() -> None:
+        raise ConnectionError("refused")
+
+    for _ in range(2):
+        send.submit()
+    for _ in range(30):
+        app.run_due(ignore_backoff=True)
+        clock.advance(300)
+    told = [message for message in kept.messages if message.state == "retrying"]
+    assert [message.subject for message in told] == ["retrying G1"]
+    assert "2 jobs are retried, for up to 1h" in told[0].title
+    assert "redrive list 'G1 state:pending'" in told[0].text
+
+
+def test_a_job_that_a_person_retried_is_not_old_at_its_first_failure(
+    app: Redrive, kept: Kept, clock: ManualClock
+) -> None:
+    @app.handler("mail.send", attempts=2)
+    def send() -> None:
+        raise ConnectionError("refused")
+
+    send.submit()
+    app.run_due()
+    app.run_due(ignore_backoff=True)
+    clock.advance(2 * 86400)
+    app.desk.retry("G1")
+    app.run_due()
+    assert app.desk.jobs.find(state="pending", failed=True).jobs
+    assert "retrying" not in {state for _, state in kept.told()}
+
+
+def test_a_fault_is_not_told_again_when_the_note_of_what_was_told_is_lost(
+    app: Redrive, kept: Kept, clock: ManualClock
+) -> None:
+    die(app, KeyError("vat_id"))
+    tick(app)
+    clock.advance(60)
+    app.store.note("alerts", "not JSON")
+    tick(app)
+    tick(app)
+    assert kept.told() == [("G1", "new")]
+
+
+def test_passes_in_several_threads_look_one_after_the_other(app: Redrive, kept: Kept) -> None:
+    """Callbacks of a web server run passes at the same time: each would tell of a failing store."""
+    begun, go_on, second = threading.Event(), threading.Event(), threading.Event()
+    real = kept.send
+
+    def slow(message: Any, *, ident: str) -> str:
+        begun.set()
+        assert go_on.wait(30)
+        return real(message, ident=ident)
+
+    def tick_second() -> None:
+        tick(app)
+        second.set()
+
+    kept.send = slow  # type: ignore[method-assign]
+    die(app, KeyError("vat_id"))
+    threads = [threading.Thread(target=tick, args=(app,)), threading.Thread(target=tick_second)]
+    threads[0].start()
+    assert begun.wait(30)
+    threads[1].start()
+    overtook = second.wait(0.5)
+    go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert not overtook
+    assert kept.told() == [("G1", "new")]

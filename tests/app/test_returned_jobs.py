@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from redrive import GiveUp, Policy, Redrive, RetryLater, constant, fallback, when
+from redrive.desk import waits
 from redrive.errors import AllProvidersFailed
 from redrive.jobs.job import Action
 from redrive.worker.passes import Pass
@@ -297,12 +298,16 @@ def test_of_a_run_the_first_job_asks_and_a_success_lets_the_others_in(shop: Shop
 
 
 def test_a_run_does_not_hammer_a_provider_that_is_still_limited(shop: Shop) -> None:
-    in_a_run(shop, 5, stop_on="1")
+    in_a_run(shop, 5, stop_on="2")
     assert shop.app.run_due() == Pass(taken=1, failed=1, returned=4)
     assert len(shop.asked) == 2, "the first job asked both"
     (run,) = shop.app.desk.runs.recent()
     assert run.counts is not None
     assert (run.phase, run.counts.working, run.counts.failed) == ("live", 5, 0)
+    cooldowns = [line for line in waits.of_run(shop.app.desk, run) if "cooldown" in line]
+    assert cooldowns[1:] == [
+        "provider openai is in cooldown (redrive resume provider:openai) for 1m"
+    ]
 
 
 def test_of_a_run_with_a_canary_the_canary_asks(shop: Shop) -> None:
@@ -311,7 +316,7 @@ def test_of_a_run_with_a_canary_the_canary_asks(shop: Shop) -> None:
     assert len(shop.asked) == 4
     (run,) = shop.app.desk.runs.recent()
     assert run.counts is not None
-    assert (run.counts.waiting, run.counts.working) == (3, 2)
+    assert (run.phase, run.counts.left, run.counts.working) == ("stopped", 3, 2)
 
 
 # A missing library

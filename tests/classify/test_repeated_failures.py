@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import errno
 import gc
+import linecache
 import weakref
 from collections.abc import Iterator
 
 import pytest
 
 from redrive.classify import classify as read
-from redrive.classify import clues, judge, traceback
-from redrive.classify.fingerprint import _digest
+from redrive.classify import clues, fingerprint, judge, statements, traceback
+from redrive.classify.fingerprint import _digests, _title
+from redrive.classify.message_text import _word
 from redrive.jobs.job import Category, Failure
 from redrive.policies.policy import when
 
 
 def forget() -> None:
-    for memory in (clues._KNOWN, judge._KNOWN, traceback._KNOWN):
-        memory.clear()
-    _digest.cache_clear()
+    for module in (clues, fingerprint, judge, statements, traceback):
+        module._KNOWN.clear()
+    for cached in (_digests, _title, _word, statements._parsed):
+        cached.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -135,9 +138,11 @@ def test_no_error_is_kept_alive() -> None:
 
 
 def test_what_is_remembered_has_a_limit() -> None:
+    source = "def work(error):\n    raise error\n"
+    linecache.cache["/srv/work.py"] = (len(source), None, source.splitlines(keepends=True), "")
     for number in range(2100):
         lines: dict[str, object] = {}
-        exec(compile("def work(error):\n    raise error", __file__, "exec"), lines)
+        exec(compile(source, "/srv/work.py", "exec"), lines)
         kind = library(f"shop{number}.Refused")
         with pytest.raises(kind) as caught:
             lines["work"](kind("x"))  # type: ignore[operator]
@@ -145,3 +150,5 @@ def test_what_is_remembered_has_a_limit() -> None:
     assert 0 < len(clues._KNOWN) <= 500
     assert 0 < len(judge._KNOWN) <= 500
     assert 0 < len(traceback._KNOWN) <= 2000
+    assert 0 < len(statements._KNOWN) <= 2000
+    assert 0 < len(fingerprint._KNOWN) <= 2000

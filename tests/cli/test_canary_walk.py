@@ -250,6 +250,7 @@ def bodies() -> Iterator[tuple[str, str, dict[str, object]]]:
     yield "post_pauses_lane_resume", "/api/v1/pauses/mail.send/resume", {"reason": SAID}
     yield "post_runs_run_pause", "/api/v1/runs/R1/pause", {"reason": SAID}
     yield "post_runs_run_resume", "/api/v1/runs/R1/resume", {"reason": SAID}
+    yield "post_runs_run_rate", "/api/v1/runs/R1/rate", {"rate": "5/s", "reason": SAID}
     yield "post_runs_run_cancel", "/api/v1/runs/R1/cancel", {"reason": SAID}
 
 

@@ -12,8 +12,9 @@ from rich.cells import cell_len
 
 from kit import START
 from ptykit import on_terminal
-from redrive import Redrive, State
+from redrive import Job, Reason, Redrive, State
 from redrive.cli import actions
+from redrive.desk.shared_facts import compared
 from redrive.testing import ManualClock
 from shopkit import HOUR, ODD, TIMEOUT, WRONG_KEY, Shop, dead_letter, name, tried
 
@@ -74,10 +75,10 @@ def test_a_group_without_dead_letters_suggests_its_list(bleeding: Shop) -> None:
     [
         (["--sort", "count"], ["G3", "G1", "G2"]),
         (["--sort", "growth"], ["G1", "G2", "G3"]),
-        (["--sort", "age"], ["G2", "G1", "G3"]),
+        (["--sort", "age"], ["G2", "G3", "G1"]),
         (["--sort", "growth", "--limit", "1"], ["G1"]),
         (["--new"], ["G3", "G1"]),
-        (["--new", "--since", "1h"], []),
+        (["--new", "--since", "1h"], ["G1"]),
         (["category:auth,unknown"], ["G3", "G2"]),
         (["G1", "G2"], ["G1", "G2"]),
     ],
@@ -104,19 +105,75 @@ def test_a_group_says_what_its_jobs_share(empty: Shop) -> None:
     found = data(empty, "group", "G1")
     shared = {(fact["fact"], fact["value"]): fact["share"] for fact in found["shared"]}
     assert shared["payload.region", "eu"] == 0.97
-    assert shared["release", "1.8.2"] == 1
+    assert shared["submitted-release", "1.8.2"] == 1
+    assert {fact["completed"] for fact in found["shared"]} == {None}, "nothing to compare with"
     assert not any("password" in name or "order" in name for name, _ in shared)
     assert found["shared_of"] == 100
     assert len(found["newest"]) == 5
     text = empty.run("group", "g1").stdout
-    assert "shared\t97%\tpayload.region\teu\n" in text
+    assert "shared\t97%\t-\tpayload.region\teu\n" in text
+
+
+def test_a_group_shows_what_is_more_common_among_the_dead_than_among_the_completed(
+    empty: Shop,
+) -> None:
+    def payload(region: str, plan: str, secret: str) -> str:
+        return json.dumps({"region": region, "plan": plan, "note": secret})
+
+    dead = [
+        dead_letter(n, payload=payload("eu" if n <= 97 else "us", "free", "password=hunter22"))
+        for n in range(1, 101)
+    ]
+    done = [
+        replace(
+            dead_letter(
+                n, payload=payload("eu" if n <= 131 else "us", "free", "password=other123")
+            ),
+            state=State.COMPLETED,
+            reason=Reason.DONE,
+            failure=None,
+            died_at=None,
+            finished=empty.clock.now(),
+        )
+        for n in range(101, 201)
+    ]
+    empty.add(*dead, *done)
+    found = data(empty, "group", "G1")
+    region = next(fact for fact in found["shared"] if fact["fact"] == "payload.region")
+    assert region == {"fact": "payload.region", "value": "eu", "share": 0.97, "completed": 0.31}
+    names = {fact["fact"] for fact in found["shared"]}
+    assert not names & {"handler", "lane", "payload.plan", "payload.note"}
+    assert (found["shared_of"], found["completed_of"]) == (100, 100)
+    assert "shared\t97%\t31%\tpayload.region\teu\n" in empty.run("group", "G1").stdout
+
+
+def test_worker_and_release_are_those_of_the_last_attempt(empty: Shop) -> None:
+    def ran(job: Job, worker: str, release: str) -> Job:
+        last = replace(job.history[-1], worker=worker, release=release)
+        return replace(job, history=(*job.history[:-1], last))
+
+    died = [ran(dead_letter(n), "host-a:7", "1.8.2") for n in range(1, 31)]
+    done = [
+        replace(ran(job, f"host-b:{n}", "1.8.1"), state=State.COMPLETED, reason=Reason.DONE)
+        for n, job in ((n, dead_letter(n)) for n in range(31, 61))
+    ]
+    empty.add(*died, *done)
+    shared = {(fact["fact"], fact["value"]) for fact in data(empty, "group", "G1")["shared"]}
+    assert {("worker", "host-a:7"), ("release", "1.8.2")} <= shared
+
+
+def test_two_deaths_beside_twenty_successes_prove_nothing() -> None:
+    half = [{("payload.region", "eu")}] * 10 + [{("payload.region", "us")}] * 10
+    assert compared([{("payload.region", "eu")}] * 2, half) == []
+    (fact,) = compared([{("payload.region", "eu")}] * 40, half)
+    assert (fact.value, fact.share, fact.completed) == ("eu", 1.0, 0.5)
 
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_japanese_text_stays_in_its_columns(empty: Shop, width: int) -> None:
     """What is shown by the time of day must not decide how wide it is: these died just now."""
     cause = replace(TIMEOUT, title="接続できません: 東京のサーバー", fingerprint="jp")
-    died = dict.fromkeys(("updated", "finished", "first_failed"), time.time())
+    died = dict.fromkeys(("updated", "finished", "first_failed", "died_at"), time.time())
     jobs = dead_letter(1, cause, handler="請求.印刷"), dead_letter(2, WRONG_KEY)
     empty.add(*(replace(job, **died) for job in jobs))
     shown = on_terminal("groups", width=width, env={"NO_COLOR": "1"}).raw.decode()
@@ -131,13 +188,23 @@ def test_a_group_of_many_is_looked_at_in_part(empty: Shop) -> None:
     now = empty.clock.now()
     empty.add(*(dead_letter(n, updated=now - n) for n in range(1, 1201)))
     found = data(empty, "group", "G1")
-    assert (found["jobs"], found["shared_of"]) == (1200, 1000)
+    assert (found["jobs"], found["shared_of"]) == (1200, 500)
     assert found["newest"][0]["id"] == name(1)
 
 
 def test_a_note_without_a_text_is_an_error_that_says_so(bleeding: Shop) -> None:
     assert "note needs a text: redrive group G1 note" in bleeding.run("group", "G1", "note").stderr
     assert "only note takes a text" in bleeding.run("group", "G1", "resolve", "done").stderr
+
+
+def test_an_edit_moves_no_time_of_death(empty: Shop) -> None:
+    empty.add(dead_letter(1))
+    (before,) = data(empty, "group", "G1")["newest"]
+    with empty.app() as app:
+        app.desk.edit(name(1), '{"to": "bob@example.com"}')
+    (after,) = data(empty, "group", "G1")["newest"]
+    assert (before["died_at"], after["edits"]) == (after["died_at"], 1)
+    assert f"newest\t{name(1)}\t{before['died_at']}\t" in empty.run("group", "G1").stdout
 
 
 def test_a_note_is_kept_with_who_wrote_it(bleeding: Shop) -> None:
@@ -252,3 +319,20 @@ def test_marks_are_for_programs_too() -> None:
         app.store.add([dead_letter(2, updated=clock.now())])
         assert app.desk.groups.records([1])[1].status == "regressed"
         assert app.desk.groups.mark("G1", resolved=False).status == "open"
+
+
+def test_the_group_command_shows_variants_and_resolves_one(empty: Shop) -> None:
+    card, bank = (replace(TIMEOUT, variant_text=text) for text in ("card expired", "bank refused"))
+    failures = {1: bank, 2: card, 3: card}
+    jobs = [replace(dead_letter(n, failure), failure=failure) for n, failure in failures.items()]
+    empty.add(*jobs)
+    text = empty.run("group", "G1").stdout
+    assert "variant\tG1.2\t2\t" in text
+    assert "\tcard expired\n" in text
+    done = empty.run("resolve", "G1.2", "--yes")
+    assert (done.exit_code, "marked" in done.stderr) == (0, False)
+    assert [empty.state_of(name(number)) for number in (1, 2, 3)] == [
+        "dead",
+        "resolved",
+        "resolved",
+    ]

@@ -126,6 +126,31 @@ def test_repeating_the_command_attaches_and_never_doubles(many: Shop) -> None:
     assert data_of(many, "retry", "--all", "--yes")["done"] == 1  # the new one, in other words
 
 
+def test_other_options_for_a_live_run_are_refused(many: Shop) -> None:
+    many.run("retry", "G1", "--rate", "5/s", "--yes")
+    assert many.run("retry", "G1", "--rate", "5/s", "--yes").exit_code == 0
+    refused = many.run("retry", "G1", "--rate", "50/s", "--yes")
+    assert refused.exit_code == 4
+    assert "R1 has these jobs already, with 5/s; not applied: --rate 50/s" in refused.stderr
+    assert "redrive run R1 rate 50/s" in refused.stderr
+    both = many.run("retry", "G1", "--canary", "3", "--ramp", "--rate", "5/s", "--yes")
+    assert "not applied: --canary 3, --ramp" in both.stderr
+
+
+def test_the_rate_of_a_run_is_changed_by_a_command(many: Shop) -> None:
+    many.run("retry", "G1", "--rate", "5/s", "--yes")
+    assert data_of(many, "run", "R1", "rate", "30/m")["rate"] == 0.5
+    for words in (["rate"], ["pause", "5/s"]):
+        assert many.run("run", "R1", *words).exit_code == 2, words
+
+
+def test_the_plan_repeats_canary_rate_and_stop_rule(many: Shop) -> None:
+    words = ["retry", "G1", "--canary", "3", "--rate", "20/s", "--stop-on", "5%", "--dry-run"]
+    assert "canary 3, 20/s, stop on 5%" in many.run(*words).stdout
+    data = data_of(many, *words)
+    assert (data["canary"], data["rate"], data["stop_on"]) == (3, 20.0, "5%")
+
+
 def test_other_ids_on_standard_input_are_another_run(many: Shop) -> None:
     """Both were asked for as "-"; one job in common must not swallow the others."""
     ids = [name(number) for number in range(1, 21)]

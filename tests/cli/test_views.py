@@ -15,18 +15,45 @@ def test_a_store_without_errors_is_called_healthy(empty: Shop) -> None:
     now = empty.clock.now()
     empty.add(make_job(name(1), due=now - 599))
     first = empty.run("status").stdout.splitlines()[0]
-    assert first == "jobs are due that no worker serves, in the lane mail: is a worker running?"
+    assert first == (
+        "DEGRADED: jobs are due that no worker serves, in the lane mail: is a worker running?"
+    )
     assert json.loads(empty.run("status", "--json").stdout)["data"]["healthy"] is False
     with empty.app() as app:
         value = json.dumps({"host": "w3", "pid": 7, "lanes": ["mail"], "handlers": ["mail"]})
         app.store.note("worker:x", value, expires_in=30)
-    assert empty.run("status").stdout.splitlines()[0] == "No errors detected - system is healthy!"
+    first = empty.run("status").stdout.splitlines()[0]
+    assert first == "OK: No errors detected - system is healthy!"
     data = json.loads(empty.run("status", "--json").stdout)["data"]
     assert data["healthy"] is True
     worker = {"host": "w3", "pid": 7, "lanes": ["mail"], "blocked": None, "missing": {}}
-    worker |= {"version": "unknown", "since": None}
+    worker |= {"version": "unknown", "release": None, "since": None}
+    worker |= {"slots": None, "busy": None, "running": []}
     assert data["workers"] == [{**worker, "silent_seconds": 0.0}]
     assert data["last_pass"] is None
+
+
+def test_status_opens_with_the_verdict_and_what_changed(empty: Shop) -> None:
+    now = empty.clock.now()
+    empty.add(*(dead_letter(n, updated=now - 60) for n in range(1, 13)))
+    lines = empty.run("status").stdout.splitlines()
+    assert lines[0].startswith("INCIDENT: G1 grows: 12 died in 10 minutes, it began 1m ago: ")
+    at = lines.index("#changed\twhat\tsubject\tsince\tdetail")
+    assert lines[at + 1].startswith("changed\tnew\tG1\t")
+    assert lines[at + 1].endswith("\t12 deaths: SomeError: refused")
+    assert at < lines.index("Dead letter queue\t12")
+    data = json.loads(empty.run("status", "--json").stdout)["data"]
+    assert (data["verdict"], data["why"]) == ("INCIDENT", data["reasons"][0])
+    assert [change["what"] for change in data["changes"]] == ["new"]
+
+
+def test_status_shows_jobs_that_retry_for_over_an_hour(empty: Shop) -> None:
+    then = empty.clock.now() - 2 * HOUR
+    job = make_job(name(1), created=then, since=then, due=then + 3 * HOUR)
+    empty.add(tried(job, TIMEOUT))
+    lines = empty.run("status").stdout.splitlines()
+    assert lines[0] == "DEGRADED: 1 job retrying for over an hour, the first for 2h"
+    assert "retrying\tmail\t1\t2025-06-16T13:06:40.000Z" in lines
 
 
 def test_status_says_whether_it_grows(empty: Shop) -> None:
@@ -62,7 +89,7 @@ def test_what_has_been_due_for_long_is_not_healthy(empty: Shop) -> None:
         app.desk.lanes.pause("held")
     lines = empty.run("status").stdout.splitlines()
     assert lines[0] == (
-        "3 jobs pending in the lanes pay, mail.send, the oldest due for 3h: "
+        "INCIDENT: 3 jobs pending in the lanes pay, mail.send, the oldest due for 3h: "
         "is a worker running, and does it know the handlers?"
     )
     assert lines[1] == (
@@ -348,8 +375,9 @@ def test_what_was_looked_through_one_by_one_is_said(shop: Shop) -> None:
 
 def test_a_jsonl_store_reads_the_same(shop: Shop) -> None:
     other = Shop(shop.folder, shop.clock, "jsonl:other.jsonl")
-    with shop.app() as app, other.app() as copy:
-        copy.store.add([app.get(name(number)) for number in range(1, 8)])
+    with shop.app() as app:
+        jobs = [app.get(name(number)) for number in range(1, 8)]
+    other.add(*jobs)
     for command in ("dlq", "failed", "list", "groups"):
         assert shop.run(command, "--store", "jsonl:other.jsonl").stdout == shop.run(command).stdout
 

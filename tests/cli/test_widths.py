@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from kit import make_failure
 from redrive.cli._cli import Cli
 from redrive.cli._root import root
-from redrive.cli.output import Block, Facts, Line, Table, View, document, plain, terminal
+from redrive.cli.output import Block, Facts, Line, Table, View, document, fields, plain, terminal
 from redrive.cli.views import GROUPS
 from shopkit import Shop, dead_letter, name
 
@@ -197,6 +197,13 @@ def test_no_escape_where_colours_are_not_wanted(
     for key, value in env.items():
         monkeypatch.setenv(key, value)
     assert all("\x1b" not in drawn(view, 80, monkeypatch) for view in views_of(big, line))
+
+
+@pytest.mark.parametrize(("kind", "scale"), [(Facts, "max 1,200/2h"), (Table, "max 1,200")])
+def test_a_curve_has_a_scale(monkeypatch: pytest.MonkeyPatch, kind: type, scale: str) -> None:
+    trend = {"curve": {"span_seconds": 7200, "numbers": [0, 3, 1200]}}
+    part = kind(fields("curve:trend"), trend if kind is Facts else [trend])
+    assert f"▁▂█ {scale}\n" in drawn(View(None, [part]), 80, monkeypatch)
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 140, 200])

@@ -39,10 +39,11 @@ def on_terminal(
     *words: str,
     width: int = 130,
     typed: bytes = b"",
+    when: bytes = b": ",
     rich: bool = True,
     env: dict[str, str] | None = None,
 ) -> Shown:
-    """Run `redrive` with a terminal as standard input, output and error."""
+    """Run `redrive` with a terminal; `typed` is typed once its output ends with `when`."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 400, width, 0, 0))
     start = ["-m", "redrive"] if rich else ["-c", HIDE_RICH]
@@ -68,7 +69,7 @@ def on_terminal(
         if not part:
             break
         raw += part
-        if typed and not asked and raw.endswith(b": "):
+        if typed and not asked and raw.endswith(when):
             asked = True
             os.write(master, typed)
     os.close(master)

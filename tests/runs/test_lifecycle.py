@@ -79,6 +79,33 @@ def test_a_canary_that_fails_stops_the_run_and_leaves_the_rest_as_it_was(shop: S
     assert counts_of(shop.app.desk.runs.get(2)).succeeded == 8
 
 
+def test_a_canary_is_judged_by_its_first_attempts(shop: Shop) -> None:
+    """Its job is tried again in an hour: the run stops now."""
+    shop.die(10)
+    shop.slow = {1}
+    shop.app.desk.runs.start("G1", canary=3)
+    shop.app.run_due()
+    run = shop.app.desk.runs.get(1)
+    assert (run.phase, run.why) == ("stopped", "1 of 3 canary jobs failed again")
+    assert counts_of(run) == Counts(succeeded=2, working=1, failing=1, left=7)
+    assert sorted(shop.seen) == [0, 1, 2]
+
+
+def test_a_failure_before_the_run_released_a_job_does_not_count(shop: Shop) -> None:
+    shop.down = False
+    shop.slow = {0, 1, 2}
+    for number in range(3):
+        shop.charge.submit(number)
+    shop.app.run_due()
+    shop.app.desk.runs.start("state:pending", canary=1, stop_on="1")
+    assert len(shop.driver().tick()) == 1
+    assert counts_of(shop.app.desk.runs.get(1)) == Counts(waiting=2, working=1)
+    shop.slow = set()
+    shop.driver().leave()
+    shop.app.run_due()
+    assert counts_of(shop.app.desk.runs.get(1)) == Counts(succeeded=3)
+
+
 def test_it_stops_at_the_share_that_was_set(shop: Shop) -> None:
     shop.die(40)
     shop.broken = set(range(0, 40, 2))
@@ -125,6 +152,23 @@ def test_pause_lets_nothing_more_go_and_resume_does(shop: Shop) -> None:
     ]
     with pytest.raises(Refused, match="live"):
         shop.app.desk.runs.resume(1)
+
+
+def test_the_rate_of_a_live_run_can_be_changed(shop: Shop) -> None:
+    shop.die(30)
+    shop.app.desk.runs.start("G1", rate="6/m")
+    driver = shop.driver()
+    assert len(driver.tick()) == 1
+    shop.place.clock.advance(1)
+    assert driver.tick() == []
+    run = shop.app.desk.runs.set_rate("R1", "5/s", reason="it copes")
+    assert (run.spec.rate, run.phase) == (5.0, "live")
+    assert len(driver.tick()) == 10
+    (action, *_) = shop.app.desk.log.actions()
+    assert (action.verb, action.target, action.reason) == ("rate", "R1", "it copes")
+    shop.app.desk.runs.cancel("R1")
+    with pytest.raises(Refused, match="rate needs a run that is live or paused"):
+        shop.app.desk.runs.set_rate("R1", "5/s")
 
 
 def test_cancel_leaves_what_waits_as_it_was_and_what_was_let_go_goes_on(shop: Shop) -> None:

@@ -52,6 +52,26 @@ def test_when_a_run_stops(row: tuple[str, int, bool, int, int, int, int, int, st
 
 
 @pytest.mark.parametrize(
+    ("spec", "counts", "why"),
+    [
+        ({"canary": 3}, Counts(waiting=9, working=3, failing=1, succeeded=0), ""),
+        ({"canary": 3}, Counts(waiting=9, working=1, failing=1, succeeded=2), "1 of 3 canary jobs"),
+        ({"canary": 3, "stop_on": "2"}, Counts(waiting=9, working=1, failing=1, succeeded=2), ""),
+        ({"stop_on": "2"}, Counts(waiting=9, working=2, failing=1, failed=1), "2 of 2 failed"),
+        ({"stop_on": "2"}, Counts(waiting=0, working=2, failing=1, failed=1), ""),
+        ({"stop_on": "10%"}, Counts(waiting=9, working=4, failing=4, failed=5), ""),
+        ({"stop_on": "10%"}, Counts(waiting=9, working=5, failing=5, failed=5), "10 of 10 failed"),
+    ],
+)
+def test_a_failed_first_attempt_counts_before_its_retries_are_over(
+    spec: dict[str, object], counts: Counts, why: str
+) -> None:
+    found = rules.stops(make_run(released=3, **spec), counts)
+    assert why in found
+    assert bool(found) == bool(why)
+
+
+@pytest.mark.parametrize(
     ("spec", "released", "passed", "counts", "number"),
     [
         ({}, 0, False, Counts(waiting=5000), 1000),
@@ -64,6 +84,7 @@ def test_when_a_run_stops(row: tuple[str, int, bool, int, int, int, int, int, st
         ({"canary": 3}, 1, False, Counts(waiting=8, working=1), 2),
         ({"canary": 3}, 3, False, Counts(waiting=6, working=1), 0),
         ({"canary": 3}, 3, False, Counts(waiting=6, succeeded=3), 6),
+        ({"canary": 3}, 3, False, Counts(waiting=6, succeeded=2, working=1, failing=1), 6),
         ({"canary": 30}, 0, False, Counts(waiting=9), 9),
         ({"rate": 16.0}, 0, False, Counts(waiting=5000), 32),
         ({"rate": 2000.0}, 0, False, Counts(waiting=9000), 4000),

@@ -60,6 +60,7 @@ def test_a_masked_name_cannot_be_asked_for(web: Web, q: str) -> None:
         "code:hunter2{}",
         "release:hunter2{}",
         "release:>=hunter2{}",
+        "submitted-release:hunter2{}",
         'G1 "hunter2{}"',
     ],
 )
@@ -69,6 +70,7 @@ def test_right_and_wrong_guesses_have_the_same_answer(app: Redrive, q: str, path
     leak = replace(TIMEOUT, message="login with hunter22 failed", code="hunter22")
     payload = json.dumps({"password": "hunter22", "note": "try hunter22"})
     fields = {"payload": payload, "tags": ("hunter22",), "release": "hunter22"}
+    fields["failed_release"] = "hunter22"
     app.store.add(
         [dead_letter(11, leak, key="order-hunter22", **fields), dead_letter(12, leak, **fields)]
     )

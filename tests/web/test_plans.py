@@ -76,6 +76,7 @@ def test_a_retry_becomes_a_run(web: Web) -> None:
     again = planned(web, "retry", "G1")
     assert again["eligible"] == 0
     assert again["ineligible"]["reasons"] == {"is part of R1, which has not ended": 3}
+    assert web.post("/api/v1/runs/R1/rate", {"rate": "30/m"})["rate"] == 0.5
     for verb, phase in (("pause", "paused"), ("resume", "live"), ("cancel", "cancelled")):
         assert web.post(f"/api/v1/runs/R1/{verb}")["phase"] == phase
     assert web.post("/api/v1/runs/R1/pause", status=409)["code"] == "refused"

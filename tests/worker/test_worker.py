@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from redrive import Event, GiveUp, Policy, Redrive, RetryLater, Skip, constant, current
+from redrive.attempts import presence, worker_notes
 from redrive.worker.sweep import sweep
 from workkit import LEASE, Log, all_done, app_on, number, until
 
@@ -38,6 +39,31 @@ def test_it_runs_what_was_submitted_before_and_what_comes_later(app: Redrive) ->
         until(lambda: len(log.seen) == 51)
     assert sorted(map(int, log.seen)) == list(range(51))  # type: ignore[call-overload]
     assert number(app, "completed") == 51
+
+
+def test_its_heartbeat_says_what_its_slots_are_busy_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "SIGN_EVERY", 0.02)
+    go_on = threading.Event()
+    with app_on("memory", tmp_path) as app:
+        mail = app.handler("mail.send")(lambda: go_on.wait(30))
+        for _ in range(3):
+            mail.submit()
+
+        def slots() -> worker_notes.Slots | None:
+            (*_, worker) = [None, *app.desk.lanes.workers()]
+            return worker.slots if worker else None
+
+        began = app.store.now()
+        with app.worker(concurrency=2):
+            until(lambda: (seen := slots()) is not None and seen.busy == 2)
+            seen = slots()
+            go_on.set()
+        assert seen is not None
+        ((handler, jobs, since),) = seen.running
+        assert (handler, jobs, seen.total) == ("mail.send", 2, 2)
+        assert began - 1 <= since <= (seen.since or 0.0) <= app.store.now() + 1
 
 
 def test_async_handlers_run_side_by_side_on_one_loop(app: Redrive) -> None:

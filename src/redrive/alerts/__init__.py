@@ -29,14 +29,16 @@ __all__ = ["Alerts", "Channel", "Message", "Rules", "apprise", "email", "slack",
 slack, email, webhook, apprise = Slack, Email, Webhook, Apprise
 
 _KINDS = {"slack": Slack, "email": Email, "webhook": Webhook, "apprise": Apprise}
-_KEYS = ("channels", "rules", "templates", "types", "fields")
+_TEXTS = ("service", "base_url")
+_KEYS = ("channels", "rules", "templates", "types", "fields", *_TEXTS)
 
 
 class Alerts:
     """The channels, rules and texts of alerts. Without channels, `[alerts]` of the file is used.
 
     `templates` and `types` are texts and type names by handler; `fields` are the fields of payloads
-    that templates may show, such as "sessionId" or "order.id".
+    that templates may show, such as "sessionId" or "order.id". Messages carry the name of the
+    `service` and, with a `base_url`, a link to the group: BASE_URL/groups/G7.
     """
 
     def __init__(
@@ -46,6 +48,8 @@ class Alerts:
         templates: Mapping[str, str] | None = None,
         types: Mapping[str, str] | None = None,
         fields: Sequence[str] = (),
+        service: str = "",
+        base_url: str = "",
     ) -> None:
         settings: dict[str, Any] = {}
         if not channels:
@@ -56,6 +60,8 @@ class Alerts:
             templates={**settings.get("templates", {}), **(templates or {})},
             types={**settings.get("types", {}), **(types or {})},
             fields=(*settings.get("fields", ()), *fields),
+            service=service or settings.get("service", ""),
+            base_url=base_url or settings.get("base_url", ""),
         )
         self._watches: WeakKeyDictionary[Redrive, Watch] = WeakKeyDictionary()
 
@@ -89,6 +95,10 @@ def read(table: Mapping[str, object]) -> dict[str, Any]:
     settings["fields"] = table.get("fields", ())
     if not isinstance(settings["fields"], list | tuple):
         raise UsageError('alerts: fields must be a list, as in fields = ["sessionId"]')
+    for name in _TEXTS:
+        settings[name] = table.get(name, "")
+        if not isinstance(settings[name], str):
+            raise UsageError(f'alerts: {name} must be text, as in {name} = "…"')
     settings["rules"] = _made(Rules, _table(table.get("rules", {}), "rules"), "rules")
     channels = _table(table.get("channels", {}), "channels")
     settings["channels"] = [_channel(name, _table(table, name)) for name, table in channels.items()]

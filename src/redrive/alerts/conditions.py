@@ -24,6 +24,9 @@ _SILENT = 20.0
 _UNDONE = (State.PENDING, State.RUNNING, State.DEAD)
 _RAN = (State.RUNNING, State.COMPLETED, State.DEAD)
 _FEW = 20
+_LOOKED_AT = 100
+NAMED = 10
+"""How many new jobs a message names by their keys."""
 
 
 def look(desk: Desk, memory: Memory, rules: Rules, *, born: float) -> World:
@@ -41,14 +44,13 @@ def look(desk: Desk, memory: Memory, rules: Rules, *, born: float) -> World:
         causes=_measured(desk, causes, memory, rules),
         busy=frozenset(subject for subject in gone if _is_undone(desk, numbers[subject])),
         closers={s: records[n].resolved_by for s, n in numbers.items() if n in records},
-        conditions=list(_conditions(desk, now, rules, born)),
+        conditions=list(_conditions(desk, now, rules, born, memory)),
     )
 
 
-def newest(desk: Desk, cause: Cause) -> Job | None:
-    """Return the dead job of a cause that died last."""
-    page = desk.jobs.find(group=cause.number, state=State.DEAD, by_change=True, limit=1)
-    return next(iter(page.jobs), None)
+def newest(desk: Desk, cause: Cause) -> list[Job]:
+    """Return the dead jobs of a cause that died last, the last one first."""
+    return desk.jobs.find(group=cause.number, state=State.DEAD, by_change=True, limit=NAMED).jobs
 
 
 def _is_open_cause(subject: str, state: str) -> bool:
@@ -62,12 +64,15 @@ def _is_undone(desk: Desk, number: int) -> bool:
 
 def _cause(group: Group, driven: bool, now: float) -> Cause:
     record = group.record
+    first = record.first_seen or now
     return Cause(
         number=group.number,
         title=inert(group.title)[:200],
         jobs=group.jobs,
-        first=group.first_seen or now,
-        last=record.last_seen or group.last_seen or now,
+        deaths=record.deaths,
+        since=record.since or first,
+        first=first,
+        last=record.last_seen or first,
         category=group.category.value if group.category else "unknown",
         handlers=group.handlers[:_FEW],
         resolved=record.resolved,
@@ -89,10 +94,14 @@ def _measured(desk: Desk, causes: list[Cause], memory: Memory, rules: Rules) -> 
     return [replace(cause, recent=sum(recent.get(cause.number, ()))) for cause in causes]
 
 
-def _conditions(desk: Desk, now: float, rules: Rules, born: float) -> Iterator[Condition]:
+def _conditions(
+    desk: Desk, now: float, rules: Rules, born: float, memory: Memory
+) -> Iterator[Condition]:
     yield from _paused(desk.lanes.pauses(), now)
     if rules.unserved is not None:
         yield from _unserved(desk)
+    if (wait := rules.span("retrying")) is not None:
+        yield from _retrying(desk, now, wait, memory)
     yield from _stopped(desk, now, born)
     yield from _silent(desk.lanes.workers(), now)
     if rules.idle is not None:
@@ -130,6 +139,32 @@ def _unserved(desk: Desk) -> Iterator[Condition]:
                 since=since,
                 command=f"redrive list 'lane:{lane} state:pending'",
             )
+
+
+def _retrying(desk: Desk, now: float, wait: float, memory: Memory) -> Iterator[Condition]:
+    """Yield the causes whose jobs have failed and been retried for at least `wait` seconds."""
+    for group in desk.groups.find(state=State.PENDING, failed=True, limit=WATCHED):
+        if set(group.handlers) == {NAME} or now - (group.first_seen or now) < wait:
+            continue
+        told = memory.get(f"retrying {group.name}")
+        since = _failing_since(desk, group) if told is None or told.is_over else told.since
+        if now - since >= wait:
+            jobs = "1 job is" if group.jobs == 1 else f"{group.jobs:,} jobs are"
+            lasted = words(max(0.0, now - since))
+            yield Condition(
+                subject=f"retrying {group.name}",
+                state="retrying",
+                title=f"{jobs} retried, for up to {lasted}: {inert(group.title)}"[:300],
+                since=since,
+                command=f"redrive list '{group.name} state:pending'",
+            )
+
+
+def _failing_since(desk: Desk, group: Group) -> float:
+    """Return since when the newest pending jobs of a cause fail; a retry by a person begins anew."""
+    page = desk.jobs.find(group, state=State.PENDING, failed=True, limit=_LOOKED_AT)
+    times = (max(job.first_failed or job.updated, job.since) for job in page.jobs)
+    return min(times, default=desk.store.now())
 
 
 def _stopped(desk: Desk, now: float, born: float) -> Iterator[Condition]:

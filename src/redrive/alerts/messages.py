@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from redrive.registry import check_name
 LONGEST = 2000
 """Characters of a message, at most."""
 _TITLE = 200
+_KEY = 60
 _LISTED = 10
 """How many changes a message about many names."""
 _PLACE = re.compile(r"\{([\w.-]+)\}")
@@ -31,6 +33,7 @@ _PAYLOAD = "payload."
 _HEADS = {
     "new": "NEW", "growing": "GROWING", "old": "STILL OPEN", "regressed": "BACK AGAIN",
     "resolved": "RESOLVED", "paused": "PAUSED", "unserved": "UNSERVED", "stopped": "RUN STOPPED",
+    "retrying": "STILL RETRYING",
     "silent": "WORKER SILENT", "idle": "IDLE", "over": "OVER",
 }  # fmt: skip
 
@@ -61,8 +64,15 @@ class Wording:
     templates: Mapping[str, str] = field(default_factory=dict[str, str])
     types: Mapping[str, str] = field(default_factory=dict[str, str])
     fields: Sequence[str] = ()
+    service: str = ""
+    """What the program is called."""
+    base_url: str = ""
+    """Where people see groups: a message links to BASE_URL/groups/G7."""
 
     def __post_init__(self) -> None:
+        if self.base_url and not self.base_url.startswith(("https://", "http://")):
+            msg = f"base_url must begin with https:// or http://; found {self.base_url!r}"
+            raise UsageError(msg)
         for kind in self.types.values():
             check_name(kind)
         known = {*_PLACES, *(_PAYLOAD + name for name in self.fields)}
@@ -80,21 +90,58 @@ class Wording:
                     raise UsageError(msg)
 
 
-def worded(change: Change, now: float, wording: Wording, newest: Job | None = None) -> Message:
-    """Return the message for a change; `newest` is the cause's newest dead job."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a message comes from: the store, and what the program said about itself."""
+
+    store: str
+    wording: Wording
+
+    def command(self, text: str) -> str:
+        """Return a command that means this store, wherever it is pasted."""
+        shared = text and not self.store.startswith("memory:")
+        return f"{text} --store {shlex.quote(self.store)}" if shared else text
+
+    def link(self, subject: str = "") -> str:
+        """Return the address of a group, or of the start page; empty without a base URL."""
+        place = f"/groups/{subject}" if subject else ""
+        return self.wording.base_url and self.wording.base_url.rstrip("/") + place
+
+    def lines(self, subject: str = "") -> list[str]:
+        """Return the last lines of a message."""
+        name = self.wording.service
+        service = f"Service: {name}; store: " if name else "Store: "
+        link = self.link(subject)
+        return [service + self.store, *([f"Link: {link}"] if link else [])]
+
+    def facts(self, subject: str = "") -> dict[str, object]:
+        """Return the same for machines."""
+        service = self.wording.service
+        return {"service": service, "store": self.store, "link": self.link(subject)}
+
+
+def worded(change: Change, now: float, source: Source, newest: Sequence[Job] = ()) -> Message:
+    """Return the message for a change; `newest` are the cause's newest dead jobs, the last one first."""
     about = change.about
     if isinstance(about, Cause):
-        return _of_cause(change, about, now, wording, newest)
+        return _of_cause(change, about, now, source, newest)
     if isinstance(about, Condition):
+        command = source.command(about.command)
         lines = [f"Since {moment(about.since)}."]
-        lines += [f"Look: {about.command}"] if about.command else []
-        return _message(change, about.title, lines, now, command=about.command)
-    return _of_end(change, now)
+        lines += [f"Look: {command}"] if command else []
+        facts = {"command": command, "since": about.since, **source.facts()}
+        return _message(change, about.title, [*lines, *source.lines()], now, facts)
+    return _of_end(change, now, source)
 
 
 def _of_cause(
-    change: Change, cause: Cause, now: float, wording: Wording, newest: Job | None
+    change: Change,
+    cause: Cause,
+    now: float,
+    source: Source,
+    jobs: Sequence[Job],
 ) -> Message:
+    wording, newest = source.wording, next(iter(jobs), None)
     handler = newest.handler if newest else (cause.handlers or ("",))[0]
     template = wording.templates.get(handler)
     headline = f"{cause.title} ({_jobs(cause.jobs)})"
@@ -103,43 +150,69 @@ def _of_cause(
     grown = _grown(cause, change.before) if change.state == "growing" else ""
     kind = wording.types.get(handler, "")
     error = newest.failure.message if newest and newest.failure else ""
+    dead = f"{_jobs(cause.jobs)} dead, {cause.recent:,} in the last 10 minutes{grown}"
+    times = f"Since {moment(cause.since)}, last {moment(cause.last)}"
+    keys = _new_keys(jobs, change.before)
+    command = source.command(f"redrive group {cause.subject}")
     lines = [
         *([f"Cause: {cause.title}"] if template else []),
-        f"{_jobs(cause.jobs)} dead, {cause.recent:,} in the last 10 minutes{grown}.",
-        f"First failed {moment(cause.first)}, last {moment(cause.last)}; category {cause.category}.",
+        f"{dead}; {cause.deaths:,} died of it in all.",
+        f"{times}; first seen {moment(cause.first)}; category {cause.category}.",
         f"Handlers: {', '.join(cause.handlers)}",
         *([f"Type: {kind}"] if kind else []),
         *([f"Newest: {inert(error)[:300]}"] if error else []),
-        f"Look: redrive group {cause.subject}",
-        f"After the fix: redrive retry {cause.subject} --canary 3 --wait",
+        *([f"Keys of new jobs: {', '.join(keys)}"] if keys else []),
+        f"Look: {command}",
+        f"After the fix: {source.command(f'redrive retry {cause.subject} --canary 3 --wait')}",
+        *source.lines(cause.subject),
     ]
-    facts = {
+    facts: dict[str, object] = {
         "group": cause.subject,
         "cause": cause.title,
         "jobs": cause.jobs,
         "recent": cause.recent,
-        "since": cause.first,
+        "deaths": cause.deaths,
+        "since": cause.since,
+        "first_seen": cause.first,
         "last": cause.last,
+        "keys": keys,
         "category": cause.category,
         "handlers": list(cause.handlers),
-        "command": f"redrive group {cause.subject}",
+        "command": command,
+        **source.facts(cause.subject),
     }
-    return _message(change, headline + grown, lines, now, kind=kind, **facts)
+    return _message(change, headline + grown, lines, now, facts, kind=kind)
 
 
-def _of_end(change: Change, now: float) -> Message:
+def _new_keys(jobs: Sequence[Job], before: LastAlert | None) -> list[str]:
+    """Return the keys of the jobs that died since the last message."""
+    since = before.at if before is not None else float("-inf")
+    keys = [job.key for job in jobs if job.key and (job.died_at or job.updated) >= since]
+    return [harmless(key, _KEY) for key in keys]
+
+
+def _of_end(change: Change, now: float, source: Source) -> Message:
     before = change.before or LastAlert(state=change.state, since=now, at=now)
     lasted = words(max(0.0, now - before.since))
     by = f" (resolved by {inert(change.by)})" if change.by else ""
     if change.state == "resolved":
         title = f"no dead jobs left: {before.title}{by}"
-        lines = [f"It lasted {lasted}.", f"Look: redrive group {change.subject}"]
-        return _message(change, title, lines, now, group=change.subject, cause=before.title)
-    return _message(change, f"no longer: {before.title}", [f"It lasted {lasted}."], now)
+        command = source.command(f"redrive group {change.subject}")
+        lines = [f"It lasted {lasted}.", f"Look: {command}", *source.lines(change.subject)]
+        facts = {"group": change.subject, "cause": before.title, **source.facts(change.subject)}
+        return _message(change, title, lines, now, facts)
+    lines = [f"It lasted {lasted}.", *source.lines()]
+    return _message(change, f"no longer: {before.title}", lines, now, source.facts())
 
 
 def _message(
-    change: Change, title: str, lines: Sequence[str], now: float, *, kind: str = "", **facts: object
+    change: Change,
+    title: str,
+    lines: Sequence[str],
+    now: float,
+    facts: Mapping[str, object],
+    *,
+    kind: str = "",
 ) -> Message:
     subject = change.subject
     head = f"[{_HEADS[change.state]}] {subject}: {title}"
@@ -154,7 +227,7 @@ def _message(
     )
 
 
-def folded(changes: Sequence[Change], now: float) -> Message:
+def folded(changes: Sequence[Change], now: float, source: Source) -> Message:
     """Return one message for many changes."""
     ordered = sorted(changes, key=lambda change: -getattr(change.about, "jobs", 0))
     lines = [
@@ -162,7 +235,8 @@ def folded(changes: Sequence[Change], now: float) -> Message:
     ]
     if len(changes) > _LISTED:
         lines.append(f"… and {len(changes) - _LISTED:,} more")
-    lines.append("Look: redrive groups --new")
+    command = source.command("redrive groups --new")
+    lines += [f"Look: {command}", *source.lines()]
     title = f"{len(changes):,} changes at once"
     return Message(
         type="redrive_many",
@@ -173,7 +247,8 @@ def folded(changes: Sequence[Change], now: float) -> Message:
         at=now,
         facts={
             "subjects": [change.subject for change in ordered],
-            "command": "redrive groups --new",
+            "command": command,
+            **source.facts(),
         },
     )
 

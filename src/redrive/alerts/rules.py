@@ -17,7 +17,7 @@ from redrive.jobs.durations import Duration
 
 State = Literal[
     "new", "growing", "old", "regressed", "resolved",
-    "paused", "unserved", "stopped", "silent", "idle", "over",
+    "paused", "unserved", "retrying", "stopped", "silent", "idle", "over",
 ]  # fmt: skip
 """What a message is about."""
 
@@ -46,13 +46,15 @@ class Rules:
     """A cause is old when nobody noted, resolved or retried it for this long."""
     unserved: Duration | None = 60.0
     """A lane is unserved when jobs have been due for this long and no worker serves it."""
+    retrying: Duration | None = 3600.0
+    """Alert once when jobs of a cause have failed and been retried for this long."""
     idle: Duration | None = None
     """Alert when no job ran for this long."""
     quiet: Duration = 600.0
     """A condition that comes back sooner than this sends no second alert."""
 
     def __post_init__(self) -> None:
-        for name in ("old", "unserved", "idle", "quiet"):
+        for name in ("old", "unserved", "retrying", "idle", "quiet"):
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, durations.seconds(value, name=name))
@@ -60,7 +62,7 @@ class Rules:
             msg = f"factor must be above 1 and threshold 1 or more; found {self.factor}, {self.threshold}"
             raise UsageError(msg)
 
-    def span(self, name: Literal["old", "unserved", "idle", "quiet"]) -> float | None:
+    def span(self, name: Literal["old", "unserved", "retrying", "idle", "quiet"]) -> float | None:
         """Return one of the times, in seconds."""
         value: float | None = getattr(self, name)
         return value
@@ -75,7 +77,12 @@ class Cause:
     jobs: int
     recent: int = 0
     """How many jobs died of it in the last ten minutes; 0 if they were not counted."""
+    deaths: int = 0
+    """How many jobs ever died of it."""
     first: float = 0.0
+    """When it was first seen."""
+    since: float = 0.0
+    """When the present incident began."""
     last: float = 0.0
     category: str = ""
     handlers: tuple[str, ...] = ()
@@ -202,7 +209,11 @@ def _begun(world: World, memory: Memory, rules: Rules) -> Iterator[_Step]:
 
 def _ripe(world: World, rules: Rules) -> list[Condition]:
     """Return the conditions that have lasted long enough to matter."""
-    waits = {"unserved": rules.span("unserved"), "idle": rules.span("idle")}
+    waits = {
+        "unserved": rules.span("unserved"),
+        "retrying": rules.span("retrying"),
+        "idle": rules.span("idle"),
+    }
     return [
         condition
         for condition in world.conditions

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -38,6 +39,7 @@ from redrive.worker.passes import PassRunner
 if TYPE_CHECKING:
     from redrive.alerts import Alerts
     from redrive.app import Redrive
+    from redrive.desk.desk import Desk
     from redrive.stores.contract import Store
 
 POLICY = Policy(
@@ -53,7 +55,11 @@ FEW = 5
 MOST = 20
 """Messages in ten minutes, at most; what comes then is folded later."""
 _SPAN = 600.0
-_NOTE, _TURN = "alerts", "alerts:turn"
+_NOTE, _TURN, _CHANNELS = "alerts", "alerts:turn", "alert-channels"
+_CHANNELS_LAST = 30 * 86400.0
+"""Seconds for which the channels of a program are known after it last began to watch."""
+_NEW_EVERY, _SAME_EVERY = 86400.0, 30.0
+"""Seconds in which a channel is sent one message that a group is new, and one of each other kind."""
 _LASTS = 15.0
 """Seconds for which a process keeps its turn: less than the silence that is reported."""
 _SHARE = 20.0
@@ -100,6 +106,9 @@ class Watch:
         """When each channel last failed."""
         self._next = 0.0
         self._watching = False
+        self._one_at_a_time = threading.Lock()
+        """Several threads of a program may run passes at the same time."""
+        self._store_url = ""
         self._failing_since: float | None = None
         self._sent_directly: float | None = None
         self.entry = Entry(
@@ -113,8 +122,13 @@ class Watch:
 
     def tick(self) -> None:
         """Check if it is time, submit decided messages, and send what is due. It never raises."""
+        with self._one_at_a_time:
+            self._tick()
+
+    def _tick(self) -> None:
         try:
             store = self._app.submitter.store
+            self._note_channels(store)
             if self._take_turn(store) and time.monotonic() >= self._next:
                 self._look(store)
             self._send_due(store)
@@ -124,6 +138,16 @@ class Watch:
             log.exception("checking for alerts failed; trying again")
         else:
             self._store_works()
+
+    def _note_channels(self, store: Store) -> None:
+        """Note the channels of this program once, for `redrive alerts list`."""
+        if not self._store_url:
+            channels = [
+                {"name": channel.name, "kind": kind_of(channel), "reads": list(channel.variables)}
+                for channel in self._alerts.channels.values()
+            ]
+            store.note(_CHANNELS, json.dumps({"channels": channels}), expires_in=_CHANNELS_LAST)
+            self._store_url = store.url
 
     def _look(self, store: Store) -> None:
         """Check the store, and set the time of the next check by how long it took."""
@@ -191,16 +215,19 @@ class Watch:
             log.exception("the record of sent alerts cannot be read; starting with an empty one")
             return Book(born=store.now()), note.version
 
+    def _source(self) -> messages.Source:
+        return messages.Source(store=self._store_url, wording=self._alerts.wording)
+
     def _worded(self, changes: list[Change], now: float) -> list[Message]:
+        source = self._source()
         if len(changes) > FEW:
-            return [messages.folded(changes, now)]
-        wording = self._alerts.wording
+            return [messages.folded(changes, now, source)]
         return [
             messages.worded(
                 change,
                 now,
-                wording,
-                newest(self._app.desk, change.about) if isinstance(change.about, Cause) else None,
+                source,
+                newest(self._app.desk, change.about) if isinstance(change.about, Cause) else (),
             )
             for change in changes
         ]
@@ -214,7 +241,8 @@ class Watch:
             for name in self._alerts.channels:
                 payload = strict_json.dumps({"channel": name, "message": asdict(message)})
                 key = f"alert-{int(book.born)}-{number}-{name}"
-                self._app.submitter.submit(self.entry, payload, Options(key=key))
+                if _may_send(self._app.desk, message, name, key):
+                    self._app.submitter.submit(self.entry, payload, Options(key=key))
         after = replace(book, outbox=())
         note = store.note(_NOTE, after.written(), expected=version, durable=True)
         return after, note.version if note is not None else 0
@@ -261,6 +289,7 @@ class Watch:
 
     def _send_directly(self, title: str, text: str, state: str) -> None:
         clock = self._app.submitter.settings.clock
+        text = "\n".join([*([text] if text else []), *self._source().lines()])
         message = messages.plain(f"Redrive: {title}", text, clock.now(), state=state)
         sys.stderr.write(f"redrive: {inert(message.text)}\n")
         for name, channel in self._alerts.channels.items():
@@ -268,3 +297,29 @@ class Watch:
                 channel.send(message, ident=f"direct-{state}-{time.time():.0f}")
             except Exception as error:  # noqa: BLE001 - best effort, and the others are to be tried
                 log.warning("alert by %s failed: %s", name, error_text(error))
+
+
+def _may_send(desk: Desk, message: Message, channel: str, key: str) -> bool:
+    """Return False if the same was sent by another decision: what was told may be lost."""
+    group = message.facts.get("group")
+    if not isinstance(group, str):
+        return True
+    every = _NEW_EVERY if message.state == "new" else _SAME_EVERY
+    return desk.groups.claim_alert(group, channel, message.state, every=every, key=key)
+
+
+def kind_of(channel: Channel) -> str:
+    """Return what kind of channel it is, such as slack."""
+    return type(channel).__name__.lower()
+
+
+def channels_noted(store: Store) -> list[dict[str, Any]]:
+    """Return the channels of the program that watched a store last: name, kind, and what each reads."""
+    try:
+        (note,) = (note for note in store.notes(_CHANNELS) if note.name == _CHANNELS)
+        return [
+            {"name": str(one["name"]), "kind": str(one["kind"]), "reads": list(one["reads"])}
+            for one in note.fields["channels"]
+        ]
+    except (KeyError, TypeError, ValueError):  # nobody watched, or another program wrote it
+        return []

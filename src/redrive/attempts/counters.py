@@ -36,7 +36,7 @@ _NOTE = "counters"
 _TRIES = 20
 _REMEMBERED = 200
 """How many processes the note remembers; an addition in doubt is looked up within seconds."""
-_ALERT = "redrive.alert"
+ALERT = "redrive.alert"
 
 Key = tuple[str, ...]
 """What is counted, then the values of its labels."""
@@ -87,7 +87,7 @@ class Counters:
                 kinds[kind].append(attempt.duration)
             except KeyError:
                 kinds[kind] = [attempt.duration]
-            if outcome != "done" or lane == _ALERT or job.run is not None:
+            if outcome != "done" or lane == ALERT or job.run is not None:
                 rarer += _rarer(job, settlement, attempt)
         with self._lock:
             for (lane, outcome, verdict), durations in kinds.items():
@@ -189,7 +189,7 @@ def _rarer(job: Job, settlement: Settlement, attempt: Attempt) -> Iterator[Key]:
         yield "dead", lane, str(job.reason)
     if before.run is not None and before.run > 0 and isinstance(verdict, Completed | Dead):
         yield "run_jobs", "failed" if isinstance(verdict, Dead) else "succeeded"
-    if lane == _ALERT:
+    if lane == ALERT:
         yield "alerts", _channel(job), "failed" if attempt.failure else "sent"
 
 

@@ -137,7 +137,8 @@ class Execution(AbstractContextManager["Execution"]):
         kind, ours = masking.type_name(error), masking.type_name(bug)
         # Without the traceback: it would show the error's own text, unmasked.
         log.error("job %s: its %s could not be classified: %s", self.job.id, kind, ours)
-        failure = text_failure(Category.UNKNOWN, kind, f"could not be classified: {ours}")
+        why = f"could not be classified: {ours}"
+        failure = text_failure(Category.UNKNOWN, kind, why, self.entry.first_name)
         return Failed(failure, provider=self.context.provider)
 
     def _judged(self, error: BaseException) -> Outcome:
@@ -149,7 +150,8 @@ class Execution(AbstractContextManager["Execution"]):
         if unasked := self._unasked(error):
             waits = [error.cooldown_time or ENDLESS for error in unasked]
             return Returned(self._text(unasked[0]), max(waits))
-        failure = failure_of(error, self.entry, self.job, self.clock, self.timed_out)
+        category = Category.TIMEOUT if self.timed_out else None
+        failure = failure_of(error, self.entry, self.job, self.clock, category)
         return Failed(failure, provider=provider)
 
     def _missing(self, error: BaseException, depth: int = _DEEPEST) -> str:
@@ -236,21 +238,22 @@ async def called(execution: Execution) -> object:
 
 
 def failure_of(
-    error: BaseException, entry: Entry, job: Job, clock: Clock, timed_out: bool = False
+    error: BaseException, entry: Entry, job: Job, clock: Clock, category: Category | None = None
 ) -> Failure:
     """Classify an error; secrets of the job's payload are masked in all text."""
+    if category is None and _is(error, BadPayload):
+        category = Category.INVALID
     failure = classify(
-        error, rules=entry.policy.on, secrets=masking.secrets_of(job.payload), now=clock.now()
+        error,
+        rules=entry.policy.on,
+        secrets=masking.secrets_of(job.payload),
+        now=clock.now(),
+        handler=entry.first_name,
+        category=category,
     )
-    if timed_out:
-        return _as(failure, Category.TIMEOUT, f"ran past its time limit of {entry.timeout:g} s")
-    if _is(error, BadPayload):
-        return _as(failure, Category.INVALID, failure.message)
-    return failure
-
-
-def _as(failure: Failure, category: Category, why: str) -> Failure:
-    return altered(failure, category=category, why=why)
+    if category is Category.TIMEOUT:
+        return altered(failure, why=f"ran past its time limit of {entry.timeout:g} s")
+    return altered(failure, why=failure.message) if category is Category.INVALID else failure
 
 
 def worker_name() -> str:
@@ -278,25 +281,27 @@ def broke_loop(execution: Execution, error: BaseException) -> Failed:
     if not isinstance(outcome, Failed):
         return crash("broke the event loop that it shared")
     why = f"broke the event loop that it shared: {outcome.failure.why}"
-    failure = _as(outcome.failure, Category.CRASH, why)
-    return Failed(failure, provider=outcome.provider)
+    failure = failure_of(error, execution.entry, execution.job, execution.clock, Category.CRASH)
+    return Failed(altered(failure, why=why), provider=outcome.provider)
 
 
 def late(entry: Entry) -> Failure:
     """Return the failure of a handler that ran past its limit and could not be asked where it was."""
     why = f"ran past its time limit of {entry.timeout:g} s"
-    return text_failure(Category.TIMEOUT, "TimeoutError", why)
+    return text_failure(Category.TIMEOUT, "TimeoutError", why, entry.first_name)
 
 
-def text_failure(category: Category, kind: str, why: str, *, final: bool = False) -> Failure:
+def text_failure(
+    category: Category, kind: str, why: str, handler: str = "", *, final: bool = False
+) -> Failure:
     """Return a failure without an exception."""
-    cause = fingerprint.of_text(kind, why)
+    outside = category in fingerprint.OUTSIDE
+    cause = fingerprint.of_text(kind, why, handler=handler, outside=outside)
     return Failure(
         category=category,
         why=why,
         type=kind,
         message=why,
         final=final,
-        fingerprint=cause.fingerprint,
-        title=cause.title,
+        **cause._asdict(),
     )

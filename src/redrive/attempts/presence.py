@@ -27,10 +27,11 @@ def sign(
     *,
     lasts: float = LASTS,
     blocked: Mapping[str, object] | None = None,
+    slots: Mapping[str, object] | None = None,
 ) -> None:
     """Write the handlers and lanes that this process serves, and add its counters.
 
-    `blocked` names the job that blocks its event loop, and since when. A pass writes before and
+    `blocked` names the job that blocks its event loop, and since when; `slots` has what it runs. A pass writes before and
     after its jobs: meanwhile it may find that a library which a handler needs is missing.
     """
     value = {
@@ -39,14 +40,25 @@ def sign(
         "pid": os.getpid(),
         "since": since,
         "lasts": lasts,
-        "handlers": sorted(runtime.registry.served_names()),
+        "handlers": _handlers(runtime.registry),
         "lanes": sorted(runtime.registry.served_lanes()),
         "missing": _missing(runtime.registry),
         **({"release": runtime.release} if runtime.release else {}),
         **({"blocked": blocked} if blocked else {}),
+        **({"slots": slots} if slots else {}),
     }
     runtime.store.note(WORKER + runtime.holder, json.dumps(value), expires_in=lasts)
     runtime.counters.write(runtime.store)
+
+
+def _handlers(registry: Registry) -> dict[str, dict[str, str]]:
+    """Return the handlers that this process serves, by source, with the lane if its name differs."""
+    sources: dict[str, dict[str, str]] = {}
+    for name in sorted(registry.served_names()):
+        entry = registry.need(name)
+        lane = "" if entry.lane == name else entry.lane
+        sources.setdefault(entry.source, {})[name] = lane
+    return sources
 
 
 def _missing(registry: Registry) -> dict[str, list[str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
-import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
@@ -19,7 +18,7 @@ from redrive.errors import StoreError
 from redrive.events import Bus, Event, Kind
 from redrive.jobs import durations
 from redrive.jobs.clock import Clock
-from redrive.jobs.job import Claim, Job, Return, Settlement, State
+from redrive.jobs.job import Claim, Failure, Job, Return, Settlement, State
 from redrive.jobs.logger import log
 from redrive.jobs.outcomes import Failed, Outcome, Returned
 from redrive.payloads import masking, strict_json
@@ -28,6 +27,8 @@ from redrive.stores.contract import Store
 from redrive.strategies import Rand
 
 _KINDS: Mapping[State, Kind] = {State.COMPLETED: "succeeded", State.DEAD: "died"}
+_LONGEST_ERROR = 200
+"""Characters of an error in a log line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,22 +192,22 @@ class Runtime:
         kind = _KINDS.get(job.state, "failed" if failure else "returned")
         if kind == "died":
             log.warning(
-                "dead_letter job=%s handler=%s reason=%s attempts=%d cause=%s %s\n%s",
+                "dead_letter job=%s handler=%s reason=%s attempts=%d cause=%s %s",
                 job.id,
                 job.handler,
                 job.reason,
                 job.attempts,
                 f"G{job.group}" if job.group else "-",
-                masking.inert(job.detail),
-                _indented(failure.traceback if failure else ""),
-                extra=_fields("dead_letter", job) | {"reason": job.reason},
+                _error_line(failure) or masking.inert(job.detail),
+                extra=_fields("dead_letter", job)
+                | {"reason": job.reason, "traceback": failure.traceback if failure else ""},
             )
         elif kind == "failed" and log.isEnabledFor(logging.INFO):
             log.info(
                 "job %s (%s) failed: %s; next attempt in %s",
                 job.id,
                 job.handler,
-                masking.inert(failure.why) if failure else "",
+                _error_line(failure),
                 durations.words(max(0.0, job.due - job.updated)),
                 extra=_fields("failed", job),
             )
@@ -235,6 +236,9 @@ def _fields(event: str, job: Job) -> dict[str, object]:
     }
 
 
-def _indented(text: str) -> str:
-    """Indent text for a log, so that none of its lines can pass for a log line."""
-    return textwrap.indent(masking.inert(text, keep_newlines=True), "    ", lambda _: True)
+def _error_line(failure: Failure | None) -> str:
+    """Return the error of an attempt, which is masked, as a short part of a log line."""
+    if failure is None:
+        return ""
+    text = masking.inert(f"{failure.type}: {failure.message}" if failure.type else failure.message)
+    return text if len(text) <= _LONGEST_ERROR else text[: _LONGEST_ERROR - 1] + "…"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, cast
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, cast
 
-from redrive.stores.contract import Store
+from redrive.stores.contract import Count, Store
 from redrive.stores.note_verbs import Note
 
 PASS_LASTS = 90_000.0
@@ -14,6 +15,34 @@ WORKER = "worker:"
 """What the names of these notes begin with; the holder follows."""
 SERVES = "serves:"
 """Notes about what is served apart from workers: the name of a handler and lane follows."""
+
+
+What = Literal["handlers", "lanes"]
+
+
+class Running(NamedTuple):
+    """Jobs of one handler that a worker runs now."""
+
+    handler: str
+    jobs: int
+    since: float
+    """When the first of them began."""
+
+
+class Slots(NamedTuple):
+    """How many jobs a worker can run at one time, and what it runs."""
+
+    total: int
+    busy: int
+    since: float | None
+    """When the last job that runs began; None if none runs."""
+    running: tuple[Running, ...]
+    """The handlers with the most jobs."""
+
+
+class _Served(NamedTuple):
+    source: str
+    lane: str
 
 
 def silence(note: Note) -> float:
@@ -30,23 +59,67 @@ def blocked(note: Note) -> Mapping[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
+def slots(note: Note) -> Slots | None:
+    """Return what a worker runs; None if its note has nothing about it."""
+    try:
+        value = note.fields["slots"]
+        running = [Running(str(name), int(jobs), float(at)) for name, jobs, at in value["running"]]
+        since = None if value["since"] is None else float(value["since"])
+        return Slots(int(value["total"]), int(value["busy"]), since, tuple(running))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
 def is_pass(note: Note) -> bool:
     """Return True if it was left by a pass over what was due, which has ended; a worker's ends soon."""
     return note.fields.get("lasts") == PASS_LASTS
 
 
-def served(store: Store, what: Literal["handlers", "lanes"]) -> frozenset[str]:
+def served(store: Store, what: What) -> frozenset[str]:
     """Return the handlers or lanes that some worker serves now, or a pass served in the last day.
 
-    A pass that could not run a handler contradicts the passes before it.
+    A later pass, or a worker of now, contradicts a pass: a handler that its module no longer has, or
+    that a pass could not run, is not served.
     """
     names = {note.name.removeprefix(SERVES) for note in store.notes(SERVES)}
-    for note in _in_order(store):
-        if is_pass(note):
-            lost = _missing(note)
-            names -= lost.keys() if what == "handlers" else {lane for lane, _ in lost.values()}
-        names.update(_list(note.fields.get(what)))
-    return frozenset(names)
+    passes, workers = _in_order(store)
+    before: dict[str, _Served] = {}
+    for note in passes:
+        lost = _gone(before, note) | {name: lane for name, (lane, _) in _missing(note).items()}
+        names -= _named(lost, what)
+        names.update(_own(note, what))
+        before |= _handlers(note)
+    for note in workers:
+        names -= _named(_gone(before, note), what)
+    return frozenset(names.union(*(_own(note, what) for note in workers)))
+
+
+def _gone(before: Mapping[str, _Served], note: Note) -> dict[str, str]:
+    """Return the handlers, with their lanes, that a module served before and has no longer."""
+    now = _handlers(note)
+    sources = {served.source for served in now.values()} - {""}
+    gone = {name: served for name, served in before.items() if name not in now}
+    return {name: served.lane for name, served in gone.items() if served.source in sources}
+
+
+def _named(handlers: Mapping[str, str], what: What) -> set[str]:
+    return set(handlers if what == "handlers" else handlers.values())
+
+
+def _own(note: Note, what: What) -> list[str]:
+    return [*_handlers(note)] if what == "handlers" else _list(note.fields.get("lanes"))
+
+
+def unserved(store: Store, counts: Sequence[Count] | None = None) -> dict[str, float]:
+    """Return the lanes with due jobs that nobody serves, and since when the oldest is due.
+
+    A caller that has just counted the jobs passes the `counts`.
+    """
+    now, lanes, due = store.now(), served(store, "lanes"), dict[str, float]()
+    for count in store.counts() if counts is None else counts:
+        if count.is_due(now) and count.oldest is not None:
+            due[count.lane] = min(count.oldest, due.get(count.lane, now))
+    return {lane: due[lane] for lane in sorted(due) if lane not in lanes}
 
 
 def missing(store: Store) -> dict[str, tuple[str, str]]:
@@ -55,17 +128,30 @@ def missing(store: Store) -> dict[str, tuple[str, str]]:
     Another worker may serve them.
     """
     lost: dict[str, tuple[str, str]] = {}
-    for note in _in_order(store):
-        for name in _list(note.fields.get("handlers")):
+    for note in itertools.chain(*_in_order(store)):
+        for name in _handlers(note):
             lost.pop(name, None)
         lost |= _missing(note)
     return lost
 
 
-def _in_order(store: Store) -> list[Note]:
-    """Return all notes: those of passes from the first to the last, then of the workers of now."""
-    notes = store.notes(WORKER)
-    return sorted(notes, key=lambda note: (not is_pass(note), _number(note.fields.get("since"))))
+def _in_order(store: Store) -> tuple[list[Note], list[Note]]:
+    """Return the notes of passes from the first to the last, and those of the workers of now."""
+    notes = sorted(store.notes(WORKER), key=lambda note: _number(note.fields.get("since")))
+    return [n for n in notes if is_pass(n)], [n for n in notes if not is_pass(n)]
+
+
+def _handlers(note: Note) -> dict[str, _Served]:
+    """Return the handlers in a note: the module that defines each, and its lane."""
+    try:
+        sources = note.fields["handlers"].items()
+        return {
+            name: _Served(source, str(lane or name))
+            for source, handlers in sources
+            for name, lane in handlers.items()
+        }
+    except (KeyError, AttributeError):  # nobody's
+        return {}
 
 
 def _number(value: object) -> float:

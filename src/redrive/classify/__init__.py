@@ -1,8 +1,9 @@
 """From an error to a `Failure`: its category, the reason for it, and what to show people.
 
 Here: `clues` reads what the error carries, `judge` weighs it by the `tables` and the user's rules,
-`hints` finds how long to wait, `fingerprint` groups, `traceback` formats. The result is plain data,
-masked and bounded. Not here: whether to retry (`policies`), and how text is masked (`payloads`).
+`hints` finds how long to wait, `fingerprint` groups (with `statements` and `message_text`), `traceback`
+formats. The result is plain data, masked and bounded. Not here: whether to retry (`policies`), and how
+text is masked (`payloads`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 from redrive.classify import tables
 from redrive.classify.clues import Clues, as_text, errno_name, guarded, name_of, with_causes
-from redrive.classify.fingerprint import cause_of, of_text
+from redrive.classify.fingerprint import OUTSIDE, cause_of, of_text
 from redrive.classify.hints import find_hint
 from redrive.classify.judge import Finding, Judge
 from redrive.classify.traceback import trace_text
@@ -31,19 +32,29 @@ def classify(
     rules: Sequence[When] = (),
     secrets: Sequence[str] = (),
     now: float = 0.0,
+    handler: str = "",
+    category: Category | None = None,
 ) -> Failure:
     """Return what an error means. Never raises; all text in the answer is masked and bounded.
+
+    `category` is for callers that know it without the error, as for an attempt that ran too long.
 
     >>> failure = classify(ConnectionResetError("peer went away"))
     >>> failure.category, failure.why
     (<Category.TRANSIENT: 'transient'>, 'ConnectionResetError')
     """
-    return guarded(_failure, exc, rules, secrets, now) or _unread(exc)
+    found = guarded(_failure, exc, rules, secrets, now, (handler, category))
+    return found or _unread(exc, handler, category or Category.UNKNOWN)
 
 
 def _failure(
-    exc: BaseException, rules: Sequence[When], secrets: Sequence[str], now: float
+    exc: BaseException,
+    rules: Sequence[When],
+    secrets: Sequence[str],
+    now: float,
+    known: tuple[str, Category | None],
 ) -> Failure:
+    handler, category = known
     name, judge = name_of(type(exc)), Judge(rules)
     finding = guarded(judge.judge, exc)
     clues = judge.seen.get(id(exc)) or Clues(exc)
@@ -53,10 +64,18 @@ def _failure(
     hint = guarded(find_hint, finding.clues, now)
     if hint is None and finding.clues is not clues:
         hint = guarded(find_hint, clues, now)
-    cause = cause_of(exc, message, detail=code or str(status or ""))
+    category, shown = category or finding.category, str(status or "")
+    cause = cause_of(
+        exc,
+        message,
+        detail=code or shown,
+        keep=(code or "", shown),
+        handler=handler,
+        outside=category in OUTSIDE,
+    )
     return altered(
         UNSAID,
-        category=finding.category,
+        category=category,
         why=error_text(finding.why, secrets, limit=_LINE),
         type=name[:_LINE],
         message=message,
@@ -68,21 +87,22 @@ def _failure(
         request_id=_request_id(clues, finding, secrets),
         final=finding.final,
         fingerprint=cause.fingerprint,
+        fingerprint_v1=cause.fingerprint_v1,
         title=cause.title,
+        variant_text=cause.variant_text,
     )
 
 
-def _unread(exc: BaseException) -> Failure:
+def _unread(exc: BaseException, handler: str, category: Category) -> Failure:
     """Return a failure for an error that cannot be read, so that its job is not lost."""
     name, why = type_name(exc), "the error could not be read"
-    cause = of_text(name, why)
+    cause = of_text(name, why, handler=handler, outside=category in OUTSIDE)
     return Failure(
-        category=Category.UNKNOWN,
+        category=category,
         why=why,
         type=safe_text(name, _LINE),
         message=why,
-        fingerprint=cause.fingerprint,
-        title=cause.title,
+        **cause._asdict(),
     )
 
 

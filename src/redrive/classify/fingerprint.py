@@ -1,10 +1,13 @@
 """Group failures by their cause: a fingerprint for grouping, and a title for people.
 
-In order: a key that the exception carries; else where in the application's own code it
-failed and with what type of error; else the type and the message without what varies.
-Fingerprints carry the version of this algorithm, because a change must never regroup old
-jobs silently: a change of what goes into one raises the version. Nothing here raises,
-whatever the exception does.
+In order: a key that the exception carries; else the type of the error and the function and statement
+of the application's own code that failed; else the type and the message without what varies. The
+handler counts too, unless the failure is about something outside that many handlers may use.
+
+Fingerprints carry the version of this algorithm, because a change must never regroup old jobs
+silently: to change what goes into one, raise the version. The fingerprint of the version before is
+computed as well; the first failure of a new fingerprint takes over the group that has its older one.
+Nothing here raises, whatever the exception does.
 """
 
 from __future__ import annotations
@@ -12,73 +15,150 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from redrive.classify.message_text import MESSAGE_READ, normalise, without_ids, without_literals
+from redrive.classify.statements import statement_at
 from redrive.jobs.interrupts import may_be_ctrl_c
+from redrive.jobs.job import Category
 from redrive.payloads.masking import error_text, inert, safe_text, type_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
-VERSION: Final = "v1"
+VERSION: Final = "v2"
 """The algorithm that made a fingerprint; the part before its colon."""
+_OLDER: Final = "v1"
+
+OUTSIDE: Final = frozenset(
+    (Category.TRANSIENT, Category.RATE_LIMIT, Category.QUOTA, Category.AUTH, Category.CRASH)
+)
+"""Categories of failures that handlers share: one outage is one group, whichever handler met it."""
 
 _TITLE_LENGTH: Final = 120
-_MESSAGE_LENGTH: Final = 300
-_MESSAGE_READ: Final = 4096
 _MOST_ERRORS: Final = 100
+_MOST_KNOWN: Final = 2000
+_KNOWN: Final[dict[tuple[object, ...], tuple[list[object], tuple[str, str]]]] = {}
+"""Fingerprints made before, by the identity of code and class, which are kept with them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """What failures of one group share; the title is the first line a person reads."""
 
     fingerprint: str
+    fingerprint_v1: str
     title: str
+    variant_text: str
+    """The message with `*` for what varies: groups are split into variants by it."""
 
 
-def cause_of(exc: BaseException, message: str, *, detail: str = "") -> Cause:
-    """Find the cause of this failure, whose message comes in as `error_text` gives it.
+def cause_of(
+    exc: BaseException,
+    message: str,
+    *,
+    detail: str = "",
+    keep: tuple[str, ...] = (),
+    handler: str = "",
+    outside: bool = False,
+) -> Cause:
+    """Find the cause of this failure, whose message comes in as `error_text` returns it.
 
-    An attribute `redrive_group` on the exception decides alone. `detail` tells apart what
-    fails on one line for different reasons, such as a status or an error code.
+    An attribute `redrive_group` on the exception decides alone. `detail` tells apart what fails in
+    one statement for different reasons, such as a status or an error code; titles keep the numbers
+    in `keep`. `outside` leaves the handler out.
     """
     place = _place_of(exc)
-    group = _given_group(exc)
-    if group:
-        fingerprint = _digest("key", group)
+    if group := _given_group(exc):
+        prints = _digest(VERSION, "key", group), _digest(_OLDER, "key", group)
     else:
-        where = ("line", *_identity(place)) if place else ("text", normalise(message))
-        fingerprint = _digest(where, _qualified_type(exc), safe_text(detail), _others(exc))
-    return Cause(fingerprint, _title(type_name(exc), message, place))
+        what = (detail, "" if outside else handler)
+        known = place and _known_prints(exc, message, place, what)
+        prints = known or _prints(exc, message, None, what)
+    variant = without_ids(message, keep)
+    function = place.tb_frame.f_code.co_name if place else ""
+    return Cause(*prints, _title(type_name(exc), variant, function), variant)
 
 
-def of_text(type_name: str, message: str) -> Cause:
+def _known_prints(
+    exc: BaseException, message: str, place: TracebackType, what: tuple[str, str]
+) -> tuple[str, str]:
+    """Return both fingerprints, from memory if the same statement failed in the same way before."""
+    code, kind, others = place.tb_frame.f_code, type(exc), _others(exc)
+    key: tuple[object, ...] = (id(code), place.tb_lasti, id(kind), *what)
+    held: list[object] = [code, kind]
+    for error, at in others:
+        held += (at.tb_frame.f_code, type(error))
+        key += (id(at.tb_frame.f_code), at.tb_lasti, id(type(error)))
+    known = _KNOWN.get(key)
+    if known is None:
+        known = (held, _prints(exc, message, place, what))
+        if not statement_at(place):  # then the message counts
+            return known[1]
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[key] = known
+    return known[1]
+
+
+def _prints(
+    exc: BaseException, message: str, place: TracebackType | None, what: tuple[str, str]
+) -> tuple[str, str]:
+    """Compute the fingerprints of both versions."""
+    detail, handler = safe_text(what[0]), what[1]
+    where = _statement(place) if place else ("", "")
+    line = place and ("line", *_line_of(place))
+    text = "" if where[1] else normalise(message)
+    if text:
+        where = (*where, without_literals(text))
+    others = _others(exc)
+    return _digests(
+        (where, _type(exc), detail, _each(others, _v2), handler),
+        (line or ("text", text), _packaged_type(exc), detail, _each(others, _v1)),
+    )
+
+
+def of_text(
+    type_name: str,
+    message: str,
+    *,
+    keep: tuple[str, ...] = (),
+    handler: str = "",
+    outside: bool = False,
+) -> Cause:
     """Find the cause of a failure that is known only as text, such as a crash.
 
     >>> one, other = of_text("Crash", "worker 17 vanished"), of_text("Crash", "worker 4 vanished")
     >>> one.fingerprint == other.fingerprint
     True
     """
-    name, text = safe_text(type_name), error_text(message, limit=_MESSAGE_READ)
-    return Cause(_digest(("text", normalise(text)), name, "", ()), _title(name, text, None))
+    name, text = safe_text(type_name), error_text(message, limit=MESSAGE_READ)
+    normal = normalise(text)
+    prints = _digests(
+        (("", "", without_literals(normal)), name, "", (), "" if outside else handler),
+        (("text", normal), name, "", ()),
+    )
+    variant = without_ids(text, keep)
+    return Cause(*prints, _title(name, variant, ""), variant)
 
 
-@lru_cache(maxsize=256)  # few causes make up nearly all failures
-def _digest(*parts: object) -> str:
+@lru_cache(maxsize=512)  # few causes make up nearly all failures
+def _digests(new: tuple[object, ...], old: tuple[object, ...]) -> tuple[str, str]:
+    return _digest(VERSION, *new), _digest(_OLDER, *old)
+
+
+def _digest(version: str, *parts: object) -> str:
     # ascii() keeps the parts apart and is the same on every Python.
-    return f"{VERSION}:{hashlib.sha256(ascii(parts).encode()).hexdigest()[:16]}"
+    return f"{version}:{hashlib.sha256(ascii(parts).encode()).hexdigest()[:16]}"
 
 
-def _title(name: str, message: str, place: TracebackType | None) -> str:
-    line = inert(" ".join(message.split()))
-    what = f"{inert(name)}: {line}" if line else inert(name)
-    if place is None:
-        return _cut(what, _TITLE_LENGTH)
-    function = _cut(inert(place.tb_frame.f_code.co_name), _TITLE_LENGTH // 3)
-    where = f" @ {function}:{_line(place)}"
+@lru_cache(maxsize=512)
+def _title(name: str, message: str, function: str) -> str:
+    """Write the type, the message, and the function."""
+    words = inert(message)
+    what = f"{inert(name)}: {words}" if words else inert(name)
+    where = f" @ {_cut(inert(function), _TITLE_LENGTH // 3)}" if function else ""
     return _cut(what, _TITLE_LENGTH - len(where)) + where
 
 
@@ -103,24 +183,29 @@ _HIDDEN: Final = BaseException.__dict__["__suppress_context__"].__get__
 _MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 
 
-def _qualified_type(exc: BaseException) -> str:
+def _type(exc: BaseException) -> str:
+    """Name a type without its module: a class stays what it is when it moves."""
+    return str.__str__(type.__dict__["__qualname__"].__get__(type(exc)))
+
+
+def _packaged_type(exc: BaseException) -> str:
     """Name a type by package and name: its module is __main__ in a script, another when imported."""
     try:
         module: object = type.__dict__["__module__"].__get__(type(exc))
     except AttributeError:  # a class made by exec() may have none
         module = None
-    name = str.__str__(type.__dict__["__qualname__"].__get__(type(exc)))
+    name = _type(exc)
     package = module.rpartition(".")[0] if type(module) is str else ""
     return f"{package}.{name}" if package else name
 
 
-def _others(exc: BaseException) -> tuple[object, ...]:
-    """Return the errors that led to this one or are grouped in it, each once.
+def _others(exc: BaseException) -> list[tuple[BaseException, TracebackType]]:
+    """Return the errors that led to this one or are grouped in it, and their places.
 
     Only as far as the application's own code saw them. What a library caught and turned into
     another error says how the library works, and would split one outage into many groups.
     """
-    others: set[tuple[object, ...]] = set()
+    found: list[tuple[BaseException, TracebackType]] = []
     waiting: list[BaseException | None] = [exc]
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_ERRORS:
@@ -129,11 +214,27 @@ def _others(exc: BaseException) -> tuple[object, ...]:
             continue
         seen.add(id(error))
         if error is not exc and (place := _place_of(error)):
-            others.add((_qualified_type(error), _identity(place)))
+            found.append((error, place))
         if issubclass(type(error), BaseExceptionGroup):
             waiting += _MEMBERS(error)[:_MOST_ERRORS]
         waiting.append(_CAUSE(error) if _HIDDEN(error) else _CONTEXT(error))
-    return tuple(sorted(others))
+    return found
+
+
+def _each(
+    others: list[tuple[BaseException, TracebackType]],
+    identity: Callable[[BaseException, TracebackType], tuple[object, ...]],
+) -> tuple[object, ...]:
+    """Name each error once: how many there were is chance."""
+    return tuple(sorted({identity(*other) for other in others})) if others else ()
+
+
+def _v2(exc: BaseException, place: TracebackType) -> tuple[object, ...]:
+    return _type(exc), _statement(place)
+
+
+def _v1(exc: BaseException, place: TracebackType) -> tuple[object, ...]:
+    return _packaged_type(exc), _line_of(place)
 
 
 # Python 3.12 made these part of the function around them; the line that runs them says enough.
@@ -165,60 +266,31 @@ def _is_app_file(file: str) -> bool:
     return not path.startswith(_LIBRARIES) and not re.search("/(?:site|dist)-packages/", path)
 
 
-def _line(place: TracebackType) -> int:
-    return place.tb_lineno or place.tb_frame.f_code.co_firstlineno
-
-
 _GET: Final = dict[str, object].get
+_INSIDE: Final = re.compile(r"<(?:list|dict|set)comp>\.<locals>\.")
 
 
-def _identity(place: TracebackType) -> tuple[str, str, int]:
-    """Name a line so that the name stays when the code above its function moves."""
+def _statement(place: TracebackType) -> tuple[str, ...]:
+    """Name function and statement so that it stays when code moves or is formatted.
+
+    The statement is empty without its source.
+    """
+    name = place.tb_frame.f_code.co_qualname
+    return (_INSIDE.sub("", name) if "comp>" in name else name, statement_at(place))
+
+
+def _line_of(place: TracebackType) -> tuple[str, str, int]:
+    """Name a line so that the name stays when the code above its function moves (version 1)."""
     code = place.tb_frame.f_code
     # The package and the file, not the module's name: that is __main__ in a script and
     # something else in the worker. Not .get(): globals may be a user's own kind of dict.
     package = _GET(place.tb_frame.f_globals, "__package__")
     module = _module_of(code.co_filename, package if type(package) is str else "")
-    return (module, code.co_qualname, _line(place) - code.co_firstlineno)
+    line = place.tb_lineno or code.co_firstlineno
+    return (module, code.co_qualname, line - code.co_firstlineno)
 
 
 @lru_cache(maxsize=4096)
 def _module_of(file: str, package: str) -> str:
     name = file.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
     return f"{package}.{name}" if package else name
-
-
-_ID: Final = "[A-Za-z0-9_-]"
-# All get the same mark, or chance would split a group: 4d1e7f02 is an id with letters,
-# 49127302 one without, and 4912730d could be days.
-_VARYING: Final = re.compile(
-    r"\b[a-z][a-z0-9+.-]{1,20}://[^\s\"'<>)\]}]++"  # URLs
-    r"|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"  # mail addresses
-    r"|(?<![\w.-])(?:(?:[\w-]{1,63}\.){1,8}(?:com|net|org|io|dev|app|cloud|ai|co|eu|de|uk|fr|jp|us"
-    r"|cn|ru|edu|gov|local|internal|intranet|lan|corp|svc|test|example|invalid|arpa)|localhost)"
-    r"(?::\d{1,5})?(?![\w-]|\.\w)"  # hosts
-    r"|(?<![\w:])\[?(?=[0-9a-f:]{0,40}::|(?:[0-9a-f]{1,4}:){5})[0-9a-f:]{2,40}(?:\.\d{1,3}){0,3}"
-    r"(?![\w:])(?:\](?::\d{1,5})?)?"  # IPv6
-    r"|(?<![\w.])/(?:tmp|var/folders|private/tmp)/[^\s\"':,)]++"
-    rf"|(?<!{_ID})(?:[0-9a-f]{{8,}}+(?!{_ID})|[a-z_-]*+\d{_ID}*+(?:[.,:+]\d{_ID}*+)*+)",
-    re.IGNORECASE,
-)
-_LISTED: Final = re.compile(r"<n>(?:,? ?<n>)+")
-# A word in quotes names a field or a table. After a bracket it is the text of a nested error.
-_QUOTED: Final = re.compile(r"(?<![\w(])(['\"`])((?:(?!\1)[^\\]|\\.){1,2000})\1(?!\w)")
-_LONGEST_NAME: Final = 40
-
-
-def normalise(message: str) -> str:
-    """Take out of a message what differs between failures of one cause.
-
-    >>> normalise("user 42 not found on api3.eu.example.com:443 after 1.5s")
-    'user <n> not found on <n> after <n>'
-    """
-    text = _LISTED.sub("<n>", _VARYING.sub("<n>", " ".join(message[:_MESSAGE_READ].split())))
-    return _QUOTED.sub(_unless_name, text)[:_MESSAGE_LENGTH]
-
-
-def _unless_name(match: re.Match[str]) -> str:
-    quote, body = match[1], match[2]
-    return f"{quote}<s>{quote}" if "<" in body or len(body) > _LONGEST_NAME else match[0]

@@ -113,7 +113,7 @@ class Cli:
             from redrive.cli.output import document  # noqa: PLC0415
 
             out.write(document.lines(view) if self.jsonl else document.render(view))
-        elif not self._draws(out) or not _show_on_terminal(view, out):
+        elif not self.draws(out) or not _show_on_terminal(view, out):
             from redrive.cli.output import plain  # noqa: PLC0415
 
             out.write(plain.render(view))
@@ -141,7 +141,7 @@ class Cli:
 
     def show_markdown(self, text: str) -> bool:
         """Print Markdown on a terminal; return False where there is no terminal or no rich."""
-        if not self._draws(sys.stdout):
+        if not self.draws(sys.stdout):
             return False
         try:
             from redrive.cli.output import terminal  # noqa: PLC0415
@@ -149,7 +149,7 @@ class Cli:
             return False
         return terminal.render_markdown(text, sys.stdout)
 
-    def _draws(self, out: TextIO) -> bool:
+    def draws(self, out: TextIO) -> bool:
         """Return True if tables and colours are wanted; FORCE_COLOR asks for them in a pipe too."""
         if self.no_color:
             os.environ["NO_COLOR"] = "1"  # for rich, which looks there
@@ -158,7 +158,7 @@ class Cli:
 
     def preview(self, view: View) -> None:
         """Print a view on standard error, before a person is asked to confirm."""
-        if self.json or not self._draws(sys.stderr) or not _show_on_terminal(view, sys.stderr):
+        if self.json or not self.draws(sys.stderr) or not _show_on_terminal(view, sys.stderr):
             from redrive.cli.output import plain  # noqa: PLC0415
 
             sys.stderr.write(plain.render(view))

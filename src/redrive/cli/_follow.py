@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from collections import deque
 
 import click
 
@@ -20,6 +21,12 @@ from redrive.runs.run_records import Counts, Run
 
 _EVERY = 0.5
 """Seconds between two reads of the run."""
+_WAITS_EVERY = 5.0
+"""Seconds between two questions what a run waits for."""
+_WINDOW = 30.0
+"""Seconds of which the rate is the average."""
+_STILL = 10.0
+"""Seconds without an end after which a run stands still."""
 _BAR = 24
 """Columns of the bar, at most."""
 
@@ -51,28 +58,29 @@ def _code(run: Run) -> int:
 
 
 def _watched(cli: Cli, desk: Desk, run: Run) -> Run:
-    began = reported = time.monotonic()
-    start = run.counts.ended if run.counts else 0
-    printed: set[str] = set()
+    reported, pace = time.monotonic(), Pace()
+    printed, asked = set[str](), -_WAITS_EVERY
     in_canary = run.spec.canary > 0 and not run.passed
     while not (run := desk.runs.get(run)).is_over:
         now = time.monotonic()
-        done = 0 if run.counts is None else run.counts.ended
-        speed = (done - start) / max(now - began, _EVERY)
+        pace.saw(now, 0 if run.counts is None else run.counts.ended)
         if in_canary and run.passed:
             in_canary = False
             clear()
             cli.say(f"the canary of {plural(run.spec.canary, 'job')} succeeded; the others follow")
-        for text in waits.of_run(desk, run):
-            if text not in printed:
-                printed.add(text)
+        is_due = now - asked >= _WAITS_EVERY
+        asked = now if is_due else asked
+        for text in waits.of_run(desk, run) if is_due else ():
+            what = text.partition(" for ")[0]  # how long is another number each time
+            if what not in printed:
+                printed.add(what)
                 clear()
                 cli.say(text)
         if _may_draw(cli):
-            _draw(line_of(run, speed, shutil.get_terminal_size().columns))
+            _draw(line_of(run, pace.speed, shutil.get_terminal_size().columns, pace.still))
         elif now - reported >= REPORT_EVERY and not cli.quiet:
             reported = now
-            cli.say(line_of(run, speed, 0))
+            cli.say(line_of(run, pace.speed, 0, pace.still))
         time.sleep(_EVERY)
     clear()
     return run
@@ -84,19 +92,52 @@ def _may_draw(cli: Cli) -> bool:
     return sys.stderr.isatty() and not static and not cli.quiet
 
 
-def line_of(run: Run, speed: float, width: int) -> str:
+class Pace:
+    """How fast the jobs of a run end, from what ended in the last seconds."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+        self._changed = 0.0
+
+    def saw(self, now: float, done: int) -> None:
+        """Take note that so many jobs have ended at this second."""
+        if not self._seen or done != self._seen[-1][1]:
+            self._changed = now
+        self._seen.append((now, done))
+        while now - self._seen[1 % len(self._seen)][0] >= _WINDOW:
+            self._seen.popleft()
+
+    @property
+    def speed(self) -> float:
+        """Jobs a second in the last half minute."""
+        (first, before), (now, done) = self._seen[0], self._seen[-1]
+        return max(0, done - before) / max(now - first, _EVERY)
+
+    @property
+    def still(self) -> float:
+        """For how many seconds none has ended, if that is longer than usual; else 0."""
+        now = self._seen[-1][0]
+        usual = 3 / self.speed if self.speed else 0.0
+        seconds = now - self._changed
+        return seconds if seconds >= max(_STILL, usual) else 0.0
+
+
+def line_of(run: Run, speed: float, width: int, still: float = 0.0) -> str:
     """Return the progress of a run in one line; with a width it has a bar and is shortened to fit."""
     counts = run.counts or Counts()
     over = run.total - counts.waiting - counts.working
     share = over / run.total if run.total else 1.0
     parts = [f"{counts.succeeded:,} ok", f"{counts.failed:,} failed again"]
     if counts.failing:
-        parts.append(f"{counts.failing:,} waiting for retry")
+        parts.append(f"{counts.failing:,} to be tried again")
     if run.phase != "live":
         parts.append(run.phase)
+    elif still:
+        parts.append(f"none ended for {words(still)}")
     elif speed > 0:
         parts.append(f"{speed:.1f}/s")
-        parts.append(f"{words((counts.waiting + counts.working) / speed)} left")
+        if ahead := counts.waiting + counts.untried:
+            parts.append(f"{words(ahead / speed)} left")
     if run.phase == "live" and run.spec.canary and not run.passed:
         parts.append("canary")
     text = f"{share:4.0%}  {' · '.join(parts)}"

@@ -21,16 +21,21 @@ from redrive.worker.programs import load_program
 
 @contextmanager
 def load_app(
-    cli: Cli, name: str, *, level: int = logging.WARNING, existing: bool = False
+    cli: Cli,
+    name: str,
+    *,
+    level: int = logging.WARNING,
+    times: bool = False,
+    existing: bool = False,
 ) -> Generator[Redrive]:
     """Import a program's Redrive object with its own store, and close it at the end.
 
-    With `existing` a missing store is not created.
+    With `existing` a missing store is not created. A log with `times` has a time in each line.
     """
     if cli.store is not None:
         msg = "the program sets its own store: remove --store"
         raise click.UsageError(msg)
-    warn_on_stderr(level)
+    warn_on_stderr(level, times=times)
     with find_program(name) as app:
         leave_log_to_program()
         app.submitter.must_exist = existing

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 
+from redrive.jobs.logger import LastResort, LimitedStderr
 from redrive.payloads.escaping import inert
 
 
 class _Inert(logging.Formatter):
     """Escapes and masks a record, and indents its further lines, so that none looks like a new one."""
+
+    converter = staticmethod(time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
         from redrive.payloads.masking import mask_text  # noqa: PLC0415 - most commands log nothing
@@ -18,8 +22,12 @@ class _Inert(logging.Formatter):
         return text.rstrip("\n").replace("\n", "\n    ")
 
 
-class _Stderr(logging.Handler):
-    """Writes to what standard error is at that moment."""
+class _Stderr(LimitedStderr):
+    """The handler of text."""
+
+
+class _Json(logging.Handler):
+    """The handler of --log-format json: it stays, even if the program sets up logging."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -28,17 +36,18 @@ class _Stderr(logging.Handler):
             self.handleError(record)
 
 
-class _Json(_Stderr):
-    """The handler of --log-format json: it stays, even if the program sets up logging."""
+def warn_on_stderr(level: int = logging.WARNING, *, times: bool = False) -> None:
+    """Send the library's log to standard error, unless the program already decided otherwise.
 
-
-def warn_on_stderr(level: int = logging.WARNING) -> None:
-    """Send the library's log to standard error, unless the program already decided otherwise."""
+    A worker's log has times; the messages of a command have none.
+    """
     log = logging.getLogger("redrive")
     decided = [*log.handlers, *logging.getLogger().handlers]
-    if all(isinstance(handler, logging.NullHandler) for handler in decided):
+    if all(isinstance(handler, logging.NullHandler | LastResort) for handler in decided):
         handler = _Stderr()
-        handler.setFormatter(_Inert("%(levelname)s: %(message)s"))
+        time_of = "%(asctime)s " if times else ""
+        text = f"{time_of}%(levelname)s: %(message)s"
+        handler.setFormatter(_Inert(text, "%Y-%m-%dT%H:%M:%SZ"))
         log.addHandler(handler)
     if level < logging.WARNING:
         log.setLevel(level)
@@ -61,6 +70,6 @@ def leave_log_to_program() -> None:
     log = logging.getLogger("redrive")
     ours = [known for known in log.handlers if type(known) is _Stderr]
     others = [known for known in log.handlers if known not in ours] + logging.getLogger().handlers
-    if any(not isinstance(handler, logging.NullHandler) for handler in others):
+    if any(not isinstance(handler, logging.NullHandler | LastResort) for handler in others):
         for handler in ours:
             log.removeHandler(handler)

@@ -22,6 +22,7 @@ EXAMPLES = ("redrive status", "redrive dlq", "redrive retry G7 --dry-run")
 SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Look": {
         "status": ("status", "status", "Counts, causes, pauses and workers on one screen."),
+        "watch": ("watch", "watch", "What happens now, drawn again every two seconds."),
         "dlq": ("lists", "dlq", "The dead letters, newest first."),
         "failed": ("lists", "failed", "Jobs that failed and wait for their next attempt."),
         "retry-candidates": ("lists", "retry_candidates", "Dead letters that a retry may help."),
@@ -70,7 +71,8 @@ MEANT = {
     "retry": "requeue replay rerun redo redrive resend restart reprocess",
     "dlq": "dead deadletter deadletters dead-letter dead-letters",
     "list": "ls jobs search find ll",
-    "status": "ps top stats stat info overview",
+    "status": "ps stats stat info overview",
+    "watch": "top live tail monitor",
     "log": "logs audit history",
     "work": "worker workers start consume run-worker",
     "discard": "delete rm drop kill",

@@ -20,7 +20,7 @@ from redrive.cli._filters import explained, selection_of, unquoted, with_filters
 from redrive.cli.output import Facts, Line, Part, Table, View, fact, fields, plural
 from redrive.desk import plans
 from redrive.desk.desk import Desk
-from redrive.desk.documents import job_document
+from redrive.desk.documents import job_document, spec_document
 from redrive.desk.plans import Left, Plan
 from redrive.desk.selection import USUAL, Filters, Selection
 from redrive.desk.selectors import no_job
@@ -127,10 +127,10 @@ def _act(cli: Cli, verb: Verb, options: dict[str, Any]) -> None:
 
 
 def _mark(cli: Cli, desk: Desk, plan: Plan, reason: str, seen: float) -> None:
-    """Mark the groups whose jobs were all closed or reopened."""
+    """Mark the groups whose jobs were all closed or reopened; a variant does not mark its group."""
     if plan.verb not in {"resolve", "reopen"} or plan.selection.filters or plan.selection.terms:
         return
-    for number in plan.selection.groups:
+    for number in [number for number, variant in plan.selection.groups if variant is None]:
         mark(cli, desk, number, resolved=plan.verb == "resolve", reason=reason, at=seen)
 
 
@@ -208,6 +208,8 @@ def preview(plan: Plan) -> list[Part]:
     by_handler = plan.handlers.most_common()
     facts = [fact("would take", number), fact("matched", plan.matched)]
     facts += fields("oldest:time") if plan.oldest is not None else []
+    if plan.spec and (settings := views.settings_of(spec_document(plan.spec))):
+        facts.append(fact("settings", settings))
     split = [{"handler": handler, "jobs": jobs} for handler, jobs in by_handler]
     return [
         *(Line(text, "warn") for text in plan.waits),
@@ -249,4 +251,5 @@ def skipped_table(skipped: Left, title: str) -> Table:
 def plan_document(plan: Plan) -> dict[str, object]:
     """Return the plan for machines."""
     skipped = [{"id": job_id, "why": why} for job_id, why in plan.ineligible]
-    return {**plan.document(), "dry_run": True, "ineligible": skipped}
+    document = {**plan.document(), "dry_run": True, "ineligible": skipped}
+    return {**document, **spec_document(plan.spec)} if plan.spec else document

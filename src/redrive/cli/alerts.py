@@ -13,6 +13,7 @@ import click
 from redrive.alerts import Alerts, Channel
 from redrive.alerts.conditions import NAME
 from redrive.alerts.messages import plain
+from redrive.alerts.watch import channels_noted, kind_of
 from redrive.cli._cli import Cli
 from redrive.cli._command import app_option, command
 from redrive.cli._errors import FAILED
@@ -93,15 +94,20 @@ def _now(cli: Cli) -> float:
 
 def _list(cli: Cli, known: Alerts) -> None:
     jobs: list[Job] = []
+    channels = [
+        {"name": channel.name, "kind": kind_of(channel), "reads": _variables(channel)}
+        for channel in known.channels.values()
+    ]
     try:
         with cli.reading() as desk:
             jobs = desk.jobs.find(handler=NAME, limit=_LATEST).jobs
+            noted = channels_noted(desk.store)
     except StoreMissing:
-        pass  # channels can be set up before there is a store
-    channels = [
-        {"name": channel.name, "kind": type(channel).__name__.lower(), "reads": _variables(channel)}
-        for channel in known.channels.values()
-    ]
+        noted = []  # channels can be set up before there is a store
+    for channel in noted:
+        if channel["name"] not in known.channels:
+            reads = ", ".join([*channel["reads"], "set up by the program"])
+            channels.append({**channel, "reads": reads})
     messages = [job_document(job) for job in jobs]
     rows = [
         {**message, "message": _message(job)} for job, message in zip(jobs, messages, strict=True)

@@ -12,14 +12,25 @@ from redrive.cli._command import command, reason_option, yes_option
 from redrive.cli._filters import selection_of, with_filters
 from redrive.cli.output import Facts, Line, Part, Table, View, fields
 from redrive.desk.desk import Desk
-from redrive.desk.documents import job_document, scope_document, seen_document, with_trends
-from redrive.desk.shared_facts import newest_of, shared_facts
+from redrive.desk.documents import (
+    job_document,
+    scope_document,
+    seen_document,
+    whole_group_document,
+    with_trends,
+)
+from redrive.desk.shared_facts import ATTEMPTS, FEWEST, SharedFacts, shared_facts
 from redrive.jobs.durations import seconds
 from redrive.jobs.job import Group
 
 SAMPLES = 5
 _ALL = 100_000
-_SHARED = fields("share:number fact=what:word value", share=lambda shared: f"{shared['share']:.0%}")
+_ELSEWHERE = fields("group:id handler title=cause:main")
+_SHARED = fields(
+    "share=dead:number completed:number fact=what:word value",
+    share=lambda shared: f"{shared['share']:.0%}",
+    completed=lambda shared: None if shared["completed"] is None else f"{shared['completed']:.0%}",
+)
 
 
 @command(
@@ -125,18 +136,34 @@ def _move(ctx: click.Context, name: str, action: str, options: dict[str, Any]) -
 
 def _view(desk: Desk, group: Group) -> View:
     (seen,) = with_trends(desk, [group])
-    jobs = newest_of(desk, group)
-    shared = [
-        {"fact": name, "value": value, "share": share} for name, value, share in shared_facts(jobs)
-    ]
-    newest = [job_document(job) for job in jobs[:SAMPLES]]
-    data = {**seen_document(seen), "shared": shared, "shared_of": len(jobs), "newest": newest}
+    whole = whole_group_document(desk, seen)
+    facts = shared_facts(desk, group)
+    shared = [fact._asdict() for fact in facts.facts]
+    newest = [job_document(job) for job in facts.dead[:SAMPLES]]
+    data = {
+        **whole,
+        "shared": shared,
+        "shared_of": len(facts.dead),
+        "completed_of": facts.completed,
+        "newest": newest,
+    }
     parts: list[Part] = [
         Facts(views.GROUP, data),
         Facts(views.GROUP_MORE, data, sparse=True),
         Table(
-            _SHARED, shared, f"Shared by the {len(jobs):,} newest of {group.jobs:,} jobs", "shared"
+            views.VARIANTS, whole["variants"], f"Messages, selected as {group.name}.1", "variant"
         ),
+        Table(_ELSEWHERE, whole["same_statement"], "The same statement in other handlers", "same"),
+        Table(_SHARED, shared, _compared(facts, group), "shared"),
         Table(views.NEWEST, newest, "Newest", "newest"),
     ]
     return View(data, parts, now=seen.now)
+
+
+def _compared(facts: SharedFacts, group: Group) -> str:
+    """Return which jobs were compared, as a title."""
+    dead = f"the {len(facts.dead):,} newest of {group.jobs:,} dead jobs"
+    if facts.completed < FEWEST:
+        return f"Shared by {dead} (too few completed jobs to compare with)"
+    sample = f"{facts.completed:,} completed ones; worker and release: {ATTEMPTS} of each"
+    return f"More common among {dead} than among {sample}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from redrive.cli import actions
+from redrive.cli import actions, views
 from redrive.cli._cli import Cli, same_line
 from redrive.cli._command import app_option, command
 from redrive.cli._errors import CONFLICT, PARTLY, Stop
@@ -16,11 +16,14 @@ from redrive.cli._follow import follow
 from redrive.cli.output import Facts, Line, Part, View, fact, plural
 from redrive.desk import plans, waits
 from redrive.desk.desk import Desk
+from redrive.desk.documents import spec_document
 from redrive.desk.plans import Left, Plan
 from redrive.runs import rules
 from redrive.runs.run_records import Run, Spec
 
-_OF_RUNS = ("canary", "rate", "ramp", "stop_on", "name", "wait")
+_OF_SPECS = ("canary", "rate", "ramp", "stop_on")
+"""Options that say how a run is driven."""
+_OF_RUNS = (*_OF_SPECS, "name", "wait")
 """Options that turn a retry into a run."""
 
 
@@ -77,6 +80,7 @@ def retry(cli: Cli, **options: Any) -> None:
             plan = actions.plan_of(desk, "retry", selection, as_run=as_run)
         if plan.is_void:
             raise actions.nothing(plan, selection)
+        plan.spec = spec if as_run else None
         if plan.eligible:
             plan.waits = waits.of_lanes(desk, plan.lanes)
         if options["dry_run"]:
@@ -92,6 +96,7 @@ def retry(cli: Cli, **options: Any) -> None:
 def _start(cli: Cli, desk: Desk, plan: Plan, spec: Spec, options: dict[str, Any]) -> None:
     live = _live_run(desk, plan)
     if live is not None:
+        _check_options(live, spec, options)
         _attach(cli, desk, live, options, others=len(plan.eligible))
         return
     if not plan.eligible:
@@ -126,6 +131,23 @@ def _live_run(desk: Desk, plan: Plan) -> Run | None:
         if not plan.eligible or (run.asked == asked and "-" not in asked.split()):
             return run
     return None
+
+
+def _check_options(run: Run, spec: Spec, options: dict[str, Any]) -> None:
+    """Refuse options that the live run with these jobs does not have: attaching changes nothing."""
+    wanted, has = spec_document(spec), spec_document(run.spec)
+    other = [name for name in _OF_SPECS if options[name] and wanted[name] != has[name]]
+    if not other:
+        return
+    words = ", ".join(
+        f"--{name.replace('_', '-')}" + ("" if name == "ramp" else f" {options[name]}")
+        for name in other
+    )
+    settings = views.settings_of(has) or "no canary, no rate and no stop rule"
+    msg = f"{run.id} has these jobs already, with {settings}; not applied: {words}"
+    steps = f"redrive run {run.id} cancel, then retry again"
+    hint = f"redrive run {run.id} rate {options['rate']}" if other == ["rate"] else steps
+    raise Stop("attached", msg, hint=hint, exits=CONFLICT)
 
 
 def _attach(cli: Cli, desk: Desk, run: Run, options: dict[str, Any], *, others: int) -> None:

@@ -1,4 +1,4 @@
-"""Runs: the list of bulk retries, one run in detail, and pausing, resuming or cancelling it."""
+"""Runs: the list of bulk retries, one run in detail, and pausing, resuming, cancelling or pacing it."""
 
 from __future__ import annotations
 
@@ -47,21 +47,30 @@ def runs(cli: Cli, limit: int) -> None:
     "redrive run R12",
     "redrive run R12 --watch",
     "redrive run R12 pause --reason 'the API is down again'",
+    "redrive run R12 rate 5/s",
     "redrive run R12 cancel",
 )
 @click.argument("number", metavar="R12")
 @click.argument(
-    "action", required=False, type=click.Choice(["pause", "resume", "cancel"]), metavar="[ACTION]"
+    "action",
+    required=False,
+    type=click.Choice(["pause", "resume", "cancel", "rate"]),
+    metavar="[ACTION]",
 )
+@click.argument("rate", required=False, metavar="[RATE]")
 @click.option("--watch", "--wait", is_flag=True, help="Follow it to its end; Ctrl-C detaches.")
 @reason_option
 @click.pass_obj
-def run(cli: Cli, number: str, action: str | None, *, watch: bool, reason: str) -> None:
-    """Show the progress of a bulk retry; ACTION is pause, resume or cancel.
+def run(
+    cli: Cli, number: str, action: str | None, rate: str | None, *, watch: bool, reason: str
+) -> None:
+    """Show the progress of a bulk retry; ACTION is pause, resume, cancel or rate.
 
     A paused run starts no more jobs. Cancelling ends it: jobs that still wait stay as they were, jobs
-    that were already started run on.
+    that were already started run on. `rate 5/s` changes how many jobs it starts.
     """
+    if (action == "rate") != (rate is not None):
+        raise click.UsageError("rate needs a value, such as `rate 5/s`; other actions take none")
     if not re.fullmatch(r"[Rr]?\d+", number):
         msg = f"{number!r} is not a run: a run is named R12"
         hint = "`redrive runs` lists runs; `redrive work MODULE:APP` starts a worker"
@@ -73,6 +82,8 @@ def run(cli: Cli, number: str, action: str | None, *, watch: bool, reason: str) 
             chosen = desk.runs.resume(number, reason=reason)
         elif action == "cancel":
             chosen = desk.runs.cancel(number, reason=reason)
+        elif rate is not None:
+            chosen = desk.runs.set_rate(number, rate, reason=reason)
         else:
             chosen = desk.runs.get(number)
         if watch:
@@ -122,7 +133,7 @@ def headline(run: Run, counts: Counts) -> str:
     for number, state in (
         (counts.closed, "closed by a person"),
         (counts.left + sum(run.skipped.values()), "left out"),
-        (counts.working, "in work"),
+        (counts.working, "released"),
         (counts.waiting, "waiting"),
     ):
         results += [f"{number:,} {state}"] if number else []

@@ -9,12 +9,10 @@ import click
 from redrive.cli import views
 from redrive.cli._cli import Cli
 from redrive.cli._command import command
-from redrive.cli.output import Facts, Line, Part, Table, View, fields, plural, rows_of
+from redrive.cli.output import Facts, Line, Panel, Part, Table, Tone, View, fields, rows_of
 from redrive.desk.documents import run_document, seen_document
-from redrive.desk.lanes import LiveWorker
-from redrive.desk.status import TOP, Overdue, Status, status_of
+from redrive.desk.status import Level, Status, status_of
 from redrive.jobs.clock import iso
-from redrive.jobs.durations import words
 from redrive.jobs.job import State
 
 _FACTS = fields(
@@ -28,13 +26,26 @@ _STATES = fields("state:word jobs:number")
 _CATEGORIES = fields(
     "category:word failed:number dead:number", category=lambda row: row["category"] or "none"
 )
+_TONES: dict[Level, Tone] = {"OK": "good", "DEGRADED": "warn", "INCIDENT": "bad"}
+_CHANGES = fields("what:word subject:id since:time detail:main")
+_RETRYING = fields("handler jobs:number since:time")
 _PAUSES = fields("lane:id by seconds_left=left:span reason:prose")
 
 
-@command("status", "redrive status", "redrive status --json", "redrive --store jobs.db status")
+@command("status", "redrive status", "redrive status --json", "redrive status --watch")
+@click.option("--watch", "watches", is_flag=True, help="Look again and again, as `redrive watch`.")
 @click.pass_obj
-def status(cli: Cli) -> None:
-    """Show what failed, what is dead and why, what is paused, and which workers run."""
+def status(cli: Cli, *, watches: bool) -> None:
+    """Show if there is an incident and why, what changed in the last hour, and the numbers.
+
+    INCIDENT: 10 jobs or more died of one cause in ten minutes, or jobs have been due for more than
+    ten minutes in a lane that is not paused. DEGRADED: anything else that needs a person.
+    """
+    if watches:
+        from redrive.cli.watch import follow  # noqa: PLC0415 - few ask for it
+
+        follow(cli)
+        return
     with cli.reading() as desk:
         now = status_of(desk)
     if now.groups:
@@ -51,14 +62,19 @@ def _parts(at: Status, data: dict[str, Any]) -> list[Part]:
     states, because = data["states"], data["unserved_because"]
     unserved = [{"lane": lane, "why": because.get(lane)} for lane in data["unserved"]]
     lanes = fields("lane:id why:prose" if because else "lane:id")
-    parts: list[Part] = [Line("No errors detected - system is healthy!", "good")] * at.healthy
-    parts += [Line(text, "warn") for text in _warnings(at)]
+    verdict, reasons = at.verdict(), at.reasons()
+    sentence = f"{verdict.level}: {verdict.why}"
+    parts: list[Part] = [Panel(sentence, _TONES[verdict.level], f"Redrive status: {at.url}")]
+    parts += [Line(reason.why, _TONES[reason.level]) for reason in reasons[1:]]
     parts += [
+        Table(_CHANGES, data["changes"], "Changed in the last hour", "changed"),
+        Table(_RETRYING, data["retrying"], "Retrying for over an hour", "retrying"),
         Facts(_FACTS, data),
         Table(_STATES, rows_of(("state", states), ("jobs", states.values())), "Jobs", "state"),
         Table(_CATEGORIES, data["categories"], "By category", "category"),
         Table(views.GROUPS, data["groups"], "Top causes of death", "group"),
         Table(views.RUNS, data["runs"], "Runs", "run"),
+        Table(views.WORKERS, data["workers"], "Workers", "worker"),
         Table(_PAUSES, data["pauses"], "Paused lanes", "pause"),
         Table(lanes, unserved, "Lanes that no worker serves", "unserved"),
     ]
@@ -67,56 +83,27 @@ def _parts(at: Status, data: dict[str, Any]) -> list[Part]:
     return parts
 
 
-def _warnings(at: Status) -> list[str]:
-    blocked = [_blocked_line(worker, at.now) for worker in at.workers if worker.blocked]
-    silent = [_silent_line(worker) for worker in at.workers if worker.is_silent]
-    return [*blocked, *_overdue_lines(at), *silent]
-
-
-def _silent_line(worker: LiveWorker) -> str:
-    who, silent = f"worker {worker.pid} on {worker.host}", words(worker.silent)
-    return f"{who} sent no heartbeat for {silent}: a handler holds the GIL, or it is stopped"
-
-
-def _blocked_line(worker: LiveWorker, now: float) -> str:
-    by = worker.blocked or {}
-    since = by.get("since")
-    lasting = f" for {words(max(0.0, now - since))}" if isinstance(since, int | float) else ""
-    job = f"job {by['job']} ({by.get('handler')})" if "job" in by else "an unknown job"
-    text = f"{job} has blocked the event loop{lasting}; async jobs beside it wait"
-    return f"worker {worker.name}: {text}"
-
-
-def _overdue_lines(at: Status) -> list[str]:
-    """Return a line for lanes whose jobs wait for a worker, and one for those that are paused."""
-    late = at.overdue()
-    free, paused = [o for o in late if not o.paused], [o for o in late if o.paused]
-    lines: list[str] = []
-    if free:
-        lines.append(f"{_waiting(at, free)}: is a worker running, and does it know the handlers?")
-    if paused:
-        lines.append(f"{_waiting(at, paused)}: paused; resume with `redrive resume LANE`")
-    if at.unserved and not late:
-        lanes = _few(list(at.unserved))
-        lines.append(f"jobs are due that no worker serves, in {lanes}: is a worker running?")
-    return lines
-
-
-def _few(lanes: list[str]) -> str:
-    more = f" and {len(lanes) - TOP} more" if len(lanes) > TOP else ""
-    return f"{'the lane' if len(lanes) == 1 else 'the lanes'} {', '.join(lanes[:TOP])}{more}"
-
-
-def _waiting(at: Status, late: list[Overdue]) -> str:
-    since = words(at.now - late[0].due)
-    jobs = plural(sum(lane.pending for lane in late), "job")
-    return f"{jobs} pending in {_few([lane.lane for lane in late])}, the oldest due for {since}"
-
-
 def _document(at: Status) -> dict[str, Any]:
     dead = at.total(State.DEAD)
+    verdict = at.verdict()
     return {
-        "healthy": at.healthy,
+        "verdict": verdict.level,
+        "why": verdict.why,
+        "reasons": [reason.why for reason in at.reasons()],
+        "changes": [
+            {
+                "what": change.kind,
+                "subject": change.subject,
+                "since": iso(change.since),
+                "detail": change.detail,
+            }
+            for change in at.changes()
+        ],
+        "retrying": [
+            {"handler": handler, "jobs": jobs, "since": iso(since)}
+            for handler, (jobs, since) in sorted(at.retrying.items())
+        ],
+        "healthy": verdict.level == "OK",
         "failed": at.failed,
         "dead_letter_queue": dead,
         "retry_candidates": at.candidates,

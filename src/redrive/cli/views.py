@@ -61,7 +61,7 @@ SHORT_JOBS = fields(
     **_SHOWN,
 )
 SAMPLES = fields("id:id state:word handler error:main", **_SHOWN)
-NEWEST = fields("id:id finished=died:time handler error:main", **_SHOWN)
+NEWEST = fields("id:id died_at=died:time handler error:main", **_SHOWN)
 JOB = fields(
     "id:id state handler lane attempts created:time updated=changed:time",
     state=lambda job: f"{job['state']} ({job['reason']})" if job["reason"] else job["state"],
@@ -69,9 +69,9 @@ JOB = fields(
 )
 JOB_MORE = [
     *fields(
-        """finished:time detail error category error.why=why error.status=status error.code=code
-        error.request_id=request_id group:id error.title=cause first_failed:time key tags release
-        run:id spent=failures_so_far crashes""",
+        """finished:time died_at=died:time detail error category error.why=why error.status=status error.code=code
+        error.request_id=request_id group:id error.title=cause first_failed:time key tags release=submitted_by_release
+        failed_release run:id spent=failures_so_far crashes""",
         tags=lambda job: joined(job["tags"], " "),
         spent=lambda job: joined(
             f"{category} {number}" for category, number in cast("Document", job["spent"]).items()
@@ -88,21 +88,21 @@ JOB_MORE = [
 ]
 ATTEMPTS = fields(
     """number:number life=retried:number started:time duration=took:span? outcome:word
-    error.category=category:word? error:main error.why=why? worker+ provider+""",
+    error.category=category:word? error:main error.why=why? worker+ provider+ release+""",
     error=error_of,
 )
 
 GROUPS = fields(
     """group:id jobs:number title=cause:main category:word? handlers:list first_seen=first:time?
-    last_seen=last:time deaths_last_hour=last_hour:number deaths_last_day=last_day:trend status:word
-    note"""
+    last_seen=last:time deaths_last_hour=1h:number? deaths_last_day=24h:trend status:word note"""
 )
 GROUP = fields(
     """group:id title=cause status jobs=dead_jobs deaths_last_hour=died_in_the_last_hour
-    deaths_last_day=last_day:trend first_seen:time last_seen:time category handlers:list"""
+    deaths_last_day=last_day:trend since:time first_seen:time last_seen:time deaths=deaths_ever:number
+    category handlers:list"""
 )
 GROUP_MORE = fields(
-    "resolved=resolved_by note",
+    "last_release first_release regressed:time resolved=resolved_by note",
     resolved=lambda group: _signed(group, "resolved_by", "resolved"),
     note=lambda group: (
         f"{group['note']} ({group['noted_by']}, {group['noted']})" if group["note"] else ""
@@ -110,12 +110,15 @@ GROUP_MORE = fields(
 )
 
 
+VARIANTS = fields("variant:id deaths:number last_seen=last:time text=message:main")
+
+
 def left_out(run: Document) -> int:
     """Count the jobs that a run left out, for whatever reason."""
     return sum(cast("Mapping[str, int]", run["left"]).values())
 
 
-def _settings_of(run: Document) -> str:
+def settings_of(run: Document) -> str:
     """Return the canary, rate and stop rule of a run as text."""
     parts = [
         f"canary {run['canary']}" if run["canary"] else "",
@@ -132,12 +135,30 @@ RUNS = fields(
     left=left_out,
 )
 RUN = fields(
-    """run:id phase why total=jobs waiting working=in_work failing=waiting_for_retry
+    """run:id phase why total=jobs waiting working=released failing=waiting_for_retry
     succeeded failed=failed_again same_cause new_cause closed=closed_by_a_person left=left_out
     asked=selection settings by name reason created:time ended:time""",
     new_cause=lambda run: sum(cast("Mapping[str, int]", run["new_cause"]).values()),
     left=left_out,
-    settings=_settings_of,
+    settings=settings_of,
+)
+
+
+def running_of(worker: Document) -> str:
+    """Return what a worker runs, and since when: `mail.send x8 since 17:20:01`."""
+    running = cast("list[Mapping[str, object]]", worker["running"])
+    blocked = cast("Mapping[str, object] | None", worker["blocked"])
+    parts = [f"{one['handler']} x{one['jobs']} since {str(one['since'])[11:19]}" for one in running]
+    if blocked:
+        parts.insert(0, f"BLOCKED by {blocked['handler'] or 'an unknown job'}")
+    return joined(parts)
+
+
+WORKERS = fields(
+    """worker:id busy:number slots:number running:main since=started:time? release:word
+    silent_seconds=silent:span?""",
+    worker=lambda worker: f"{worker['host']}:{worker['pid']}",
+    running=running_of,
 )
 ACTIONS = fields(
     """number:number at=time:time actor verb:word target:main run:id? done:number skipped:number?

@@ -160,11 +160,11 @@ def work(
             str(processes),
             *(["-v"] if level == logging.INFO else []),
         ]
-        warn_on_stderr(level)
+        warn_on_stderr(level, times=True)
         crewed = Supervisor(_command(name, options), processes, seconds, watchdog=silence)
         raise click.exceptions.Exit(crewed.run())
     else:
-        with load_app(cli, name, level=level, existing=existing) as app:
+        with load_app(cli, name, level=level, times=True, existing=existing) as app:
             _refuse_processes(app.store.url, crew)
             worker = app.worker(
                 concurrency=concurrency,
@@ -222,7 +222,7 @@ def _until_signal(worker: Worker, ready: int, parent: int) -> int:
 def _pass(cli: Cli, name: str, level: int, *, ignore_backoff: bool, limit: int) -> None:
     # The output of handlers must not get into the document.
     aside = redirect_stdout(sys.stderr) if cli.json else nullcontext()
-    with aside, load_app(cli, name, level=level) as app:
+    with aside, load_app(cli, name, level=level, times=True) as app:
         done = app.run_due(ignore_backoff=ignore_backoff, limit=limit)
         missing = dict(app.submitter.registry.withdrawn)
     counted = asdict(done)

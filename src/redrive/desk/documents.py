@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from redrive.desk import shapes
+from redrive.desk.same_statement import same_statement
 from redrive.jobs.clock import iso
+from redrive.jobs.groups import Variant
 from redrive.jobs.job import Action, Attempt, Failure, Group, Job
 from redrive.payloads.masking import loads
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:  # who lists jobs does not wait for runs
     from redrive.desk.desk import Desk
     from redrive.desk.jobs import Scope
     from redrive.desk.lanes import LanePause, LiveWorker
-    from redrive.runs.run_records import Counts, Run
+    from redrive.runs.run_records import Counts, Run, Spec
 
 T = TypeVar("T")
 
@@ -50,6 +52,7 @@ def job_document(job: Job) -> shapes.Job:
         due=iso(job.due),
         updated=iso(job.updated),
         finished=iso(job.finished),
+        died_at=iso(job.died_at),
         first_failed=iso(job.first_failed),
     )
 
@@ -96,6 +99,29 @@ def group_document(group: Group) -> shapes.PlainGroup:
     )
 
 
+def _past(at: float | None, now: float) -> str | None:
+    """Return a time that has passed; one after `now`, of a clock that was set back, counts as now."""
+    return None if at is None else iso(min(at, now))
+
+
+def whole_group_document(desk: Desk, row: Seen) -> shapes.WholeGroup:
+    """Return a group with its different messages, and the groups of the same statement."""
+    variants = desk.groups.variants(row.group)
+    shown = [_variant_document(row.group, variant) for variant in variants]
+    same = same_statement(desk, row.group)
+    return {**seen_document(row), "variants": shown, "same_statement": same}
+
+
+def _variant_document(group: Group, variant: Variant) -> shapes.Variant:
+    """Return a variant, named as selectors take it: G7.2."""
+    return {
+        "variant": f"{group.name}.{variant.number}",
+        "text": variant.text if variant.number else "all other messages",
+        "deaths": variant.deaths,
+        "last_seen": iso(variant.last_seen),
+    }
+
+
 def scope_document(scope: Scope | None) -> shapes.Scope | None:
     """Return how many jobs were searched, where no index could answer."""
     return None if scope is None else _filled(shapes.Scope, scope)
@@ -127,6 +153,8 @@ class Seen:
     group: Group
     trend: list[int]
     last_hour: int
+    recent: int
+    """How many died of it in the last ten minutes."""
     now: float
 
     def is_new(self, since: float) -> bool:
@@ -143,7 +171,14 @@ def with_trends(desk: Desk, groups: Sequence[Group]) -> list[Seen]:
     day, hour = desk.groups.deaths(3600, 24, numbers), desk.groups.deaths(60, 60, numbers)
     now = desk.store.now()
     return [
-        Seen(group, sums(day[group.number], 2), sum(hour[group.number]), now) for group in groups
+        Seen(
+            group,
+            trend=sums(day[group.number], 2),
+            last_hour=sum(hour[group.number]),
+            recent=sum(hour[group.number][-10:]),
+            now=now,
+        )
+        for group in groups
     ]
 
 
@@ -154,9 +189,16 @@ def sums(numbers: Sequence[int], width: int) -> list[int]:
 
 def seen_document(row: Seen) -> shapes.Group:
     """Return a group with its record and its trend."""
-    record = row.group.record
+    record, now = row.group.record, row.now
     return {
         **group_document(row.group),
+        "first_seen": _past(record.first_seen, now),
+        "last_seen": _past(record.last_seen, now),
+        "deaths": record.deaths,
+        "since": _past(record.since, now),
+        "first_release": record.first_release,
+        "last_release": record.last_release,
+        "regressed": _past(record.regressed, now),
         "status": record.status,
         "resolved": iso(record.resolved),
         "resolved_by": record.resolved_by or None,
@@ -165,6 +207,7 @@ def seen_document(row: Seen) -> shapes.Group:
         "noted": iso(record.noted),
         "noted_by": record.noted_by or None,
         "deaths_last_hour": row.last_hour,
+        "deaths_last_10_minutes": row.recent,
         "deaths_last_day": {"span_seconds": WIDTH, "numbers": row.trend},
     }
 
@@ -186,16 +229,23 @@ def run_document(run: Run) -> shapes.Run:
         asked=run.asked,
         created=iso(run.created),
         ended=iso(run.ended),
-        canary=run.spec.canary or None,
-        rate=run.spec.rate,
-        ramp=run.spec.ramp,
-        stop_on=run.spec.stop_on or None,
+        **spec_document(run.spec),
         total=run.total,
         same_cause=counts.same,
         new_cause={f"G{group}": jobs for group, jobs in counts.new.items()},
         left=left_of(run, counts),
         samples=[{"id": job_id, "why": why} for job_id, why in run.samples],
     )
+
+
+def spec_document(spec: Spec) -> dict[str, object]:
+    """Return how a run is driven; None for what it has not."""
+    return {
+        "canary": spec.canary or None,
+        "rate": spec.rate,
+        "ramp": spec.ramp,
+        "stop_on": spec.stop_on or None,
+    }
 
 
 def left_of(run: Run, counts: Counts) -> dict[str, int]:
@@ -208,10 +258,14 @@ def left_of(run: Run, counts: Counts) -> dict[str, int]:
 
 def worker_document(worker: LiveWorker) -> shapes.Worker:
     """Return who works where, since when, on what, and what keeps it from working."""
-    blocked = worker.blocked
+    blocked, slots = worker.blocked, worker.slots
+    running = slots.running if slots else ()
     return _filled(
         shapes.Worker,
         worker,
+        slots=slots and slots.total,
+        busy=slots and slots.busy,
+        running=[{**one._asdict(), "since": iso(one.since)} for one in running],
         since=iso(worker.since),
         lanes=list(worker.lanes),
         silent_seconds=worker.silent,

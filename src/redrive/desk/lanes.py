@@ -33,6 +33,8 @@ class LiveWorker:
     host: str
     pid: int | None
     version: str
+    release: str | None
+    """The release of the program that it runs; None if that is not known."""
     since: float | None
     """When it started."""
     lanes: tuple[str, ...]
@@ -42,6 +44,8 @@ class LiveWorker:
     """Seconds since its last heartbeat."""
     blocked: Mapping[str, Any] | None
     """The `job` and `handler` that block its event loop, and `since` when; None if none does."""
+    slots: worker_notes.Slots | None = None
+    """How many jobs it can run, and what it ran at its last heartbeat; None if it did not say."""
 
     @property
     def is_silent(self) -> bool:
@@ -145,12 +149,7 @@ class Lanes:
 
         A caller that has just counted the jobs passes the `counts`.
         """
-        store = self._backend.store
-        now, served, due = store.now(), self.served(), dict[str, float]()
-        for count in store.counts() if counts is None else counts:
-            if count.is_due(now) and count.oldest is not None:
-                due[count.lane] = min(count.oldest, due.get(count.lane, now))
-        return {lane: due[lane] for lane in sorted(due) if lane not in served}
+        return worker_notes.unserved(self._backend.store, counts)
 
     def unserved_because(self) -> dict[str, str]:
         """Return the lanes that a worker cannot serve because a library is missing, and its error."""
@@ -180,6 +179,7 @@ def _worker_of(note: Note) -> LiveWorker:
         host=mask_text(str(fields.get("host", "unknown"))),
         pid=pid if isinstance(pid, int) else None,
         version=mask_text(str(fields.get("version", "unknown"))),
+        release=mask_text(str(fields["release"])) if fields.get("release") else None,
         since=since if isinstance(since, int | float) else None,
         lanes=tuple(map(str, cast("list[object]", lanes))) if isinstance(lanes, list) else (),
         missing=cast("Any", mask_payload(cast("Any", missing)))
@@ -187,4 +187,5 @@ def _worker_of(note: Note) -> LiveWorker:
         else {},
         silent=worker_notes.silence(note),
         blocked=worker_notes.blocked(note),
+        slots=worker_notes.slots(note),
     )

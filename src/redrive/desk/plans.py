@@ -24,6 +24,7 @@ from redrive.payloads.masking import mask_text
 if TYPE_CHECKING:
     from redrive.desk.desk import Desk
     from redrive.jobs.transitions import Verb
+    from redrive.runs.run_records import Spec
 
 T = TypeVar("T")
 
@@ -63,6 +64,8 @@ class Plan:
     """When the longest unchanged of the jobs changed."""
     waits: list[str] = field(default_factory=list[str])
     """What the jobs would wait for."""
+    spec: Spec | None = None
+    """How the run would be driven, if it is to be one."""
 
     @property
     def matched(self) -> int:

@@ -1,8 +1,9 @@
-"""Runs at the desk: starting one, reading it, pausing, resuming and cancelling it."""
+"""Runs at the desk: starting one, reading it, pausing, resuming and cancelling it, changing its rate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
@@ -10,7 +11,7 @@ from redrive.desk import search
 from redrive.desk.selection import USUAL, Filters, Target, no_run, read, spelled
 from redrive.errors import Refused
 from redrive.jobs import checks
-from redrive.jobs.job import Job
+from redrive.jobs.job import Action, Job
 from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import mask_text
 from redrive.runs import rules, run_records
@@ -20,8 +21,6 @@ from redrive.stores.contract import Query
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
     from redrive.desk.log import Log
-
-_VERBS: Mapping[Phase, str] = {"paused": "pause", "live": "resume", "cancelled": "cancel"}
 
 _UNFINISHED: frozenset[Phase] = frozenset({"freezing", "done", "stopped", "cancelled"})
 """The phases in which a run may have been abandoned: being made, or being closed."""
@@ -142,15 +141,34 @@ class Runs:
 
     def pause(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """Release no more jobs of a run until `resume`; those that are released go on."""
-        return self._change_phase(number, ["live"], "paused", reason, actor)
+        return self._change(number, self._action("pause", reason, actor), {"live"}, _to("paused"))
 
     def resume(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """Resume a paused run; a ramp begins anew."""
-        return self._change_phase(number, ["paused"], "live", reason, actor)
+        return self._change(number, self._action("resume", reason, actor), {"paused"}, _to("live"))
+
+    def set_rate(
+        self,
+        number: int | str | Run,
+        rate: float | str,
+        *,
+        reason: str = "",
+        actor: str | None = None,
+    ) -> Run:
+        """Change how many jobs a second a run releases; a ramp goes on towards the new rate."""
+        per_second = rules.rate_of(rate)
+        action = replace(self._action("rate", reason, actor), detail={"rate": per_second})
+
+        def change(run: Run, _reason: str) -> Run:
+            return replace(run, spec=replace(run.spec, rate=per_second), paced=0.0)
+
+        return self._change(number, action, {"live", "paused"}, change)
 
     def cancel(self, number: int | str | Run, *, reason: str = "", actor: str | None = None) -> Run:
         """End a run: jobs that wait for it stay as they were, those that are released go on."""
-        run = self._change_phase(number, ["freezing", "paused", "live"], "cancelled", reason, actor)
+        phases: set[Phase] = {"freezing", "paused", "live"}
+        action = self._action("cancel", reason, actor)
+        run = self._change(number, action, phases, _to("cancelled"))
         self._close(run.number)
         return self.get(run)
 
@@ -159,23 +177,27 @@ class Runs:
 
         Driver(self._backend.store, self._backend.bus, self._backend.holder).close(number)
 
-    def _change_phase(
+    def _action(self, verb: str, reason: str, actor: str | None) -> Action:
+        return self._log.action(verb, "", reason, actor)
+
+    def _change(
         self,
         number: int | str | Run,
-        before: Sequence[Phase],
-        after: Phase,
-        reason: str,
-        actor: str | None,
+        action: Action,
+        phases: AbstractSet[Phase],
+        change: Callable[[Run, str], Run],
     ) -> Run:
+        """Change a run that is in one of these phases, and record the action."""
         from redrive.runs import driver  # noqa: PLC0415
 
-        store, action = self._backend.store, self._log.action(_VERBS[after], "", reason, actor)
+        store = self._backend.store
         while True:
             run, version = self._stored(number)
-            if run.phase not in before:
-                msg = f"{run.id} is {run.phase}; only a run that is {before[-1]} can be {after}"
+            if run.phase not in phases:
+                allowed = " or ".join(sorted(phases - {"freezing"}))
+                msg = f"{run.id} is {run.phase}; {action.verb} needs a run that is {allowed}"
                 raise Refused(msg)
-            changed = replace(run, phase=after, why=action.reason, paced=0.0, ramped=0.0)
+            changed = change(run, action.reason)
             if driver.save(store, changed, version, durable=True) is not None:
                 store.record(replace(action, target=run.id))
                 return self._with_counts(changed)
@@ -190,3 +212,8 @@ class Runs:
     def _with_counts(self, run: Run) -> Run:
         run, counts = run_records.counted(self._backend.store, run)
         return replace(masked(run, *_TEXTS), counts=counts)
+
+
+def _to(phase: Phase) -> Callable[[Run, str], Run]:
+    """Return the change of a run to a phase, with the reason for it."""
+    return lambda run, why: replace(run, phase=phase, why=why, paced=0.0, ramped=0.0)

@@ -188,16 +188,8 @@ def _most(counted: Iterable[Group], limit: int) -> list[Group]:
 
 def _alone(group: Group, job: Job) -> Group:
     """Return the group as if this were its only job."""
-    first = job.updated if job.first_failed is None else job.first_failed
     kind = job.failure.category if job.failure else None
-    return replace(
-        group,
-        jobs=1,
-        handlers=(job.handler,),
-        category=kind,
-        first_seen=first,
-        last_seen=job.updated,
-    )
+    return replace(group, jobs=1, handlers=(job.handler,), category=kind)
 
 
 def _joined(counted: Iterable[Group]) -> Iterable[Group]:
@@ -210,13 +202,8 @@ def _joined(counted: Iterable[Group]) -> Iterable[Group]:
 
 
 def _sum(group: Group, other: Group) -> Group:
-    late = max(group, other, key=lambda group: group.last_seen or 0)
-    return replace(
-        late,
-        jobs=group.jobs + other.jobs,
-        handlers=tuple(sorted({*group.handlers, *other.handlers})),
-        first_seen=min(filter(None, (group.first_seen, other.first_seen)), default=None),
-    )
+    handlers = tuple(sorted({*group.handlers, *other.handlers}))
+    return replace(group, jobs=group.jobs + other.jobs, handlers=handlers)
 
 
 def _searches(store: Store, queries: Sequence[Query]) -> list[Iterator[Job | _Stop]]:
@@ -259,9 +246,11 @@ def _until(ends: float, store: Store, query: Query, looked: list[int]) -> Iterat
 
 
 def _queries(selection: Selection) -> list[Query]:
-    """Return the queries for the store: one for each group."""
+    """Return the queries for the store: one for each group or variant."""
     base = query_of(**selection.filters)
-    return [replace(base, group=number) for number in selection.groups] or [base]
+    return [replace(base, group=one, variant=variant) for one, variant in selection.groups] or [
+        base
+    ]
 
 
 def _size(store: Store, queries: Sequence[Query]) -> int:

@@ -1,6 +1,6 @@
 """The selector grammar: what people type to select jobs, the same for every verb.
 
-    01J9ZQ4B  G7  R12  state:dead,pending  handler:billing.*  error:Timeout*  age:>2h  attempts:>=5
+    01J9ZQ4B  G7  G7.2  R12  state:dead,pending  handler:billing.*  error:Timeout*  age:>2h  attempts:>=5
     release:<1.8.3  tag:vip  payload.customer.id:42  "free text"  -lane:mail
 
 Spaces separate words, and all must hold; a comma separates alternatives, `*` matches anything, `-`
@@ -26,6 +26,8 @@ from redrive.payloads.secret_names import is_secret_name
 from redrive.payloads.wildcards import matches
 
 Check = Callable[[Job], bool]
+Place = tuple[int, int | None]
+"""The numbers of a group and of a variant; None is the whole group."""
 LONGEST = 2000
 """Characters of a selector, and of any one filter."""
 MOST_TERMS = 50
@@ -45,7 +47,7 @@ _WORD = re.compile(
     r'(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s"]\S*)?))(?=\s|$)'
 )
 _SIGN = re.compile(r">=|<=|>|<|=|")
-_GROUP = re.compile(r"[Gg]([0-9]{1,9})")
+_GROUP = re.compile(r"[Gg]([0-9]{1,9})(\.[0-9]{1,2})?")
 _RUN = re.compile(r"[Rr]([0-9]{1,9})")
 _PLAIN = re.compile(r"[0-9]{1,9}")
 ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
@@ -72,9 +74,11 @@ _TEXTS: Mapping[str, Callable[[Job], Iterable[object]]] = {
     "code": lambda job: (job.failure and job.failure.code,),
     "key": lambda job: (job.key,),
     "tag": lambda job: job.tags,
-    "release": lambda job: (job.release,),
+    "release": lambda job: (job.failed_release or job.release,),
+    "submitted-release": lambda job: (job.release,),
 }
-_MASKABLE = frozenset({"error", "code", "key", "tag", "release", "text"})
+_RELEASES = frozenset({"release", "submitted-release"})
+_MASKABLE = frozenset({"error", "code", "key", "tag", "text"}) | _RELEASES
 KNOWN = (*_TEXTS, "group", "run", "age", *_COUNTS, "text", "payload.FIELD")
 
 
@@ -177,14 +181,14 @@ def _checked(term: Term) -> Term:
     if term.name in _COUNTS and not all(map(_NUMBER.fullmatch, term.values)):
         msg = f"{term.name}: is compared with a number, as in {term.name}:>=5; found {term.raw!r}"
         raise UsageError(msg)
-    ordered = term.name in {*_COUNTS, "age", "release"} or term.name.startswith("payload.")
+    ordered = term.name in {*_COUNTS, *_RELEASES, "age"} or term.name.startswith("payload.")
     if term.sign not in {"", "="} and not ordered:
         raise UsageError(f"{term.name}: cannot be compared by {term.sign}; found {term.raw!r}")
     if term.name in {"group", "run"}:
         pattern = _GROUP if term.name == "group" else _RUN
         for value in term.values:
             if not (pattern.fullmatch(value) or _PLAIN.fullmatch(value)):
-                like = "G7" if term.name == "group" else "R12"
+                like = "G7 or G7.2" if term.name == "group" else "R12"
                 raise UsageError(f"{value!r} is not a {term.name}; write it like {like}")
     return term
 
@@ -211,8 +215,22 @@ def no_job(text: str) -> str:
 
 
 def numbers(term: Term) -> tuple[int, ...]:
-    """Return the numbers of groups or runs."""
-    return tuple(int(value.lstrip("GgRr")) for value in term.values)
+    """Return the numbers of runs."""
+    return tuple(int(value.lstrip("Rr")) for value in term.values)
+
+
+def group_places(term: Term) -> list[Place]:
+    """Return the numbers of groups and, of G7.2, the number of the variant."""
+    return [place for place in map(group_place, term.values) if place is not None]
+
+
+def group_place(text: str) -> Place | None:
+    """Return the numbers of a group written as 7, G7 or G7.2; None for any other text."""
+    match = _GROUP.fullmatch(text) or _PLAIN.fullmatch(text)
+    if match is None:
+        return None
+    number, _, variant = text.lstrip("Gg").partition(".")
+    return int(number), int(variant) if variant else None
 
 
 def check(term: Term) -> Check:
@@ -228,7 +246,8 @@ def _question(term: Term) -> Check:
     if name == "text":
         return lambda job: contains(job, term.values[0].casefold())
     if name == "group":
-        return lambda job: job.group in numbers(term)
+        places = group_places(term)
+        return lambda job: (job.group, None) in places or (job.group, job.variant) in places
     if name == "run":
         return lambda job: job.run is not None and abs(job.run) in numbers(term)
     if name in _COUNTS:
@@ -273,7 +292,7 @@ def _pair(value: object, wanted: str, term: Term) -> bool:
     if _NUMBER.fullmatch(wanted) and not term.quoted:
         if type(value) in {int, float}:
             return compare(value, _number(wanted))
-        if ordered and term.name != "release" and _NUMBER.fullmatch(text):
+        if ordered and term.name not in _RELEASES and _NUMBER.fullmatch(text):
             return compare(_number(text), _number(wanted))
     if ordered:
         return compare(_version(text), _version(wanted))

@@ -44,12 +44,14 @@ class Job(TypedDict):
     key: str | None
     tags: list[str]
     release: str | None
+    failed_release: str | None
     run: str | None
     edits: int
     created: str | None
     due: str | None
     updated: str | None
     finished: str | None
+    died_at: str | None
     first_failed: str | None
 
 
@@ -63,6 +65,7 @@ class Attempt(TypedDict):
     worker: str
     outcome: str
     provider: str | None
+    release: str | None
     error: Error | None
     traceback: str | None
 
@@ -101,6 +104,23 @@ class PlainGroup(TypedDict):
     fingerprint: str
 
 
+class Variant(TypedDict):
+    """Deaths of a group whose messages have one normal form."""
+
+    variant: str
+    text: str
+    deaths: int
+    last_seen: str | None
+
+
+class SameStatement(TypedDict):
+    """Another group that fails in the same statement of the program, through another handler."""
+
+    group: str
+    handler: str
+    title: str
+
+
 class Trend(TypedDict):
     """Numbers of deaths, the oldest span first."""
 
@@ -109,8 +129,13 @@ class Trend(TypedDict):
 
 
 class Group(PlainGroup):
-    """A group with its mark and its trend."""
+    """A group with its record and its trend; `since` is when the present incident began."""
 
+    deaths: int
+    since: str | None
+    first_release: str | None
+    last_release: str | None
+    regressed: str | None
     status: Literal["open", "resolved", "regressed"]
     resolved: str | None
     resolved_by: str | None
@@ -119,7 +144,15 @@ class Group(PlainGroup):
     noted: str | None
     noted_by: str | None
     deaths_last_hour: int
+    deaths_last_10_minutes: int
     deaths_last_day: Trend
+
+
+class WholeGroup(Group):
+    """A group with its different messages, most deaths first, and groups of the same statement."""
+
+    variants: list[Variant]
+    same_statement: list[SameStatement]
 
 
 class Left(TypedDict):
@@ -183,6 +216,18 @@ class Action(TypedDict):
     skipped: int
 
 
+class Lane(TypedDict):
+    """A lane with open jobs or attempts in the last half hour."""
+
+    lane: str
+    state: Literal["served", "unserved", "paused"]
+    pending: int
+    running: int
+    dead: int
+    lag_seconds: float | None
+    attempts_last_minute: int
+
+
 class Pause(TypedDict):
     """A lane that is paused."""
 
@@ -200,17 +245,29 @@ class Blocked(TypedDict):
     since: str | None
 
 
+class Running(TypedDict):
+    """Jobs of one handler that a worker runs now, and since when the first of them."""
+
+    handler: str
+    jobs: int
+    since: str | None
+
+
 class Worker(TypedDict):
     """A live worker process."""
 
     host: str
     pid: int | None
     version: str
+    release: str | None
     since: str | None
     lanes: list[str]
     missing: dict[str, Any]
     silent_seconds: float
     blocked: Blocked | None
+    slots: int | None
+    busy: int | None
+    running: list[Running]
 
 
 class Scope(TypedDict):

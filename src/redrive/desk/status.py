@@ -1,15 +1,22 @@
-"""How things stand: counts, ages, workers, pauses, unserved lanes; `status` adds groups and runs."""
+"""How things stand: counts, ages, workers, pauses, unserved lanes; `status` adds groups and runs.
+
+`Status.verdict` is the one place that decides if there is an incident.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from redrive.desk import shapes
 from redrive.desk.documents import Seen, pause_document, sums, with_trends, worker_document
 from redrive.jobs.clock import iso
-from redrive.jobs.job import HOPELESS, Category, State
+from redrive.jobs.durations import words
+from redrive.jobs.job import HOPELESS, Category, Group, State
+from redrive.payloads.masked_jobs import seen_record
+from redrive.stores.contract import Query
 
 if TYPE_CHECKING:
     from redrive.desk.desk import Desk
@@ -21,6 +28,35 @@ TOP = 5
 """How many groups are shown."""
 LATE = 600.0
 """Seconds. What has been due for longer is not only waiting for the next pass of a worker."""
+HOUR = 3600.0
+FEWEST = 10
+"""Deaths in ten minutes from which on a group grows."""
+_READ, _MANY = 100, 10_000
+"""How many failed jobs of a category are read to find those that have been retrying for over an hour,
+and beyond how many none is: to find the newest of them takes too long."""
+_CHANGED = 20
+"""How many changed groups are shown."""
+_TITLE = 120
+"""Characters of a title in a sentence."""
+
+Level = Literal["OK", "DEGRADED", "INCIDENT"]
+
+
+class Verdict(NamedTuple):
+    """How things stand in one word, and why in one sentence."""
+
+    level: Level
+    why: str
+
+
+class Change(NamedTuple):
+    """Something that began in the last hour."""
+
+    kind: Literal["new", "regressed", "growing", "release", "paused", "unserved"]
+    subject: str
+    """A group such as G7, a lane or a release."""
+    since: float
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +111,6 @@ class Health:
         oldest = self.oldest(state)
         return None if oldest is None or oldest > self.now else self.now - oldest
 
-    @property
-    def healthy(self) -> bool:
-        """True if nothing failed, nothing is dead and nothing waits for a missing worker."""
-        bad = self.failed or self.total(State.DEAD) or self.overdue() or self.unserved
-        return not (bad or any(worker.is_silent or worker.blocked for worker in self.workers))
-
     def overdue(self) -> list[Overdue]:
         """Return the lanes with jobs that should have run long ago, the oldest first."""
         paused = {pause.lane for pause in self.pauses}
@@ -132,6 +162,143 @@ class Status(Health):
     """How many died in each ten minutes of the last hour."""
     day: list[int]
     """How many died in each hour of the last day."""
+    active: list[Seen]
+    """The groups of which jobs died in the last hour, the last death first."""
+    retrying: Mapping[str, tuple[int, float]]
+    """The handlers of jobs that have been retrying for over an hour: how many, and since when."""
+
+    def verdict(self) -> Verdict:
+        """Return the verdict: the first of the gravest reasons; without any all is well."""
+        return next(iter(self.reasons()), Verdict("OK", "No errors detected - system is healthy!"))
+
+    def reasons(self) -> list[Verdict]:
+        """Return everything that is wrong, the gravest first."""
+        late = self.overdue()
+        incidents = [*_growing(self.active), *self._waiting([o for o in late if not o.paused])]
+        others = [
+            *self._workers(),
+            *self._waiting([o for o in late if o.paused]),
+            *self._unserved(late),
+            *self._news(),
+            *self._retrying(),
+            *self._dead(),
+        ]
+        incident, degraded = (_verdicts("INCIDENT", incidents), _verdicts("DEGRADED", others))
+        return [*incident, *degraded]
+
+    def changes(self) -> list[Change]:
+        """Return what began in the last hour: groups, releases, pauses, lanes that nobody serves."""
+        began = [*self._changed_groups(), *self._releases()]
+        paused = ((p.lane, p.since, p.reason) for p in self.pauses if p.since is not None)
+        began += [Change("paused", *pause) for pause in paused]
+        lanes = ((lane, due, self.because.get(lane, "")) for lane, due in self.unserved.items())
+        began += [Change("unserved", *lane) for lane in lanes]
+        recent = [change for change in began if self.is_recent(change.since)]
+        return [change._replace(since=min(change.since, self.now)) for change in recent]
+
+    def is_recent(self, at: float | None) -> bool:
+        """Return True if this was in the last hour."""
+        return at is not None and self.now - at <= HOUR
+
+    def _changed_groups(self) -> Iterator[Change]:
+        for row in self.active:
+            kind, since = _kind(self, row)
+            if kind is not None:
+                detail = f"{_count(row.last_hour, 'death')}: {row.group.title[:_TITLE]}"
+                yield Change(kind, row.group.name, since, detail)
+
+    def _releases(self) -> Iterator[Change]:
+        started: dict[str, list[float]] = {}
+        for worker in self.workers:
+            if worker.release and worker.since is not None:
+                started.setdefault(worker.release, []).append(worker.since)
+        for release, times in sorted(started.items()):
+            yield Change("release", release, min(times), _count(len(times), "worker"))
+
+    def _news(self) -> Iterator[str]:
+        for change in self._changed_groups():
+            if change.kind in {"new", "regressed"}:
+                ago = words(self.now - change.since)
+                verb = "began" if change.kind == "new" else "came back"
+                yield f"{change.subject} {verb} {ago} ago, {change.detail}"
+
+    def _workers(self) -> Iterator[str]:
+        for worker in self.workers:
+            if worker.blocked:
+                yield _blocked(worker, self.now)
+        for worker in self.workers:
+            if worker.is_silent:
+                who, silent = f"worker {worker.pid} on {worker.host}", words(worker.silent)
+                why = "a handler holds the GIL, or it is stopped"
+                yield f"{who} sent no heartbeat for {silent}: {why}"
+
+    def _waiting(self, late: list[Overdue]) -> Iterator[str]:
+        if late:
+            jobs, lanes = _count(sum(o.pending for o in late), "job"), _few(o.lane for o in late)
+            since = words(self.now - late[0].due)
+            then = (
+                "paused; resume with `redrive resume LANE`"
+                if late[0].paused
+                else "is a worker running, and does it know the handlers?"
+            )
+            yield f"{jobs} pending in {lanes}, the oldest due for {since}: {then}"
+
+    def _unserved(self, late: list[Overdue]) -> Iterator[str]:
+        if self.unserved and not late:
+            yield f"jobs are due that no worker serves, in {_few(self.unserved)}: is a worker running?"
+
+    def _retrying(self) -> Iterator[str]:
+        if self.retrying:
+            jobs = sum(number for number, _ in self.retrying.values())
+            longest = words(self.now - min(since for _, since in self.retrying.values()))
+            yield f"{_count(jobs, 'job')} retrying for over an hour, the first for {longest}"
+
+    def _dead(self) -> Iterator[str]:
+        if dead := self.total(State.DEAD):
+            waits = "waits" if dead == 1 else "wait"
+            died = sum(self.minutes)
+            yield f"{_count(dead, 'dead letter')} {waits} for a person; {died:,} died in the last hour"
+
+
+def _verdicts(level: Level, sentences: Iterable[str]) -> list[Verdict]:
+    return [Verdict(level, sentence) for sentence in sentences]
+
+
+def _kind(at: Status, row: Seen) -> tuple[Literal["new", "regressed", "growing"] | None, float]:
+    """Return how a group changed in the last hour, if it did, and since when."""
+    record = row.group.record
+    if record.first_seen is not None and at.is_recent(record.first_seen):
+        return "new", record.first_seen
+    if record.regressed is not None and at.is_recent(record.regressed):
+        return "regressed", record.regressed
+    return ("growing" if row.recent >= FEWEST else None), at.now - LATE
+
+
+def _growing(active: Iterable[Seen]) -> Iterator[str]:
+    for row in sorted(active, key=lambda row: -row.recent):
+        if row.recent >= FEWEST:
+            began = words(max(0.0, row.now - (row.group.record.since or row.now)))
+            name, title = row.group.name, row.group.title[:_TITLE]
+            yield f"{name} grows: {row.recent:,} died in 10 minutes, it began {began} ago: {title}"
+
+
+def _blocked(worker: LiveWorker, now: float) -> str:
+    by = worker.blocked or {}
+    since = by.get("since")
+    lasting = f" for {words(max(0.0, now - since))}" if isinstance(since, int | float) else ""
+    job = f"job {by['job']} ({by.get('handler')})" if "job" in by else "an unknown job"
+    text = f"{job} has blocked the event loop{lasting}; async jobs beside it wait"
+    return f"worker {worker.name}: {text}"
+
+
+def _few(names: Iterable[str]) -> str:
+    lanes = list(names)
+    more = f" and {len(lanes) - TOP} more" if len(lanes) > TOP else ""
+    return f"{'the lane' if len(lanes) == 1 else 'the lanes'} {', '.join(lanes[:TOP])}{more}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def health_of(desk: Desk) -> Health:
@@ -141,13 +308,48 @@ def health_of(desk: Desk) -> Health:
 
 def status_of(desk: Desk) -> Status:
     """Read how things stand, with the groups, the runs and the deaths of the last day."""
+    facts = _facts(desk)
     return Status(
-        **_facts(desk),
+        **facts,
         groups=with_trends(desk, desk.groups.find(limit=TOP)),
         runs=desk.runs.live(),
         minutes=sums(desk.lanes.deaths(60, 60), 10),
         day=desk.lanes.deaths(3600, 24),
+        active=_active(desk),
+        retrying=_retrying(desk, facts["counts"]),
     )
+
+
+def _active(desk: Desk) -> list[Seen]:
+    """Return the groups of which jobs died in the last hour, whatever became of these since."""
+    now, records = desk.store.now(), desk.store.group_records().values()
+    recent = [one for one in records if one.last_seen is not None and now - one.last_seen <= HOUR]
+    recent.sort(key=lambda record: (-(record.last_seen or now), record.number))
+    groups = [
+        Group(number=one.number, fingerprint=one.fingerprint or "", title=one.title, record=one)
+        for one in map(seen_record, recent[:_CHANGED])
+    ]
+    return with_trends(desk, groups) if groups else []
+
+
+def _retrying(desk: Desk, counts: Iterable[Count]) -> dict[str, tuple[int, float]]:
+    """Return the handlers whose jobs have been failing for over an hour of their present life.
+
+    Of each category _READ jobs are read: where more are retrying, these are the least there are.
+    """
+    failing: Counter[Category] = Counter()
+    for count in counts:
+        if count.state is State.PENDING and count.category is not None:
+            failing[count.category] += count.jobs
+    now, found = desk.store.now(), dict[str, tuple[int, float]]()
+    pending = frozenset({State.PENDING})
+    for category in [category for category, jobs in failing.items() if jobs <= _MANY]:
+        for job in desk.store.find(Query(states=pending, category=category, limit=_READ)).jobs:
+            began = max(job.since, now if job.first_failed is None else job.first_failed)
+            if now - began > HOUR:
+                jobs, since = found.get(job.handler, (0, began))
+                found[job.handler] = jobs + 1, min(since, began)
+    return found
 
 
 def _facts(desk: Desk) -> dict[str, Any]:

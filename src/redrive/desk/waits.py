@@ -1,14 +1,21 @@
-"""What retried jobs wait for: their lane is paused, or no worker is running for them."""
+"""What retried jobs wait for: a paused lane, a cooldown, a free slot, or a worker."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from redrive.desk.desk import Desk
-from redrive.desk.lanes import LanePause
+from redrive.desk.lanes import LanePause, LiveWorker
+from redrive.jobs.durations import words
+from redrive.jobs.job import Job, State
 from redrive.runs.run_records import Run
 
 _OPEN = ("pending", "dead")
+_LATE = 5.0
+"""Seconds. What has been due for longer, or busy for longer, stands still."""
+_LOOKED_AT = 100
+"""How many open jobs of a run are looked at."""
+_PROVIDER = "provider:"
 
 
 def of_lanes(desk: Desk, lanes: Collection[str]) -> list[str]:
@@ -17,10 +24,20 @@ def of_lanes(desk: Desk, lanes: Collection[str]) -> list[str]:
 
 
 def of_run(desk: Desk, run: Run) -> list[str]:
-    """Return what a run waits for; nothing once it is over or a person paused it."""
+    """Return what a run waits for; nothing once it is over or a person paused it.
+
+    A duration stands at the end of a line, after " for ".
+    """
     if run.phase != "live":
         return []
-    return _lines(desk, [pause for pause in desk.lanes.pauses() if _has(desk, run, pause.lane)])
+    pauses = desk.lanes.pauses()
+    lines = _lines(desk, [pause for pause in pauses if _has(desk, run, pause.lane)])
+    jobs = desk.jobs.find(run=run.number, state=("pending", "running"), limit=_LOOKED_AT).jobs
+    released = [job for job in jobs if job.run == run.number and not job.failed_in_run]
+    workers, now = desk.lanes.workers(), desk.store.now()
+    late = {job.lane for job in released if _is_late(job, workers, now)}
+    late -= {pause.lane for pause in pauses}
+    return [*lines, *_cooldowns(released, pauses), *_busy_workers(workers, late, now)]
 
 
 def _has(desk: Desk, run: Run, lane: str) -> bool:
@@ -36,3 +53,55 @@ def _lines(desk: Desk, pauses: list[LanePause]) -> list[str]:
         until = "" if desk.lanes.last_pass() is None else ", so it waits for the next pass"
         lines.append(f"no worker is alive{until}: redrive work module:app")
     return lines
+
+
+def _cooldowns(jobs: list[Job], pauses: list[LanePause]) -> Iterator[str]:
+    """Return which providers in cooldown jobs were returned for."""
+    for pause in pauses:
+        name = pause.lane.removeprefix(_PROVIDER)
+        if name != pause.lane and any(name in job.detail for job in jobs):
+            left = "" if pause.seconds_left is None else f" for {words(pause.seconds_left)}"
+            yield f"provider {name} is in cooldown (redrive resume {pause.lane}){left}"
+
+
+def _is_late(job: Job, workers: list[LiveWorker], now: float) -> bool:
+    """Return True if no worker has begun a job for a while; one may have claimed it ahead."""
+    if job.state is State.PENDING:
+        return now - job.due >= _LATE
+    slots = [worker.slots for worker in workers if worker.slots]
+    named = [running for one in slots for running in one.running]
+    some_unnamed = sum(one.busy for one in slots) > sum(running.jobs for running in named)
+    may_run = some_unnamed or job.handler in {running.handler for running in named}
+    return now - job.updated >= _LATE and not may_run
+
+
+def _busy_workers(workers: list[LiveWorker], lanes: Collection[str], now: float) -> Iterator[str]:
+    """Return why no worker takes the jobs of these lanes, which have been due for a while."""
+    for lane in sorted(lanes) if workers else ():
+        serving = [worker for worker in workers if lane in worker.lanes]
+        live = [worker for worker in serving if not worker.is_silent]
+        if not serving:
+            yield f"no worker serves lane {lane}: start one whose program has its handlers"
+        elif not live:
+            names = ", ".join(worker.name for worker in serving)
+            silent = words(min(worker.silent for worker in serving))
+            yield f"no heartbeat of {names}, which alone serves lane {lane}, for {silent}"
+        elif all(_is_full(worker, now) for worker in live):
+            yield f"lane {lane} finds no free slot: {_occupied(live, now)}"
+
+
+def _is_full(worker: LiveWorker, now: float) -> bool:
+    """Return True if no slot became free for a while before the worker's last heartbeat."""
+    slots = worker.slots
+    if slots is None or slots.since is None or slots.busy < slots.total:
+        return False
+    return now - worker.silent - slots.since >= _LATE
+
+
+def _occupied(workers: list[LiveWorker], now: float) -> str:
+    slots = [worker.slots for worker in workers if worker.slots]
+    busy = sum(one.busy for one in slots)
+    names = sorted({running.handler for one in slots for running in one.running})
+    since = max(one.since or now for one in slots)
+    total = max(busy, sum(one.total for one in slots))
+    return f"{busy} of {total} busy with {', '.join(names)} for {words(now - since)}"

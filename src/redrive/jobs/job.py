@@ -204,6 +204,9 @@ class Job:  # without slots: see `records`
     """Which boot that clock belongs to."""
     tags: tuple[str, ...] = ()
     release: str | None = None
+    """The release of the program that submitted it."""
+    failed_release: str | None = None
+    """The release that ran its last failed attempt; None if that is not known."""
     group: int | None = None
     """The number of its group: jobs that failed of one cause."""
     variant: int | None = None
@@ -211,6 +214,8 @@ class Job:  # without slots: see `records`
     event: str | None = None
     """The id of the event that it was submitted for."""
     run: int | None = None
+    failed_in_run: bool = False
+    """True if it is open, and an attempt failed since its run released it."""
     resolution: Resolution | None = None
     edits: int = 0
     original: str | None = None
@@ -357,11 +362,19 @@ class Group:
     """How many jobs of the query are in it."""
     handlers: tuple[str, ...] = ()
     category: Category | None = None
-    first_seen: float | None = None
-    last_seen: float | None = None
 
     def __repr__(self) -> str:
         return _shown(self, self, "name", "jobs")
+
+    @property
+    def first_seen(self) -> float | None:
+        """When its first failure was stored."""
+        return self.record.first_seen
+
+    @property
+    def last_seen(self) -> float | None:
+        """When the last job of it died; None if none did."""
+        return self.record.last_seen
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
-from typing import Literal, NamedTuple, TypeVar, assert_never
+from typing import Literal, NamedTuple, Required, TypedDict, TypeVar, Unpack, assert_never
 
 from redrive.errors import Refused, UsageError
 from redrive.jobs.job import (
@@ -116,15 +116,18 @@ def seized(job: Job, *, by: str, lease_end: float, boot: str | None) -> Job:
     return job_of(job.__dict__ | seizure_changes(job, by=by, lease_end=lease_end, boot=boot))
 
 
+class EndFacts(TypedDict, total=False):
+    """What the store and the attempt add to the end of a claim."""
+
+    group: Required[int | None]
+    variant: int | None
+    max_attempts: int | None
+    release: str | None
+    """The release of the program that ran the attempt."""
+
+
 def end_changes(
-    job: Job,
-    verdict: Verdict,
-    failure: Failure | None,
-    *,
-    now: float,
-    group: int | None,
-    variant: int | None = None,
-    max_attempts: int | None = None,
+    job: Job, verdict: Verdict, failure: Failure | None, *, now: float, **facts: Unpack[EndFacts]
 ) -> Changes:
     """End a claim: the lease goes, the failure is counted, the verdict becomes the state."""
     state, changes = _outcome(job, verdict, now)
@@ -135,28 +138,21 @@ def end_changes(
         "lease_end": None,
         "boot": None,
         "updated": now,
-        "max_attempts": max_attempts or job.max_attempts,
+        "max_attempts": facts.get("max_attempts") or job.max_attempts,
     }
     if failure is not None:
-        changes |= _counted(job, failure, now) | {"group": group, "variant": variant}
-    return changes
+        changes |= _counted(job, failure, now)
+        changes |= {"group": facts["group"], "variant": facts.get("variant")}
+        changes |= {"failed_release": facts.get("release")}
+    fails = job.failed_in_run or (failure is not None and (job.run or 0) > 0)
+    return changes | _marked(job, failed_in_run=fails and state is State.PENDING)
 
 
 def settled(
-    job: Job,
-    verdict: Verdict,
-    failure: Failure | None,
-    *,
-    now: float,
-    group: int | None,
-    variant: int | None = None,
-    max_attempts: int | None = None,
+    job: Job, verdict: Verdict, failure: Failure | None, *, now: float, **facts: Unpack[EndFacts]
 ) -> Job:
     """Return a job as it is once its claim has ended so."""
-    changes = end_changes(
-        job, verdict, failure, now=now, group=group, variant=variant, max_attempts=max_attempts
-    )
-    return job_of(job.__dict__ | changes)
+    return job_of(job.__dict__ | end_changes(job, verdict, failure, now=now, **facts))
 
 
 def settle_all(
@@ -167,20 +163,28 @@ def settle_all(
     ends: list[Changed] = []
     for job, result in results:
         verdict = result.verdict
-        failure = result.attempt.failure if result.attempt else None
+        attempt = result.attempt
+        failure = attempt.failure if attempt else None
         most = result.max_attempts or job.max_attempts
         if type(verdict) is not Completed or failure is not None:
             group, variant = place(failure) if failure else (None, None)
             changes = end_changes(
-                job, verdict, failure, now=now, group=group, variant=variant, max_attempts=most
+                job,
+                verdict,
+                failure,
+                now=now,
+                group=group,
+                variant=variant,
+                max_attempts=most,
+                release=attempt.release if attempt else None,
             )
         else:
-            kind = (job.state._value_, verdict.reason._value_, verdict.detail, most)
-            found = alike.get(kind)
-            if found is None:
-                found = end_changes(job, verdict, None, now=now, group=None, max_attempts=most)
-                alike[kind] = found
-            changes = found
+            end = verdict.reason._value_, verdict.detail, most
+            kind = (job.state._value_, job.failed_in_run, *end)
+            changes = alike.get(kind) or end_changes(
+                job, verdict, None, now=now, group=None, max_attempts=most
+            )
+            alike[kind] = changes
         ends.append(Changed(job, changes, job_of(job.__dict__ | changes)))
     return ends
 
@@ -238,7 +242,7 @@ def action_changes(
     changes: Changes = {}
     match verb:
         case "retry":
-            changes = _retried(job, now, _finite(delay))
+            changes = _retried(job, now, _finite(delay), run)
         case "resolve":
             changes = _closed(job, Reason.RESOLVED, actor, reason, now)
         case "discard":
@@ -278,11 +282,16 @@ def _tag_after(job: Job, run: int | None) -> int | None:
     return run
 
 
-def _retried(job: Job, now: float, delay: float) -> Changes:
+def _marked(job: Job, *, failed_in_run: bool) -> Changes:
+    """Return the change of the mark that a job failed since its run released it, if it changes."""
+    return {} if job.failed_in_run == failed_in_run else {"failed_in_run": failed_in_run}
+
+
+def _retried(job: Job, now: float, delay: float, run: int | None) -> Changes:
     """Start a fresh life for a dead or resolved job; a pending one only becomes due now."""
     due = now + delay
     if job.state is State.PENDING:
-        return {"due": due}
+        return {"due": due} | _marked(job, failed_in_run=job.failed_in_run and run is None)
     if job.state is State.RUNNING:
         raise Refused(_RUNS)
     _ensure(job, State.PENDING)
@@ -299,6 +308,7 @@ def _retried(job: Job, now: float, delay: float) -> Changes:
         "updated": now,
         "finished": None,
         "resolution": None,
+        **_marked(job, failed_in_run=False),
     }
 
 

@@ -83,7 +83,7 @@ def failures_masked(job: Job) -> Job:
 
 
 def _texts(job: Job) -> list[str]:
-    texts = [job.key or "", job.release or "", job.detail, *job.tags]
+    texts = [job.key or "", job.release or "", job.failed_release or "", job.detail, *job.tags]
     if job.resolution:
         texts += [job.resolution.actor, job.resolution.reason]
     if job.failure:
@@ -95,6 +95,7 @@ def _texts_masked(job: Job, mask: Mask) -> dict[str, object]:
     return {
         "key": job.key and mask(job.key),
         "release": job.release and mask(job.release),
+        "failed_release": job.failed_release and mask(job.failed_release),
         "detail": mask(job.detail),
         "tags": tuple(map(mask, job.tags)),
         "failure": job.failure and _failure(job.failure, mask),

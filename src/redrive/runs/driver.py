@@ -106,7 +106,7 @@ class Driver:
         Without a canary it alone overrides cooldowns. If it succeeds they end, and the other jobs
         find the providers ready; they wait for its attempt, but no longer than a minute.
         """
-        goes_first = run.released == 0 or (run.released == counts.working - counts.failing == 1)
+        goes_first = run.released == 0 or (run.released == counts.untried == 1)
         if run.spec.canary or not goes_first or now - run.created > _FIRST:
             return False
         return bool(self._store.notes(overrides.PROVIDER))

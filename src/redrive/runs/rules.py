@@ -20,7 +20,7 @@ AHEAD = 2.0
 RAMP_STEP = 10.0
 """Seconds after which a ramp doubles; it begins at a tenth of the rate."""
 JUDGED_FROM = 10
-"""How many jobs must have ended before a share of them means anything."""
+"""How many jobs must have been tried before a share of them means anything."""
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _RATE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(?:/\s*(s|m|h))?")
 _STOP = re.compile(r"(\d{1,9})|(\d{1,3}(?:\.\d{1,9})?)\s*%")
@@ -28,29 +28,34 @@ _FULL = 100.0
 
 
 def stops(run: Run, counts: Counts) -> str:
-    """Return why a run must go no further; empty while it may."""
-    failed, ended = counts.failed, counts.ended
+    """Return why a run must go no further; empty while it may.
+
+    A job whose first attempt failed counts as failed while it waits for its next one: retries may
+    take a day. It counts as succeeded if it does succeed before the run stops.
+    """
+    failed, tried = counts.failed + counts.failing, counts.ended + counts.failing
     if run.spec.canary and not run.passed and run.released >= run.spec.canary:
-        if counts.working == 0 and failed and _is_too_many(run.spec.stop_on or "1", failed, ended):
-            return f"{failed:,} of {ended:,} canary jobs failed again"
+        awaited = counts.untried if counts.waiting else counts.working
+        if awaited == 0 and failed and _is_too_many(run.spec.stop_on or "1", failed, tried):
+            return f"{failed:,} of {tried:,} canary jobs failed again"
         if counts.waiting:
-            return ""  # judged as a whole, once all of it has ended
+            return ""  # judged as a whole, once all of it was tried
     return (
-        too_many(run.spec.stop_on, failed, ended, canary=run.spec.canary) if counts.waiting else ""
+        too_many(run.spec.stop_on, failed, tried, canary=run.spec.canary) if counts.waiting else ""
     )
 
 
-def too_many(stop_on: str, failed: int, ended: int, *, canary: int = 0) -> str:
-    """Return how many failed, if these are too many; a share is judged once enough have ended."""
-    few = stop_on.endswith("%") and ended < max(JUDGED_FROM, canary)
-    if not stop_on or few or not _is_too_many(stop_on, failed, ended):
+def too_many(stop_on: str, failed: int, tried: int, *, canary: int = 0) -> str:
+    """Return how many failed, if these are too many; a share is judged once enough were tried."""
+    few = stop_on.endswith("%") and tried < max(JUDGED_FROM, canary)
+    if not stop_on or few or not _is_too_many(stop_on, failed, tried):
         return ""
-    return f"{failed:,} of {ended:,} failed again"
+    return f"{failed:,} of {tried:,} failed again"
 
 
-def _is_too_many(stop_on: str, failed: int, ended: int) -> bool:
+def _is_too_many(stop_on: str, failed: int, tried: int) -> bool:
     if stop_on.endswith("%"):
-        return failed > 0 and failed * _FULL >= float(stop_on[:-1]) * ended
+        return failed > 0 and failed * _FULL >= float(stop_on[:-1]) * tried
     return failed >= int(stop_on)
 
 
@@ -60,12 +65,12 @@ def due(run: Run, counts: Counts, now: float) -> tuple[Run, list[float]]:
     if canary and not run.passed:
         if run.released < canary:
             return run, [0.0] * min(canary - run.released, counts.waiting)
-        if counts.working:
+        if counts.untried:
             return run, []
         run = replace(run, passed=True)
     rate = run.spec.rate
     most = SLICE if rate is None else max(SLICE, int(rate * AHEAD))
-    room = min(counts.waiting, most - (counts.working - counts.failing))
+    room = min(counts.waiting, most - counts.untried)
     if rate is None:
         return run, [0.0] * room
     return _paced(run, rate, room, now)

@@ -61,7 +61,7 @@ class Counts:
     working: int = 0
     """Let go, and pending or running."""
     failing: int = 0
-    """Those of them that failed at least once and wait for their next try."""
+    """Those of them of which an attempt failed since they were released; they are tried again."""
     succeeded: int = 0
     failed: int = 0
     """Dead again."""
@@ -80,6 +80,11 @@ class Counts:
     def ended(self) -> int:
         """How many jobs were tried to their end."""
         return self.succeeded + self.failed
+
+    @property
+    def untried(self) -> int:
+        """How many jobs were released and have had no result of an attempt yet."""
+        return self.working - self.failing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

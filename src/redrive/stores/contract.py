@@ -173,7 +173,7 @@ class Members(NamedTuple):
     states: Mapping[State, int]
     """How many there are of each state that occurs."""
     failing: int
-    """How many of the pending ones failed in this life; 0 for those that wait for their run."""
+    """How many pending and running ones failed since their run released them."""
     causes: Mapping[int, int]
     """How many of the dead ones each group has; empty for those that wait for their run."""
     oldest: list[str]
@@ -303,8 +303,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
     def groups(self, query: Query) -> list[Group]:
         """Count the query's jobs by group, most jobs first (limit holds, the cursor does not).
 
-        Without states in the query only dead jobs count. Each group carries its `record`; its
-        `first_seen` and `last_seen` are those of the jobs counted.
+        Without states in the query only dead jobs count. Each group carries its `record`.
         """
 
     @abstractmethod

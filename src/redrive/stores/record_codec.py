@@ -65,6 +65,8 @@ _REST = (
     "edits",
     "folded",
     "died_at",
+    "failed_release",
+    "failed_in_run",
 )
 MORE = (*_REST, "reason", "finished", "since")
 """The fields in `more`. The last three are left out where state, last change or due time say them."""

@@ -18,7 +18,6 @@ class Tally:
     jobs: int = 0
     handlers: set[str] = field(default_factory=set[str])
     category: Category | None = None
-    first: float | None = None
     last: float | None = None
     last_id: str = ""
 
@@ -27,7 +26,6 @@ class Tally:
         handler: str,
         category: Category | None,
         jobs: int,
-        first: float,
         last: float,
         *,
         job_id: str = "",
@@ -35,8 +33,6 @@ class Tally:
         """Count jobs of one handler and category; the job that changed last sets the category."""
         self.jobs += jobs
         self.handlers.add(handler)
-        if self.first is None or first < self.first:
-            self.first = first
         if self.last is None or last > self.last or (last == self.last and job_id < self.last_id):
             self.last, self.category, self.last_id = last, category, job_id
 
@@ -50,8 +46,6 @@ class Tally:
             jobs=self.jobs,
             handlers=tuple(sorted(self.handlers)),
             category=self.category,
-            first_seen=self.first,
-            last_seen=self.last,
             record=record,
         )
 

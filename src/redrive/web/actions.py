@@ -20,6 +20,7 @@ from redrive.desk.documents import (
     scope_document,
     seen_document,
     whole_document,
+    whole_group_document,
     with_trends,
 )
 from redrive.errors import BadPayload, KeyConflict, Refused
@@ -183,9 +184,11 @@ def groups(call: Call, query: messages.Search) -> messages.Groups:
     }
 
 
-def group(call: Call) -> shapes.Group:
-    """Return one group, its recent deaths, and what people noted about it."""
-    return _seen(call, call.app.desk.groups.get(call.path["group"]))
+def group(call: Call) -> shapes.WholeGroup:
+    """Return one group, its recent deaths, its messages, and what people noted about it."""
+    desk = call.app.desk
+    (seen,) = with_trends(desk, [desk.groups.get(call.path["group"])])
+    return whole_group_document(desk, seen)
 
 
 def mark(call: Call, body: messages.Mark) -> shapes.Group:
@@ -259,6 +262,12 @@ def resume_run(call: Call, body: messages.Why) -> shapes.Run:
 def cancel_run(call: Call, body: messages.Why) -> shapes.Run:
     """End a run: jobs that still wait for it stay as they were."""
     return _steer(call, call.app.desk.runs.cancel, body)
+
+
+def set_run_rate(call: Call, body: messages.SetRate) -> shapes.Run:
+    """Change how many jobs a run releases."""
+    change = call.app.desk.runs.set_rate
+    return run_document(change(call.path["run"], body.rate, reason=body.reason, actor=call.actor))
 
 
 def _steer(call: Call, change: Callable[..., Run], body: messages.Why) -> shapes.Run:

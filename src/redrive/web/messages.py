@@ -165,6 +165,14 @@ class CarryOut(Why, kw_only=True):
     stop_on: Annotated[str, _text(10, "stop when 10% or 25 have failed again")] = ""
 
 
+class SetRate(Why, kw_only=True):
+    """A new rate of a run."""
+
+    rate: Annotated[
+        str, _text(30, "at most so many: 20/s, 30/m", pattern=rf"^[1-9][0-9]{{0,8}}(/[smh])?{END}")
+    ]
+
+
 class PauseLane(Why, kw_only=True):
     """A lane to pause."""
 

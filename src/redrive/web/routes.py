@@ -120,5 +120,6 @@ ROUTES: tuple[Route, ...] = (
     _post("runs/{run}/pause", actions.pause_run),
     _post("runs/{run}/resume", actions.resume_run),
     _post("runs/{run}/cancel", actions.cancel_run),
+    _post("runs/{run}/rate", actions.set_run_rate),
     _get("actions", actions.audit_log),
 )

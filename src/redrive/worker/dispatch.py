@@ -270,7 +270,7 @@ class Dispatcher:
             child = self._children.pop()
         except IndexError:
             child = Child(self.program)
-        task.child = child
+        task.child, task.began = child, time.monotonic()
         self.running.add(task)
         try:
             ended = child.run(task.claim.job, task.entry)

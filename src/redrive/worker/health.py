@@ -59,6 +59,8 @@ RUINED_GRACE = 2.0
 """Seconds in which a process that cannot work any more has to end."""
 _FILE = 1 << 26
 """Bytes of a file that a process must be able to make; nothing is written."""
+_NAMED = 5
+"""How many handlers a worker names of those that it runs now."""
 _LOOP_EVERY = 0.25
 """Seconds between two checks of the event loop."""
 _STUCK = 2.0
@@ -337,7 +339,26 @@ class LoopWatch:
 
     def sign(self) -> None:
         """Write the worker's presence note."""
-        presence.sign(self._runtime, self._since, blocked=self._blocked)
+        slots = self._slots()
+        presence.sign(self._runtime, self._since, blocked=self._blocked, slots=slots)
+
+    def _slots(self) -> dict[str, object]:
+        """Return how many slots there are, how many are busy, and with which handlers since when.
+
+        `since` is when the last of them became busy.
+        """
+        began: dict[str, list[float]] = {}
+        ahead = self._runtime.clock.now() - time.monotonic()
+        for task in list(self._dispatcher.running):
+            began.setdefault(task.entry.name, []).append(round(task.began + ahead, 1))
+        most = sorted(began.items(), key=lambda item: -len(item[1]))[:_NAMED]
+        times = [at for times in began.values() for at in times]
+        return {
+            "total": self._dispatcher.concurrency,
+            "busy": len(times),
+            "since": max(times, default=None),
+            "running": [[name, len(times), min(times)] for name, times in most],
+        }
 
     def _blocking_job(self, loop: Loop) -> Mapping[str, object]:
         job: dict[str, object] = {"since": self._runtime.clock.now() - loop.silence.seconds}

@@ -197,7 +197,9 @@ class PassRunner:
             due = Query(lane=lane, states=frozenset({State.PENDING}))
             names = {job.handler for job in store.find(due).jobs} - known
             for name in sorted(names):
-                log.warning("jobs are due for %s, but this program has no such handler", name)
+                fields = {"event": "unserved", "lane": lane, "handler": name}
+                text = "jobs are due for %s, but this program has no such handler"
+                log.warning(text, name, extra=fields)
 
     def _execute(self, task: Task, loop: Loop) -> Settlement:
         """Run one claimed job and decide its next state."""

@@ -18,10 +18,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from redrive.attempts import worker_notes
+from redrive.attempts.counters import ALERT
 from redrive.attempts.runtime import Runtime
 from redrive.errors import StoreError
 from redrive.jobs.job import Retry, Return, Settlement, State
-from redrive.jobs.logger import log
+from redrive.jobs.logger import log, write_line_counts
+from redrive.payloads.masking import inert
 from redrive.stores.contract import Query, Store
 
 if TYPE_CHECKING:
@@ -252,6 +255,27 @@ class Alerting(Protocol):
         ...
 
 
+class UnservedLog:
+    """Logs each lane with due jobs that nobody serves, once until it is served again."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._logged: set[str] = set()
+
+    def tick(self) -> None:
+        """Log the lanes that are unserved now and were not the last time."""
+        served = {ALERT, *self._runtime.registry.served_lanes()}
+        lanes = worker_notes.unserved(self._runtime.store).keys() - served
+        for lane in sorted(lanes - self._logged):
+            log.warning(
+                "unserved lane %s: jobs are due and no worker serves it; redrive list 'lane:%s'",
+                inert(lane),
+                inert(lane),
+                extra={"event": "unserved", "lane": lane},
+            )
+        self._logged = set(lanes)
+
+
 class ProgressLog:
     """Logs what the workers of this process do: jobs queued, their ends, and an empty queue."""
 
@@ -274,6 +298,7 @@ class ProgressLog:
     def tick(self) -> None:
         """Log the ends since the last time, and an empty queue."""
         ever = self._runtime.counters.ever()
+        write_line_counts()
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _SUM_EVERY
             self._log_ends(ever - self._logged)

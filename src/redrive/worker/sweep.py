@@ -116,7 +116,7 @@ def _bury(runtime: Runtime, handlers: Mapping[str, str]) -> int:
     )
     for claim in claims:
         why = f"no handler named {claim.job.handler!r} anywhere"
-        failure = text_failure(Category.PERMANENT, "NoHandler", why, final=True)
+        failure = text_failure(Category.PERMANENT, "NoHandler", why, claim.job.handler, final=True)
         runtime.settle(
             conclude(
                 claim,

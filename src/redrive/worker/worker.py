@@ -32,6 +32,7 @@ from redrive.worker.schedule import (
     Periodic,
     PeriodicThread,
     ProgressLog,
+    UnservedLog,
     Waiter,
     Watcher,
 )
@@ -131,6 +132,7 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._driver = driver.Driver(runtime.store, runtime.bus, runtime.holder)
         self._progress = ProgressLog(runtime)
+        self._unserved = UnservedLog(runtime)
         self._periodic = self._make_periodic()
 
     def _make_periodic(self) -> list[Periodic]:
@@ -156,6 +158,7 @@ class Worker:
     def _clean_up(self) -> None:
         self._cleanup()
         sweep.bury_unserved(self.runtime, self.policy)
+        self._unserved.tick()
 
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self.run, name="redrive-worker", daemon=True)

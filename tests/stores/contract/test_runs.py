@@ -143,6 +143,36 @@ def test_members_says_how_those_fare_that_were_let_go(store: Store) -> None:
     assert (waiting.failing, dict(waiting.causes)) == (0, {})
 
 
+def test_members_counts_failures_since_the_release_alone(store: Store) -> None:
+    add_one(store, "a")
+    fail(store, claim_one(store, only=["a"]), delay=0)
+    move(store, "enlist", "a", run=-4)
+    move(store, "retry", "a", run=4)
+    assert store.members(4).failing == 0
+    claimed = claim_one(store, only=["a"])
+    assert store.members(4).failing == 0
+    assert fail(store, claimed, delay=0).failed_in_run
+    assert get(store, "a").failed_in_run
+    claimed = claim_one(store, only=["a"])
+    assert store.members(4).failing == 1  # while it is tried again, too
+    settle(store, claimed, DEAD, make_failure())
+    assert (store.members(4).failing, get(store, "a").failed_in_run) == (0, False)
+
+
+def test_a_second_run_begins_without_the_failures_of_the_first(store: Store) -> None:
+    for name in "ab":
+        bring_to(store, D, name)
+    move(store, "enlist", "a", "b", run=-4)
+    move(store, "retry", "a", "b", run=4)
+    for name in "ab":
+        fail(store, claim_one(store, only=[name]), delay=500)
+    move(store, "discard", "b")
+    assert store.members(4).failing == 1
+    move(store, "enlist", "a", "b", run=-5)
+    move(store, "retry", "a", "b", run=5)
+    assert (dict(store.members(5).states), store.members(5).failing) == ({P: 2}, 0)
+
+
 def test_members_forgets_what_was_purged(store: Store) -> None:
     bring_to(store, D, "a")
     move(store, "enlist", "a", run=-4)

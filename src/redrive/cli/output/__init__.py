@@ -124,7 +124,15 @@ class Line(NamedTuple):
     tone: Tone = ""
 
 
-Part = Table | Facts | Block | Line
+class Panel(NamedTuple):
+    """One sentence in a frame with a title; in plain text the sentence alone."""
+
+    text: str
+    tone: Tone
+    title: str
+
+
+Part = Table | Facts | Block | Line | Panel
 
 
 class View(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from redrive.cli.output import Block, Facts, Kind, Line, Part, Table, View, joined
+from redrive.cli.output import Block, Facts, Kind, Line, Panel, Part, Table, View, joined
 from redrive.payloads.escaping import inert
 
 NOTHING = "-"
@@ -62,7 +62,7 @@ def text_of(value: object, kind: Kind) -> str:
 
 def _lines(part: Part) -> Iterator[str]:
     match part:
-        case Line(text):
+        case Line(text) | Panel(text):
             yield inert(text)
         case Facts():
             for field, value in part.pairs():

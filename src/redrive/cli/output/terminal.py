@@ -9,14 +9,25 @@ through markup.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, TextIO, cast
 
 from rich.console import Console
 from rich.text import Text
 
-from redrive.cli.output import Block, Facts, Field, Kind, Line, Part, Table, View
+from redrive.cli.output import (
+    Block,
+    Document,
+    Facts,
+    Field,
+    Kind,
+    Line,
+    Panel,
+    Part,
+    Table,
+    View,
+)
 from redrive.cli.output.plain import numbers_of, text_of
 from redrive.jobs.durations import words
 from redrive.payloads.escaping import inert
@@ -60,20 +71,24 @@ class Signs(NamedTuple):
     rule: str = "─"
     more: str = "…"
     steps: str = "▁▂▃▄▅▆▇█"
+    frame: str = "╭╮╰╯│"
 
     def of(self, tone: str) -> str:
         """Return the sign of a tone, with a space."""
         return f"{getattr(self, tone)} " if tone else ""
 
 
-_ASCII = Signs("ok", "x", "!", "-", "-", "...", "_.:-=+*#")
+_ASCII = Signs("ok", "x", "!", "-", "-", "...", "_.:-=+*#", "++++|")
 _SPELT = str.maketrans({"…": "...", "•": "*", "·": "|", "–": "-", "→": "->", "±": "+-"})
 """Our own punctuation, for a terminal that knows only ASCII."""
 
 
-def render(view: View, file: TextIO) -> None:
-    """Print a view on a terminal."""
-    screen = Screen(_console(file), view.now, _signs(file))
+def render(
+    view: View, file: TextIO, *, like: TextIO | None = None, width: int | None = None
+) -> None:
+    """Print a view on a terminal; or into a text, `like` a terminal of this width would show it."""
+    console = _console(file, forced=like is not None, width=width)
+    screen = Screen(console, view.now, _signs(like or file))
     for index, part in enumerate(view.parts):
         screen.print(part, first=index == 0)
 
@@ -89,12 +104,14 @@ def render_markdown(text: str, file: TextIO) -> bool:
     return True
 
 
-def _console(file: TextIO) -> Console:
+def _console(file: TextIO, *, forced: bool = False, width: int | None = None) -> Console:
     dumb = os.environ.get("TERM", "") in {"", "dumb", "unknown"}
     if dumb or os.environ.get("NO_COLOR"):
         # Without a colour system rich writes no escape at all; `no_color` would keep the bold.
-        return Console(file=file, color_system=None, force_terminal=False, highlight=False)
-    return Console(file=file, highlight=False)
+        return Console(
+            file=file, color_system=None, force_terminal=False, highlight=False, width=width
+        )
+    return Console(file=file, highlight=False, force_terminal=forced or None, width=width)
 
 
 def _signs(file: TextIO) -> Signs:
@@ -127,6 +144,8 @@ class Screen:
             case Line(text, tone):
                 shown = self._signs.of(tone) + self._shown(text, FACT)
                 yield from self._wrapped(Text(shown, style=_TONES[tone]), "")
+            case Panel():
+                yield from self._panel(part)
             case Block(_, text):
                 for line in self._shown(text, BLOCK, keep_newlines=True).splitlines():
                     yield from self._wrapped(Text(line), "")
@@ -140,6 +159,19 @@ class Screen:
                 )
             case _:
                 pass
+
+    def _panel(self, panel: Panel) -> Iterator[Text]:
+        left, right, low_left, low_right, side = tuple(self._signs.frame)
+        inside, rule = self._width - 4, self._signs.rule
+        title = self._cut(Text(f" {self._shown(panel.title, CELL)} "), inside)
+        yield Text(f"{left}{rule}") + title + Text(rule * (inside + 1 - title.cell_len) + right)
+        sentence = Text(self._signs.of(panel.tone) + self._shown(panel.text, FACT))
+        for line in sentence.wrap(self._console, inside):
+            line.rstrip()
+            line.stylize(_TONES[panel.tone])
+            line.align("left", inside)
+            yield Text(f"{side} ") + line + Text(f" {side}")
+        yield Text(low_left + rule * (inside + 2) + low_right)
 
     def _wrapped(self, text: Text, indent: str) -> Iterator[Text]:
         for line in text.wrap(self._console, self._width - len(indent)) or [text]:
@@ -164,10 +196,7 @@ class Screen:
                 title = Text(" " * (width + len(GAP)))
 
     def _fact(self, value: object, kind: Kind) -> Text:
-        text = self._text(value, kind, FACT, full=self._width >= NARROW)
-        if kind == "trend" and value:
-            text.append(f" (highest: {max(numbers_of(value), default=0):,})")
-        return text
+        return self._text(value, kind, FACT, full=self._width >= NARROW)
 
     def _table(self, fields: Sequence[Field], table: Table) -> Iterator[Text]:
         """Yield a table in the first layout that fits, else a card for each row."""
@@ -260,7 +289,11 @@ class Screen:
             case "span" if isinstance(value, int | float):
                 return Text(words(value))
             case "trend":
-                return Text(_curve(numbers_of(value), self._signs.steps))
+                numbers = numbers_of(value)
+                most = max(numbers, default=0)
+                span = _span(value) if limit == FACT else ""  # a table's heading says it
+                scale = f" max {most:,}{span}" if most else ""
+                return Text(_curve(numbers, self._signs.steps) + scale)
             case "warn" | "bad":
                 tone = kind if value else "good"
                 return Text(f"{self._signs.of(tone)}{value:,}", style=_TONES[tone])
@@ -343,6 +376,14 @@ def _curve(numbers: Sequence[int], steps: str) -> str:
     most = max(numbers, default=0)
     heights = (-(-number * (len(steps) - 1) // most) if most else 0 for number in numbers)
     return "".join(steps[height] for height in heights)
+
+
+def _span(trend: object) -> str:
+    """Return the width of one step of a curve: /2h."""
+    if not isinstance(trend, Mapping):
+        return ""
+    seconds = cast("Document", trend).get("span_seconds")
+    return f"/{words(seconds)}" if isinstance(seconds, int | float) else ""
 
 
 def _short(text: str, limit: int) -> str:

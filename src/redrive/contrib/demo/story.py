@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 import time
@@ -15,6 +16,7 @@ from redrive.app import Redrive
 from redrive.contrib.demo.screen import Row, Screen
 from redrive.contrib.demo.town import KEYS, Town, town
 from redrive.jobs.job import State
+from redrive.jobs.logger import log
 from redrive.policies.policy import Policy
 from redrive.runs.run_records import Run
 from redrive.strategies import exponential
@@ -32,6 +34,7 @@ class Shop:
     def __init__(self, folder: Path, place: Town) -> None:
         self.town = place
         self.key = KEYS[0]
+        log.addHandler(logging.NullHandler())  # the demo itself shows what dies
         self.app = Redrive(
             folder / "demo.db",
             actor="demo",

@@ -54,7 +54,7 @@ class Entry:
     __slots__ = (
         "due",
         "failed",
-        "first_failed",
+        "failed_in_run",
         "group",
         "id",
         "key",
@@ -71,8 +71,8 @@ class Entry:
     queue: Queue
     due: float
     updated: float
-    first_failed: float | None
     failed: bool
+    failed_in_run: bool
     group: int | None
     variant: int | None
     run: int | None
@@ -127,8 +127,8 @@ class Index(Ledger):
         entry.state = state
         entry.due = head["due"]
         entry.updated = head["updated"]
-        entry.first_failed = get("first_failed")
         entry.failed = bool(get("spent"))
+        entry.failed_in_run = get("failed_in_run", False)
         failure = get("failure")
         category = None
         if failure is not None and (entry.failed or state not in _OPEN):
@@ -175,8 +175,8 @@ class Index(Ledger):
         entry.state = job.state
         entry.due = job.due
         entry.updated = job.updated
-        entry.first_failed = job.first_failed
         entry.failed = bool(job.spent)
+        entry.failed_in_run = job.failed_in_run
         category = category_of(job.state, job.failure, failed=entry.failed)
         entry.queue = self._queue(job.state, job.lane, job.handler, job.crashes > 0, category)
         entry.group = job.group

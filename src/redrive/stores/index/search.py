@@ -131,10 +131,9 @@ class SearchStore(RecordStore):
         tallies: dict[int, Tally] = defaultdict(Tally)
         for entry in found:
             if entry.group is not None:
-                queue, last = entry.queue, entry.updated
-                first = last if entry.first_failed is None else entry.first_failed
+                queue = entry.queue
                 tallies[entry.group].add(
-                    queue.handler, queue.category, 1, first, last, job_id=entry.id
+                    queue.handler, queue.category, 1, entry.updated, job_id=entry.id
                 )
         most = largest(tallies.items(), query.limit)
         return [tally.group(number, seen.record(number)) for number, tally in most]
@@ -148,7 +147,9 @@ class SearchStore(RecordStore):
         dead = (entry.group for entry in let_go if entry.state is State.DEAD)
         return Members(
             states=Counter(entry.state for entry in entries),
-            failing=sum(entry.failed for entry in let_go if entry.state is State.PENDING),
+            failing=sum(
+                entry.failed_in_run for entry in let_go if entry.state is not State.RESOLVED
+            ),
             causes=Counter(group for group in dead if group is not None),
             oldest=heapq.nsmallest(limit, open_ones),
         )

@@ -255,13 +255,12 @@ def _are_few(tx: PostgresTx, query: Query, source: Source) -> bool:
 
 
 def tally(tx: PostgresTx, query: Query) -> Iterator[Row]:
-    """Count jobs by state, group, handler and category, with their first failure and last change."""
+    """Count jobs by state, group, handler and category, with their last change."""
     for state in query.states or (State.DEAD,):
         source = _SOURCES[state]
         where, changed = conditions(tx, query, source), source.changed
         text = (
-            "SELECT s.cause, s.handler, s.category, count(*), "  # noqa: S608
-            f"min(coalesce(s.first_failed, {changed})), max({changed}) FROM {source.rows} "
+            f"SELECT s.cause, s.handler, s.category, count(*), max({changed}) FROM {source.rows} "  # noqa: S608
             f"WHERE s.cause IS NOT NULL AND {where} GROUP BY s.cause, s.handler, s.category"
         )
         yield from tx.rows(text, where.args)

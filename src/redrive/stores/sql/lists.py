@@ -82,8 +82,8 @@ class SqlLists(SqlGroups):
 
         def work(tx: Tx) -> list[Group]:
             tallies: dict[int, Tally] = defaultdict(Tally)
-            for number, handler, category, jobs, first, last in self._tally(tx, query):
-                tallies[number].add(handler, category_from(category), jobs, first, last)
+            for number, handler, category, jobs, last in self._tally(tx, query):
+                tallies[number].add(handler, category_from(category), jobs, last)
             most = largest(tallies.items(), query.limit)
             records = self._records(tx, [number for number, _ in most])
             return [tally.group(number, records.get(number)) for number, tally in most]

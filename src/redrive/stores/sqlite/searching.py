@@ -256,9 +256,11 @@ def _add_words(where: Where, query: Query) -> None:
         where.add(_TEXT, *[query.text.casefold()] * 4)
 
 
-def tally(tx: SqliteTx, query: Query) -> list[tuple[int, str, str, int, float, float]]:
-    """Count jobs by group, handler and category, with their first failure and last change."""
+def tally(tx: SqliteTx, query: Query) -> list[tuple[int, str, str, int, float]]:
+    """Count jobs by group, handler and category, with their last change."""
     states = query.states or frozenset({State.DEAD})
+    if query == Query(states=query.states, limit=query.limit) and states == {State.DEAD}:
+        return list(_dead_groups(tx, query.limit))
     dead = states == frozenset({State.DEAD})
     time = "at" if dead else "updated"
     where = _conditions(tx, query, None, time).plus("cause IS NOT NULL")
@@ -268,10 +270,18 @@ def tally(tx: SqliteTx, query: Query) -> list[tuple[int, str, str, int, float, f
         where.add("+state IN (SELECT value FROM json_each(?))", tx.array(sorted(states)))
     index = "INDEXED BY jobs_by_cause" if query.run is None else ""
     text = (
-        f"SELECT cause, handler, category, count(*), min(coalesce(first_failed, {time})), "  # noqa: S608
-        f"max({time}) FROM jobs j {index} WHERE {where} GROUP BY cause, handler, category"
+        f"SELECT cause, handler, category, count(*), max({time}) FROM jobs j {index} "  # noqa: S608
+        f"WHERE {where} GROUP BY cause, handler, category"
     )
     return tx.execute(text, where.args)
+
+
+def _dead_groups(tx: SqliteTx, limit: int) -> Iterator[tuple[int, str, str, int, float]]:
+    """Yield the same of all dead jobs for the largest groups; the first row of each has its jobs."""
+    for number, jobs in tx.all("group_sizes", (max(limit, 0),)):
+        for place, kind in enumerate(tx.all("group_kinds", (number,))):
+            handler, category, last = kind
+            yield number, handler, category, 0 if place else jobs, last
 
 
 def counts(tx: SqliteTx) -> list[Count]:

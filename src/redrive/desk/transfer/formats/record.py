@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
 from redrive.classify import tables
-from redrive.classify.fingerprint import of_text
 from redrive.desk.transfer.formats import times
 from redrive.desk.transfer.formats.fields import Fields, Raw, cut, written
+from redrive.desk.transfer.formats.groups import STATUS, grouped
 from redrive.jobs import ids
 from redrive.jobs.job import TERMINAL, Attempt, Category, Failure, Job, Reason, Resolution, State
 from redrive.jobs.records import evolve
@@ -26,7 +26,6 @@ EXTRA: Final = "redrive"
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _UNFIT = re.compile(r"^\.|[^A-Za-z0-9._-]")
-_STATUS = re.compile(r"\b(?:HTTP|status|code)\D{0,12}([45]\d\d)\b|^([45]\d\d)\b", re.IGNORECASE)
 _MESSAGE, _TRACE, _WORD = 1900, 64_000, 100
 WORKER: Final = "import"
 
@@ -146,7 +145,6 @@ def failing(
     message = _bounded(message, secrets, _MESSAGE)
     kind, code = _bounded(kind, (), _WORD), None if code is None else _bounded(code, (), _WORD)
     judged = _category(category, code or "", kind, message)
-    cause = of_text(kind or "Error", message)
     failure = Failure(
         category=judged,
         why="as the imported record says",
@@ -154,8 +152,6 @@ def failing(
         message=message,
         code=code,
         traceback=_bounded(stack, secrets, _TRACE),
-        fingerprint=cause.fingerprint,
-        title=cause.title,
     )
     return Failing(at or 0.0, failure, duration)
 
@@ -173,7 +169,7 @@ def _category(named: str, code: str, kind: str, message: str) -> Category:
             return Category(word)
     known = tables.CODES.get(code) or tables.ERRNOS.get(code) or tables.CODES.get(message)
     known = known or tables.STDLIB.get(f"builtins.{kind}")
-    status = _STATUS.search(code) or _STATUS.search(message)
+    status = STATUS.search(code) or STATUS.search(message)
     if known is None and status is not None:
         number = status[1] or status[2]
         other = Category.PERMANENT if number < "500" else Category.TRANSIENT
@@ -212,6 +208,7 @@ def made(
     is_same: Callable[[State], bool] = lambda _: True,
 ) -> Job:
     """Make the job that a record tells of; the last line may carry what we once added to it."""
+    name = asked.handler or fit_name(handler)
     failed = attempts if failed is None else failed
     spent = min(failed, attempts)
     last = failings[-1].failure if failings else None
@@ -219,8 +216,8 @@ def made(
     history = _history(failings, failed, redrives)
     job = Job(
         id=ids.id_of(created, f"{format}\0{ident}"),
-        handler=asked.handler or fit_name(handler),
-        lane=asked.handler or fit_name(handler),
+        handler=name,
+        lane=name,
         payload=strict_json.compact(payload, max_bytes=asked.limit),
         key=key_of(format, ident) if key is None else key,
         created=created,
@@ -248,7 +245,7 @@ def made(
     extra = lines[-1].value.get(EXTRA)
     if isinstance(extra, dict):
         job = _with_extra(job, cast("Fields", extra), asked, is_same)
-    return evolve(job, resolution=_resolution(job))
+    return grouped(evolve(job, resolution=_resolution(job)))
 
 
 def _history(failings: Sequence[Failing], failed: int, redrives: int) -> tuple[Attempt, ...]:

@@ -53,8 +53,9 @@ UNION ALL
 UNION ALL
 (SELECT id FROM {schema}.ended WHERE run = %s AND state = 'resolved' ORDER BY id LIMIT %s)
 
--- name: run_failing -- How many of them failed in this life and wait for their next try.
-SELECT count(*) FROM {schema}.open WHERE run = %s AND holder IS NULL AND category <> ''
+-- name: run_failing -- How many of them failed since the run released them, and are open.
+SELECT count(*) FROM {schema}.open
+WHERE run = %s AND category <> '' AND strpos(more, '"failed_in_run":true') > 0
 
 -- name: run_causes -- What the dead ones died of.
 SELECT cause, count(*) FROM {schema}.ended

@@ -21,8 +21,10 @@ SELECT * FROM (SELECT id FROM jobs WHERE run = ? AND state = 'dead' ORDER BY id 
 UNION ALL
 SELECT * FROM (SELECT id FROM jobs WHERE run = ? AND state = 'resolved' ORDER BY id LIMIT ?)
 
--- name: run_failing -- How many of them failed in this life and wait for their next try.
-SELECT count(*) FROM jobs WHERE run = ? AND state = 'pending' AND category <> ''
+-- name: run_failing -- How many of them failed since the run released them, and are open.
+SELECT count(*) FROM jobs
+WHERE run = ? AND (state = 'pending' OR state = 'running') AND category <> ''
+    AND instr(more, '"failed_in_run":true') > 0
 
 -- name: run_causes -- What the dead ones died of.
 SELECT cause, count(*) FROM jobs
@@ -31,3 +33,51 @@ GROUP BY cause
 
 -- name: oldest_tick -- Since when counts wait to be folded.
 SELECT at FROM ticks ORDER BY n LIMIT 1
+
+-- name: group_sizes -- How many dead jobs each group has, most first.
+WITH RECURSIVE one (cause) AS (
+    SELECT min(cause) FROM jobs WHERE cause IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(cause) FROM jobs WHERE cause > one.cause) FROM one WHERE one.cause IS NOT NULL
+), sizes AS (
+    SELECT cause, (SELECT count(*) FROM jobs j WHERE j.cause = one.cause AND j.state = 'dead') AS jobs
+    FROM one
+)
+SELECT cause, jobs FROM sizes WHERE jobs > 0 ORDER BY jobs DESC, cause LIMIT ?
+
+-- name: group_kinds -- The handlers and categories of a group's dead jobs with their last change: a few
+-- seeks each, however many jobs there are.
+WITH RECURSIVE kind (n) AS (
+    SELECT (
+        SELECT n FROM jobs WHERE cause = ? AND state = 'dead'
+        ORDER BY variant DESC, handler DESC, category DESC, at DESC LIMIT 1
+    )
+    UNION ALL
+    SELECT coalesce(
+        (
+            SELECT j.n FROM jobs j
+            WHERE j.cause = k.cause AND j.state = 'dead' AND j.variant IS k.variant
+                AND j.handler = k.handler AND j.category < k.category
+            ORDER BY j.category DESC, j.at DESC LIMIT 1
+        ),
+        (
+            SELECT j.n FROM jobs j
+            WHERE j.cause = k.cause AND j.state = 'dead' AND j.variant IS k.variant
+                AND j.handler < k.handler
+            ORDER BY j.handler DESC, j.category DESC, j.at DESC LIMIT 1
+        ),
+        (
+            SELECT j.n FROM jobs j
+            WHERE j.cause = k.cause AND j.state = 'dead' AND j.variant < k.variant
+            ORDER BY j.variant DESC, j.handler DESC, j.category DESC, j.at DESC LIMIT 1
+        ),
+        (
+            SELECT j.n FROM jobs j
+            WHERE j.cause = k.cause AND j.state = 'dead' AND j.variant IS NULL
+                AND k.variant IS NOT NULL
+            ORDER BY j.handler DESC, j.category DESC, j.at DESC LIMIT 1
+        )
+    )
+    FROM kind JOIN jobs k ON k.n = kind.n
+)
+SELECT j.handler, j.category, j.at FROM kind JOIN jobs j ON j.n = kind.n

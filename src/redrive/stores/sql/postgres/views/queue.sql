@@ -49,7 +49,7 @@ BEGIN
             SELECT '{{' || string_agg(to_json(kept.key)::text || ':' || kept.value::text, ',') || '}}'
             FROM (
                 SELECT key, value FROM json_each(past)
-                WHERE key IN ('failure', 'edits', 'folded', 'died_at')
+                WHERE key IN ('failure', 'edits', 'folded', 'died_at', 'failed_release')
                 UNION ALL
                 SELECT 'redrives', to_json(coalesce((past ->> 'redrives')::int, 0) + 1)
             ) AS kept

@@ -8,7 +8,9 @@ import pytest
 
 from ptykit import on_terminal
 from redrive.cli.watch import _State, line_of, view_of
-from redrive.desk.live import live_of
+from redrive.desk.desk import Desk
+from redrive.desk.live import Live, live_of
+from redrive.errors import StoreLost
 from shopkit import Shop
 
 LAST = b"/ filter\x1b[K"
@@ -59,6 +61,29 @@ def test_without_rich_a_terminal_gets_lines(shop: Shop) -> None:
     shown = on_terminal("watch", "--times", "1", rich=False)
     assert b"\x1b" not in shown.raw
     assert "dead 4" in shown.text
+
+
+def test_a_store_that_stops_answering_ends_nothing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([StoreLost("no answer"), StoreLost("no answer")])
+
+    def fail(desk: Desk) -> Live:
+        if (error := next(looks, None)) is not None:
+            raise error
+        return live_of(desk)
+
+    state = _State("")
+    with shop.app() as app:
+        state.look(app.desk)
+        monkeypatch.setattr("redrive.cli.watch.live_of", fail)
+        before = state.data
+        state.look(app.desk)
+        assert (state.problem, state.data) == ("no answer", before)
+        with pytest.raises(StoreLost):
+            _State("").look(app.desk)
+        state.look(app.desk)
+    assert state.problem == ""
 
 
 def test_keys_pause_filter_and_quit() -> None:

@@ -20,7 +20,9 @@ from redrive.cli import views
 from redrive.cli._cli import Cli
 from redrive.cli._command import command
 from redrive.cli.output import Document, Line, Panel, Part, Table, Tone, View, fields, plural
+from redrive.desk.desk import Desk
 from redrive.desk.live import live_of
+from redrive.errors import StoreLost
 from redrive.jobs.durations import positive, words
 from redrive.payloads.escaping import inert
 
@@ -64,7 +66,7 @@ def follow(cli: Cli, every: str | None = None, text: str = "", times: int | None
         while not state.quits:
             began = time.monotonic()
             if not state.paused:
-                state.data = live_of(desk).document()
+                state.look(desk)
                 times = None if times is None else times - 1
             _show(cli, state, drawn=draws)
             if times == 0:
@@ -82,6 +84,17 @@ class _State:
         self.typed: str | None = None
         """The filter while it is typed."""
         self.paused = self.quits = False
+        self.problem = ""
+        """Why the last look failed: what is shown is older."""
+
+    def look(self, desk: Desk) -> None:
+        """Read what happens now; a store that stops answering later ends nothing."""
+        try:
+            self.data, self.problem = live_of(desk).document(), ""
+        except StoreLost as error:
+            if not self.data:
+                raise
+            self.problem = str(error)
 
     def press(self, key: str) -> bool:
         """Act on a key; return True if the screen must be drawn again."""
@@ -177,7 +190,8 @@ def _show(cli: Cli, state: _State, *, drawn: bool) -> None:
     if cli.json:
         sys.stdout.write(json.dumps(state.data, ensure_ascii=False) + "\n")
     elif not drawn:
-        sys.stdout.write(line_of(state.data) + "\n")
+        failed = f"  NOT READ SINCE: {state.problem}" if state.problem else ""
+        sys.stdout.write(inert(line_of(state.data) + failed) + "\n")
     else:
         _draw(state)
     sys.stdout.flush()
@@ -199,6 +213,8 @@ def _bar(state: _State) -> str:
     """Return the last line: what the keys do, and what they did."""
     if state.typed is not None:
         return f"filter: {inert(state.typed)}_   Enter shows, Esc leaves it"
+    if state.problem:
+        return inert(f"q quit  no answer since {state.data['now'][11:19]}: {state.problem}")
     keys = f"q quit  p {'go on' if state.paused else 'pause'}  / filter"
     only = f"  only {state.text!r} (Esc: all)" if state.text else ""
     return f"{keys}{inert(only)}{'  PAUSED' if state.paused else ''}"

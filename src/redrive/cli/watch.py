@@ -12,6 +12,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime
+from importlib.util import find_spec
 from typing import Any, cast
 
 import click
@@ -177,13 +178,7 @@ def _screen(*, on: bool) -> Generator[_Keys]:
 def _can_draw() -> bool:
     if os.environ.get("TERM", "") in {"", "dumb", "unknown"}:
         return False
-    try:
-        import termios  # noqa: F401, PLC0415
-
-        from redrive.cli.output import terminal  # noqa: F401, PLC0415
-    except ImportError:
-        return False
-    return True
+    return all(find_spec(name) is not None for name in ("termios", "rich"))
 
 
 def _show(cli: Cli, state: _State, *, drawn: bool) -> None:

@@ -168,16 +168,9 @@ def settle_all(
         most = result.max_attempts or job.max_attempts
         if type(verdict) is not Completed or failure is not None:
             group, variant = place(failure) if failure else (None, None)
-            changes = end_changes(
-                job,
-                verdict,
-                failure,
-                now=now,
-                group=group,
-                variant=variant,
-                max_attempts=most,
-                release=attempt.release if attempt else None,
-            )
+            release = attempt.release if attempt else None
+            facts = EndFacts(group=group, variant=variant, max_attempts=most, release=release)
+            changes = end_changes(job, verdict, failure, now=now, **facts)
         else:
             end = verdict.reason._value_, verdict.detail, most
             kind = (job.state._value_, job.failed_in_run, *end)

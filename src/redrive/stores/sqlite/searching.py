@@ -259,7 +259,7 @@ def _add_words(where: Where, query: Query) -> None:
 def tally(tx: SqliteTx, query: Query) -> list[tuple[int, str, str, int, float]]:
     """Count jobs by group, handler and category, with their last change."""
     states = query.states or frozenset({State.DEAD})
-    if query == Query(states=query.states, limit=query.limit) and states == {State.DEAD}:
+    if query == Query(states=query.states, limit=query.limit) and states <= {State.DEAD}:
         return list(_dead_groups(tx, query.limit))
     dead = states == frozenset({State.DEAD})
     time = "at" if dead else "updated"

@@ -14,7 +14,18 @@ from rich.cells import cell_len
 from kit import make_failure
 from redrive.cli._cli import Cli
 from redrive.cli._root import root
-from redrive.cli.output import Block, Facts, Line, Table, View, document, fields, plain, terminal
+from redrive.cli.output import (
+    Block,
+    Facts,
+    Line,
+    Panel,
+    Table,
+    View,
+    document,
+    fields,
+    plain,
+    terminal,
+)
 from redrive.cli.views import GROUPS
 from shopkit import Shop, dead_letter, name
 
@@ -144,8 +155,8 @@ def _check_plain(view: View) -> None:
 
 def _check(part: object, lines: list[str], width: int) -> None:
     match part:
-        case Line(text):
-            assert is_shown(text, lines)
+        case Line(text) | Panel(text):
+            assert is_shown(text, [line.strip("│") for line in lines])
         case Facts():
             for field, value in part.pairs():
                 assert any(field.title in line for line in lines), field

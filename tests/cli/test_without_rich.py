@@ -19,6 +19,7 @@ ONE = name(1)
 LINES = {
     "help": "help runs",
     "status": "status",
+    "watch": "watch --times 1",
     "dlq": "dlq",
     "failed": "failed",
     "list": "list state:dead",

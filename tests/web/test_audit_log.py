@@ -61,6 +61,7 @@ DEEDS: dict[str, tuple[Ready, dict[str, Any], str, str]] = {
     "post_pauses_lane_resume": (lane_paused, {}, "resume", "mail.send"),
     "post_runs_run_pause": (running, {}, "pause", "R1"),
     "post_runs_run_resume": (paused, {}, "resume", "R1"),
+    "post_runs_run_rate": (running, {"rate": "5/s"}, "rate", "R1"),
     "post_runs_run_cancel": (running, {}, "cancel", "R1"),
 }
 """What must be so before, what is said, and the verb and target of the act."""

@@ -169,7 +169,11 @@ class Status(Health):
 
     def verdict(self) -> Verdict:
         """Return the verdict: the first of the gravest reasons; without any all is well."""
-        return next(iter(self.reasons()), Verdict("OK", "No errors detected - system is healthy!"))
+        if reasons := self.reasons():
+            return reasons[0]
+        waits = "waits for its" if self.failed == 1 else "wait for their"
+        retried = f"{_count(self.failed, 'job')} failed and {waits} next attempt"
+        return Verdict("OK", retried if self.failed else "No errors detected - system is healthy!")
 
     def reasons(self) -> list[Verdict]:
         """Return everything that is wrong, the gravest first."""

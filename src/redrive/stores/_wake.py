@@ -26,7 +26,7 @@ from redrive.stores.listening import HintListener
 _TICK = 100_000_000
 """Nanoseconds after which a directory that changes again has another time of change for certain."""
 
-_TRIES = 10
+_TRIES = 100
 """How often a directory may be removed, by the last who left it, just before we move in."""
 
 

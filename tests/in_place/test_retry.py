@@ -306,9 +306,9 @@ def stream() -> Iterator[int]:
     [
         (lambda: retry(stream), "stream is a generator"),
         (lambda: retry(attempts=2)(functools.partial(stream)), "is a generator"),
-        (lambda: retry(3), "takes a Policy, or attempts=3; found 3"),
-        (lambda: retry()(7), "needs a function; found 7"),
-        (lambda: retry(classmethod(stream)), "takes a Policy"),
+        (lambda: retry(3), "needs a function, or options such as attempts=3; found 3"),
+        (lambda: retry()(7), "needs a function, or options .* found 7"),
+        (lambda: retry(classmethod(stream)), "put @retry below"),
         (lambda: retry()(classmethod(stream)), "put @retry below @staticmethod or @classmethod"),
         (lambda: retry(staticmethod(stream)), "put @retry below"),
         (lambda: retry(attempts=0), "attempts must be a whole number, 1 or more"),

@@ -150,6 +150,36 @@ class Plan:
     rand: Rand = random.random
     clock: Callable[[], float] = time.monotonic
 
+    def beginning(self) -> Callable[[], float]:
+        """Return what begins a call: it calls the hook and returns the time, as far as they are used."""
+        clock = float if self.policy.oldest is None else self.clock  # float() is 0.0, at no cost
+        before = self.before
+        if before is None:
+            return clock
+
+        def begin() -> float:
+            before(RetryEvent(self.name, 1))
+            return clock()
+
+        return begin
+
+    def check_result(self, result: object) -> None:
+        """Raise ResultRejected if `on_result` returns True for a result."""
+        try:
+            is_rejected = self.on_result is not None and self.on_result(result)
+        except Exception as error:  # noqa: BLE001 - user code; raised again outside the attempt
+            raise _Raised(error) from None
+        if is_rejected:
+            raise ResultRejected(f"on_result rejected the result of {self.name}", result=result)
+
+
+class _Raised(Exception):
+    """Carries what `on_result` raised out of the attempt, so that it is not taken for a failure."""
+
+    def __init__(self, wrong: Exception) -> None:
+        super().__init__()
+        self.wrong = wrong
+
 
 _OPTIONS = {*Options.__annotations__}
 
@@ -218,12 +248,19 @@ class Call:
         """True if the call ended and returns its fallback."""
 
     @property
-    def begins(self) -> RetryEvent:
-        """The attempt that begins now."""
-        return RetryEvent(self._plan.name, self._walk.job.attempts + 1, self._waited)
+    def attempts(self) -> int:
+        """How many attempts have failed."""
+        return self._walk.job.attempts
+
+    def begin(self) -> None:
+        """Call the hook before the next attempt."""
+        if self._plan.before is not None:
+            self._plan.before(RetryEvent(self._plan.name, self.attempts + 1, self._waited))
 
     def goes_on(self, error: Exception) -> bool:
         """Count a failed attempt; return True if another follows after `delay` seconds."""
+        if type(error) is _Raised:
+            raise error.wrong from error.wrong.__cause__
         failure = self._failure(error)
         if failure is None:
             log.debug("%s raised %s, which is not retried", self._plan.name, type(error).__name__)
@@ -237,17 +274,6 @@ class Call:
         has_ended = isinstance(verdict, Dead) and verdict.reason is not Reason.PERMANENT
         self.falls_back = has_ended and self._plan.fallback is not MISSING
         return False
-
-    def goes_on_after(self, result: object) -> bool:
-        """Count an attempt whose result was rejected; raise ResultRejected at the end without fallback."""
-        rejected = ResultRejected(
-            f"on_result rejected the result of {self._plan.name}", result=result
-        )
-        if not self.goes_on(rejected):
-            if not self.falls_back:
-                raise rejected
-            return False
-        return True
 
     def _failure(self, error: Exception) -> Failure | None:
         """Return what an error means; None if it is not to be retried."""
@@ -275,8 +301,7 @@ class Call:
         now = self._plan.clock() + (self._waited if is_skipped else 0.0)
         verdict = self._walk.after(Failed(failure), now)
         delay = verdict.delay if isinstance(verdict, Retry) else None
-        number = self._walk.job.attempts
-        event = RetryEvent(self._plan.name, number, self._waited, error, failure, delay)
+        event = RetryEvent(self._plan.name, self.attempts, self._waited, error, failure, delay)
         return event, verdict
 
     def _report(self, event: RetryEvent, verdict: Verdict) -> None:

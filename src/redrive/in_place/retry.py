@@ -23,7 +23,6 @@ from redrive.in_place.calls import (
     Call,
     Options,
     Plan,
-    RetryEvent,
     Walk,
     is_async,
     plan,
@@ -129,7 +128,7 @@ class _Attempts:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._call = Call(plan, plan.clock())
+        self._call = Call(plan, plan.beginning()())
         self._attempt: RetryAttempt | None = None
 
     def __iter__(self) -> _Attempts:
@@ -142,29 +141,26 @@ class _Attempts:
         if self._attempt is not None:
             if not self._attempt.has_failed():
                 raise StopIteration
-            _sleep(self._plan, self._call.delay)
+            _sleep(self._plan, self._call)
         return self._begin()
 
     async def __anext__(self) -> RetryAttempt:
         if self._attempt is not None:
             if not self._attempt.has_failed():
                 raise StopAsyncIteration
-            await _sleep_async(self._plan, self._call.delay)
+            await _sleep_async(self._plan, self._call)
         return self._begin()
 
     def _begin(self) -> RetryAttempt:
-        event = self._call.begins
-        if self._plan.before is not None:
-            self._plan.before(event)
-        self._attempt = RetryAttempt(self._call, event.attempt)
+        self._attempt = RetryAttempt(self._call)
         return self._attempt
 
 
 class RetryAttempt:
     """One attempt of a block: `with attempt:` catches its error if another attempt follows."""
 
-    def __init__(self, call: Call, number: int) -> None:
-        self.number = number
+    def __init__(self, call: Call) -> None:
+        self.number = call.attempts + 1
         """The number of the attempt, from 1."""
         self._call = call
         self._has_failed: bool | None = None
@@ -194,83 +190,82 @@ class RetryAttempt:
 
 
 def _plain(function: Callable[P, R], plan: Plan) -> Callable[P, R]:
-    clock, before, on_result = plan.clock, plan.before, plan.on_result
-    is_timed = plan.policy.oldest is not None
+    begin = plan.beginning()
+    attempt = function if plan.on_result is None else _judged(function, plan)
 
     @functools.wraps(function)
     def retried(*args: P.args, **kwargs: P.kwargs) -> R:
-        began = clock() if is_timed else 0.0
+        began = begin()
         call = None
         while True:
-            if before is not None:
-                before(call.begins if call else RetryEvent(plan.name, 1))
             try:
-                result = function(*args, **kwargs)
+                return attempt(*args, **kwargs)
             except Exception as error:
                 call = call or Call(plan, began)
                 if not call.goes_on(error):
                     if call.falls_back:
                         return plan.fallback  # type: ignore[no-any-return]
                     raise
-            else:
-                if on_result is None or not on_result(result):
-                    return result
-                call = call or Call(plan, began)
-                if not call.goes_on_after(result):
-                    return plan.fallback  # type: ignore[no-any-return]
-            _sleep(plan, call.delay)  # not in `except`: the next error must not hang on this one
+            _sleep(plan, call)  # not in `except`: the next error must not hang on this one
 
     return retried
 
 
 def _async(function: Callable[P, Awaitable[R]], plan: Plan) -> Callable[P, Awaitable[R]]:
-    clock, before, on_result = plan.clock, plan.before, plan.on_result
-    is_timed = plan.policy.oldest is not None
-    attempt = function if plan.timeout is None else _limited(function, plan)
+    begin = plan.beginning()
+    is_plain = plan.on_result is None and plan.timeout is None
+    attempt = function if is_plain else _judged_async(function, plan)
 
     @functools.wraps(function)
     async def retried(*args: P.args, **kwargs: P.kwargs) -> R:
-        began = clock() if is_timed else 0.0
+        began = begin()
         call = None
         while True:
-            if before is not None:
-                before(call.begins if call else RetryEvent(plan.name, 1))
             try:
-                result = await attempt(*args, **kwargs)
+                return await attempt(*args, **kwargs)
             except Exception as error:
                 call = call or Call(plan, began)
                 if not call.goes_on(error):
                     if call.falls_back:
                         return plan.fallback  # type: ignore[no-any-return]
                     raise
-            else:
-                if on_result is None or not on_result(result):
-                    return result
-                call = call or Call(plan, began)
-                if not call.goes_on_after(result):
-                    return plan.fallback  # type: ignore[no-any-return]
-            await _sleep_async(plan, call.delay)
+            await _sleep_async(plan, call)
 
     return retried
 
 
-def _limited(function: Callable[P, Awaitable[R]], plan: Plan) -> Callable[P, Awaitable[R]]:
-    def limited(*args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
+def _judged(function: Callable[P, R], plan: Plan) -> Callable[P, R]:
+    def judged(*args: P.args, **kwargs: P.kwargs) -> R:
+        result = function(*args, **kwargs)
+        plan.check_result(result)
+        return result
+
+    return judged
+
+
+def _judged_async(function: Callable[P, Awaitable[R]], plan: Plan) -> Callable[P, Awaitable[R]]:
+    async def judged(*args: P.args, **kwargs: P.kwargs) -> R:
         call = functools.partial(function, *args, **kwargs)
-        return waiting.limited(call, plan.timeout or 0.0, plan.name)
+        limit = plan.timeout
+        result = await (call() if limit is None else waiting.limited(call, limit, plan.name))
+        plan.check_result(result)
+        return result
 
-    return limited
-
-
-def _sleep(plan: Plan, delay: float) -> None:
-    if delay > 0:
-        (plan.sleep or waiting.wait)(delay)
+    return judged
 
 
-async def _sleep_async(plan: Plan, delay: float) -> None:
-    slept = (plan.sleep or waiting.wait_async)(delay)  # also for 0 s: others get their turn
+def _sleep(plan: Plan, call: Call) -> None:
+    """Wait for the next attempt, and begin it."""
+    if call.delay > 0:
+        (plan.sleep or waiting.wait)(call.delay)
+    call.begin()
+
+
+async def _sleep_async(plan: Plan, call: Call) -> None:
+    slept = (plan.sleep or waiting.wait_async)(call.delay)  # also for 0 s: others get their turn
     if inspect.isawaitable(slept):
         await slept
+    call.begin()
 
 
 def _check_function(function: object) -> None:

@@ -71,17 +71,21 @@ DEAD = Rule(dead=True)
 _UNSAID = Rule()
 
 DEFAULTS: Mapping[Category, Rule] = {
-    Category.TRANSIENT: Rule(10, wait=exponential(1, cap=300)),
+    Category.TRANSIENT: Rule(20, wait=exponential(1, cap="6h")),
     Category.RATE_LIMIT: Rule(4, wait=constant(10)),
     Category.QUOTA: Rule(12, wait=exponential(300, cap=86400)),
     Category.AUTH: DEAD,
     Category.INVALID: DEAD,
     Category.PERMANENT: DEAD,
-    Category.TIMEOUT: Rule(10, wait=exponential(1, cap=300)),
+    Category.TIMEOUT: Rule(20, wait=exponential(1, cap="6h")),
     Category.CRASH: Rule(CRASH_LIMIT, wait=exponential(1, cap=300)),
     Category.UNKNOWN: Rule(3, wait=exponential(5, cap=300)),
 }
-"""The table of categories: the rules that apply where a policy sets none."""
+"""The table of categories: the rules that apply where a policy sets none.
+
+Twenty attempts carry a lone job over an outage of 26 to 35 hours, depending on the jitter, so a person
+has a working day to notice it. The sixth attempt comes after half a minute: short outages cost little.
+"""
 
 Errors = type[BaseException] | tuple[type[BaseException], ...]
 Hints = Literal["replace", "floor", "ignore"]

@@ -191,7 +191,7 @@ def plan(name: str, policy: Policy | None, options: Options | BlockOptions) -> P
         msg = f"there is no option {unknown[0]!r}; use one of: {', '.join(sorted(_OPTIONS))}"
         raise UsageError(msg)
     for hook in ("before", "after", "on_give_up", "on_result"):
-        if hook in given and not is_plain_function(given[hook]):
+        if hook in given and not _is_hook(given[hook]):
             raise UsageError(f"{hook} must be a plain function; found {given[hook]!r}")
     if "timeout" in given:
         given["timeout"] = durations.positive(given["timeout"], name="timeout")
@@ -376,6 +376,11 @@ def is_async(function: object) -> bool:
     """Return True if calling this returns a coroutine."""
     call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async one
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def _is_hook(value: object) -> bool:
+    is_error = isinstance(value, type) and issubclass(value, BaseException)
+    return callable(value) and not is_error and not is_async(value)
 
 
 def is_plain_function(value: object) -> bool:

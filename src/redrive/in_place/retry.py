@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import random
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -104,9 +105,8 @@ def retrying(policy: Policy | None = None, **options: Unpack[BlockOptions]) -> B
         check_policy(policy)
     if misplaced := sorted({"timeout", "on_result", "fallback"} & options.keys()):
         raise UsageError(f"{misplaced[0]} is an option of @retry; a block has none")
-    frame = inspect.currentframe()
-    caller = frame.f_back if frame else None
-    return Block(plan(caller.f_code.co_qualname if caller else "block", policy, options))
+    caller = sys._getframe(1).f_code.co_qualname  # noqa: SLF001 - documented, and holds no frame
+    return Block(plan(caller, policy, options))
 
 
 class Block:

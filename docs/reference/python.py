@@ -54,7 +54,7 @@ MODULES = {
     "redrive.worker.passes": "Pass",
     "redrive.alerts": "Alerts Rules slack email webhook apprise",
     "redrive.contrib.event_stream": "ResilientEventStream",
-    "redrive.metrics": "Collector text",
+    "redrive.metrics": "Collector InPlaceCollector text",
     "redrive.logs": "JsonFormatter",
     "redrive.web": "asgi",
     "redrive.contrib.cloud_tasks": "CloudTasks",

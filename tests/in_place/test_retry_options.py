@@ -12,11 +12,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from redrive import Policy, RetryLater, constant, exponential, retry
 from redrive.errors import AttemptTimeout, ResultRejected, UsageError
 from redrive.in_place.calls import RetryEvent, counts
 from redrive.in_place.waiting import no_waiting
+from redrive.metrics import InPlaceCollector
 from redrive.testing import ManualClock
 
 DOUBLING = exponential(1, jitter="none")
@@ -215,6 +217,20 @@ def test_retries_are_counted() -> None:
     name = counted_here.__qualname__
     new = {key: number for key, number in counts().items() if before.get(key) != number}
     assert new == {("retried", name, "transient"): 2, ("given_up", name, "transient"): 1}
+
+
+def test_retries_are_a_metric() -> None:
+    def measured() -> None:
+        raise ConnectionError
+
+    with no_waiting(), pytest.raises(ConnectionError):
+        retry(attempts=3)(measured)()
+    registry = CollectorRegistry()
+    registry.register(InPlaceCollector())
+    labels = {"function": measured.__qualname__, "category": "transient"}
+    metric = "redrive_in_place_failures_total"
+    assert registry.get_sample_value(metric, {"outcome": "retried", **labels}) == 2
+    assert registry.get_sample_value(metric, {"outcome": "given_up", **labels}) == 1
 
 
 @pytest.mark.parametrize("is_async", [False, True])

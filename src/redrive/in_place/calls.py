@@ -198,7 +198,8 @@ def plan(name: str, policy: Policy | None, options: Options | BlockOptions) -> P
     on = given.pop("on", PASSING if policy is None else None)
     chosen = (policy or IN_PLACE).limited(given.pop("attempts", None))
     if "max_age" in given:
-        chosen = replace(chosen, max_age=given.pop("max_age"))
+        limit = durations.positive(given.pop("max_age"), name="max_age")
+        chosen = replace(chosen, max_age=limit)
     if "wait" in given and not is_plain_function(given["wait"]):
         chosen = replace(chosen, wait=given.pop("wait"))
     if "fallback" in options:

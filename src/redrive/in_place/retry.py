@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from redrive.classify import classify
 from redrive.errors import Skip, UsageError
-from redrive.in_place import waiting
+from redrive.in_place import generators, waiting
 from redrive.in_place.calls import (
     BlockOptions,
     Call,
@@ -50,7 +50,7 @@ def retry(
 def retry(
     policy: Policy | Callable[..., Any] | None = None, **options: Unpack[Options]
 ) -> Callable[..., Any]:
-    """Retry a function, plain or async, in place when it fails.
+    """Retry a function, plain or async, in place when it fails; a generator, until its first item.
 
     Bare, it retries what is known to pass: transient errors, rate limits and timeouts, for a minute in
     all; every other error is raised at once. With `on` it retries the errors named there; with a policy
@@ -81,10 +81,16 @@ def retry(
         chosen = plan(name, policy, options)
         if is_async(function):
             return _async(function, chosen)
+        if inspect.isasyncgenfunction(function):
+            _refuse(options, f"{name} is a generator, which")
+            return generators.later(function, chosen, _sleep_async)
+        _check_sleep(chosen)
+        if inspect.isgeneratorfunction(function):
+            _refuse(options, f"{name} is a generator, which")
+            return generators.plain(function, chosen, _sleep)
         if chosen.timeout is not None:
             msg = f"timeout needs an async function; {name} is not: set the timeout of its client"
             raise UsageError(msg)
-        _check_sleep(chosen)
         return _plain(function, chosen)
 
     plan("", policy, options)  # a wrong option is refused where it stands
@@ -103,8 +109,7 @@ def retrying(policy: Policy | None = None, **options: Unpack[BlockOptions]) -> B
     """
     if policy is not None:
         check_policy(policy)
-    if misplaced := sorted({"timeout", "on_result", "fallback"} & options.keys()):
-        raise UsageError(f"{misplaced[0]} is an option of @retry; a block has none")
+    _refuse(options, "a block")
     caller = sys._getframe(1).f_code.co_qualname  # noqa: SLF001 - documented, and holds no frame
     return Block(plan(caller, policy, options))
 
@@ -279,11 +284,15 @@ def _check_function(function: object) -> None:
         msg = f"@retry takes errors by name: write @retry(on={meant(function)})"
     elif not callable(function):
         msg = f"@retry needs a function, or options such as attempts=3; found {function!r}"
-    elif inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        msg = f"{name} is a generator; generators are not supported: use @retry on a function that it calls"
     else:
         return
     raise UsageError(msg)
+
+
+def _refuse(options: Options | BlockOptions, name: str) -> None:
+    """Raise UsageError for options that only functions with one result have."""
+    if misplaced := sorted({"timeout", "on_result", "fallback"} & options.keys()):
+        raise UsageError(f"{misplaced[0]} is an option for functions; {name} has none")
 
 
 def _check_sleep(plan: Plan) -> None:

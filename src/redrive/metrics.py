@@ -109,9 +109,10 @@ class InPlaceCollector:
 
     def collect(self) -> Iterable[Metric]:
         """Return the counts up to now."""
+        family: Any
         [family] = self.describe()
         for labels, number in calls.counts().items():
-            family.add_metric(labels, number)  # type: ignore[attr-defined]
+            family.add_metric(labels, number)
         return [family]
 
 

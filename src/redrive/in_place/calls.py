@@ -115,13 +115,14 @@ class Condition:
 def condition(on: object) -> Condition:
     """Check and sort what `on` names."""
     types, tests, categories = list[type[Exception]](), list[Test](), list[Category]()
-    for item in cast("tuple[object, ...]", on) if isinstance(on, tuple) and on else (on,):
-        if isinstance(item, type) and issubclass(item, Exception):
+    is_tuple = issubclass(type(on), tuple) and on != ()
+    for item in cast("tuple[Any, ...]", on if is_tuple else (on,)):
+        if is_kind_of(item, Exception):
             types.append(item)
         elif isinstance(item, str):
             categories.append(category_named(item))
         elif is_plain_function(item):
-            tests.append(cast("Test", item))
+            tests.append(item)
         else:
             msg = (
                 "on takes a subclass of Exception, a category, a plain function of the error, or a tuple"
@@ -379,9 +380,13 @@ def is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
+def is_kind_of(value: object, kind: type) -> bool:
+    """Return True if this is a subclass of that class."""
+    return isinstance(value, type) and issubclass(value, kind)
+
+
 def _is_hook(value: object) -> bool:
-    is_error = isinstance(value, type) and issubclass(value, BaseException)
-    return callable(value) and not is_error and not is_async(value)
+    return callable(value) and not is_kind_of(value, BaseException) and not is_async(value)
 
 
 def is_plain_function(value: object) -> bool:

@@ -26,6 +26,7 @@ from redrive.in_place.calls import (
     Plan,
     Walk,
     is_async,
+    is_kind_of,
     plan,
 )
 from redrive.jobs.job import Category, Completed, Dead, Failure, Reason, Retry
@@ -182,8 +183,7 @@ class RetryAttempt:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        is_error = kind is not None and issubclass(kind, Exception)
-        self._has_failed = is_error and self._call.goes_on(error)  # type: ignore[arg-type]
+        self._has_failed = isinstance(error, Exception) and self._call.goes_on(error)
         return self._has_failed
 
     def has_failed(self) -> bool:
@@ -273,14 +273,17 @@ async def _sleep_async(plan: Plan, call: Call) -> None:
     call.begin()
 
 
+_ERRORS: tuple[type, ...] = (BaseException, list, tuple, set, str)
+
+
 def _check_function(function: object) -> None:
     """Raise UsageError, with the right spelling, for what cannot be called again as a whole."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     if isinstance(function, staticmethod | classmethod):
         msg = "put @retry below @staticmethod or @classmethod, next to the function"
-    elif isinstance(function, type) and not issubclass(function, BaseException):
+    elif is_kind_of(function, object) and not is_kind_of(function, BaseException):
         msg = f"{name} is a class; use @retry on its methods"
-    elif isinstance(function, type | BaseException | list | tuple | set | str):
+    elif is_kind_of(function, BaseException) or isinstance(function, _ERRORS):
         msg = f"@retry takes errors by name: write @retry(on={meant(function)})"
     elif not callable(function):
         msg = f"@retry needs a function, or options such as attempts=3; found {function!r}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -28,7 +28,7 @@ TEST_MODE = _TestMode()
 
 
 @contextmanager
-def no_waiting(attempts: int | None = None) -> Iterator[None]:
+def no_waiting(attempts: int | None = None) -> Generator[None]:
     """Skip the waits of `@retry` and `retrying` in all threads, so that tests take no time.
 
     Everything else is decided as if the waits had passed: the number of attempts and `max_age` hold.

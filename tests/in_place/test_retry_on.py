@@ -201,6 +201,7 @@ async def async_test(error: Exception) -> bool:
         (lambda: retry(on=KeyboardInterrupt), "on takes a subclass of Exception"),
         (lambda: retry(on=async_test), "a plain function of the error"),
         (lambda: retry(on="tansient"), "'tansient' is not a category; use one of: transient"),
+        (lambda: retry(onn=None), "no option 'onn'"),
         (lambda: retry(onn=KeyError), "no option 'onn'; use one of: after, attempts, before"),
         (lambda: when([KeyError, OSError], "auth"), r"write when\(\(KeyError, OSError\), 'auth'\)"),
         (lambda: when(OSError(), "auth"), r"write when\(OSError, 'auth'\); found OSError\(\)"),

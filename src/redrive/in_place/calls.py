@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from threading import Lock
+from threading import RLock
 from typing import Any, TypeAlias, TypedDict, cast
 
 from redrive.classify import classify
@@ -43,14 +44,33 @@ ErrorType: TypeAlias = type[Exception] | Category | str | Test
 On: TypeAlias = ErrorType | tuple[ErrorType, ...]
 Wait: TypeAlias = RetryStrategy | Callable[[Any], Duration | None]
 
-_counts: Counter[tuple[str, str, str]] = Counter()
-_counting = Lock()
+
+class _Failures:
+    """The failed attempts of this process; a forked child begins at 0, with a lock that is free."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self._lock = RLock()  # a signal handler may retry, too
+        self._numbers: Counter[tuple[str, str, str]] = Counter()
+
+    def add(self, outcome: str, name: str, category: str) -> None:
+        with self._lock:
+            self._numbers[outcome, name, category] += 1
+
+    def counts(self) -> dict[tuple[str, str, str], int]:
+        with self._lock:
+            return dict(self._numbers)
+
+
+_failures = _Failures()
+os.register_at_fork(after_in_child=_failures.forget)
 
 
 def counts() -> dict[tuple[str, str, str], int]:
     """Return how often this process retried and gave up, by outcome, function and category."""
-    with _counting:
-        return dict(_counts)
+    return _failures.counts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +208,7 @@ _OPTIONS = {*Options.__annotations__}
 def plan(name: str, policy: Policy | None, options: Options | BlockOptions) -> Plan:
     """Check the options, and apply those that override the policy's."""
     given = cast("dict[str, Any]", {key: v for key, v in options.items() if v is not None})
-    if unknown := sorted(given.keys() - _OPTIONS):
+    if unknown := sorted(options.keys() - _OPTIONS):
         msg = f"there is no option {unknown[0]!r}; use one of: {', '.join(sorted(_OPTIONS))}"
         raise UsageError(msg)
     for hook in ("before", "after", "on_give_up", "on_result"):
@@ -311,8 +331,7 @@ class Call:
         name, failure, error = event.name, event.failure, event.error
         assert failure is not None and error is not None  # noqa: S101, PT018 - an attempt that failed
         outcome = "given_up" if isinstance(verdict, Dead) else "retried"
-        with _counting:
-            _counts[outcome, name, failure.category.value] += 1
+        _failures.add(outcome, name, failure.category.value)
         if isinstance(verdict, Dead):
             words = _last_words(event.attempt, verdict, failure)
             _add_note(error, f"redrive: {words}")

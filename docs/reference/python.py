@@ -48,7 +48,7 @@ MODULES = {
     ),
     "redrive.testing": "ManualClock simulate Simulation",
     "redrive.context": "Current",
-    "redrive.in_place.calls": "RetryEvent",
+    "redrive.in_place.options": "RetryEvent",
     "redrive.in_place.fallback": "Answer",
     "redrive.delivery.endpoint": "Endpoint",
     "redrive.worker.passes": "Pass",

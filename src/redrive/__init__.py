@@ -78,7 +78,7 @@ _ELSEWHERE = {
         "ResultRejected StoreBusy StoreDamaged StoreError StoreForeign StoreFull StoreLost StoreMissing "
         "StoreReadOnly Undelivered UnknownHandler UsageError"
     ),
-    "redrive.in_place.calls": "RetryEvent",
+    "redrive.in_place.options": "RetryEvent",
     "redrive.in_place.fallback": "Answer",
     "redrive.strategies": (
         "ConstantBackoffStrategy ExponentialBackoffStrategy FibonacciBackoffStrategy "

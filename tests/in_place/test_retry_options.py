@@ -17,7 +17,8 @@ from prometheus_client import CollectorRegistry
 
 from redrive import Policy, RetryLater, constant, exponential, retry
 from redrive.errors import AttemptTimeout, ResultRejected, UsageError
-from redrive.in_place.calls import RetryEvent, counts
+from redrive.in_place.calls import counts
+from redrive.in_place.options import RetryEvent
 from redrive.in_place.waiting import no_waiting
 from redrive.metrics import InPlaceCollector
 from redrive.testing import ManualClock

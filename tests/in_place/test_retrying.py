@@ -12,7 +12,7 @@ import pytest
 
 from redrive import GiveUp, Policy, constant, exponential, retrying
 from redrive.errors import UsageError
-from redrive.in_place.calls import RetryEvent
+from redrive.in_place.options import RetryEvent
 from redrive.in_place.waiting import no_waiting
 
 DOUBLING = exponential(1, jitter="none")

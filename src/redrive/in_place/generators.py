@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import suppress
 from typing import Any
 
-from redrive.in_place.calls import Call, Plan
+from redrive.in_place.calls import Call
+from redrive.in_place.options import Plan
 
 
 class _Watched(Generator[Any, Any, Any]):

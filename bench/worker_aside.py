@@ -170,7 +170,7 @@ RETRY = Measure(
         Contestant("tenacity, async", "", over_bare_async(tenacity)),
     ),
     goals=(
-        Goal("Redrive", "", 0.3, 0.1, at_most=True),
+        Goal("Redrive", "", 0.15, 0.1, at_most=True),
         Goal("Redrive, async", "", 0.5, 0.1, at_most=True),
     ),
     note="Processor time.",

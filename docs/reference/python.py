@@ -21,10 +21,10 @@ Written by `make pages` from signatures and docstrings; a test keeps it current.
 explains the same with programs. What is not here is not promised to stay.
 """
 SECTIONS = {
-    "The app": "Redrive Handler Tried Pass current Event",
+    "The app": "Redrive Handler Tried current Event",
     "Policies": "Policy Rule DEAD Pause Keep when presets",
     "Backoff": "exponential linear constant fibonacci",
-    "In place": "retry fallback",
+    "In place": "retry retrying fallback",
     "Raised by handlers": "RetryLater GiveUp Skip",
     "Records": "Job State Reason Attempt Failure Category Group",
     "The base of all errors": "RedriveError",
@@ -39,7 +39,7 @@ MODULES = {
     "redrive.desk.transfer.lines": "Transfer",
     "redrive.errors": (
         "UsageError BadPayload KeyConflict UnknownHandler JobNotFound Refused Kept "
-        "Undelivered NoAnswer AllProvidersFailed ProviderPaused StoreError StoreMissing StoreBusy "
+        "AttemptTimeout ResultRejected Undelivered NoAnswer AllProvidersFailed ProviderPaused StoreError StoreMissing StoreBusy "
         "StoreFull StoreDamaged StoreForeign StoreLost StoreOutdated StoreReadOnly"
     ),
     "redrive.strategies": (
@@ -48,11 +48,13 @@ MODULES = {
     ),
     "redrive.testing": "ManualClock simulate Simulation",
     "redrive.context": "Current",
+    "redrive.in_place.options": "RetryEvent",
     "redrive.in_place.fallback": "Answer",
     "redrive.delivery.endpoint": "Endpoint",
+    "redrive.worker.passes": "Pass",
     "redrive.alerts": "Alerts Rules slack email webhook apprise",
     "redrive.contrib.event_stream": "ResilientEventStream",
-    "redrive.metrics": "Collector text",
+    "redrive.metrics": "Collector InPlaceCollector text",
     "redrive.logs": "JsonFormatter",
     "redrive.web": "asgi",
     "redrive.contrib.cloud_tasks": "CloudTasks",

@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from redrive.events import Event
     from redrive.handler import Handler, Tried
     from redrive.in_place.fallback import fallback
-    from redrive.in_place.retry import retry
+    from redrive.in_place.retry import retry, retrying
     from redrive.jobs.job import Attempt, Category, Failure, Group, Job, Reason, State
     from redrive.policies import presets
     from redrive.policies.policy import DEAD, Keep, Pause, Policy, Rule, when
     from redrive.strategies import constant, exponential, fibonacci, linear
-    from redrive.worker.passes import Pass
 
 __all__ = [
     "DEAD",
@@ -35,7 +34,6 @@ __all__ = [
     "Handler",
     "Job",
     "Keep",
-    "Pass",
     "Pause",
     "Policy",
     "Reason",
@@ -54,6 +52,7 @@ __all__ = [
     "linear",
     "presets",
     "retry",
+    "retrying",
     "when",
 ]
 
@@ -64,11 +63,10 @@ _HOMES = {
     "redrive.events": "Event",
     "redrive.handler": "Handler Tried",
     "redrive.in_place.fallback": "fallback",
-    "redrive.in_place.retry": "retry",
+    "redrive.in_place.retry": "retry retrying",
     "redrive.jobs.job": "Attempt Category Failure Group Job Reason State",
     "redrive.policies.policy": "DEAD Keep Pause Policy Rule when",
     "redrive.strategies": "constant exponential fibonacci linear",
-    "redrive.worker.passes": "Pass",
 }
 """The module that each name is loaded from."""
 
@@ -76,16 +74,18 @@ _ELSEWHERE = {
     "redrive.context": "Current",
     "redrive.delivery.endpoint": "Endpoint",
     "redrive.errors": (
-        "AllProvidersFailed BadPayload JobNotFound Kept KeyConflict NoAnswer ProviderPaused Refused "
-        "StoreBusy StoreDamaged StoreError StoreForeign StoreFull StoreLost StoreMissing "
+        "AllProvidersFailed AttemptTimeout BadPayload JobNotFound Kept KeyConflict NoAnswer ProviderPaused Refused "
+        "ResultRejected StoreBusy StoreDamaged StoreError StoreForeign StoreFull StoreLost StoreMissing "
         "StoreReadOnly Undelivered UnknownHandler UsageError"
     ),
+    "redrive.in_place.options": "RetryEvent",
     "redrive.in_place.fallback": "Answer",
     "redrive.strategies": (
         "ConstantBackoffStrategy ExponentialBackoffStrategy FibonacciBackoffStrategy "
         "LinearBackoffStrategy RetryStrategy"
     ),
     "redrive.testing": "ManualClock Simulation simulate",
+    "redrive.worker.passes": "Pass",
 }
 """Public names that are imported from their own modules, for the message of an AttributeError."""
 

@@ -21,6 +21,8 @@ RedriveError
 ├── JobNotFound                       no job of that id, no group or run of that number
 ├── Refused                           the job is not in a state that allows this
 ├── Kept                              `Tried.value` of a call that failed and was kept
+├── AttemptTimeout (a TimeoutError)   an attempt of `@retry(timeout=…)` took too long
+├── ResultRejected                    `@retry(on_result=…)` gave up; has the last result
 └── Undelivered                       an endpoint did not answer with success; has status and body
     ├── Redirected                    it answered with a redirect, which is not followed
     ├── AddressRefused                it is at an address that is not allowed; nothing was sent
@@ -145,6 +147,24 @@ class Kept(RedriveError):
     def __init__(self, message: str, *, job: Job) -> None:
         super().__init__(message)
         self.job = job
+
+
+class AttemptTimeout(RedriveError, TimeoutError):
+    """An attempt took longer than the `timeout` of its `@retry`, and was cancelled."""
+
+    redrive_category = "timeout"
+    redrive_why = "its timeout"
+
+
+class ResultRejected(RedriveError):
+    """No attempt returned what `on_result` of its `@retry` accepts; `result` is the last result."""
+
+    redrive_category = "transient"
+    redrive_why = "on_result rejected its result"
+
+    def __init__(self, message: str, *, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class ProviderPaused(RedriveError):

@@ -19,6 +19,7 @@ from redrive import __version__
 from redrive.attempts import counters
 from redrive.desk.desk import Desk
 from redrive.desk.jobs import Count
+from redrive.in_place import calls
 from redrive.jobs.job import State
 
 if TYPE_CHECKING:
@@ -93,6 +94,26 @@ class Collector:
         for lane, (buckets, seconds) in _durations(total).items():
             histogram.add_metric([lane], buckets, seconds)
         return families.values()
+
+
+class InPlaceCollector:
+    """A collector of what `@retry` and `retrying` did in this process, which no store knows."""
+
+    def describe(self) -> Iterable[Metric]:
+        """Name the metric without counts."""
+        from prometheus_client import core  # noqa: PLC0415 - an extra
+
+        labels = ("outcome", "function", "category")
+        words = "Attempts in place that failed: retried, or given_up."
+        return [core.CounterMetricFamily("redrive_in_place_failures", words, labels=labels)]
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the counts up to now."""
+        family: Any
+        [family] = self.describe()
+        for labels, number in calls.counts().items():
+            family.add_metric(labels, number)
+        return [family]
 
 
 def text(desk: Desk) -> str:

@@ -240,11 +240,22 @@ def jitter_window(seconds: float, strategy: RetryStrategy) -> tuple[float, float
         case "none":
             return seconds, seconds
         case str() | timedelta():
-            spread = durations.seconds(jitter, name="jitter")
+            spread = _spread(jitter)
             return max(0.0, seconds - spread), seconds + spread
         case _:
             part = _finite("jitter", jitter)
             return seconds * (1 - part), seconds * (1 + part)
+
+
+def _spread(jitter: str | timedelta) -> float:
+    try:
+        return durations.seconds(jitter, name="jitter")
+    except UsageError:
+        msg = (
+            'jitter must be "full", "equal" or "none", a fraction such as 0.2, or a time such as "30s";'
+            f" found {jitter!r}"
+        )
+        raise UsageError(msg) from None
 
 
 def delay_after(strategy: RetryStrategy, attempt: int, rand: Rand) -> float:
@@ -270,7 +281,8 @@ def _cap(value: Duration) -> float:
 
 
 def _finite(name: str, value: float) -> float:
-    if not math.isfinite(value) or value < 0:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value < 0:
         msg = f"{name} must be a finite number, 0 or more; found {value!r}"
         raise UsageError(msg)
     return float(value)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from threading import Lock
 
 from redrive.in_place.retry import Simulation, simulate
+from redrive.in_place.waiting import no_waiting
 
-__all__ = ["ManualClock", "Simulation", "simulate"]
+__all__ = ["ManualClock", "Simulation", "no_waiting", "simulate"]
 
 
 class ManualClock:

@@ -90,6 +90,7 @@ def test_what_did_not_fail_never_spends_or_dies(
 # The presets, walked to the end: the waits between failures of one category, and the death.
 
 DOUBLING_9 = [1.0, 2, 4, 8, 16, 32, 64, 128, 256]
+DOUBLING_TO_6_H = [2.0**n for n in range(15)] + [21600.0] * 4
 BY_HALF = {  # with the random source in the middle of its window
     "WEBHOOKS": [60.0, 120, 240, 480],
     "LLM": [300.0, 600, 1200, 2400, 4800],
@@ -150,8 +151,8 @@ def test_hooks_at_its_cap_waits_3570_to_3600() -> None:
 @pytest.mark.parametrize(
     ("category", "waits"),
     [
-        ("transient", DOUBLING_9),
-        ("timeout", DOUBLING_9),
+        ("transient", DOUBLING_TO_6_H),
+        ("timeout", DOUBLING_TO_6_H),
         ("rate_limit", [10.0, 10, 10]),
         ("quota", [300.0 * 2**n for n in range(9)] + [86400.0] * 2),
         ("unknown", [5.0, 10]),
@@ -164,6 +165,13 @@ def test_the_table_of_categories_walked_to_the_end(category: str, waits: list[fl
     assert found == pytest.approx([wait * 0.8 for wait in waits])
     assert isinstance(end, Dead)
     assert end.reason is (Reason.PERMANENT if category in HOPELESS else Reason.EXHAUSTED)
+
+
+@pytest.mark.parametrize("category", ["transient", "timeout"])
+def test_a_lone_job_outlasts_a_day_of_outage(category: str) -> None:
+    """Even with the shortest waits that the jitter draws."""
+    waits, _ = walk(DEFAULT, category, rand=lowest)
+    assert sum(waits) > 24 * 3600
 
 
 @pytest.mark.parametrize("policy", PRESETS.values(), ids=PRESETS)
@@ -395,7 +403,7 @@ def test_the_index_of_a_strategy_is_the_failures_of_its_category() -> None:
     ("outcome", "fields", "limit"),
     [
         (Done(), {}, 25),
-        (Failed(make_failure("transient")), {}, 10),
+        (Failed(make_failure("transient")), {}, 20),
         (Failed(make_failure("unknown")), {}, 3),
         (Failed(make_failure("auth")), {}, 1),
         (Failed(make_failure("transient", final=True)), {"attempts": 4}, 4),

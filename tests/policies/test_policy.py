@@ -32,10 +32,10 @@ HOPELESS = {Category.AUTH, Category.INVALID, Category.PERMANENT}
 @pytest.mark.parametrize(
     ("category", "attempts", "wait"),
     [
-        ("transient", 10, exponential(1, cap=300)),
+        ("transient", 20, exponential(1, cap="6h")),
         ("rate_limit", 4, constant(10)),
         ("quota", 12, exponential(300, cap=86400)),
-        ("timeout", 10, exponential(1, cap=300)),
+        ("timeout", 20, exponential(1, cap="6h")),
         ("crash", 3, exponential(1, cap=300)),
         ("unknown", 3, exponential(5, cap=300)),
     ],

@@ -265,6 +265,10 @@ def test_a_strategy_prints_as_something_that_makes_it_again(strategy: RetryStrat
         (ConstantBackoffStrategy, {"max_backoff": math.nan}),
         (ConstantBackoffStrategy, {"jitter": "sometimes"}),
         (ConstantBackoffStrategy, {"jitter": -0.5}),
+        (ConstantBackoffStrategy, {"jitter": True}),
+        (ConstantBackoffStrategy, {"jitter_factor": True}),
+        (ConstantBackoffStrategy, {"jitter": [0.2]}),
+        (ExponentialBackoffStrategy, {"base": True}),
         (ConstantBackoffStrategy, {"jitter": math.inf}),
         (ConstantBackoffStrategy, {"jitter": timedelta(seconds=-1)}),
     ],
@@ -274,6 +278,13 @@ def test_a_strategy_that_cannot_work_is_refused_when_it_is_made(
 ) -> None:
     with pytest.raises(UsageError):
         make(**keywords)
+
+
+@pytest.mark.parametrize("make", [exponential, linear, constant, fibonacci])
+def test_a_wrong_name_of_a_jitter_lists_the_right_ones(make: Callable[..., RetryStrategy]) -> None:
+    words = r'jitter must be "full", "equal" or "none", .* found \'decorrelated\''
+    with pytest.raises(UsageError, match=words):
+        make(1, jitter="decorrelated")
 
 
 def test_the_abstract_strategy_cannot_be_made() -> None:

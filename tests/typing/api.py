@@ -6,10 +6,21 @@ needed is itself an error, so a mistake that is no longer caught fails `make che
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import assert_type
 
-from redrive import Handler, Job, Policy, Reason, Redrive, Tried, constant, fallback, retry
+from redrive import (
+    Handler,
+    Job,
+    Policy,
+    Reason,
+    Redrive,
+    Tried,
+    constant,
+    fallback,
+    retry,
+    retrying,
+)
 from redrive.delivery.endpoint import Endpoint
 from redrive.in_place.fallback import Answer
 from redrive.policies import presets
@@ -42,6 +53,25 @@ async def afetch(url: str) -> bytes:
     return url.encode()
 
 
+@retry(
+    on=(ConnectionError, "timeout", lambda error: bool(error.args)),
+    timeout="5s",
+    wait=lambda error: error.seconds,
+    on_result=lambda page: not page,
+    before=lambda event: event.attempt,
+    fallback=None,
+)
+async def find(url: str) -> bytes | None:
+    """Get a page, or nothing."""
+    return url.encode()
+
+
+@retry(on=OSError)
+def lines(url: str) -> Iterator[str]:
+    """Read a page line by line."""
+    yield url
+
+
 class Client:
     """A class whose methods are retried."""
 
@@ -62,6 +92,10 @@ def right_retries() -> None:
     assert_type(fetch("u", tries=2), bytes)
     assert_type(Client().get("u"), bytes)
     assert_type(Client.named("n"), str)
+    assert_type(lines("u"), Iterator[str])
+    for attempt in retrying(presets.SYNC, on=(OSError, "quota"), attempts=3):
+        with attempt:
+            assert_type(attempt.number, int)
     shout: Callable[[str], str] = retry(attempts=2)(str.upper)
     shout("u")
     assert_type(simulate(presets.WEBHOOKS, ["transient", OSError()]).delays, tuple[float, ...])
@@ -71,6 +105,10 @@ def right_retries() -> None:
 async def right_async_retries() -> None:
     """An async function stays one."""
     assert_type(await afetch("u"), bytes)
+    assert_type(await find("u"), bytes | None)
+    async for attempt in retrying(wait=constant(1)):
+        with attempt:
+            assert_type(attempt.number, int)
 
 
 def right_fallbacks() -> None:
@@ -97,6 +135,9 @@ def wrong_retries() -> None:
     fetch("u", times=2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Client().get()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     retry(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    retry(onn=OSError)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    retrying(on=[OSError])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    retrying(fallback=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     retry(max_age=fetch)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     simulate("WEBHOOKS", [])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 

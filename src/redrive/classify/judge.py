@@ -210,8 +210,9 @@ def has_rule(error: BaseException, rules: Sequence[When]) -> bool:
 
 
 def _description(rule: When) -> str:
+    kinds = rule.error if isinstance(rule.error, tuple) else filter(None, [rule.error])
     parts = (
-        name_of(rule.error) if rule.error else rule.name,
+        " or ".join(map(name_of, kinds)) or rule.name,
         f"status {rule.status}" if rule.status else None,
         f"code {rule.code}" if rule.code else None,
         (as_text(look.reach(rule.test, "__name__")) or "a test") if rule.test else None,

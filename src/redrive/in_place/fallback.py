@@ -37,7 +37,7 @@ from redrive.jobs.durations import Duration
 from redrive.jobs.job import HOPELESS, Category, Failure
 from redrive.jobs.threads import Threads, hop
 from redrive.payloads import masking
-from redrive.policies.policy import When, _category
+from redrive.policies.policy import When, category_named
 from redrive.registry import check_lane
 from redrive.runs.overrides import is_marked
 from redrive.stores.contract import Store
@@ -145,7 +145,7 @@ def fallback(
     wanted = tuple(on)
     chain = _Chain(
         providers=providers,
-        passes=frozenset(_category(c) for c in wanted if not isinstance(c, When)) or PASSES,
+        passes=frozenset(category_named(c) for c in wanted if not isinstance(c, When)) or PASSES,
         rules=tuple(each for each in wanted if isinstance(each, When)),
         cooldown=cooldown,
         longest=durations.seconds(longest, name="longest"),

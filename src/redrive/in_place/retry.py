@@ -1,7 +1,7 @@
-"""Retrying in place: the policies of durable jobs for a plain call, with nothing stored.
+"""Retrying in place: `@retry` for functions and `retrying` for blocks, with nothing stored.
 
-Nothing here decides. A call that fails becomes a job in memory, which is handled like any other:
-`classify`, `decide`, `jobs.transitions`. A call that succeeds costs no more than a `try`.
+Both take the policies of durable jobs. A call that succeeds costs no more than a `try`; what happens
+to one that fails is in `calls`.
 """
 
 from __future__ import annotations
@@ -9,29 +9,290 @@ from __future__ import annotations
 import functools
 import inspect
 import random
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, ParamSpec, TypeVar, overload
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from redrive.classify import classify
 from redrive.errors import Skip, UsageError
-from redrive.jobs import durations, logger, transitions
-from redrive.jobs.durations import Duration
-from redrive.jobs.job import Category, Completed, Dead, Failure, Job, Reason, Retry, Verdict
+from redrive.in_place import generators, waiting
+from redrive.in_place.calls import Call, Walk
+from redrive.in_place.options import BlockOptions, Options, Plan, is_async, is_kind_of, plan
+from redrive.jobs.job import Category, Completed, Dead, Failure, Reason, Retry
 from redrive.jobs.outcomes import Failed, Interrupted, Outcome, Skipped
-from redrive.policies import decide
-from redrive.policies.policy import Policy, _category, check_policy
+from redrive.policies.policy import Policy, category_named, check_policy, meant
 from redrive.strategies import Rand
-
-log = logger.log.getChild("retry")
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-IN_PLACE = Policy(max_age="1m")
-"""The default policy: the table of categories, and a minute in all."""
+
+@overload
+def retry(function: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+@overload
+def retry(
+    policy: Policy | None = None, **options: Unpack[Options]
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def retry(
+    policy: Policy | Callable[..., Any] | None = None, **options: Unpack[Options]
+) -> Callable[..., Any]:
+    """Retry a function, plain or async, in place when it fails; a generator, until its first item.
+
+    Bare, it retries what is known to pass: transient errors, rate limits and timeouts, for a minute in
+    all; every other error is raised at once. With `on` it retries the errors named there; with a policy
+    it does what the policy says of jobs. The options:
+
+    - `on`: a type of errors, a category, a function of the error, or a tuple of these.
+    - `attempts` (the first included) and `max_age` (of all attempts together) win over the policy's.
+    - `wait`: a strategy such as `exponential(0.1, cap=5)`, or a function that returns the seconds to
+      wait after an error, or None for the usual wait.
+    - `timeout`: the time of one attempt; only for async functions.
+    - `on_result`: a function of the result; if it returns True, the call is tried again. At the end
+      ResultRejected is raised.
+    - `fallback`: the value to return when attempts or time are used up.
+    - `before` each attempt, `after` each failed one and `on_give_up`: functions of a `RetryEvent`.
+    - `sleep`, `rand` and `clock` (seconds that only grow), for tests and other event loops.
+
+    When no attempt is left, the last error is raised, with a note. GiveUp and Skip are raised at once;
+    RetryLater sets the delay. Ctrl-C, a cancelled task and SystemExit are never delayed. What a function
+    among the options raises is raised.
+    """
+    if policy is not None and not isinstance(policy, Policy):
+        _check_function(policy)
+        return retry()(policy)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        _check_function(function)
+        name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
+        chosen = plan(name, policy, options)
+        if is_async(function):
+            return _async(function, chosen)
+        if inspect.isasyncgenfunction(function):
+            _refuse(options, f"{name} is a generator, which")
+            return generators.later(function, chosen, _sleep_async)
+        _check_sleep(chosen)
+        if inspect.isgeneratorfunction(function):
+            _refuse(options, f"{name} is a generator, which")
+            return generators.plain(function, chosen, _sleep)
+        if chosen.timeout is not None:
+            msg = f"timeout needs an async function; {name} is not: set the timeout of its client"
+            raise UsageError(msg)
+        return _plain(function, chosen)
+
+    plan("", policy, options)  # a wrong option is refused where it stands
+    return decorate
+
+
+def retrying(policy: Policy | None = None, **options: Unpack[BlockOptions]) -> Block:
+    """Retry a block of code in place when it fails, with the options of `@retry`.
+
+        for attempt in retrying(on=ConnectionError, attempts=3):
+            with attempt:
+                ...
+
+    In async code write `async for`. The loop ends after the first attempt that succeeds. When no
+    attempt is left, the last error is raised. `attempt.number` counts from 1.
+    """
+    if policy is not None:
+        check_policy(policy)
+    _refuse(options, "a block")
+    caller = sys._getframe(1).f_code.co_qualname  # noqa: SLF001 - documented, and holds no frame
+    return Block(plan(caller, policy, options))
+
+
+class Block:
+    """What `retrying` returns: each loop over it is one call."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def __iter__(self) -> _Attempts:
+        _check_sleep(self._plan)
+        return _Attempts(self._plan)
+
+    def __aiter__(self) -> _Attempts:
+        return _Attempts(self._plan)
+
+
+class _Attempts:
+    """The attempts of one loop, plain or async."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._call = Call(plan, plan.beginning()())
+        self._attempt: RetryAttempt | None = None
+
+    def __iter__(self) -> _Attempts:
+        return self
+
+    def __aiter__(self) -> _Attempts:
+        return self
+
+    def __next__(self) -> RetryAttempt:
+        if self._attempt is not None:
+            if not self._attempt.has_failed():
+                raise StopIteration
+            _sleep(self._plan, self._call)
+        return self._begin()
+
+    async def __anext__(self) -> RetryAttempt:
+        if self._attempt is not None:
+            if not self._attempt.has_failed():
+                raise StopAsyncIteration
+            await _sleep_async(self._plan, self._call)
+        return self._begin()
+
+    def _begin(self) -> RetryAttempt:
+        self._attempt = RetryAttempt(self._call)
+        return self._attempt
+
+
+class RetryAttempt:
+    """One attempt of a block: `with attempt:` catches its error if another attempt follows."""
+
+    def __init__(self, call: Call) -> None:
+        self.number = call.attempts + 1
+        """The number of the attempt, from 1."""
+        self._call = call
+        self._has_failed: bool | None = None
+
+    def __repr__(self) -> str:
+        return f"<RetryAttempt {self.number}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        self._has_failed = isinstance(error, Exception) and self._call.goes_on(error)
+        return self._has_failed
+
+    def has_failed(self) -> bool:
+        """Return True if another attempt follows."""
+        if self._has_failed is None:
+            msg = "the body of `for attempt in retrying(…):` must be in `with attempt:`"
+            raise UsageError(msg)
+        return self._has_failed
+
+
+def _plain(function: Callable[P, R], plan: Plan) -> Callable[P, R]:
+    begin = plan.beginning()
+    attempt = function if plan.on_result is None else _judged(function, plan)
+
+    @functools.wraps(function)
+    def retried(*args: P.args, **kwargs: P.kwargs) -> R:
+        began = begin()
+        call = None
+        while True:
+            try:
+                return attempt(*args, **kwargs)
+            except Exception as error:
+                call = call or Call(plan, began)
+                if not call.goes_on(error):
+                    if call.falls_back:
+                        return plan.fallback  # type: ignore[no-any-return]
+                    raise
+            _sleep(plan, call)  # not in `except`: the next error must not hang on this one
+
+    return retried
+
+
+def _async(function: Callable[P, Awaitable[R]], plan: Plan) -> Callable[P, Awaitable[R]]:
+    begin = plan.beginning()
+    is_plain = plan.on_result is None and plan.timeout is None
+    attempt = function if is_plain else _judged_async(function, plan)
+
+    @functools.wraps(function)
+    async def retried(*args: P.args, **kwargs: P.kwargs) -> R:
+        began = begin()
+        call = None
+        while True:
+            try:
+                return await attempt(*args, **kwargs)
+            except Exception as error:
+                call = call or Call(plan, began)
+                if not call.goes_on(error):
+                    if call.falls_back:
+                        return plan.fallback  # type: ignore[no-any-return]
+                    raise
+            await _sleep_async(plan, call)
+
+    return retried
+
+
+def _judged(function: Callable[P, R], plan: Plan) -> Callable[P, R]:
+    def judged(*args: P.args, **kwargs: P.kwargs) -> R:
+        result = function(*args, **kwargs)
+        plan.check_result(result)
+        return result
+
+    return judged
+
+
+def _judged_async(function: Callable[P, Awaitable[R]], plan: Plan) -> Callable[P, Awaitable[R]]:
+    async def judged(*args: P.args, **kwargs: P.kwargs) -> R:
+        call = functools.partial(function, *args, **kwargs)
+        limit = plan.timeout
+        result = await (call() if limit is None else waiting.limited(call, limit, plan.name))
+        plan.check_result(result)
+        return result
+
+    return judged
+
+
+def _sleep(plan: Plan, call: Call) -> None:
+    """Wait for the next attempt, and begin it."""
+    if call.delay > 0:
+        (plan.sleep or waiting.wait)(call.delay)
+    call.begin()
+
+
+async def _sleep_async(plan: Plan, call: Call) -> None:
+    slept = (plan.sleep or waiting.wait_async)(call.delay)  # also for 0 s: others get their turn
+    if inspect.isawaitable(slept):
+        await slept
+    call.begin()
+
+
+_ERRORS: tuple[type, ...] = (BaseException, list, tuple, set, str)
+
+
+def _check_function(function: object) -> None:
+    """Raise UsageError, with the right spelling, for what cannot be called again as a whole."""
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    if isinstance(function, staticmethod | classmethod):
+        msg = "put @retry below @staticmethod or @classmethod, next to the function"
+    elif is_kind_of(function, object) and not is_kind_of(function, BaseException):
+        msg = f"{name} is a class; use @retry on its methods"
+    elif is_kind_of(function, BaseException) or isinstance(function, _ERRORS):
+        msg = f"@retry takes errors by name: write @retry(on={meant(function)})"
+    elif not callable(function):
+        msg = f"@retry needs a function, or options such as attempts=3; found {function!r}"
+    else:
+        return
+    raise UsageError(msg)
+
+
+def _refuse(options: Options | BlockOptions, name: str) -> None:
+    """Raise UsageError for options that only functions with one result have."""
+    if misplaced := sorted({"timeout", "on_result", "fallback"} & options.keys()):
+        raise UsageError(f"{misplaced[0]} is an option for functions; {name} has none")
+
+
+def _check_sleep(plan: Plan) -> None:
+    if is_async(plan.sleep):
+        raise UsageError(f"{plan.name} is not async; sleep must be plain too; found {plan.sleep!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,110 +304,6 @@ class Simulation:
     reason: Reason | None
     """Why it is dead (or completed, by Skip); None while there is another attempt."""
     detail: str = ""
-
-
-class Walk:
-    """The failures of one call: a job that is not stored."""
-
-    def __init__(self, policy: Policy, began: float, rand: Rand, name: str = "") -> None:
-        self.policy = policy
-        self.rand = rand
-        self.job = Job(
-            id="",
-            handler=name,
-            lane=name,
-            payload="{}",
-            created=began,
-            due=began,
-            since=began,
-            updated=began,
-        )
-
-    def after(self, outcome: Outcome, now: float) -> Verdict:
-        """Count an attempt with this outcome, and return what happens to the call."""
-        job = transitions.claimed(self.job, holder="", now=now, lease_end=now, boot=None)
-        verdict = decide.decide(job, outcome, self.policy, now, self.rand)
-        failure = outcome.failure if isinstance(outcome, Failed) else None
-        self.job = transitions.settled(job, verdict, failure, now=now, group=None)
-        return verdict
-
-    def wait(self, error: Exception, now: float) -> float | None:
-        """Return how long to wait after an error; None, with the reason logged, if retrying is pointless."""
-        outcome = _outcome_of(error, self.policy, time.time())
-        verdict = self.after(outcome, now)
-        failure = outcome.failure if isinstance(outcome, Failed) else None
-        if failure is None or not isinstance(verdict, Retry | Dead):
-            return None  # Skip: there is no value to give, so it goes on up
-        if isinstance(verdict, Dead):
-            _add_note(error, self._last_words(verdict, failure))
-            return None
-        log.info(
-            "%s failed, attempt %d, %s (%s); next attempt in %s",
-            self.job.handler,
-            self.job.attempts,
-            failure.category,
-            failure.why,
-            durations.words(verdict.delay),
-        )
-        return verdict.delay
-
-    def _last_words(self, verdict: Dead, failure: Failure) -> str:
-        tries = "1 attempt" if self.job.attempts == 1 else f"{self.job.attempts} attempts"
-        why = verdict.detail if verdict.reason is Reason.EXPIRED else failure.why
-        return f"redrive: given up after {tries}, {verdict.reason}: {why}"
-
-
-@overload
-def retry(function: Callable[P, R], /) -> Callable[P, R]: ...
-
-
-@overload
-def retry(
-    policy: Policy | None = None,
-    *,
-    attempts: int | None = None,
-    max_age: Duration | None = None,
-    sleep: Callable[[float], object] | None = None,
-    rand: Rand = random.random,
-    clock: Callable[[], float] = time.monotonic,
-) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-
-
-def retry(
-    policy: Policy | Callable[..., Any] | None = None,
-    *,
-    attempts: int | None = None,
-    max_age: Duration | None = None,
-    sleep: Callable[[float], object] | None = None,
-    rand: Rand = random.random,
-    clock: Callable[[], float] = time.monotonic,
-) -> Callable[..., Any]:
-    """Retry a function, plain or async, in place when it fails, by a policy.
-
-    `@retry`, `@retry(policy)` or `@retry(attempts=3, max_age="30s")`; `attempts` and `max_age` (for
-    all attempts together) override the policy's. Without a policy the table of categories applies,
-    for a minute in all. When the policy gives up, the last error is raised, with a note. GiveUp and
-    Skip are raised at once; RetryLater sets the delay. Ctrl-C, a cancelled task and SystemExit are
-    never delayed. `sleep`, `rand` and `clock` (seconds that only grow) are for tests
-    and for other event loops; an async function's `sleep` may be async.
-    """
-    if policy is not None and not isinstance(policy, Policy):
-        _check(callable(policy), "retry() takes a Policy, or attempts=3", policy)
-        return retry()(policy)
-    chosen = (policy or IN_PLACE).limited(attempts)
-    if max_age is not None:
-        chosen = replace(chosen, max_age=max_age)
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        name = _name_of(function)
-        begin = functools.partial(Walk, chosen, rand=rand, name=name)
-        timed = clock if chosen.oldest is not None else None
-        if _is_async(function):
-            return _async(function, begin, timed, clock, sleep or _asleep)
-        _check(not _is_async(sleep), f"{name} is not async; sleep must be plain too", sleep)
-        return _plain(function, begin, timed, clock, sleep or time.sleep)
-
-    return decorate
 
 
 def simulate(
@@ -165,7 +322,8 @@ def simulate(
     Simulation(delays=(60.0, 120.0, 240.0, 480.0), reason=<Reason.EXHAUSTED: 'exhausted'>, detail='5 attempts, last: transient')
     """
     check_policy(policy)
-    _check(not isinstance(failures, str), "failures must be a list", failures)
+    if isinstance(failures, str):
+        raise UsageError(f"failures must be a list; found {failures!r}")
     walk, started = Walk(policy, 0.0, rand), time.time()
     delays: list[float] = []
     for failure in failures:
@@ -176,63 +334,6 @@ def simulate(
         if isinstance(verdict, Retry):
             delays.append(verdict.delay)
     return Simulation(tuple(delays), None)
-
-
-def _plain(
-    function: Callable[P, R],
-    begin: Callable[[float], Walk],
-    timed: Callable[[], float] | None,
-    clock: Callable[[], float],
-    sleep: Callable[[float], object],
-) -> Callable[P, R]:
-    @functools.wraps(function)
-    def retried(*args: P.args, **kwargs: P.kwargs) -> R:
-        began = timed() if timed else 0.0
-        walk = None
-        while True:
-            try:
-                return function(*args, **kwargs)
-            except Exception as error:
-                walk = walk or begin(began)
-                delay = walk.wait(error, clock())
-                if delay is None:
-                    raise
-            if delay > 0:  # out of the `except`, so that the next error does not hang on this one
-                sleep(delay)
-
-    return retried
-
-
-def _async(
-    function: Callable[P, Awaitable[R]],
-    begin: Callable[[float], Walk],
-    timed: Callable[[], float] | None,
-    clock: Callable[[], float],
-    sleep: Callable[[float], object],
-) -> Callable[P, Awaitable[R]]:
-    @functools.wraps(function)
-    async def retried(*args: P.args, **kwargs: P.kwargs) -> R:
-        began = timed() if timed else 0.0
-        walk = None
-        while True:
-            try:
-                return await function(*args, **kwargs)
-            except Exception as error:
-                walk = walk or begin(began)
-                delay = walk.wait(error, clock())
-                if delay is None:
-                    raise
-            slept = sleep(delay)  # also for no time at all: others get their turn
-            if inspect.isawaitable(slept):
-                await slept
-
-    return retried
-
-
-async def _asleep(delay: float) -> None:
-    import asyncio  # noqa: PLC0415 - code that awaits this has imported it
-
-    await asyncio.sleep(delay)
 
 
 def _outcome_of(error: BaseException, policy: Policy, now: float) -> Outcome:
@@ -251,40 +352,9 @@ def _simulated(
         case Failure():
             return Failed(what)
         case str():
-            return Failed(Failure(category=_category(what), why=what))
+            return Failed(Failure(category=category_named(what), why=what))
         case BaseException():
             return _outcome_of(what, policy, now)
         case _:
             msg = f"a failure is an error, a category or a Failure; found {what!r}"
             raise UsageError(msg)
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    """Name a function for people; refuse what could not be called again as a whole."""
-    if isinstance(function, staticmethod | classmethod):
-        msg = "put @retry below @staticmethod or @classmethod, next to the function"
-        raise UsageError(msg)
-    _check(callable(function), "retry() needs a function", function)
-    name = getattr(function, "__qualname__", None) or type(function).__qualname__
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        msg = f"{name} is a generator; generators are not supported: use @retry on a function that it calls"
-        raise UsageError(msg)
-    return str(name)
-
-
-def _is_async(function: object) -> bool:
-    call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async one
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-
-
-def _add_note(error: Exception, text: str) -> None:
-    """Add a note once: an error may be raised again and again, and may refuse notes."""
-    with suppress(Exception):
-        if text not in getattr(error, "__notes__", ()):
-            error.add_note(text)
-
-
-def _check(is_right: object, wanted: str, value: object) -> None:
-    if not is_right:
-        msg = f"{wanted}; found {value!r}"
-        raise UsageError(msg)

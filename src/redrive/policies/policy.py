@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, cast
 
 from redrive.errors import UsageError
 from redrive.jobs import checks, durations
@@ -31,12 +31,26 @@ def _attempts(number: int | None) -> int | None:
     return None if number is None else checks.whole(number, "attempts", least=1)
 
 
-def _category(value: Category | str) -> Category:
+def category_named(value: Category | str) -> Category:
+    """Return the category of that name; UsageError lists the names there are."""
     try:
         return Category(value)
     except ValueError:
         msg = f"{value!r} is not a category; use one of: {', '.join(Category)}"
         raise UsageError(msg) from None
+
+
+def meant(value: object) -> str:
+    """Return how to write the errors that were probably meant: a class for an instance, a tuple for a list."""
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [meant(item) for item in cast("list[object]", value)]
+        return f"({', '.join(items)})" if len(items) > 1 else items[0] if items else "Exception"
+    if isinstance(value, str):
+        return repr(str(value))
+    kind = type(value) if isinstance(value, BaseException) else value
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        return kind.__name__
+    return "Exception"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +71,23 @@ DEAD = Rule(dead=True)
 _UNSAID = Rule()
 
 DEFAULTS: Mapping[Category, Rule] = {
-    Category.TRANSIENT: Rule(10, wait=exponential(1, cap=300)),
+    Category.TRANSIENT: Rule(20, wait=exponential(1, cap="6h")),
     Category.RATE_LIMIT: Rule(4, wait=constant(10)),
     Category.QUOTA: Rule(12, wait=exponential(300, cap=86400)),
     Category.AUTH: DEAD,
     Category.INVALID: DEAD,
     Category.PERMANENT: DEAD,
-    Category.TIMEOUT: Rule(10, wait=exponential(1, cap=300)),
+    Category.TIMEOUT: Rule(20, wait=exponential(1, cap="6h")),
     Category.CRASH: Rule(CRASH_LIMIT, wait=exponential(1, cap=300)),
     Category.UNKNOWN: Rule(3, wait=exponential(5, cap=300)),
 }
-"""The table of categories: the rules that apply where a policy sets none."""
+"""The table of categories: the rules that apply where a policy sets none.
 
+Twenty attempts carry a lone job over an outage of 26 to 35 hours, depending on the jitter, so a person
+has a working day to notice it. The sixth attempt comes after half a minute: short outages cost little.
+"""
+
+Errors = type[BaseException] | tuple[type[BaseException], ...]
 Hints = Literal["replace", "floor", "ignore"]
 
 
@@ -77,7 +96,7 @@ class When:
     """A rule of the user: errors that match it get this category. Created by `when`."""
 
     then: Category
-    error: type[BaseException] | None = None
+    error: type[BaseException] | tuple[type[BaseException], ...] | None = None
     name: str | None = None
     """A dotted class name, matched along the error's bases, so that nothing must be imported."""
     status: int | None = None
@@ -86,14 +105,14 @@ class When:
 
 
 def when(
-    error: type[BaseException] | str | Callable[[BaseException], bool] | None = None,
+    error: Errors | str | Callable[[BaseException], bool] | None = None,
     category: Category | str | None = None,
     *,
     then: Category | str | None = None,
     status: int | None = None,
     code: str | None = None,
 ) -> When:
-    """Assign a category to an error: by type, dotted name, test function, status or code.
+    """Assign a category to an error: by type or tuple of types, dotted name, test function, status or code.
 
     >>> when(ConnectionError, "transient").then
     <Category.TRANSIENT: 'transient'>
@@ -107,12 +126,19 @@ def when(
     if error is None and status is None and code is None:
         msg = "when() needs something to match: a type, a dotted name, a function, status= or code="
         raise UsageError(msg)
-    known = _category(chosen)
-    if isinstance(error, type):
-        return When(then=known, error=error, status=status, code=code)
+    known = category_named(chosen)
     if isinstance(error, str):
         return When(then=known, name=error, status=status, code=code)
-    return When(then=known, test=error, status=status, code=code)
+    if error is None or (callable(error) and not isinstance(error, type)):
+        return When(then=known, test=error, status=status, code=code)
+    kinds = error if isinstance(error, tuple) else (error,)
+    if not kinds or not all(isinstance(k, type) and issubclass(k, BaseException) for k in kinds):
+        msg = (
+            "when() takes a class of errors, a tuple of classes, a dotted name or a function: write"
+            f" when({meant(error)}, {known.value!r}); found {error!r}"
+        )
+        raise UsageError(msg)
+    return When(then=known, error=error, status=status, code=code)
 
 
 @dataclass(frozen=True, slots=True)

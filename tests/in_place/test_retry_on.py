@@ -1,0 +1,221 @@
+"""`on=` of `@retry`: which errors are retried, and how what cannot work is refused (P7)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from redrive import Category, GiveUp, Policy, RetryLater, Rule, Skip, constant, retry, when
+from redrive.errors import UsageError
+from redrive.in_place.waiting import no_waiting
+
+
+class Busy(Exception):
+    status_code = 429
+    retry_after = 7
+
+
+class Unauthorized(Exception):
+    status_code = 401
+
+
+def attempts_of(error: BaseException, *arguments: Any, **options: Any) -> int:
+    """Count the attempts of a function that always raises this error."""
+    calls = 0
+
+    @retry(*arguments, rand=lambda: 0.5, **options)
+    def work() -> None:
+        nonlocal calls
+        calls += 1
+        raise error
+
+    with no_waiting(), pytest.raises(type(error)) as caught:
+        work()
+    assert caught.value is error
+    return calls
+
+
+@pytest.mark.parametrize("bug", [ValueError, TypeError, KeyError, NameError, AssertionError])
+def test_bare_never_retries_a_bug(bug: type[Exception]) -> None:
+    error = bug("a bug")
+    assert attempts_of(error) == 1
+    assert not hasattr(error, "__notes__")
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"),
+    [(ConnectionError(), 6), (TimeoutError(), 6), (Busy(), 4), (Unauthorized(), 1)],
+)
+def test_bare_retries_what_is_known_to_pass(error: Exception, attempts: int) -> None:
+    """Transient errors for a minute, rate limits as often as the table has it, auth never."""
+    assert attempts_of(error) == attempts
+
+
+def test_bare_without_parentheses_is_the_same() -> None:
+    calls: list[int] = []
+
+    @retry
+    def work(number: int) -> int:
+        calls.append(number)
+        if len(calls) < 3:
+            raise ConnectionError
+        return number
+
+    with no_waiting():
+        assert work(4) == 4
+    assert calls == [4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        ValueError,
+        Exception,
+        (ConnectionError, ValueError),
+        lambda error: isinstance(error, ValueError),
+        (ConnectionError, lambda error: "bug" in str(error)),
+        "unknown",
+        Category.UNKNOWN,
+        (Category.AUTH, "unknown"),
+        ("auth", ValueError),
+    ],
+)
+def test_on_takes_a_type_a_test_a_category_or_a_tuple(on: Any) -> None:
+    assert attempts_of(ValueError("bug"), on=on, attempts=4) == 4
+    assert attempts_of(ValueError("bug"), Policy(attempts=4), on=on) == 4
+    others = {Exception: KeyError("bug")}
+    if on not in others and not isinstance(on, str) and "unknown" not in repr(on):
+        assert attempts_of(KeyError("other"), on=on, attempts=4) == 1
+
+
+def test_what_on_names_is_retried_even_where_its_category_is_dead_at_once() -> None:
+    assert attempts_of(Unauthorized(), on=Unauthorized, attempts=3) == 3
+    assert attempts_of(Unauthorized(), on="auth", attempts=3) == 3
+    assert attempts_of(Unauthorized(), Policy(attempts=3)) == 1
+
+
+def test_what_on_names_waits_as_its_category_does() -> None:
+    """A server's hint holds; an error of unknown category waits as a transient one."""
+    slept: list[float] = []
+    for error in (Busy(), KeyError()):
+        errors = [error]
+
+        @retry(on=(Busy, KeyError), sleep=slept.append, rand=lambda: 0.0)
+        def work(errors: list[Exception] = errors) -> None:
+            if errors:
+                raise errors.pop()
+
+        work()
+    assert slept == [7.0, 0.8]
+
+
+def test_a_rule_of_the_policy_for_unknown_errors_holds_under_on() -> None:
+    policy = Policy(unknown=Rule(2, wait=constant(0)))
+    assert attempts_of(KeyError(), policy, on=KeyError) == 2
+
+
+def test_transient_errors_that_on_does_not_name_are_raised_untouched(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    error = ConnectionError("hunter2")
+    with caplog.at_level(logging.DEBUG, "redrive"):
+        assert attempts_of(error, on=ValueError) == 1
+    assert not hasattr(error, "__notes__")
+    [record] = caplog.records
+    assert record.levelno == logging.DEBUG
+    assert record.message.endswith("work raised ConnectionError, which is not retried")
+
+
+@pytest.mark.parametrize("signal", [GiveUp("no"), Skip("done before")])
+def test_signals_win_over_on(signal: Exception) -> None:
+    assert attempts_of(signal, on=Exception, attempts=3) == 1
+    assert attempts_of(RetryLater(after=1), on=ValueError, attempts=3) == 3
+
+
+def failing_test(error: BaseException) -> bool:
+    raise LookupError(f"no code in {error!r}")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"on": failing_test}, {"policy": Policy(on=[when(failing_test, "transient")])}],
+    ids=["on", "when"],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_test_that_raises_is_raised(options: dict[str, Any], is_async: bool) -> None:
+    """Jobs take it for a no, so that none is lost; in place the caller is there to see it."""
+    failed = ConnectionError("down")
+
+    @retry(**options)
+    def plain() -> None:
+        raise failed
+
+    @retry(**options)
+    async def later() -> None:
+        raise failed
+
+    with no_waiting(), pytest.raises(LookupError, match="no code in ConnectionError") as caught:
+        asyncio.run(later()) if is_async else plain()
+    assert caught.value.__context__ is failed
+
+
+def test_when_takes_a_tuple_of_types() -> None:
+    policy = Policy(attempts=3, on=[when((KeyError, EOFError), "auth")])
+    error = EOFError()
+    assert attempts_of(error, policy) == 1
+    [note] = error.__notes__
+    assert (
+        note == "redrive: given up after 1 attempt, permanent: your rule for KeyError or EOFError"
+    )
+    assert attempts_of(ConnectionError(), policy) == 3
+
+
+class Thing:
+    pass
+
+
+async def async_test(error: Exception) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda: retry(ConnectionError), r"write @retry\(on=ConnectionError\)"),  # type: ignore[misc]
+        (lambda: retry(OSError("down")), r"write @retry\(on=OSError\)"),
+        (lambda: retry([KeyError, OSError]), r"write @retry\(on=\(KeyError, OSError\)\)"),
+        (lambda: retry((KeyError, OSError())), r"write @retry\(on=\(KeyError, OSError\)\)"),
+        (lambda: retry("transient"), r"write @retry\(on='transient'\)"),
+        (lambda: retry(Thing), "Thing is a class; use @retry on its methods"),
+        (lambda: retry(attempts=2)(Thing), "Thing is a class; use @retry on its methods"),
+        (lambda: retry(on=[KeyError, OSError]), r"such as on=\(KeyError, OSError\); found \["),
+        (lambda: retry(on=OSError()), r"such as on=OSError; found OSError\(\)"),
+        (lambda: retry(on=5), "such as on=Exception; found 5"),
+        (lambda: retry(on=()), r"such as on=Exception; found \(\)"),
+        (lambda: retry(on=(KeyError, 5)), r"such as on=\(KeyError, Exception\); found"),
+        (lambda: retry(on=Thing), "on takes a subclass of Exception"),
+        (lambda: retry(on=KeyboardInterrupt), "on takes a subclass of Exception"),
+        (lambda: retry(on=async_test), "a plain function of the error"),
+        (lambda: retry(on="tansient"), "'tansient' is not a category; use one of: transient"),
+        (lambda: retry(onn=None), "no option 'onn'"),
+        (lambda: retry(onn=KeyError), "no option 'onn'; use one of: after, attempts, before"),
+        (lambda: when([KeyError, OSError], "auth"), r"write when\(\(KeyError, OSError\), 'auth'\)"),
+        (lambda: when(OSError(), "auth"), r"write when\(OSError, 'auth'\); found OSError\(\)"),
+        (lambda: when(5, "auth"), r"write when\(Exception, 'auth'\); found 5"),
+        (
+            lambda: when((KeyError, OSError()), "auth"),
+            r"write when\(\(KeyError, OSError\), 'auth'\)",
+        ),
+        (lambda: when((), "auth"), "a tuple of classes"),
+        (lambda: when(Thing, "auth"), "a class of errors"),
+    ],
+)
+def test_what_cannot_match_is_refused_with_the_right_spelling(
+    wrong: Callable[[], object], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        wrong()

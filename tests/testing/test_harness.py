@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from redrive import GiveUp, Policy, Redrive, RetryLater, current, exponential, fallback, when
+from redrive import GiveUp, Policy, Redrive, RetryLater, current, exponential, fallback, retry, when
 from redrive.errors import AllProvidersFailed, UsageError
 from redrive.policies import presets
 from redrive.stores.memory import MemoryStore
-from redrive.testing import Harness, in_memory
+from redrive.testing import Harness, in_memory, no_waiting
 
 NO_JITTER = Policy(attempts=5, wait=exponential(60, cap=3600, jitter="none"))
 
@@ -326,3 +326,38 @@ def test_a_store_that_the_program_made_is_replaced_too(redrive_jobs: Harness) ->
     app.handler("mail.send")(lambda to: None).submit("ada")
     assert own.counts() == []
     assert len(redrive_jobs.submitted()) == 1
+
+
+def test_retries_in_place_do_not_wait(
+    redrive_jobs: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waited"))
+
+    @retry(attempts=4)
+    def fetch() -> None:
+        calls.append(1)
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        fetch()
+    assert len(calls) == 4
+    redrive_jobs.limit_retries(1)
+    with pytest.raises(ConnectionError):
+        fetch()
+    assert len(calls) == 5
+
+
+def test_the_limit_of_retries_ends_with_the_test() -> None:
+    calls: list[int] = []
+
+    @retry(attempts=2)
+    def fetch() -> None:
+        calls.append(1)
+        raise ConnectionError
+
+    with in_memory() as jobs:
+        jobs.limit_retries(1)
+    with no_waiting(), pytest.raises(ConnectionError):
+        fetch()
+    assert len(calls) == 2

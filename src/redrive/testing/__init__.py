@@ -8,8 +8,17 @@ must load fast (`contrib.pytest_plugin`).
 from __future__ import annotations
 
 from redrive.in_place.retry import Simulation, simulate
+from redrive.in_place.waiting import no_waiting
 from redrive.testing.clock import ManualClock
 from redrive.testing.found import FoundJobs
 from redrive.testing.harness import Harness, in_memory
 
-__all__ = ["FoundJobs", "Harness", "ManualClock", "Simulation", "in_memory", "simulate"]
+__all__ = [
+    "FoundJobs",
+    "Harness",
+    "ManualClock",
+    "Simulation",
+    "in_memory",
+    "no_waiting",
+    "simulate",
+]

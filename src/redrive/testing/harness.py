@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from redrive.attempts.counters import totals
 from redrive.errors import BadPayload, UsageError
 from redrive.handler import Handler
 from redrive.in_place.cooldowns import Override
+from redrive.in_place.waiting import no_waiting
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Job, State
@@ -45,11 +46,13 @@ class _TestStore(MemoryStore):
 class Harness:
     """What a test sees and does: the jobs that were submitted, a clock to move, `run_all()`."""
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(
+        self, clock: ManualClock, stores: Mapping[Submitter, MemoryStore], undo: ExitStack
+    ) -> None:
         self.clock = clock
         """The clock of every app; `clock.advance("1h")` moves it."""
-        self.stores: dict[Submitter, MemoryStore] = {}
-        """The stores of the apps; an app that an earlier test left behind has an empty one."""
+        self._stores = stores  # each app has its own: one of an earlier test must claim nothing
+        self._undo = undo
 
     def run_all(self, *, advance: bool | Duration = False, limit: int = 1000) -> Pass:
         """Run jobs in this thread until none is due; return how they ended.
@@ -88,6 +91,13 @@ class Harness:
         """Return the dead letters, oldest first; only those of a handler, and with these arguments."""
         return self._found(_DEAD, "dead job", handler, arguments)
 
+    def limit_retries(self, attempts: int | None) -> None:
+        """Limit the attempts of `@retry` for the rest of this test; 1 switches retries off.
+
+        They never wait here; without a limit, each function has the attempts of its own policy.
+        """
+        self._undo.enter_context(no_waiting(attempts))
+
     def __repr__(self) -> str:
         return f"Harness({len(self.submitted())} jobs)"
 
@@ -114,15 +124,15 @@ class Harness:
 
     def _stored(self, query: Query = Query()) -> list[tuple[Submitter, Job]]:  # noqa: B008 - frozen
         """Return the jobs of all apps, oldest first."""
-        pairs = [(app, job) for app in self._with_jobs() for job in every(self.stores[app], query)]
+        pairs = [(app, job) for app in self._with_jobs() for job in every(self._stores[app], query)]
         return sorted(pairs, key=lambda pair: pair[1].id)
 
     def _with_jobs(self) -> list[Submitter]:
-        return [app for app, store in self.stores.items() if store.counts()]
+        return [app for app, store in self._stores.items() if store.counts()]
 
     def _check_name(self, name: str, stored: list[Job]) -> None:
         """Refuse a name that nothing has: a wrong one would let `assert not submitted(…)` pass."""
-        known = {each for app in self.stores for each in app.registry.names()}
+        known = {each for app in self._stores for each in app.registry.names()}
         if name and name not in known and all(job.handler != name for job in stored):
             names = ", ".join(sorted(known)) or "none"
             msg = (
@@ -177,7 +187,7 @@ class Harness:
         served = [(app, job) for app, job in pending if job.handler in app.registry.served_names()]
         yield from (job.due for _, job in served)
         for app, lane in {(app, job.lane) for app, job in served}:
-            if note := note_named(self.stores[app], PAUSE + lane):
+            if note := note_named(self._stores[app], PAUSE + lane):
                 yield from _changes(note, self.clock.now())
 
 
@@ -186,30 +196,28 @@ def in_memory(*, now: float | None = None) -> Generator[Harness]:
     """Give every app of this process an empty store in memory and a clock that stands still.
 
     Holds inside `with`, also for apps made meanwhile; afterwards they use their own store again.
-    The clock starts at `now`, or at the present time. Jitter is the middle of its range.
+    The clock starts at `now`, or at the present time. Jitter is the middle of its range. `@retry`
+    does not wait.
     """
     clock = ManualClock(int(time.time()) if now is None else now)
-    harness = Harness(clock)
-    before: dict[Submitter, submission.Opened] = {}
-    cooldowns = Override.store
+    with ExitStack() as undo:
+        stores: dict[Submitter, MemoryStore] = {}
+        harness = Harness(clock, stores, undo)
+        harness.limit_retries(None)
 
-    def enter(app: Submitter) -> None:
-        store = harness.stores[app] = _TestStore(clock=clock)
-        settings = replace(app.settings, clock=clock, rand=lambda: 0.5)
-        before[app] = app.swap((store, lambda: store, settings))
+        def enter(app: Submitter) -> None:
+            store = stores[app] = _TestStore(clock=clock)
+            settings = replace(app.settings, clock=clock, rand=lambda: 0.5)
+            undo.callback(app.registry.reinstate)
+            undo.callback(app.swap, app.swap((store, lambda: store, settings)))
 
-    for app in list(submission.submitters):
-        enter(app)
-    submission.on_new.append(enter)
-    Override.store = MemoryStore(clock=clock)
-    try:
+        for app in list(submission.submitters):
+            enter(app)
+        submission.on_new.append(enter)
+        undo.callback(submission.on_new.remove, enter)
+        undo.callback(setattr, Override, "store", Override.store)
+        Override.store = MemoryStore(clock=clock)
         yield harness
-    finally:
-        Override.store = cooldowns
-        submission.on_new.remove(enter)
-        for app, opened in before.items():
-            app.swap(opened)
-            app.registry.reinstate()
 
 
 @contextmanager

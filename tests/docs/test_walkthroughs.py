@@ -31,7 +31,7 @@ def with_a_server(reader: Walk) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: "/".join(page.parts[-3:]))
 def test_the_page_does_what_it_says(page: Path, reader: Walk) -> None:
     if missing := {name for name in needs(page) if find_spec(name) is None}:
-        pytest.skip(f"`make docs` walks it, where there is {missing}")
+        pytest.skip(f"`make docs` or `make test-frameworks` walks it, where there is {missing}")
     if "postgresql:///shop" in page.read_text("utf-8"):
         with_a_server(reader)
     done = reader.page(page)

@@ -27,7 +27,10 @@ def redrive_jobs() -> Generator[Harness]:
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
     """Explain a comparison with found jobs: one line for each of them."""
-    module = sys.modules.get("redrive.testing.found")
-    if module is None or not isinstance(left, module.FoundJobs):
+    if "redrive.testing.found" not in sys.modules:
+        return None  # no test has found any jobs
+    from redrive.testing.found import FoundJobs  # noqa: PLC0415 - loaded already
+
+    if not isinstance(left, FoundJobs):
         return None
     return [f"jobs {op} {right!r}, but these were found:", *left.lines()]

@@ -1,1 +1,1 @@
-"""The command `manage.py redrive`. Not here: what it passes on to (`cli`)."""
+"""The command `manage.py redrive` is here. Not here: what it passes on to (`cli`)."""

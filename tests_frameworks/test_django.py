@@ -234,6 +234,17 @@ def test_wrong_settings_are_named(project, settings, words):
     assert words in project.python("from redrive.contrib.django import app", code=1)
 
 
+def test_a_worker_says_what_is_wrong_with_the_program(project):
+    """`redrive` itself, without manage.py, imports the app by its name."""
+    words = ("-m", "redrive", "work", "redrive.contrib.django:app", "--once")
+    assert "use manage.py redrive" in project.run(*words, code=2)
+    project.add("shop/handlers.py", "\nimport nothing_of_this_name\n")
+    project.environ["DJANGO_SETTINGS_MODULE"] = "shop_site.settings"
+    said = project.run(*words, code=1)
+    assert "No module named 'nothing_of_this_name'" in said
+    assert "bug in Redrive" not in said
+
+
 def test_other_modules_can_have_the_handlers(project):
     project.add(SETTINGS, "\nREDRIVE = {'modules': ['jobs'], 'store': 'memory:'}\n")
     project.add(

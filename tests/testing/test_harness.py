@@ -361,3 +361,17 @@ def test_the_limit_of_retries_ends_with_the_test() -> None:
     with no_waiting(), pytest.raises(ConnectionError):
         fetch()
     assert len(calls) == 2
+
+
+def test_a_worker_in_the_program_runs_jobs_of_the_test(app: Redrive, redrive_jobs: Harness) -> None:
+    """A web service starts one with its test client; it stops with the service, before the test ends."""
+    ran = threading.Event()
+
+    @app.handler("mail.send")
+    def send(to: str) -> None:
+        ran.set()
+
+    with app.worker():
+        send.submit("ada")
+        assert ran.wait(60)
+    assert redrive_jobs.submitted(send).one().state == "completed"

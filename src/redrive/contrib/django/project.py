@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 import django
 from django.apps import apps
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, close_old_connections, connections
 
 from redrive import config
@@ -28,9 +29,13 @@ _OURS = ("database", "modules", "store")
 
 def set_up() -> None:
     """Set Django up where a worker imports the app by its name; elsewhere it already is."""
-    if not apps.ready and not apps.loading:
-        django.setup()
-    if not any(name.startswith("redrive.contrib.django") for name in settings.INSTALLED_APPS):
+    try:
+        if not apps.ready and not apps.loading:
+            django.setup()
+        installed = settings.INSTALLED_APPS
+    except ImproperlyConfigured as error:
+        raise UsageError(f"Django is not set up here ({error}); use manage.py redrive") from error
+    if not any(name.startswith("redrive.contrib.django") for name in installed):
         raise UsageError('add "redrive.contrib.django" to INSTALLED_APPS')
 
 

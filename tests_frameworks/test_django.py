@@ -24,7 +24,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environ = {"PGHOST": str(pgkit.server().pgdata), "PGUSER": "postgres"}
+        self.environ: dict[str, str] = {}
         walk = walkkit.Walk(folder)
         for language, body in walkkit.BLOCK.findall(PAGE.read_text("utf-8")):
             if walkkit.NAMED.match(body):
@@ -63,20 +63,14 @@ def project(tmp_path):
 @pytest.fixture
 def shop(project):
     """The project with its tables."""
-    with pgkit.connect() as connection:
-        connection.execute("DROP DATABASE IF EXISTS shop WITH (FORCE)")
-        connection.execute("CREATE DATABASE shop")
+    project.environ |= pgkit.empty_database("shop")
     project.manage("makemigrations", "shop")
     project.manage("migrate", "--verbosity", "0")
     return project
 
 
 def test_the_page_does_what_it_says(tmp_path):
-    with pgkit.connect() as connection:
-        connection.execute("DROP DATABASE IF EXISTS shop WITH (FORCE)")
-        connection.execute("CREATE DATABASE shop")
-    environ = {"PGHOST": str(pgkit.server().pgdata), "PGUSER": "postgres"}
-    assert walkkit.Walk(tmp_path, environ).page(PAGE) > 10
+    assert walkkit.Walk(tmp_path, dict(pgkit.empty_database("shop"))).page(PAGE) > 10
 
 
 def test_a_rolled_back_transaction_stores_neither_order_nor_job(shop):

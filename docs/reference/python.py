@@ -46,7 +46,7 @@ MODULES = {
         "RetryStrategy ExponentialBackoffStrategy LinearBackoffStrategy ConstantBackoffStrategy "
         "FibonacciBackoffStrategy"
     ),
-    "redrive.testing": "ManualClock simulate Simulation",
+    "redrive.testing": "in_memory Harness FoundJobs no_waiting ManualClock simulate Simulation",
     "redrive.context": "Current",
     "redrive.in_place.options": "RetryEvent",
     "redrive.in_place.fallback": "Answer",

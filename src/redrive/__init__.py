@@ -84,7 +84,7 @@ _ELSEWHERE = {
         "ConstantBackoffStrategy ExponentialBackoffStrategy FibonacciBackoffStrategy "
         "LinearBackoffStrategy RetryStrategy"
     ),
-    "redrive.testing": "ManualClock Simulation simulate",
+    "redrive.testing": "FoundJobs Harness ManualClock Simulation in_memory no_waiting simulate",
     "redrive.worker.passes": "Pass",
 }
 """Public names that are imported from their own modules, for the message of an AttributeError."""

@@ -64,14 +64,15 @@ _MINUTE = 60.0
 class Redrive:
     """Stores failed work and retries it. Create one per program and register handlers on it.
 
-    `store` is a path (SQLite), `jsonl:PATH`, `memory:` or `postgresql://…`. Without one it is found
-    as the command line finds it: REDRIVE_STORE, redrive.toml, pyproject.toml, else redrive.db.
+    `store` is a path (SQLite), `jsonl:PATH`, `memory:` or `postgresql://…`, or a function that
+    returns one of these when it is opened. Without one it is found as the command line finds it:
+    REDRIVE_STORE, redrive.toml, pyproject.toml, else redrive.db.
     `secret_names` are more fields to mask here; `[mask]` in redrive.toml tells the commands too.
     """
 
     def __init__(
         self,
-        store: str | os.PathLike[str] | Store | None = None,
+        store: str | os.PathLike[str] | Store | Callable[[], str] | None = None,
         *,
         policy: Policy = presets.DEFAULT,
         lease: Duration = 30.0,
@@ -103,7 +104,8 @@ class Redrive:
         def opener() -> Store:
             may_make = create and not self.submitter.must_exist
             flags = {"create": may_make, "read_only": read_only, "allow_network": allow_network}
-            return opened(self._where, clock=clock, actor=settings.actor, **flags)
+            where = self._where if isinstance(self._where, Store) else self._where()
+            return opened(where, clock=clock, actor=settings.actor, **flags)
 
         settings = Settings(
             clock=clock,
@@ -387,5 +389,5 @@ class Redrive:
             return object.__getattribute__(self, name)
 
     def __repr__(self) -> str:
-        where = self._where.url if isinstance(self._where, Store) else shown(self._where)
+        where = self._where.url if isinstance(self._where, Store) else shown(self._where())
         return f"Redrive({where!r}, {len(self.submitter.registry)} handlers)"

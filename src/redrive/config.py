@@ -1,6 +1,6 @@
 """Where a command finds its store and app when nobody names them.
 
-In this order: what was said outright, `REDRIVE_STORE`, `redrive.toml` or `[tool.redrive]` of a
+In this order: what was said outright, the settings of Django in its process, `REDRIVE_STORE`, `redrive.toml` or `[tool.redrive]` of a
 `pyproject.toml` in the current directory or one above it, and `redrive.db` beside you. A relative
 path in a file counts from that file, so a command means the same store from every subdirectory. An
 app is imported, so only a file in the current directory can name it.
@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from redrive.errors import UsageError
 
@@ -23,6 +23,18 @@ KEYS = ("store", "app", "endpoints", "alerts", "mask")
 """What a file may say."""
 
 _OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+]+:")
+
+
+class _Framework(NamedTuple):
+    """What a web framework's settings say: the store, the app, and which setting it was."""
+
+    store: Callable[[], str]
+    app: str
+    source: str
+
+
+_framework = [_Framework(lambda: "", "", "framework")]
+"""The one of this process; it has no store if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +68,18 @@ def find(
 ) -> Config:
     """Find the store and the app; `store` is what was said outright and wins."""
     environ = os.environ if environ is None else environ
-    sources = {"--store": store, "REDRIVE_STORE": environ.get("REDRIVE_STORE")}
+    (framework,) = _framework
+    sources = {
+        "--store": store,
+        framework.source: store or framework.store(),
+        "REDRIVE_STORE": environ.get("REDRIVE_STORE"),
+    }
     here = directory or Path.cwd()
     file, table = _nearest(here)
     app, kept = _text(table, "app", file), _text(table, "store", file)
     unknown = tuple(key for key in table if key not in KEYS)
     base = Config(
-        app=app if file is None or file.parent == here else None,
+        app=(app if file is None or file.parent == here else None) or framework.app or None,
         app_above=None if file is None or file.parent == here else app,
         endpoints=_places(table, "endpoints", file),
         alerts=_alerts(table, file),
@@ -78,6 +95,11 @@ def find(
     return base
 
 
+def use_framework(store: Callable[[], str], app: str, source: str) -> None:
+    """Take the store and the app of this process from the settings of a web framework."""
+    _framework[:] = [_Framework(store, app, source)]
+
+
 def secret_names() -> tuple[str, ...]:
     """Return the names that the nearest file calls secret; a file that is wrong has none."""
     try:
@@ -91,14 +113,20 @@ def _secret_names_near(directory: Path) -> tuple[str, ...]:
     return find(directory=directory).secret_names
 
 
-def place_of(store: str | os.PathLike[str] | None) -> str:
-    """Return the store that a program names, or the configured one; paths are relative to here."""
+def place_of(store: str | os.PathLike[str] | Callable[[], str] | None) -> Callable[[], str]:
+    """Return a function for the store that a program names, or the configured one.
+
+    Paths are relative to the directory in which the program names them.
+    """
+    if callable(store):
+        return lambda: anchored(store(), Path.cwd())
     try:
         named = find().store if store is None else os.fspath(store)
     except TypeError:
         msg = f'a store must be a path or a URL such as "jsonl:PATH"; found {store!r}'
         raise UsageError(msg) from None
-    return anchored(named, Path.cwd())
+    place = anchored(named, Path.cwd())
+    return lambda: place
 
 
 def anchored(url: str, directory: Path) -> str:

@@ -143,6 +143,10 @@ class Registry:
                 masking.inert(why),
             )
 
+    def reinstate(self) -> None:
+        """Serve every handler again; for tests."""
+        self._withdrawn.clear()
+
     @property
     def withdrawn(self) -> Mapping[str, str]:
         """The handlers that this process does not serve any more, and why."""

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
 from typing import Self
+from weakref import WeakSet
 
 from redrive.attempts import counters
 from redrive.attempts.conclusions import conclude
@@ -36,6 +37,10 @@ from redrive.stores.contract import Query, Store
 
 _SAME_TIME = 0.5
 """Seconds by which our clock and the store's may differ without mattering."""
+submitters: WeakSet[Submitter] = WeakSet()
+"""Those of all apps of this process, for `redrive.testing`."""
+on_new: list[Callable[[Submitter], None]] = []
+"""Called with each new one, for `redrive.testing`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,10 @@ class Draft:
     entry: Entry
     job: Job
     context: Context = field(default_factory=copy_context)
+
+
+Opened = tuple[Store | None, Callable[[], Store], Settings]
+"""An open store, if there is one, the function that opens it, and the settings."""
 
 
 def who() -> str:
@@ -87,6 +96,9 @@ class Submitter:
         self._held_by = (0, "")
         self._plain = Collector(self.submit_all)
         self._keyed = Collector(self.submit_all)
+        submitters.add(self)
+        for call in on_new:
+            call(self)
 
     @property
     def holder(self) -> str:
@@ -111,6 +123,12 @@ class Submitter:
         return Runtime(
             self.store, self.registry, bus or self.bus, self.settings, holder or self.holder
         )
+
+    def swap(self, opened: Opened) -> Opened:
+        """Use another store and settings from now on; return those used before. For tests."""
+        before = self._store, self._opener, self.settings
+        self._store, self._opener, self.settings = opened
+        return before
 
     def close(self) -> None:
         """Close the store; the next use opens it again."""

@@ -24,7 +24,7 @@ from redrive import (
 from redrive.delivery.endpoint import Endpoint
 from redrive.in_place.fallback import Answer
 from redrive.policies import presets
-from redrive.testing import simulate
+from redrive.testing import in_memory, simulate
 
 app = Redrive("memory:")
 
@@ -186,3 +186,9 @@ assert_type(railway.send({"n": 1}, key="k"), Job)
 assert_type(railway.try_now([1]).value.status, int)
 app.endpoint("wrong", uri="https://api.example.org/")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 railway.send({1, 2})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+with in_memory() as jobs:
+    assert_type(jobs.run_all(advance="1h").succeeded, int)
+    assert_type(jobs.submitted(greet, name="ada").one(), Job)
+    assert_type(jobs.dead("greet")[0].attempts, int)
+    jobs.run_all(advance=None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -50,6 +50,12 @@ _LONGER = 1.0
 _TRIES = 5
 
 
+class Override:
+    """Where tests keep all cooldowns outside of jobs."""
+
+    store: Store | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """The state of one provider: paused or not, and its recent failures."""

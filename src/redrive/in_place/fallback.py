@@ -31,7 +31,7 @@ from redrive.classify.tables import WORST_FIRST
 from redrive.context import running
 from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError, UsageError
 from redrive.in_place.client_retries import look_at, warn_of
-from redrive.in_place.cooldowns import COOLDOWN, Cooling, Standing, log
+from redrive.in_place.cooldowns import COOLDOWN, Cooling, Override, Standing, log
 from redrive.jobs import durations, ids
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import HOPELESS, Category, Failure
@@ -246,7 +246,7 @@ class _Call:
         if self._chain.store is None and opened is not None:
             with suppress(StoreError):
                 return opened()
-        return self._chain.store or self._chain.own_store
+        return Override.store or self._chain.store or self._chain.own_store
 
     def failed(self, asked: Standing, error: Exception) -> bool:
         """Record a provider's error; return False if no other provider may be called for it."""

@@ -83,10 +83,19 @@ class Interrupts:
 
 
 class PassRunner:
-    """Runs passes and counts them in `ended`; `program` returns how a child can import the program."""
+    """Runs passes and counts them in `ended`; `program` returns how a child can import the program.
 
-    def __init__(self, runtime: Runtime, program: Callable[[], str | None] = lambda: None) -> None:
+    Async handlers run on a loop of the pass, or by `loop`, which runs a coroutine to its end.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        program: Callable[[], str | None] = lambda: None,
+        loop: Loop | None = None,
+    ) -> None:
         self.runtime = runtime
+        self._given_loop = loop
         self.ended: Counter[type] = Counter()
         """How many claims ended with which verdict."""
         self._program = program
@@ -122,7 +131,7 @@ class PassRunner:
         sweep(self.runtime, self._count)
         with (
             self._closing_child(),
-            _loop(registry, self._is_ctrl_c) as loop,
+            _loop(registry, self._is_ctrl_c, self._given_loop) as loop,
             self.runtime.leases() as leases,
             self._interrupts,
             # Closed here: an error's traceback would keep it, and what it holds, alive.
@@ -268,10 +277,12 @@ def _refuse_running_loop(registry: Registry) -> None:
 
 
 @contextmanager
-def _loop(registry: Registry, is_ctrl_c: Callable[[BaseException], bool]) -> Generator[Loop]:
+def _loop(
+    registry: Registry, is_ctrl_c: Callable[[BaseException], bool], given: Loop | None
+) -> Generator[Loop]:
     """Yield a function that runs a coroutine to its end; a loop is made only if a handler needs one."""
-    if not any(entry.is_async for entry in registry):
-        yield _no_loop
+    if given is not None or not any(entry.is_async for entry in registry):
+        yield given or _no_loop
         return
     from redrive.worker.single_loop import SingleLoop  # noqa: PLC0415 - asyncio is slow to import
 

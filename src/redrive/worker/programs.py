@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TypeVar
 
-from redrive.errors import ProgramMissing, UsageError
+from redrive.errors import ProgramMissing, RedriveError, UsageError
 from redrive.payloads.masking import error_text, type_name
 
 T = TypeVar("T")
@@ -29,9 +29,7 @@ def load_program(name: str, kind: type[T]) -> T:
         msg = f"{name!r} is not the name of a program; write module:attribute, as in shop.jobs:app"
         raise UsageError(msg)
     module = load_module(module_name)
-    value: object = module
-    for part in path.split("."):
-        value = getattr(value, part, _ABSENT)
+    value = _attribute(module, path)
     if isinstance(value, kind):
         return value
     msg = f"{name} is of the type {type_name(value)}, not a {kind.__name__} object"
@@ -89,6 +87,19 @@ def load_module(name: str) -> ModuleType:
         raise _failed(name, error) from error
     except SystemExit as error:
         raise _failed(name, error) from error
+
+
+def _attribute(module: ModuleType, path: str) -> object:
+    """Return what a path names in a module; a module may run a program's code to find it."""
+    value: object = module
+    try:
+        for part in path.split("."):
+            value = getattr(value, part, _ABSENT)
+    except RedriveError:
+        raise
+    except Exception as error:
+        raise _failed(module.__name__, error) from error
+    return value
 
 
 def _failed(name: str, error: BaseException) -> ProgramMissing:

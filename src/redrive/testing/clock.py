@@ -1,17 +1,11 @@
-"""Testing your handlers and policies: a clock that you move, and policies tried without waiting.
-
-Pass a `ManualClock` to a store or an app, and waits, leases and `max_age` take no time. `simulate`
-returns the waits that a policy chooses for given failures.
-"""
+"""A clock for tests, which the test moves."""
 
 from __future__ import annotations
 
 from threading import Lock
 
-from redrive.in_place.retry import Simulation, simulate
-from redrive.in_place.waiting import no_waiting
-
-__all__ = ["ManualClock", "Simulation", "no_waiting", "simulate"]
+from redrive.jobs import durations
+from redrive.jobs.durations import Duration
 
 
 class ManualClock:
@@ -39,11 +33,12 @@ class ManualClock:
         with self._lock:
             return f"boot-{self._boots}", self._since_boot
 
-    def advance(self, seconds: float) -> None:
-        """Let time pass: both clocks move on together."""
-        if not seconds >= 0:
-            msg = f"time only moves forwards; found {seconds!r}: use jump() to set the wall clock"
+    def advance(self, by: Duration) -> None:
+        """Move both clocks forwards: `advance(90)`, `advance("1h")`."""
+        if isinstance(by, int | float) and not by >= 0:
+            msg = f"time only moves forwards; found {by!r}: use jump() to set the wall clock"
             raise ValueError(msg)
+        seconds = durations.seconds(by, name="by")
         with self._lock:
             self._now += seconds
             self._since_boot += seconds

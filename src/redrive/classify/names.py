@@ -54,8 +54,8 @@ _WORDS: Final = [
         MethodNotAllowed Syntax InvalidPath InvalidU[Rr][LlIi] (?:Invalid|Missing)Schem[ae]
         Unknown(?:Command|Method|Column|Table) UpgradeRequired Incompatible Programming(?=Error)
 
-    transient: Connect Network Socket Communication Closed Terminated UnexpectedClose Broken
-        Interrupted AddressException NameResol
+    transient: Connect Network Socket Communication Closed Terminated UnexpectedClose
+        Broken(?:Pipe|Resource|Connection|Stream) Interrupted AddressException NameResol
     """)
 ]
 

@@ -120,6 +120,9 @@ def test_no_error_that_passes_is_called_hopeless() -> None:
         (("InvalidResponse",), None),  # the server's fault; it may pass
         (("UnknownError", "ServerError"), None),
         (("VendorError",), None),
+        (("AuthorizationPendingError",), "transient"),
+        (("XMLSyntaxError",), None),  # an error page instead of an answer
+        (("WebSocketException",), None),
     ],
 )
 def test_names_of_classes(names: tuple[str, ...], category: str | None) -> None:
@@ -163,6 +166,15 @@ def vendor(name: str = "VendorError", **attributes: object) -> BaseException:
 )
 def test_where_names_and_statuses_disagree(error: BaseException, category: str) -> None:
     assert classify(error).category == category
+
+
+def test_a_cause_that_passes_beats_a_name_that_does_not() -> None:
+    error = vendor("ConfigNotFound")
+    error.__cause__ = ConnectionRefusedError(111, "Connection refused")
+    assert classify(error).category == "transient"
+    error = vendor("ConfigNotFound")
+    error.__context__ = ConnectionRefusedError(111, "Connection refused")  # it was handled
+    assert classify(error).category == "permanent"
 
 
 def test_a_retry_after_of_zero_on_a_class_is_no_hint() -> None:

@@ -167,7 +167,21 @@ class Judge:
             return None
         if named[1] is Category.TRANSIENT and (finding := self._bad_certificate(clues)):
             return finding
+        if named[1] in HOPELESS and (finding := self._passing_cause(clues)):
+            return finding
         return Finding(clues, named[1], f"class name {named[0]}")
+
+    def _passing_cause(self, clues: Clues) -> Finding | None:
+        """Return the cause that an error was raised from if that passes, such as a lost connection.
+
+        What was only being handled when the error was raised is no cause of it.
+        """
+        context = clues.held.get("__context__")
+        for error in look.inside(clues):
+            finding = None if error is context else self._inner(error)
+            if finding and finding.category not in HOPELESS:
+                return finding
+        return None
 
     def _bad_certificate(self, clues: Clues) -> Finding | None:
         """Search the errors inside a lost connection for a certificate that was refused."""

@@ -31,30 +31,33 @@ _WORDS: Final = [
     quota: Quota PaymentRequired OutOfCredit RequestLimitExceeded
         (?:Budget|Spend|Credit|Billing|Usage)\w*(?:Exceeded|Exhausted|Limit|Reached)
 
-    transient: Time_?[Oo]ut TimedOut TooSlow DeadlineExceeded TimeLimit Unavailable NotAvailable
-        No[A-Z]\w*Available Unreachable Overload Busy TryAgain Again$ Maintenance Deadlock LockFailure
-        Locked$ LockedResource$ Conflict NotReady Restarting Shut(?:ting)?[Dd]own BadGateway
-        ServerError ServiceError Down$ Disconnect Lost PoolExhausted OutOfMemory NotA?Leader
-        InsufficientResources (?:Host|Server|Gateway|Node|Leader|Master|Broker)NotFound
+    transient: Time_?[Oo]ut TimedOut TooSlow DeadlineExceeded TimeLimit NotAvailable
+        Unavailable(?!ForLegal) No[A-Z]\w*Available Unreachable Overload Busy TryAgain Again$ Pending
+        Maintenance Deadlock LockFailure Locked$ LockedResource$ Conflict NotReady Restarting
+        Shut(?:ting)?[Dd]own BadGateway ServerError (?<!Unknown)ServiceError Down$ Disconnect
+        [Rr]econnect Lost PoolExhausted OutOfMemory InsufficientResources NotA?Leader
+        (?:Host|Server|Gateway|Node|Leader|Master|Broker|Coordinator|Listener)NotFound
+        (?:Cursor|Session|SessionId)NotFound Connection(?:DoesNot|Not)Exist
 
     auth: O?Auth(?=[A-Z]|enti|ori[sz]|$) Unauth(?:enti|ori[sz]) Forbidden PermissionDenied
         (?:No|Insufficient|Missing)Permission Access(?:Denied|Refused) InsufficientAccess Credential
         Log[io]n(?:Fail|Denied|Refused|Required|Incorrect) InvalidLogin NotAuthori[sz]ed
         (?:Invalid|Expired|Revoked|Missing)\w*(?:Token|A[Pp][Ii]Key|Signature|Password)
-        Token\w*(?:Expired|Revoked|Invalid) (?:Missing|Insufficient)Scope
+        Token\w*(?:Expired|Revoked|Invalid) (?:Missing|Insufficient)Scope Invalid(?:Grant|Client)Error
 
     invalid: Invalid(?:Request|\w*Input|Arg|Param|Payload|Value|Field|Document|Order|Address|Email)
-        Invalid(?:Recipient|Query|Filter|D[Nn]|Syntax|Attribute) (?<!Response)Validation BadRequest
+        Invalid(?:Recipient|Query|Filter|D[Nn]|Syntax|Attribute|PhoneNumber) (?<!Response)Validation BadRequest
         Bad\w*Input Malformed(?:Request|Input) RequestMalformed Unprocessable Constraint Integrity
         Duplicate TooLarge TooLong Illegal(?:Input|Arg) Param(?:eter)?Error$ BadParam TypeMismatch
         DataError$ Missing(?:Param|Arg|Field) ArgumentsRequired
+        (?:Id|Document|Email|Name|Number|Url|Input|Field|Value|Argument|Parameter|Payload)Invalid
 
     permanent: NotFound (?:DoesNot|Doesnt|Not)Exist NoSuch AlreadyExists NotSupported Unsupported
         (?:Not|Un)[Ii]mplemented Config HostKey Cert(?:ificate|Verif) PreconditionFailed
-        MethodNotAllowed Syntax InvalidPath InvalidU[Rr][LlIi] (?:Invalid|Missing)Schem[ae]
+        MethodNotAllowed (?<!XML)(?<!JSON)(?<!Protocol)(?<!Frame)Syntax InvalidPath InvalidU[Rr][LlIi] (?:Invalid|Missing)Schem[ae]
         Unknown(?:Command|Method|Column|Table) UpgradeRequired Incompatible Programming(?=Error)
 
-    transient: Connect Network Socket Communication Closed Terminated UnexpectedClose
+    transient: Connect Network (?<!Web)Socket Communication Closed Terminated UnexpectedClose
         Broken(?:Pipe|Resource|Connection|Stream) Interrupted AddressException NameResol
     """)
 ]

@@ -8,7 +8,7 @@ import pytest
 
 from crewkit import crew
 from redrive import Redrive
-from redrive.errors import UsageError
+from redrive.errors import KeyConflict, UsageError
 from workkit import number, until, url_of
 
 PROGRAM = """
@@ -107,6 +107,27 @@ def test_a_renamed_parameter_kills_nothing(tmp_path: Path) -> None:
         after.run_due()
         assert after.get(job.id).state == "completed"
     assert sent == ["Ada 1", "Bob 2"]
+
+
+def test_a_key_stays_the_same_job_after_its_parameter_was_renamed(tmp_path: Path) -> None:
+    with Redrive(url_of("sqlite", tmp_path)) as before:
+
+        @before.handler("mail.send")
+        def send(name: str) -> None: ...
+
+        job = send.options(key="7").submit("Ada")
+    with Redrive(url_of("sqlite", tmp_path)) as after:
+
+        @after.handler("mail.send", renamed={"name": "who"})
+        def send_now(who: str) -> None: ...
+
+        again = send_now.options(key="7")
+        assert again.submit("Ada").id == job.id
+        tried = again.try_now("Ada").job
+        assert tried is not None
+        assert tried.id == job.id
+        with pytest.raises(KeyConflict):
+            again.submit("Bob")
 
 
 @pytest.mark.parametrize("renamed", [{"name": "missing"}, {"who": "who"}, {"who": "length"}])

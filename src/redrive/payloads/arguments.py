@@ -101,9 +101,7 @@ class Arguments:
         if self.adapt is not None:
             values = self.adapt(values)
         if self.renamed:
-            values = {
-                _name_now(self.renamed, name, values): value for name, value in values.items()
-            }
+            values = self._by_present_names(values)
         if not self._fit(values.keys()):
             raise BadPayload(self._unfit(values.keys(), stored=stored))
         rich, names, rest = self._rich, self._names, self._rest
@@ -112,6 +110,14 @@ class Arguments:
             if hint is not None:
                 values[name] = decode(values[name], hint, f"$.{name}")
         return values
+
+    def _by_present_names(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {_name_now(self.renamed, name, values): value for name, value in values.items()}
+
+    def is_same(self, stored: str, payload: str) -> bool:
+        """Return True if a payload has the stored arguments, some of them under new names."""
+        values = self._by_present_names(strict_json.loads(stored))
+        return strict_json.same(strict_json.dumps(values), payload)
 
     def _fit(self, names: AbstractSet[str]) -> bool:
         return names >= self._needed and (bool(self._rest) or names <= self._names)

@@ -130,10 +130,12 @@ class Redrive:
         lane: str | None = None,
         already_done: Callable[..., object] | None = None,
         formerly: str | Iterable[str] = (),
+        renamed: Mapping[str, str] | None = None,
     ) -> Callable[[Callable[P, R]], Handler[P, R]]:
         """Register a function under a name, which is stored with its jobs.
 
-        `formerly` are names it had before; `already_done` is asked before a job is declared dead.
+        `formerly` are names it had before; `renamed` maps former names of its parameters to the
+        present ones (`{"name": "who"}`). `already_done` is asked before a job is declared dead.
         `isolation="process"` has a worker run it in a process of its own, which may crash; so does
         a `timeout` of a plain function, unless `isolation` is "thread".
         """
@@ -152,7 +154,7 @@ class Redrive:
             entry = Entry(
                 name=name,
                 function=function,
-                arguments=Arguments(function, name),
+                arguments=Arguments(function, name, renamed),
                 policy=chosen,
                 lane=name if lane is None else lane,
                 timeout=seconds,

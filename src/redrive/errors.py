@@ -75,6 +75,8 @@ class BadPayload(UsageError):
 class KeyConflict(UsageError):
     """The idempotency key already belongs to a job with another payload or another handler."""
 
+    redrive_category = "permanent"  # else its name would make it transient, as a 409 is
+
 
 class UnknownHandler(UsageError):
     """No handler of that name is registered in this program."""

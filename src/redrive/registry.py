@@ -206,6 +206,12 @@ def check_functions(
     checks.function(function, f"handler {name!r}")
     if already_done is not None:
         checks.function(already_done, f"already_done of handler {name!r}")
+    if _is_method(function):
+        msg = (
+            f"handler {name!r}: {function.__qualname__} is a method, but a job has no instance to "
+            "call it on; register a function, or a bound method: app.handler(name)(instance.method)"
+        )
+        raise UsageError(msg)
     call = getattr(function, "__call__", function)  # noqa: B004 - an object may have an async one
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         msg = (
@@ -215,6 +221,15 @@ def check_functions(
     if already_done is not None and inspect.iscoroutinefunction(already_done):
         raise UsageError(f"handler {name!r}: already_done must be a plain function, not async")
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def _is_method(function: Callable[..., object]) -> bool:
+    """Return True for a function that stands in a class and takes its instance or class first."""
+    if not inspect.isfunction(function):
+        return False
+    owner = function.__qualname__.rpartition(".")[0]
+    first = next(iter(inspect.signature(function).parameters), "")
+    return bool(owner) and not owner.endswith("<locals>") and first in {"self", "cls"}
 
 
 def check_name(name: str) -> str:

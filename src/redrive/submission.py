@@ -305,7 +305,8 @@ class Submitter:
         return claims[0] if claims else stored
 
     def _named(self, job: Job, entry: Entry) -> Job:
-        known = self.existing(job.key) if job.key is not None and entry.formerly else None
+        may_differ = bool(entry.formerly or entry.arguments.renamed)
+        known = self.existing(job.key) if job.key is not None and may_differ else None
         return _named_as(known, job, entry)
 
     def _add(self, job: Job, within: object) -> Job:
@@ -364,10 +365,15 @@ class Capture:
 
 
 def _named_as(known: Job | None, job: Job, entry: Entry) -> Job:
-    """Return a job under the handler name of the job its key already has: the handler was renamed."""
-    if known is None or known.handler not in entry.formerly:
+    """Return a job as the job its key already has, where the handler or parameters were renamed."""
+    if known is None:
         return job
-    return replace(job, handler=known.handler)
+    if known.handler in entry.formerly:
+        job = replace(job, handler=known.handler)
+    first = known.payload if known.original is None else known.original
+    if entry.arguments.renamed and entry.arguments.is_same(first, job.payload):
+        job = replace(job, payload=first)
+    return job
 
 
 def _shifted(job: Job, by: float) -> Job:

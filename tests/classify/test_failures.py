@@ -89,7 +89,7 @@ def test_rules_that_do_not_match_say_nothing(rule: When) -> None:
 def test_a_name_matches_wherever_below_its_package_the_class_is() -> None:
     error = like("openai._exceptions.RateLimitError")()
     assert classify(error, rules=[when("openai.RateLimitError", "quota")]).category == "quota"
-    assert classify(error, rules=[when("open.RateLimitError", "quota")]).category == "unknown"
+    assert classify(error, rules=[when("open.RateLimitError", "quota")]).category == "rate_limit"
 
 
 def test_a_rule_for_a_code_finds_it_in_the_body() -> None:

@@ -104,5 +104,5 @@ def test_classes_of_one_name_are_not_mixed_up() -> None:
     for number in range(3 * clues._MOST_KNOWN):
         root = "httpx" if number % 2 else "elsewhere"
         expected = "transient" if number % 2 else "unknown"
-        assert classify(like(f"{root}.NetworkError")()).category == expected
+        assert classify(like(f"{root}.ProxyError")()).category == expected
     assert len(clues._KNOWN) <= clues._MOST_KNOWN

@@ -70,7 +70,7 @@ def test_the_nearest_file_wins_and_a_pyproject_about_others_does_not_count(tmp_p
         ("jsonl:a/x.jsonl", "jsonl:/d/a/x.jsonl"),
         ("/abs/x.db", "/abs/x.db"),
         ("~/x.db", "~/x.db"),
-        ("sqlite:///abs/x.db", "sqlite:///abs/x.db"),
+        ("sqlite:/abs/x.db", "sqlite:/abs/x.db"),
         ("memory:", "memory:"),
         ("postgresql://h/db", "postgresql://h/db"),
         ("a b'c\".db", "/d/a b'c\".db"),

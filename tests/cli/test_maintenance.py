@@ -176,6 +176,15 @@ def test_work_ends_with_6_when_some_failed_and_keeps_them(empty: Shop, program: 
     assert json.loads(again.stdout)["data"]["died"] == 1
 
 
+def test_a_pass_in_a_pipe_names_what_failed(empty: Shop, program: str) -> None:
+    submit(empty, "bad", "bad", "ada")
+    result = empty.run("work", f"{program}:app", "--once")
+    assert result.exit_code == 6
+    [named] = [line for line in result.stderr.splitlines() if "will be retried" in line]
+    assert named.startswith("mail.send: 2 failed and will be retried: ")
+    assert "Error: " in named
+
+
 LACKING = """
 from redrive import Redrive, fallback
 from redrive.testing import ManualClock

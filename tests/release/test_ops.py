@@ -32,6 +32,7 @@ from workkit import until
 
 ROOT = Path(__file__).parents[2]
 OPS = ROOT / "ops"
+README = (ROOT / "README.md").read_text("utf-8")
 SPARE = 5
 """Seconds that the supervisor gives its workers beyond their grace."""
 
@@ -169,6 +170,33 @@ def test_a_unit_starts_a_command_that_there_is(name: str) -> None:
         assert found["Service"]["KillMode"] == "mixed"
     else:
         assert parsed(words)["port"] == 9200
+
+
+def test_the_program_of_the_readme_keeps_its_store_in_the_state_directory(tmp_path: Path) -> None:
+    """With ProtectSystem=strict only the state directory can be written."""
+    service = unit("redrive-worker.service")["Service"]
+    state = service["WorkingDirectory"]
+    assert (state, service["ProtectSystem"]) == (f"/var/lib/{service['StateDirectory']}", "strict")
+    program = tmp_path / "srv" / "shop" / "shop" / "jobs.py"
+    program.parent.mkdir(parents=True)
+    [example] = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    program.write_text(example, "utf-8")
+    home = tmp_path / state[1:]
+    home.mkdir(parents=True, mode=0o700)
+    path = dict(word.split("=", 1) for word in service["Environment"].split())["PYTHONPATH"]
+    words = shlex.split(service["ExecStart"])
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "redrive", *words[1:3], "--once"],
+        cwd=home,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{path}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode in {0, 6}, done.stderr
+    assert (home / "redrive.db").is_file()
+    assert [file for file in (tmp_path / "srv").rglob("*") if file.is_file()] == [program]
 
 
 # Docker and Kubernetes

@@ -34,15 +34,19 @@ def sign(
     `blocked` names the job that blocks its event loop, and since when; `slots` has what it runs. A pass writes before and
     after its jobs: meanwhile it may find that a library which a handler needs is missing.
     """
+    registry = runtime.registry
     value = {
         "version": __version__,
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "since": since,
         "lasts": lasts,
-        "handlers": _handlers(runtime.registry),
-        "lanes": sorted(runtime.registry.served_lanes()),
-        "missing": _missing(runtime.registry),
+        "handlers": _handlers(registry),
+        "lanes": sorted(registry.served_lanes()),
+        "arguments": {
+            name: registry.need(name).arguments.shape for name in sorted(registry.served_names())
+        },
+        "missing": _missing(registry),
         **({"release": runtime.release} if runtime.release else {}),
         **({"blocked": blocked} if blocked else {}),
         **({"slots": slots} if slots else {}),

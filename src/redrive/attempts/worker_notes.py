@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
+from redrive.payloads.arguments import fits
 from redrive.stores.contract import Count, Store
 from redrive.stores.note_verbs import Note
 
@@ -120,6 +121,22 @@ def unserved(store: Store, counts: Sequence[Count] | None = None) -> dict[str, f
         if count.is_due(now) and count.oldest is not None:
             due[count.lane] = min(count.oldest, due.get(count.lane, now))
     return {lane: due[lane] for lane in sorted(due) if lane not in lanes}
+
+
+def can_take(store: Store, handler: str, names: frozenset[str], but: str) -> str | None:
+    """Return the host and release of a live worker whose handler takes arguments of these names.
+
+    `but` is the holder that asks. A pass has ended, so it can take nothing.
+    """
+    for note in store.notes(WORKER):
+        try:
+            is_fit = fits(note.fields["arguments"][handler], names)
+        except (KeyError, TypeError, AttributeError):  # an older version, or nobody's
+            continue
+        if is_fit and not is_pass(note) and note.name != WORKER + but:
+            release = note.fields.get("release")
+            return f"{note.fields.get('host')}{f', release {release}' if release else ''}"
+    return None
 
 
 def missing(store: Store) -> dict[str, tuple[str, str]]:

@@ -1,9 +1,9 @@
 """From an error to a `Failure`: its category, the reason for it, and what to show people.
 
-Here: `clues` reads what the error carries, `judge` weighs it by the `tables` and the user's rules,
-`hints` finds how long to wait, `fingerprint` groups (with `statements` and `message_text`), `traceback`
-formats. The result is plain data, masked and bounded. Not here: whether to retry (`policies`), and how
-text is masked (`payloads`).
+Here: `clues` reads what the error carries, `judge` weighs it by the `tables`, the words in `names`
+and the user's rules, `hints` finds how long to wait, `fingerprint` groups (with `statements` and
+`message_text`), `traceback` formats. The result is plain data, masked and bounded. Not here: whether
+to retry (`policies`), and how text is masked (`payloads`).
 """
 
 from __future__ import annotations

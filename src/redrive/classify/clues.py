@@ -11,12 +11,14 @@ import builtins
 import errno
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
-from redrive.classify import tables
+from redrive.classify import names, tables
 from redrive.jobs.interrupts import may_be_ctrl_c
+from redrive.jobs.job import Category
 
 T = TypeVar("T")
 _LONGEST_TEXT, _LARGEST_HEADER, _LARGEST_BODY, _MOST_HEADERS = 500, 8192, 65536, 200
@@ -28,6 +30,7 @@ _PLAIN: Final = {"args", "errno", "__cause__", "__context__", "__suppress_contex
 _OWN_NUMBERS: Final = ("ssl.", "socket.", *tables.BAD_CERTIFICATES)
 _CODE: Final = re.compile(r"(?![0-9]+\Z)[A-Za-z0-9_.:/-]{2,100}|[0-9A-Z]{5}")
 _WEB: Final = re.compile(r"\.\w*(?:HTTP|Http|API|Api|Request|Response|Status|RPC|Rpc)\w*\Z")
+_TLS: Final = re.compile("SSL|TLS|Tls|Ssl")
 _ANSWERS: Final = {"headers", "response", "resp", "raw_response", "meta"}
 
 
@@ -39,6 +42,10 @@ class _Class(NamedTuple):
     name: str
     telling: frozenset[str]
     """What to read of an error that holds nothing but what its class does."""
+    named: tuple[str, Category] | None
+    """What the names of a class of an unlisted library say, and the name that says it."""
+    dialect: str
+    """What its arguments may tell: "mysql", "sql", "tls" or nothing."""
 
 
 _KNOWN: Final[dict[int, _Class]] = {}
@@ -67,7 +74,7 @@ class Clues(NamedTuple):
 
 def gather(error: BaseException) -> Clues:
     """Read all that an error carries."""
-    kin, held = _known(type(error)).kin, _attributes(error)
+    kin, held = known(type(error)).kin, _attributes(error)
     for name in tables.CALLS.keys() & kin:
         for attribute, path in tables.CALLS[name].items():
             held[attribute] = guarded(reach(error, *path))
@@ -79,16 +86,34 @@ def gather(error: BaseException) -> Clues:
     return Clues(error, kin, held, _status(held, kin), tuple(_codes(held)), _headers(held))
 
 
-def _known(cls: type) -> _Class:
-    known = _KNOWN.get(id(cls))
-    if known is None:
+def known(cls: type) -> _Class:
+    """Return what is known of a class; read once, for errors of one class come again and again."""
+    seen = _KNOWN.get(id(cls))
+    if seen is None:
         kin = tuple([f"{_module(base).partition('.')[0]}.{_NAME(base)}" for base in _BASES(cls)])
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
         is_fixed = getattr(builtins, _NAME(cls), None) is cls and not _FLAGS(cls) & _CHANGEABLE
         telling = tables.ATTRIBUTES.intersection(dir(cls)) if is_fixed else tables.ATTRIBUTES
-        known = _KNOWN[id(cls)] = _Class(cls, kin, _full_name(cls), telling)
-    return known
+        own = () if tables.LISTED.intersection(kin) else tuple(_names_of_libraries(kin))
+        named, dialect = names.category_of_class(own), _dialect(own)
+        seen = _KNOWN[id(cls)] = _Class(cls, kin, _full_name(cls), telling, named, dialect)
+    return seen
+
+
+def _names_of_libraries(kin: tuple[str, ...]) -> Iterator[str]:
+    """Yield the names of the classes that are not Python's own."""
+    for package, _, name in (each.partition(".") for each in kin):
+        if package not in sys.stdlib_module_names:
+            yield name
+
+
+def _dialect(own: tuple[str, ...]) -> str:
+    if "MySQLError" in own:
+        return "mysql"
+    if not tables.DATABASE_NAMES.isdisjoint(own):
+        return "sql"
+    return "tls" if any(_TLS.search(name) for name in own) else ""
 
 
 def guarded(work: Callable[..., T], *arguments: object) -> T | None:
@@ -158,7 +183,7 @@ _MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 
 def name_of(cls: type) -> str:
     """Name a class as its users do: `openai.RateLimitError`, and built-in ones bare."""
-    return _known(cls).name
+    return known(cls).name
 
 
 def _full_name(cls: type) -> str:
@@ -200,7 +225,7 @@ def with_causes(error: BaseException) -> Iterator[Clues]:
 
 def _attributes(error: BaseException) -> dict[str, Any]:
     held: dict[str, Any] = {}
-    for name in tables.ATTRIBUTES if _OWN(error) else _known(type(error)).telling:
+    for name in tables.ATTRIBUTES if _OWN(error) else known(type(error)).telling:
         try:  # not by `guarded`: forty calls would cost as much as all the rest
             value = getattr(error, name, None)
         except BaseException as bad:  # as in `guarded`
@@ -261,13 +286,14 @@ def _headers(held: Mapping[str, Any]) -> dict[str, str]:
 
 def _read_headers(pairs: Any, headers: dict[str, str]) -> None:
     for name, value in islice(pairs.items() if hasattr(pairs, "items") else pairs, _MOST_HEADERS):
-        key, raw = (
-            (as_text(name) or "").lower(),
-            value if is_a(value, str, bytes) else reach(value, 0),
-        )
-        if key.endswith("-bin") and type(raw) is bytes:  # a byte, a character: none is lost
-            text: str | None = raw[:_LARGEST_HEADER].decode("latin-1")
+        key = (as_text(name) or "").lower()
+        if type(value) is str:  # the commonest, and without a call
+            text: str | None = value[:_LONGEST_TEXT]
         else:
-            text = as_text(raw)
+            raw = value if is_a(value, str, bytes) else reach(value, 0)
+            if key.endswith("-bin") and type(raw) is bytes:  # a byte, a character: none is lost
+                text = raw[:_LARGEST_HEADER].decode("latin-1")
+            else:
+                text = as_text(raw)
         if key and text:
             headers.setdefault(key, text)

@@ -12,10 +12,11 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from redrive.classify.clues import Clues, as_text, as_whole, guarded, is_a, reach
+from redrive.classify.clues import Clues, as_text, as_whole, guarded, is_a, known, reach
 from redrive.classify.packed import STATUS_DETAILS, retry_delay
 from redrive.errors import RetryLater
 from redrive.jobs import durations
+from redrive.jobs.job import Category
 from redrive.policies.decide import LONGEST_HINT
 
 PUSHBACK: Final = "grpc-retry-pushback-ms"
@@ -50,8 +51,12 @@ def is_used_up(headers: Mapping[str, str], name: str) -> bool:
 def _wishes(clues: Clues, now: float) -> Iterator[tuple[float | None, str]]:
     """Yield possible hints, the most exact first; one that cannot be read is None."""
     headers = clues.headers
-    for name in ("retry_after", "cooldown_time"):
-        yield _seconds(clues.held.get(name), headers, now), name
+    for name in ("retry_after", "cooldown_time", "backoff", "retry_delay"):
+        # A zero is what a class has where the server asked for nothing.
+        yield _seconds(clues.held.get(name), headers, now) or None, name
+    named = known(type(clues.error)).named
+    if named and named[1] is Category.RATE_LIMIT:
+        yield _seconds(clues.held.get("seconds"), headers, now), "seconds"
     for name in _MILLISECONDS:
         wait = _number(headers.get(name))
         if wait is not None and wait >= 0:
@@ -61,8 +66,8 @@ def _wishes(clues: Clues, now: float) -> Iterator[tuple[float | None, str]]:
     resets = [
         (wait, name)
         for name in headers
-        if "ratelimit" in name
-        and "reset" in name
+        if "reset" in name
+        and "ratelimit" in name.replace("-", "").replace("_", "")
         and is_used_up(headers, name.replace("reset", "remaining"))
         and math.isfinite(wait := _seconds(headers[name], headers, now) or math.nan)
     ]

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from redrive.classify import clues as look
-from redrive.classify import tables
-from redrive.classify.clues import Clues, as_text, as_whole, errno_name, is_a, name_of
+from redrive.classify import names, tables
+from redrive.classify.clues import Clues, as_text, as_whole, errno_name, is_a, known, name_of
 from redrive.classify.hints import PUSHBACK, is_refusal, is_used_up
 from redrive.errors import GiveUp, RetryLater
-from redrive.jobs.job import Category
+from redrive.jobs.job import HOPELESS, Category
 from redrive.policies.policy import When
 
 Rows = Mapping[str, Category]
@@ -133,25 +133,63 @@ class Judge:
             if is_a(clues.held.get(name), BaseException):
                 yield self._inner(clues.held[name])
         yield self._by_class(clues, tables.CLASSES)
-        yield _by_status(clues)
+        by_status = _by_status(clues)
+        if by_status and by_status.category in HOPELESS:
+            yield _in_spite_of(by_status)
+        yield by_status
+        if clues.held.get("retryable") is True or clues.held.get("retriable") is True:
+            yield Finding(clues, Category.TRANSIENT, "the error says that it can be retried")
+        yield _by_words_of_codes(clues)
+        yield self._by_name(clues)
         yield self._by_class(clues, tables.STDLIB)
         if number := errno_name(clues):
             yield _row(clues, tables.ERRNOS, number, f"errno {number}", number)
         for error in look.inside(clues):
             yield self._inner(error)
+        for name in tables.PASSING_NAMES if known(type(clues.error)).dialect else ():
+            if any(kin.endswith(f".{name}") for kin in clues.kin):
+                yield Finding(clues, Category.TRANSIENT, f"class name {name}")
 
     def _by_class(self, clues: Clues, rows: Rows) -> Finding | None:
         if rows.keys().isdisjoint(clues.kin):
             return None
         kin = next(kin for kin in clues.kin if kin in rows)
-        for error in look.inside(clues) if rows[kin] is Category.TRANSIENT else ():
-            finding = self._inner(error)
-            if finding and not tables.BAD_CERTIFICATES.keys().isdisjoint(finding.clues.kin):
-                return finding
+        if rows[kin] is Category.TRANSIENT and (finding := self._bad_certificate(clues)):
+            return finding
         name = name_of(type(clues.error))
         if kin.partition(".")[0] != clues.kin[0].partition(".")[0]:
             name += f", a kind of {kin.removeprefix('builtins.')}"
         return Finding(clues, rows[kin], name)
+
+    def _by_name(self, clues: Clues) -> Finding | None:
+        named = known(type(clues.error)).named
+        if named is None:
+            return None
+        if named[1] is Category.TRANSIENT and (finding := self._bad_certificate(clues)):
+            return finding
+        if named[1] in HOPELESS and (finding := self._passing_cause(clues)):
+            return finding
+        return Finding(clues, named[1], f"class name {named[0]}")
+
+    def _passing_cause(self, clues: Clues) -> Finding | None:
+        """Return the cause that an error was raised from if that passes, such as a lost connection.
+
+        What was only being handled when the error was raised is no cause of it.
+        """
+        context = clues.held.get("__context__")
+        for error in look.inside(clues):
+            finding = None if error is context else self._inner(error)
+            if finding and finding.category not in HOPELESS:
+                return finding
+        return None
+
+    def _bad_certificate(self, clues: Clues) -> Finding | None:
+        """Search the errors inside a lost connection for a certificate that was refused."""
+        for error in look.inside(clues):
+            finding = self._inner(error)
+            if finding and not tables.BAD_CERTIFICATES.keys().isdisjoint(finding.clues.kin):
+                return finding
+        return None
 
     def _inner(self, error: BaseException) -> Finding | None:
         finding = self.judge(error)
@@ -174,6 +212,7 @@ def _is_bare(clues: Clues) -> bool:
         and not (arguments and is_a(arguments[0], BaseException))
         and not is_a(clues.error, BaseExceptionGroup)
         and not clues.kin[0].startswith(_TELLING)
+        and not known(type(clues.error)).dialect
     )
 
 
@@ -243,12 +282,15 @@ def _by_server(clues: Clues) -> Finding | None:
 
 def _by_database(clues: Clues) -> Finding | None:
     held, number = clues.held, ""
-    if clues.kin[0].startswith(tables.MYSQL):
+    dialect = known(type(clues.error)).dialect
+    if clues.kin[0].startswith(tables.MYSQL) or dialect == "mysql":
         number = str(as_whole(look.reach(held, "args", 0)) or as_whole(held.get("errno")))
     if clues.kin[0].startswith("pymongo."):
         number = str(as_whole(held.get("code")))
         return _row(clues, tables.MONGO_NUMBERS, number, f"MongoDB error {number}", number)
     state = as_text(held.get("sqlstate")) or as_text(held.get("pgcode")) or ""
+    if dialect == "sql" and not state:
+        state = as_text(held.get("code")) or as_text(look.reach(held, "args", 0, "C")) or ""
     if len(state) != _STATE:
         state = ""
     if not number and not state:
@@ -280,11 +322,38 @@ def _by_reply(clues: Clues) -> Finding | None:
 
 
 def _by_text(clues: Clues) -> Finding | None:
-    texts = tables.TEXTS.get(clues.kin[0].partition(".")[0], {})
-    message = (texts and as_text(look.reach(clues.held, "args", 0))) or ""
+    dialect = known(type(clues.error)).dialect
+    texts = tables.DIALECT_TEXTS.get(dialect) or tables.TEXTS.get(clues.kin[0].partition(".")[0])
+    if not texts:
+        return None
+    places = ((0,), (1,), (0, 1), (0, "message")) if dialect else ((0,),)
+    messages = [as_text(look.reach(clues.held, "args", *place)) or "" for place in places]
     for phrase, category in texts.items():
-        if phrase in message:
+        if any(phrase in message for message in messages):
             return Finding(clues, category, f"the message says: {phrase.strip()}")
+    return None
+
+
+def _by_words_of_codes(clues: Clues) -> Finding | None:
+    for code, where in clues.codes:
+        if category := names.category_of_code(code):
+            return Finding(clues, category, f"code {code}{where}", code)
+    return None
+
+
+def _in_spite_of(status: Finding) -> Finding | None:
+    """Use a code or a class name that knows more than a status of 4xx: it may well pass.
+
+    A status about the login is only doubted by a limit: `session_timeout` needs a new login.
+    """
+    finding, named = _by_words_of_codes(status.clues), known(type(status.clues.error)).named
+    limits = {Category.RATE_LIMIT, Category.QUOTA}
+    if status.category is not Category.AUTH:
+        limits |= {Category.TRANSIENT, Category.AUTH}
+    if finding and finding.category in limits:
+        return finding
+    if named and named[1] is Category.RATE_LIMIT:
+        return Finding(status.clues, named[1], f"class name {named[0]}")
     return None
 
 
@@ -292,7 +361,9 @@ def _by_status(clues: Clues) -> Finding | None:
     status, headers = clues.status, clues.headers
     if status is None or status < _CLIENT:
         return None
-    limited = "retry-after" in headers or is_used_up(headers, "x-ratelimit-remaining")
+    limited = "retry-after" in headers or any(
+        is_used_up(headers, name) for name in ("x-ratelimit-remaining", "x-rate-limit-remaining")
+    )
     if status == _FORBIDDEN and limited:
         return Finding(clues, Category.RATE_LIMIT, "status 403 with the headers of a rate limit")
     other = Category.PERMANENT if status < _SERVER else Category.TRANSIENT

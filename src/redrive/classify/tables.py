@@ -36,7 +36,7 @@ def _places(text: str) -> tuple[Place, ...]:
 
 
 STATUSES: Final = _table("""
-    transient: 408 409 421 423 424 425 499  rate_limit: 429  quota: 402  auth: 401 403 407 511
+    transient: 408 409 421 423 424 425 499  rate_limit: 420 429  quota: 402  auth: 401 403 407 511
     invalid: 400 406 411 413 414 415 416 422 428 431  permanent: 501 505 508
 """)
 """HTTP statuses; any other 4xx is permanent, any other 5xx transient."""
@@ -197,6 +197,15 @@ OUT_OF_SERVICE: Final = _table("""
 """)
 """HTTP statuses and codes of a server that is unavailable for every request."""
 
+LISTED: Final = frozenset(CLASSES)
+DATABASE_NAMES: Final = frozenset(
+    _table("""
+    DatabaseError OperationalError InterfaceError IntegrityError ProgrammingError InternalError
+""")
+)
+"""Names that PEP 249 gives the errors of every database driver."""
+PASSING_NAMES: Final = ("OperationalError", "InterfaceError")
+"""Those of them that mostly pass; they say less than what caused them."""
 SQLSTATES: Final = _table("""
     transient: 08 25 40 53 55 57 58 XX  auth: 28 42501  invalid: 22 23  permanent: 0A 26 3D 42
 """)
@@ -252,6 +261,18 @@ TEXTS: Final = {
 }
 """The last resort, by root package: texts in messages, where nothing else shows the cause."""
 
+_LOGIN: Final = {
+    "uthentication failed": Category.AUTH,
+    "Login failed": Category.AUTH,
+    "logon denied": Category.AUTH,
+}
+DIALECT_TEXTS: Final = {
+    "sql": _LOGIN,
+    "mysql": _LOGIN,
+    "tls": {"certificate verify failed": Category.PERMANENT},
+}
+"""The same for libraries that are not listed: a refused login, a refused certificate."""
+
 WORST_FIRST = [*_table("invalid auth permanent quota rate_limit unknown crash timeout transient")]
 """The category of a group is the first of these that a member has: one hopeless member is enough."""
 
@@ -276,33 +297,36 @@ CALLS: Final[dict[str, dict[str, tuple[str | int, ...]]]] = {
 STATUS_PLACES: Final = _places("""
     status_code http_status status code response.status_code response.status
     response.ResponseMetadata.HTTPStatusCode resp.status meta.status raw_response.status_code
-    reply_code errcode
+    reply_code errcode response_code http_code http_status_code response.code
 """)
 
 # What the server said comes before what a wrapper made of it: litellm rewrites `code`. And a code
 # comes before a type: many causes share one type.
 CODE_PLACES: Final = _places("""
-    error_code body.error.details.error_code body.error.details.0.reason body.error.code body.code
+    error_code error_name body.error.details.error_code body.error.details.0.reason body.error.code body.code
     code code.name reason error body.error body.codeName
     response.Error.Code response.error response.data.error status status.name body.error.status grpc_status_code.name
     errors.0.reason error_details.0.reason body.error.errors.0.reason sqlite_errorname sqlstate pgcode body.error.type body.type type
+    body.error_code body.errorCode content.0.errorCode errors.0.extensions.code status_code.name
 """)
 
 HEADER_PLACES: Final = _places("""
     headers response.headers response.ResponseMetadata.HTTPHeaders litellm_response_headers
-    resp meta.headers raw_response.headers
+    resp meta.headers raw_response.headers http_headers response_headers resp_headers
 """)
 
 # What httpx and requests have read stays in `_content`; `content` could go and read the network.
 BODY_PLACES: Final = _places("body json_body details response._content")
 
 INNER_PLACES: Final = _places("""
-    orig reason cause exc inner_exception original_exception os_error certificate_error args.0
+    orig reason cause exc inner_exception original_exception original_error source os_error
+    certificate_error args.0
     __cause__ __context__
 """)
 
 _OTHERS = _places(
-    "retry_after cooldown_time redrive_category redrive_why request_id errno __suppress_context__"
+    "retry_after cooldown_time backoff retry_delay seconds retryable retriable redrive_category "
+    "redrive_why request_id errno __suppress_context__"
 )
 ATTRIBUTES: Final = frozenset(
     root

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections import Counter
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -30,7 +31,11 @@ from redrive.worker.supervisor import (
 )
 
 if TYPE_CHECKING:
+    from redrive.events import Event
     from redrive.worker.worker import Worker
+
+_MOST_NAMED = 10
+"""Errors that a pass names."""
 
 
 @command(
@@ -222,13 +227,25 @@ def _until_signal(worker: Worker, ready: int, parent: int) -> int:
 def _pass(cli: Cli, name: str, level: int, *, ignore_backoff: bool, limit: int) -> None:
     # The output of handlers must not get into the document.
     aside = redirect_stdout(sys.stderr) if cli.json else nullcontext()
+    failed: Counter[tuple[str, str]] = Counter()
+
+    def note(event: Event) -> None:
+        if event.kind == "failed" and event.job and event.failure:
+            failed[event.job.handler, event.failure.title] += 1
+
     with aside, load_app(cli, name, level=level, times=True) as app:
+        if level > logging.INFO:  # else the log names each
+            app.listen(note)
         done = app.run_due(ignore_backoff=ignore_backoff, limit=limit)
         missing = dict(app.submitter.registry.withdrawn)
     counted = asdict(done)
     data = {**counted, "missing": missing}
     shown = [Field(name, name) for name in counted]
     cli.show(View(data, [Facts(shown, data)]), then="redrive status")
+    for (handler, error), jobs in failed.most_common(_MOST_NAMED):
+        cli.say(f"{handler}: {jobs} failed and will be retried: {error}")
+    if len(failed) > _MOST_NAMED:
+        cli.say(f"and {len(failed) - _MOST_NAMED} other errors; `redrive failed` lists the jobs")
     for handler, why in missing.items():
         cli.say(f"handler {handler} cannot run here: {why}; install it and run this again")
     if missing:

@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -36,7 +36,9 @@ _SEQUENCES: Mapping[object, Callable[[list[object]], object]] = {
 class Arguments:
     """How one function's arguments become a payload and come back."""
 
-    def __init__(self, function: Callable[..., object], name: str) -> None:
+    def __init__(
+        self, function: Callable[..., object], name: str, renamed: Mapping[str, str] | None = None
+    ) -> None:
         self.function = function
         self.signature = inspect.signature(function)
         parameters = self.signature.parameters.values()
@@ -48,6 +50,8 @@ class Arguments:
         self._rest = next(
             (param.name for param in parameters if param.kind is param.VAR_KEYWORD), ""
         )
+        self.renamed = _checked_renames(renamed or {}, self._names, name)
+        """Former names of parameters, under which arguments may be stored, and their names now."""
         self.adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         """Turns a payload of another shape into the arguments; raises BadPayload if it cannot."""
 
@@ -96,6 +100,8 @@ class Arguments:
         values = strict_json.loads(payload)
         if self.adapt is not None:
             values = self.adapt(values)
+        if self.renamed:
+            values = self._by_present_names(values)
         if not self._fit(values.keys()):
             raise BadPayload(self._unfit(values.keys(), stored=stored))
         rich, names, rest = self._rich, self._names, self._rest
@@ -104,6 +110,14 @@ class Arguments:
             if hint is not None:
                 values[name] = decode(values[name], hint, f"$.{name}")
         return values
+
+    def _by_present_names(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {_name_now(self.renamed, name, values): value for name, value in values.items()}
+
+    def is_same(self, stored: str, payload: str) -> bool:
+        """Return True if a payload has the stored arguments, some of them under new names."""
+        values = self._by_present_names(strict_json.loads(stored))
+        return strict_json.same(strict_json.dumps(values), payload)
 
     def _fit(self, names: AbstractSet[str]) -> bool:
         return names >= self._needed and (bool(self._rest) or names <= self._names)
@@ -118,7 +132,50 @@ class Arguments:
             if names
         ]
         which = "the stored arguments no longer" if stored else "these arguments do not"
-        return f"{which} fit the handler: {'; '.join(texts)}"
+        advice = ". If you renamed a parameter: @app.handler(…, renamed={'old': 'new'})"
+        is_rename = stored and all(wrong.values())
+        return f"{which} fit the handler: {'; '.join(texts)}{advice if is_rename else ''}"
+
+    @property
+    def shape(self) -> dict[str, object]:
+        """The names it takes, for the note of a worker; `fits` reads it. Empty if it adapts payloads."""
+        if self.adapt is not None:
+            return {}
+        takes = {} if self._rest else {"takes": sorted(self._names)}
+        renamed = {"renamed": dict(self.renamed)} if self.renamed else {}
+        return {"needs": sorted(self._needed), **takes, **renamed}
+
+    def unfit_names(self, payload: str) -> frozenset[str] | None:
+        """Return the names of stored arguments that this handler cannot take; None if it can."""
+        names = frozenset(strict_json.loads(payload))
+        return None if self.adapt is not None or fits(self.shape, names) else names
+
+
+def fits(shape: Mapping[str, Any], names: AbstractSet[str]) -> bool:
+    """Return True if a handler of that shape takes arguments of these names; False for no shape."""
+    if "needs" not in shape:
+        return False
+    now = {_name_now(shape.get("renamed", {}), name, names) for name in names}
+    return now.issuperset(shape["needs"]) and ("takes" not in shape or now.issubset(shape["takes"]))
+
+
+def _name_now(renamed: Mapping[str, str], name: str, names: Container[str]) -> str:
+    """Return the present name of an argument; one that is stored under both names keeps both."""
+    new = renamed.get(name, name)
+    return name if new in names else new
+
+
+def _checked_renames(
+    renamed: Mapping[str, str], names: AbstractSet[str], handler: str
+) -> Mapping[str, str]:
+    for old, new in renamed.items():
+        if new not in names or old in names:
+            msg = (
+                f"handler {handler!r}: renamed={{{old!r}: {new!r}}} must map a former name to a "
+                f"parameter; the parameters are {', '.join(sorted(names)) or 'none'}"
+            )
+            raise UsageError(msg)
+    return dict(renamed)
 
 
 def _annotated(function: Callable[..., object]) -> Callable[..., object]:

@@ -101,12 +101,14 @@ def _split(url: str) -> tuple[str, str]:
 
 
 def _path(rest: str, url: str) -> Path:
-    """Read sqlite:PATH, sqlite:///PATH and plain paths alike."""
+    """Read sqlite:PATH and plain paths; refuse slashes of which nobody knows what they mean."""
     if rest.startswith("//"):
-        rest = rest[2:]
-        if not rest.startswith("/"):
-            msg = f"{url!r} names a host; a file store needs a path, as in sqlite:///var/lib/x.db"
-            raise UsageError(msg)
+        scheme, name = url.partition(":")[0], rest.lstrip("/")
+        msg = (
+            f"{url!r} can be read in two ways; write {f'{scheme}:/{name}'!r} for the absolute path, "
+            f"or {f'{scheme}:{name}'!r} for one below the current directory"
+        )
+        raise UsageError(msg)
     if not rest:
         msg = f"{url!r} names no file; write for example sqlite:redrive.db"
         raise UsageError(msg)

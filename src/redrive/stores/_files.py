@@ -192,10 +192,7 @@ def failed(error: OSError, place: Path) -> StoreError:
     if error.errno in _FULL:
         return StoreFull(f"no room to write {place} ({reason}); free some space, then repeat")
     if error.errno in _FORBIDDEN:
-        return StoreReadOnly(
-            f"not allowed to use {place} ({reason}); its directory must be yours with mode 700, "
-            "the file with mode 600"
-        )
+        return forbidden(place, reason)
     if error.errno == errno.ELOOP:
         return StoreError(f"{place} is a symbolic link; name the file itself")
     if error.errno in {errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}:
@@ -205,6 +202,34 @@ def failed(error: OSError, place: Path) -> StoreError:
     return StoreLost(
         f"reading or writing {place} failed ({reason}); check the disk, then open it again"
     )
+
+
+def forbidden(place: Path, reason: object) -> StoreReadOnly:
+    """Return the error for a store that may not be written, with what would help."""
+    directory = place.parent
+    if _is_mounted_read_only(directory, reason):
+        return StoreReadOnly(
+            f"{directory} is on a read-only file system ({reason}); put the store elsewhere. A "
+            "systemd unit with ProtectSystem=strict may write to its StateDirectory"
+        )
+    if directory.is_dir() and not os.access(directory, os.W_OK | os.X_OK):
+        return StoreReadOnly(
+            f"the directory {directory} is read-only for this user ({reason}); it must be yours "
+            f"with mode 700, and the file {place.name} with mode 600"
+        )
+    return StoreReadOnly(
+        f"not allowed to use {place} ({reason}); its directory must be yours with mode 700, "
+        "the file with mode 600"
+    )
+
+
+def _is_mounted_read_only(directory: Path, reason: object) -> bool:
+    if str(reason) == os.strerror(errno.EROFS):
+        return True
+    try:
+        return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 def identity_of(descriptor: int) -> tuple[int, int]:

@@ -24,8 +24,9 @@ from redrive.attempts.runtime import Runtime
 from redrive.errors import StoreError
 from redrive.jobs.job import Retry, Return, Settlement, State
 from redrive.jobs.logger import log, write_line_counts
-from redrive.payloads.masking import inert
+from redrive.payloads.masking import inert, mask_text
 from redrive.stores.contract import Query, Store
+from redrive.stores.note_verbs import PAUSE
 
 if TYPE_CHECKING:
     from redrive.stores.listening import HintListener
@@ -289,7 +290,14 @@ class ProgressLog:
         """How many had been taken at the last tick."""
 
     def begin(self) -> None:
-        """Log how many jobs wait, before any is taken."""
+        """Log which lanes are paused and how many jobs wait, before any is taken."""
+        for note in self._runtime.store.notes(PAUSE):
+            lane = note.name.removeprefix(PAUSE)
+            if lane in self._runtime.registry.served_lanes():
+                by = inert(mask_text(str(note.fields.get("by") or "unknown")))
+                why = inert(mask_text(str(note.fields.get("reason") or "no reason given")))
+                text = "lane %s is paused by %s (%s): its jobs wait; `redrive resume %s` ends the pause"
+                log.warning(text, lane, by, why, lane)
         if not log.isEnabledFor(logging.INFO):
             return  # a million finished jobs make it a quarter of a second
         number = queued(self._runtime.store)

@@ -19,10 +19,9 @@ from redrive.errors import (
     StoreFull,
     StoreLost,
     StoreMissing,
-    StoreReadOnly,
     UsageError,
 )
-from redrive.stores._files import failed
+from redrive.stores._files import failed, forbidden
 
 KNOWN = (sqlite3.Error, OSError, OverflowError, UnicodeError)
 """What a database raises that `translate` has words for."""
@@ -61,10 +60,7 @@ def _from_sqlite(error: sqlite3.Error, place: Path) -> RedriveError:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusy(f"another program holds {place} ({error}); end it, or wait and repeat")
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
-            return StoreReadOnly(
-                f"not allowed to write {place} ({error}); its directory must be yours with mode "
-                "700, the file with mode 600"
-            )
+            return forbidden(place, error)
         case sqlite3.SQLITE_NOTADB:
             return foreign(place, "it is not a SQLite database")
         case sqlite3.SQLITE_CORRUPT:
@@ -89,10 +85,7 @@ def _from_system(error: sqlite3.Error, place: Path) -> StoreError:
     if not place.exists():
         return StoreMissing(f"{place} is gone ({error}); put it back, or create a new store")
     if not os.access(place.parent, os.W_OK | os.X_OK) or not os.access(place, os.R_OK | os.W_OK):
-        return StoreReadOnly(
-            f"not allowed to use {place} ({error}); its directory must be yours with mode 700, "
-            "the file with mode 600"
-        )
+        return forbidden(place, error)
     return StoreLost(
         f"reading or writing {place} failed ({error}); check the disk, then open it again"
     )

@@ -22,6 +22,8 @@ BENCH_VENV := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
 SDK_VENV := .venv-sdk
 SDK_STAMP := $(SDK_VENV)/.installed
+FRAMEWORKS_VENV := .venv-frameworks
+FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.installed
 TASKS_VENV := .venv-cloudtasks
 TASKS_STAMP := $(TASKS_VENV)/.installed
 DOCS_VENV := .venv-docs
@@ -30,7 +32,7 @@ PYTEST_ARGS ?=
 COMPILE_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sdk test-cloudtasks check fmt bench rigs rigs-short requirements pages docs build clean
+.PHONY: help demo test test-sdk test-cloudtasks test-frameworks check fmt bench rigs rigs-short requirements pages docs build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +83,18 @@ test-cloudtasks: $(TASKS_STAMP) ## Run against an emulator of Cloud Tasks; insta
 test-sdk: $(SDK_STAMP) test-cloudtasks ## Judge real errors of real client libraries; installs these
 	$(SDK_VENV)/bin/python -m pytest -n 2 -W ignore tests_sdk $(PYTEST_ARGS)
 
+# Drivers and web frameworks, so that `make test` needs none of them.
+$(FRAMEWORKS_STAMP): requirements/frameworks.txt
+	$(PYTHON) -m venv --clear $(FRAMEWORKS_VENV)
+	$(FRAMEWORKS_VENV)/bin/python -m pip --quiet --disable-pip-version-check install \
+		--require-hashes -r requirements/frameworks.txt
+	$(FRAMEWORKS_VENV)/bin/python -m pip --quiet --disable-pip-version-check install \
+		--no-deps --no-build-isolation --editable .
+	@touch $@
+
+test-frameworks: $(FRAMEWORKS_STAMP) ## Test with real drivers and web frameworks; installs these
+	$(FRAMEWORKS_VENV)/bin/python -m pytest -n 2 --dist loadfile tests_frameworks $(PYTEST_ARGS)
+
 check: $(STAMP) ## Lint, formatting, types (mypy and pyright), layers and the line budget
 	@failed=; \
 	run() { echo "== $$*"; "$(BIN)/$$@" || failed="$$failed $$1"; }; \
@@ -123,7 +137,7 @@ rigs-short: $(STAMP) $(RIGS_STAMP) ## Run the short forms of the rigs; installs 
 
 # The options keep every registry and local folder out of the compiled file.
 requirements: $(STAMP) ## Recompile requirements/*.txt (COMPILE_ARGS=--upgrade for newer versions)
-	for one in dev rigs bench sdk cloudtasks docs; do \
+	for one in dev rigs bench sdk cloudtasks frameworks docs; do \
 		CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/pip-compile --quiet \
 		--generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--strip-extras --allow-unsafe $(COMPILE_ARGS) \
@@ -151,6 +165,6 @@ build: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation
 
 clean: ## Remove the environment, caches and built files
-	rm -rf .venv .venv-3.* $(RIGS_VENV) $(BENCH_VENV) $(SDK_VENV) $(TASKS_VENV) $(DOCS_VENV) site build dist htmlcov .coverage .coverage.* .hypothesis
+	rm -rf .venv .venv-3.* $(RIGS_VENV) $(BENCH_VENV) $(SDK_VENV) $(TASKS_VENV) $(FRAMEWORKS_VENV) $(DOCS_VENV) site build dist htmlcov .coverage .coverage.* .hypothesis
 	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,7 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGE = HERE / "requirements.md"
-FOLDERS = ("tests", "tests_sdk", "tests_cloudtasks")
+FOLDERS = ("tests", "tests_sdk", "tests_cloudtasks", "tests_frameworks")
 HEAD = """# Requirements
 
 Each promise of Redrive and the tests that prove it. Written by `make pages` from the docstrings of \

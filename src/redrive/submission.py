@@ -153,7 +153,9 @@ class Submitter:
         holds must not stop jobs without a key.
         """
         if options.within is not None:
-            return await hop(threads, self.submit, entry, payload, options)
+            job = self.draft(entry, payload, options)
+            (stored,) = await self._aadd(threads, entry, [job], options.within)
+            return stored
         draft = Draft(entry, self.draft(entry, payload, options))
         collector = self._plain if options.key is None else self._keyed
         return await collector.ask(threads, draft)
@@ -293,11 +295,24 @@ class Submitter:
     def _add(self, job: Job, within: object) -> Job:
         return self._reported(self._store_all([job], within)[0])
 
+    async def _aadd(
+        self, threads: Threads, entry: Entry, jobs: list[Job], within: object
+    ) -> list[Job]:
+        """Add jobs in the caller's transaction; all that may block runs on another thread."""
+        ready = await hop(threads, self._ready, entry, jobs)
+        stored = await self.store.aadd(threads, ready, within=within)
+        return await hop(threads, lambda: [self._reported(job) for job in stored])
+
+    def _ready(self, entry: Entry, jobs: Iterable[Job]) -> list[Job]:
+        return self._timed([self._named(job, entry) for job in jobs])
+
     def _store_all(self, jobs: list[Job], within: object = None) -> list[Job]:
+        return self.store.add(self._timed(jobs), within=within)
+
+    def _timed(self, jobs: list[Job]) -> list[Job]:
+        """Return jobs with the times of the store's clock, if ours is another."""
         ahead = self.store.now() - self.settings.clock.now()
-        if abs(ahead) > _SAME_TIME:
-            jobs = [_shifted(job, ahead) for job in jobs]
-        return self.store.add(jobs, within=within)
+        return [_shifted(job, ahead) for job in jobs] if abs(ahead) > _SAME_TIME else jobs
 
     def _reported(self, stored: Job) -> Job:
         if stored.is_new:

@@ -47,3 +47,17 @@ async def hop(threads: Threads, function: Callable[P, R], *args: P.args, **kwarg
 
     call = partial(contextvars.copy_context().run, partial(function, *args, **kwargs))
     return await asyncio.get_running_loop().run_in_executor(threads.pool(), call)
+
+
+async def hop_to_end(
+    threads: Threads, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+) -> R:
+    """Do the same; if the await is cancelled, wait until the function has ended."""
+    import asyncio  # noqa: PLC0415 - the awaiting program has imported it
+
+    going = asyncio.ensure_future(hop(threads, function, *args, **kwargs))
+    try:
+        return await asyncio.shield(going)
+    except asyncio.CancelledError:
+        await asyncio.wait([going])
+        raise

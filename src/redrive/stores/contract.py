@@ -40,6 +40,7 @@ from typing import Literal, NamedTuple
 
 from redrive.errors import StoreForeign, StoreOutdated
 from redrive.jobs.job import Action, Category, Claim, Group, Job, Settlement, State
+from redrive.jobs.threads import Threads, hop_to_end
 from redrive.jobs.transitions import Verb
 from redrive.stores.group_verbs import GroupVerbs
 from redrive.stores.listening import HintListener
@@ -229,6 +230,13 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
         A job that has just died counts as a death (`reports.is_new_death`); imported ones do not.
         `lease` is raised to at least the last ordinal of the history.
         """
+
+    async def aadd(self, threads: Threads, jobs: Sequence[Job], *, within: object) -> list[Job]:
+        """Add jobs in a transaction of the caller's from async code, without blocking its loop.
+
+        What uses the connection ends before the await does, also when it is cancelled.
+        """
+        return await hop_to_end(threads, self.add, jobs, within=within)
 
     @abstractmethod
     def claim(

@@ -382,6 +382,31 @@ def test_a_conflict_leaves_the_callers_transaction_as_it_was(app, send, tried):
     tried(work)
 
 
+def test_many_are_stored_when_the_caller_commits(app, tried):
+    async def work(user):
+        jobs = await user.submit_many({"to": str(number)} for number in range(1200))
+        assert stored(app) == []
+        await user.commit()
+        assert [json.loads(job.payload)["to"] for job in jobs] == [*map(str, range(1200))]
+        assert sum(count.jobs for count in app.desk.jobs.counts()) == 1200
+
+    tried(work)
+
+
+def test_of_many_with_a_conflict_nothing_is_stored_and_the_transaction_goes_on(app, send, tried):
+    first = send.options(key="k1100").submit("somebody")
+    items = [send.options(key=f"k{number}").item(str(number)) for number in range(1200)]
+
+    async def work(user):
+        with pytest.raises(KeyConflict, match=r"items\[1100\]: .*'k1100'"):
+            await user.submit_many(items)
+        kept = await user.submit("ada")
+        await user.commit()
+        assert {*stored(app)} == {first.id, kept.id}
+
+    tried(work)
+
+
 def test_autocommit_is_refused_and_nothing_is_stored(app, tried):
     async def work(user):
         with pytest.raises(UsageError, match="autocommit"):
@@ -397,6 +422,17 @@ def test_another_database_is_refused_by_its_name(app, tried):
             await user.submit("ada")
 
     tried(work, database="template1")
+
+
+def test_a_submit_by_name_is_stored_when_the_caller_commits(app, tried):
+    async def work(user):
+        verb = app.asubmit if type(user.kind) in ASYNC else app.submit
+        job = await user.call(verb, "other.program", {"to": "ada"}, within=user.kind.given)
+        assert stored(app) == []
+        await user.commit()
+        assert stored(app) == [job.id]
+
+    tried(work)
 
 
 def test_text_of_all_kinds_arrives_as_it_was(app, tried):

@@ -10,7 +10,7 @@ import os
 import random
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from redrive import config
@@ -46,7 +46,7 @@ from redrive.registry import (
 from redrive.stores import shown
 from redrive.stores.contract import Store
 from redrive.strategies import Rand
-from redrive.submission import Capture, Options, Submitter, check_tags, who
+from redrive.submission import Capture, Choices, Options, Submitter, check_tags, choose, who
 
 if TYPE_CHECKING:
     from redrive.delivery.courier import EndpointSettings
@@ -214,17 +214,38 @@ class Redrive:
         letter at once, and needs a handler before it can be retried. Then the error is raised again,
         unless `reraise=False`. The `with` returns a Capture: its `job` is what was stored.
         """
+        _, text = self._call_named(name, payload)
+        options = Options(key=check_key(key), tags=check_tags(tags))
+        return Capture(self.submitter, name, text, options, reraise=reraise)
+
+    def submit(self, name: str, payload: Mapping[str, object], **options: Unpack[Choices]) -> Job:
+        """Store a call of a handler by its name, for programs that do not have the handler.
+
+        `payload` has the arguments by their names. The options are those of `Handler.options`. The
+        arguments are checked when a worker takes the job; its policy is the one that the handler has
+        there.
+        """
+        entry, text = self._call_named(name, payload)
+        return self.submitter.submit(entry, text, choose(**options))
+
+    async def asubmit(
+        self, name: str, payload: Mapping[str, object], **options: Unpack[Choices]
+    ) -> Job:
+        """Do the same from async code."""
+        entry, text = self._call_named(name, payload)
+        return await self.submitter.asubmit(self._threads, entry, text, choose(**options))
+
+    def _call_named(self, name: str, payload: Mapping[str, object]) -> tuple[Entry, str]:
+        """Return the handler of that name, or an entry that stands for it, and the payload as text."""
         entry = self.submitter.registry.get(check_name(name))
         if not isinstance(payload, Mapping):
             kind = type(payload).__name__  # not the value: it may be secret
             raise UsageError(f"a payload must be a mapping of names to values; found {kind}")
         limit = self.submitter.settings.payload_limit
-        if entry is None:
-            text = strict_json.dumps(dict(payload), max_bytes=limit)
-        else:
-            text = entry.arguments.dump((), dict(payload), limit)
-        options = Options(key=check_key(key), tags=check_tags(tags))
-        return Capture(self.submitter, name, text, options, reraise=reraise)
+        if entry is not None:
+            return entry, entry.arguments.dump((), dict(payload), limit)
+        text = strict_json.dumps(dict(payload), max_bytes=limit)
+        return replace(Entry.unregistered(name), policy=self._policy), text
 
     def run_due(
         self,

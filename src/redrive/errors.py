@@ -71,7 +71,14 @@ class BadPayload(UsageError):
 
 
 class KeyConflict(UsageError):
-    """The idempotency key already belongs to a job with another payload or another handler."""
+    """The idempotency key already belongs to a job with another payload or another handler.
+
+    `job_id` is the id that the refused job would have had.
+    """
+
+    def __init__(self, message: str, *, job_id: str = "") -> None:
+        super().__init__(message)
+        self.job_id = job_id
 
 
 class UnknownHandler(UsageError):

@@ -8,13 +8,12 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from redrive.attempts.executions import Execution, awaited, finished
 from redrive.errors import Kept, UsageError
-from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Job, State
 from redrive.jobs.outcomes import Failed, Returned
 from redrive.jobs.threads import Threads, hop
-from redrive.registry import Entry, check_key, warn_unlimited
-from redrive.submission import Options, Submitter, check_tags
+from redrive.registry import Entry, warn_unlimited
+from redrive.submission import Item, Items, Options, Submitter, choose
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -82,6 +81,24 @@ class Handler(Generic[P, R_co]):
         payload = self._payload(args, kwargs)
         return await self.submitter.asubmit(self.threads, self.entry, payload, self.chosen)
 
+    def item(self, *args: P.args, **kwargs: P.kwargs) -> Item:
+        """Return this call, with the options chosen here, for `submit_many`."""
+        return Item(self.entry, self._payload(args, kwargs), self.chosen)
+
+    def submit_many(self, items: Items) -> list[Job]:
+        """Store many calls, in order; each is a mapping of arguments, or made by `item`.
+
+        They are stored in chunks of up to 1000, each all or none and in one write: if an item is
+        wrong, the error names it, and the chunks before it stay stored. With `options(within=…)` it is
+        one chunk, of which nothing is stored then. A job that its key already has comes back with
+        `is_new=False`.
+        """
+        return self.submitter.submit_many(self.entry, items, self.chosen)
+
+    async def asubmit_many(self, items: Items) -> list[Job]:
+        """Do the same from async code, on another thread."""
+        return await self.submitter.asubmit_many(self.threads, self.entry, items, self.chosen)
+
     def try_now(self, *args: P.args, **kwargs: P.kwargs) -> Tried[R_co]:
         """Run it now, in this process; if it fails, store it and retry it later.
 
@@ -135,18 +152,11 @@ class Handler(Generic[P, R_co]):
         """Return the same handler with options for the next call; the types stay.
 
         `delay`: how long until it may run. `key`: the same key is the same job. `tags`: for finding
-        it. `attempts`: its own limit of attempts. `within`: a database connection whose transaction the
-        submit joins. `durable`: `try_now` stores it before it runs.
+        it. `attempts`: its own limit of attempts. `within`: your connection to the store's PostgreSQL
+        database, whose transaction the submit joins. `durable`: `try_now` stores it before it runs.
         """
-        if attempts is not None:
-            checks.whole(attempts, "attempts", least=1)
-        chosen = Options(
-            delay=durations.seconds(delay, name="delay"),
-            key=check_key(key),
-            tags=check_tags(tags),
-            attempts=attempts,
-            within=within,
-            durable=durable,
+        chosen = choose(
+            delay=delay, key=key, tags=tags, attempts=attempts, within=within, durable=durable
         )
         return replace(self, chosen=chosen)
 

@@ -9,33 +9,36 @@ from __future__ import annotations
 import getpass
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Self, TypedDict
 
 from redrive.attempts import counters
 from redrive.attempts.conclusions import conclude
 from redrive.attempts.executions import Execution, worker_name
 from redrive.attempts.leases import Task
 from redrive.attempts.runtime import Runtime, Settings
-from redrive.errors import StoreError, StoreFull, UsageError
+from redrive.errors import KeyConflict, RedriveError, StoreError, StoreFull, UsageError
 from redrive.events import Bus, Event
-from redrive.jobs import checks, ids, transitions
+from redrive.jobs import checks, durations, ids, transitions
 from redrive.jobs.clock import LATEST
+from redrive.jobs.durations import Duration
 from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.jobs.logger import log
 from redrive.jobs.outcomes import Failed, Returned
 from redrive.jobs.records import BLANK, evolve
 from redrive.jobs.threads import Threads, hop
-from redrive.registry import Entry, Registry, check_name
+from redrive.registry import Entry, Registry, check_key, check_name
 from redrive.stores._keys import check_same
 from redrive.stores.collector import Collector
 from redrive.stores.contract import Query, Store
 
 _SAME_TIME = 0.5
 """Seconds by which our clock and the store's may differ without mattering."""
+_CHUNK, _CHUNK_TEXT = 1000, 4_000_000
+"""The jobs of one write of many, and the characters of their payloads, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,51 @@ class Options:
     attempts: int | None = None
     within: object = None
     durable: bool = False
+
+
+class Choices(TypedDict, total=False):
+    """The options of a submit by name, as they are given; see `Handler.options`."""
+
+    delay: Duration
+    key: str | None
+    tags: Iterable[str]
+    attempts: int | None
+    within: object
+
+
+def choose(
+    *,
+    delay: Duration = 0.0,
+    key: str | None = None,
+    tags: Iterable[str] = (),
+    attempts: int | None = None,
+    within: object = None,
+    durable: bool = False,
+) -> Options:
+    """Return options as they are used; UsageError for a wrong one."""
+    if attempts is not None:
+        checks.whole(attempts, "attempts", least=1)
+    return Options(
+        delay=durations.seconds(delay, name="delay"),
+        key=check_key(key),
+        tags=check_tags(tags),
+        attempts=attempts,
+        within=within,
+        durable=durable,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One call for `Handler.submit_many`, with options of its own; `Handler.item` makes it."""
+
+    entry: Entry
+    payload: str
+    options: Options
+
+
+Items = Iterable[Item | Mapping[str, object]]
+"""What `Handler.submit_many` takes: items, or plain mappings of names to arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +207,59 @@ class Submitter:
         draft = Draft(entry, self.draft(entry, payload, options))
         collector = self._plain if options.key is None else self._keyed
         return await collector.ask(threads, draft)
+
+    def submit_many(self, entry: Entry, items: Items, options: Options) -> list[Job]:
+        """Store jobs in chunks, each all or none and in one write; see `Handler.submit_many`."""
+        stored: list[Job] = []
+        drafts = self._drafts(entry, items, options)
+        try:
+            while chunk := _chunk(drafts, is_one=options.within is not None):
+                ready = self._ready(entry, chunk)
+                answers = _add_items(self.store, ready, len(stored), options.within)
+                stored += map(self._reported, answers)
+        except RedriveError as error:
+            error.args = (f"{error}; of the items, the first {len(stored)} are stored",)
+            raise
+        return stored
+
+    async def asubmit_many(
+        self, threads: Threads, entry: Entry, items: Items, options: Options
+    ) -> list[Job]:
+        """Do the same from async code."""
+        if options.within is None:
+            return await hop(threads, self.submit_many, entry, list(items), options)
+        jobs = await hop(threads, list, self._drafts(entry, list(items), options))
+        try:
+            return await self._aadd(threads, entry, jobs, options.within)
+        except KeyConflict as error:
+            raise _named_item(error, jobs, 0) from error
+
+    def _drafts(self, entry: Entry, items: Items, options: Options) -> Iterator[Job]:
+        if options.key is not None or options.durable:
+            msg = "`key` and `durable` are not for many: name a key with `.options(key=…).item(…)`"
+            raise UsageError(msg)
+        for index, item in enumerate(items):
+            try:
+                yield self._item_draft(entry, item, options)
+            except UsageError as error:
+                error.args = (f"items[{index}]: {error}",)
+                raise
+
+    def _item_draft(self, entry: Entry, item: Item | Mapping[str, object], options: Options) -> Job:
+        if isinstance(item, Mapping):
+            limit = self.settings.payload_limit
+            return self.draft(entry, entry.arguments.dump((), {**item}, limit), options)
+        if not isinstance(item, Item):
+            msg = (
+                "an item is a mapping of names to arguments, or made by "
+                f"`{entry.name}.item(…)`; found {type(item).__name__}"
+            )
+            raise UsageError(msg)
+        if item.entry is not entry:
+            raise UsageError(f"this is an item of {item.entry.name!r}, not of {entry.name!r}")
+        if item.options.within is not options.within and item.options.within is not None:
+            raise UsageError("give `within` to submit_many: `handler.options(within=…)`")
+        return self.draft(entry, item.payload, item.options)
 
     def submit_all(self, drafts: Sequence[Draft]) -> list[Job | BaseException]:
         """Store jobs in one write; return each job, or its error.
@@ -358,6 +459,33 @@ class Capture:
             error.add_note(f"Redrive could not keep this failure: {failed}")
             return False
         return not self._reraise
+
+
+def _chunk(drafts: Iterator[Job], *, is_one: bool) -> list[Job]:
+    """Take the jobs of the next write: all that there are, or so many and so large."""
+    if is_one:
+        return list(drafts)
+    chunk: list[Job] = []
+    room = _CHUNK_TEXT
+    for job in drafts:
+        chunk.append(job)
+        room -= len(job.payload)
+        if room <= 0 or len(chunk) >= _CHUNK:
+            break
+    return chunk
+
+
+def _add_items(store: Store, jobs: list[Job], first: int, within: object) -> list[Job]:
+    """Add jobs; a conflict names its item, of which `first` were stored before."""
+    try:
+        return store.add(jobs, within=within)
+    except KeyConflict as error:
+        raise _named_item(error, jobs, first) from error
+
+
+def _named_item(error: KeyConflict, jobs: Sequence[Job], first: int) -> KeyConflict:
+    index = first + next((at for at, job in enumerate(jobs) if job.id == error.job_id), 0)
+    return KeyConflict(f"items[{index}]: {error}", job_id=error.job_id)
 
 
 def _named_as(known: Job | None, job: Job, entry: Entry) -> Job:

@@ -170,14 +170,16 @@ class Submitter:
 
     def draft(self, entry: Entry, payload: str, options: Options) -> Job:
         """Return the record of a new job; nothing is stored."""
+        return evolve(self._blank(entry, options), id=ids.new_id(), payload=payload)
+
+    def _blank(self, entry: Entry, options: Options) -> Job:
+        """Return the record of a new job but for its id and payload."""
         now = self.settings.clock.now()
         due = min(now + options.delay, LATEST)
         return evolve(
             BLANK,
-            id=ids.new_id(),
             handler=entry.name,
             lane=entry.lane,
-            payload=payload,
             key=options.key,
             created=now,
             updated=now,
@@ -213,14 +215,37 @@ class Submitter:
         stored: list[Job] = []
         drafts = self._drafts(entry, items, options)
         try:
-            while chunk := _chunk(drafts, is_one=options.within is not None):
-                ready = self._ready(entry, chunk)
-                answers = _add_items(self.store, ready, len(stored), options.within)
+            if options.within is None:
+                self._add_chunks(entry, drafts, stored)
+            else:
+                answers = self._add_chunk(entry, list(drafts), 0, options.within)
                 stored += map(self._reported, answers)
         except RedriveError as error:
             error.args = (f"{error}; of the items, the first {len(stored)} are stored",)
             raise
         return stored
+
+    def _add_chunks(self, entry: Entry, drafts: Iterator[Job], stored: list[Job]) -> None:
+        """Add jobs to the store and to `stored`; while a thread writes a chunk, the next is drafted."""
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to load
+
+        with ThreadPoolExecutor(1, "redrive-many") as writer:
+            chunk = _chunk(drafts)
+            while chunk:
+                writing = writer.submit(self._add_chunk, entry, chunk, len(stored))
+                try:
+                    chunk = _chunk(drafts)
+                finally:
+                    stored += map(self._reported, writing.result())
+
+    def _add_chunk(
+        self, entry: Entry, jobs: list[Job], first: int, within: object = None
+    ) -> list[Job]:
+        """Add jobs in one write; a conflict names its item, before which `first` were stored."""
+        try:
+            return self.store.add(self._ready(entry, jobs), within=within)
+        except KeyConflict as error:
+            raise _named_item(error, jobs, first) from error
 
     async def asubmit_many(
         self, threads: Threads, entry: Entry, items: Items, options: Options
@@ -238,28 +263,19 @@ class Submitter:
         if options.key is not None or options.durable:
             msg = "`key` and `durable` are not for many: name a key with `.options(key=…).item(…)`"
             raise UsageError(msg)
+        blank, chosen, limit = BLANK, None, self.settings.payload_limit
         for index, item in enumerate(items):
             try:
-                yield self._item_draft(entry, item, options)
+                if isinstance(item, Mapping):
+                    payload, own = entry.arguments.dump((), {**item}, limit), options
+                else:
+                    payload, own = _checked_item(entry, item, options)
             except UsageError as error:
                 error.args = (f"items[{index}]: {error}",)
                 raise
-
-    def _item_draft(self, entry: Entry, item: Item | Mapping[str, object], options: Options) -> Job:
-        if isinstance(item, Mapping):
-            limit = self.settings.payload_limit
-            return self.draft(entry, entry.arguments.dump((), {**item}, limit), options)
-        if not isinstance(item, Item):
-            msg = (
-                "an item is a mapping of names to arguments, or made by "
-                f"`{entry.name}.item(…)`; found {type(item).__name__}"
-            )
-            raise UsageError(msg)
-        if item.entry is not entry:
-            raise UsageError(f"this is an item of {item.entry.name!r}, not of {entry.name!r}")
-        if item.options.within is not options.within and item.options.within is not None:
-            raise UsageError("give `within` to submit_many: `handler.options(within=…)`")
-        return self.draft(entry, item.payload, item.options)
+            if own is not chosen or index % _CHUNK == 0:  # its time is that of the chunk
+                blank, chosen = self._blank(entry, own), own
+            yield evolve(blank, id=ids.new_id(), payload=payload)
 
     def submit_all(self, drafts: Sequence[Draft]) -> list[Job | BaseException]:
         """Store jobs in one write; return each job, or its error.
@@ -416,10 +432,10 @@ class Submitter:
         return [_shifted(job, ahead) for job in jobs] if abs(ahead) > _SAME_TIME else jobs
 
     def _reported(self, stored: Job) -> Job:
-        if stored.is_new:
-            self.bus.emit(Event("submitted", stored))
-        else:
+        if not stored.is_new:
             self._warn_if_closed(stored)
+        elif self.bus.has_listeners:
+            self.bus.emit(Event("submitted", stored))
         return stored
 
     def _warn_if_closed(self, job: Job) -> None:
@@ -461,10 +477,23 @@ class Capture:
         return not self._reraise
 
 
-def _chunk(drafts: Iterator[Job], *, is_one: bool) -> list[Job]:
-    """Take the jobs of the next write: all that there are, or so many and so large."""
-    if is_one:
-        return list(drafts)
+def _checked_item(entry: Entry, item: object, options: Options) -> tuple[str, Options]:
+    """Return the payload and the options of an item; UsageError if it is none of this call."""
+    if not isinstance(item, Item):
+        msg = (
+            "an item is a mapping of names to arguments, or made by `handler.item(…)`; "
+            f"found {type(item).__name__}"
+        )
+        raise UsageError(msg)
+    if item.entry is not entry:
+        raise UsageError(f"this is an item of {item.entry.name!r}, not of {entry.name!r}")
+    if item.options.within is not None and item.options.within is not options.within:
+        raise UsageError("give `within` to submit_many: `handler.options(within=…)`")
+    return item.payload, item.options
+
+
+def _chunk(drafts: Iterator[Job]) -> list[Job]:
+    """Take the jobs of the next write."""
     chunk: list[Job] = []
     room = _CHUNK_TEXT
     for job in drafts:
@@ -473,14 +502,6 @@ def _chunk(drafts: Iterator[Job], *, is_one: bool) -> list[Job]:
         if room <= 0 or len(chunk) >= _CHUNK:
             break
     return chunk
-
-
-def _add_items(store: Store, jobs: list[Job], first: int, within: object) -> list[Job]:
-    """Add jobs; a conflict names its item, of which `first` were stored before."""
-    try:
-        return store.add(jobs, within=within)
-    except KeyConflict as error:
-        raise _named_item(error, jobs, first) from error
 
 
 def _named_item(error: KeyConflict, jobs: Sequence[Job], first: int) -> KeyConflict:

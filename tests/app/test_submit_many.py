@@ -155,17 +155,17 @@ def test_a_full_store_says_how_many_are_stored(
 
 
 def test_items_are_taken_as_they_are_stored(app: Redrive, send: Handler[..., None]) -> None:
-    """A generator of millions needs no more memory than its chunks and answers."""
+    """A generator of millions needs no more memory than two chunks and the answers."""
     seen: list[int] = []
 
     def items() -> Iterator[dict[str, object]]:
-        for number in range(1500):
-            if number == 1001:
+        for number in range(2500):
+            if number == 2001:
                 seen.append(sum(count.jobs for count in app.desk.jobs.counts()))
             yield {"to": str(number)}
 
     send.submit_many(items())
-    assert seen == [1000]
+    assert seen[0] in {1000, 2000}  # the second chunk is being written
 
 
 def test_listeners_hear_of_each_new_job(app: Redrive, send: Handler[..., None]) -> None:

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 
 from redrive.errors import UnknownHandler, UsageError
 from redrive.jobs import checks
+from redrive.jobs.job import Job
 from redrive.jobs.logger import log
 from redrive.payloads import masking
 from redrive.payloads.arguments import Arguments
@@ -131,6 +132,15 @@ class Registry:
     def names(self) -> frozenset[str]:
         """Return every handler name, older ones included, that this program can run."""
         return frozenset(self._aliases)
+
+    def lane_of(self, job: Job) -> str | None:
+        """Return the lane of a job that a program without its handler submitted; None if it is there.
+
+        Such a job waits in the lane of its handler's name, which a handler in another lane leaves free.
+        """
+        entry = self._aliases[job.handler]
+        is_elsewhere = job.lane == job.handler and entry.lane != entry.name
+        return entry.lane if is_elsewhere and entry.lane != job.lane else None
 
     def withdraw(self, name: str, why: str) -> None:
         """Stop serving a handler in this process, because a library that it needs is missing."""

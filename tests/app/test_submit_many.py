@@ -219,6 +219,25 @@ def test_the_limits_of_a_call_by_name_are_the_handlers_own(app: Redrive) -> None
     assert app.get(limited.id).attempts == 1
 
 
+def test_a_call_by_name_goes_to_the_lane_of_its_handler_when_a_worker_takes_it(
+    app: Redrive,
+) -> None:
+    """So a pause of that lane stops it, and no attempt is spent on the way."""
+    jobs = [app.submit("mail.send", {}), app.submit("mail.send", {})]
+    ran: list[str] = []
+    app.handler("mail.send", lane="mail")(lambda: ran.append("mail"))
+    app.desk.lanes.pause("mail")
+    app.run_due()
+    waiting = app.get(jobs[0].id)
+    assert (waiting.lane, waiting.state, waiting.attempts) == ("mail", State.PENDING, 0)
+    assert ran == []
+    app.desk.lanes.resume("mail")
+    app.run_due()
+    assert ran == ["mail", "mail"]
+    done = app.get(jobs[1].id)
+    assert (done.lane, done.state, done.attempts) == ("mail", State.COMPLETED, 1)
+
+
 def test_a_call_by_name_of_a_known_handler_is_checked_at_once(
     app: Redrive, send: Handler[..., None]
 ) -> None:

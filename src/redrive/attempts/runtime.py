@@ -81,13 +81,7 @@ class Runtime:
         """Claim due jobs of our handlers and hold their leases."""
         since = leases.now()
         self.now()
-        claims = self.store.claim(
-            self.registry.served_names(),
-            limit=limit,
-            holder=self.holder,
-            lease_for=self.lease_for,
-            **options,
-        )
+        claims = self._claimed(limit, options)
         need = self.registry.need
         tasks = [Task(claim, need(claim.job.handler)) for claim in claims]
         leases.hold(tasks, since)
@@ -95,6 +89,25 @@ class Runtime:
             for claim in claims:
                 self.bus.emit(Event("claimed", claim.job))
         return tasks
+
+    def _claimed(self, limit: int, options: ClaimOptions) -> list[Claim]:
+        """Claim jobs; those whose program did not know their lane are moved there and claimed again."""
+        claims: list[Claim] = []
+        while True:
+            new = self.store.claim(
+                self.registry.served_names(),
+                limit=limit - len(claims),
+                holder=self.holder,
+                lease_for=self.lease_for,
+                **options,
+            )
+            lanes = [self.registry.lane_of(claim.job) for claim in new]
+            if not any(lanes):
+                return [*claims, *new]
+            pairs = [*zip(new, lanes, strict=True)]
+            claims += [claim for claim, lane in pairs if lane is None]
+            moves = [Settlement(claim, Return(lane=lane)) for claim, lane in pairs if lane]
+            self.store.settle(moves)
 
     def conclude(
         self, claim: Claim, outcome: Outcome, entry: Entry, started: float, duration: float

@@ -313,9 +313,9 @@ CREATE FUNCTION {schema}.settle_jobs(
     known integer, ns bigint[], leases bigint[], holders text[], sinces float8[],
     states text[], dues float8[], updateds float8[], first_faileds float8[], causes bigint[],
     ceilings bigint[], attempts integer[], variants smallint[], suspects smallint[],
-    categories text[], mores text[], ordinals bigint[], records text[], tick_times float8[],
-    tick_counts text[], subscriptions text[], event_jobs text[], kinds text[], event_times float8[],
-    bodies text[]
+    categories text[], mores text[], lanes text[], ordinals bigint[], records text[],
+    tick_times float8[], tick_counts text[], subscriptions text[], event_jobs text[], kinds text[],
+    event_times float8[], bodies text[]
 ) RETURNS void LANGUAGE plpgsql
 SET lock_timeout = '4s' SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
@@ -329,16 +329,16 @@ BEGIN
     WITH g AS MATERIALIZED (
         SELECT * FROM unnest(
             ns, leases, holders, sinces, states, dues, updateds, first_faileds, causes, ceilings,
-            attempts, variants, suspects, categories, mores, ordinals, records
+            attempts, variants, suspects, categories, mores, lanes, ordinals, records
         ) AS g (
             n, was, held, since, state, due, updated, first_failed, cause, ceiling, attempts,
-            variant, suspect, category, more, ordinal, record
+            variant, suspect, category, more, lane, ordinal, record
         )
     ), s AS (
         DELETE FROM {schema}.open AS q USING g
         -- IS TRUE keeps the planner from the index of holders, along which a batch costs its square.
         WHERE q.n = g.n AND q.lease = g.was AND (q.holder = g.held) IS TRUE AND q.since = g.since
-        RETURNING g.*, q.id, q.lane, q.handler, q.run
+        RETURNING g.*, q.id, q.handler, q.run
     ), kept AS (
         INSERT INTO {schema}.attempts (n, ordinal, record)
         SELECT n, ordinal, record FROM s WHERE record IS NOT NULL

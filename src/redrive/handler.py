@@ -4,20 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, cast
 
 from redrive.attempts.executions import Execution, awaited, finished
+from redrive.bulk import Bulk, Item, Items
 from redrive.errors import Kept, UsageError
+from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Job, State
 from redrive.jobs.outcomes import Failed, Returned
 from redrive.jobs.threads import Threads, hop
-from redrive.registry import Entry, warn_unlimited
-from redrive.submission import Item, Items, Options, Submitter, choose
+from redrive.registry import Entry, check_key, warn_unlimited
+from redrive.submission import Options, Submitter, check_tags
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
+
+
+class Choices(TypedDict, total=False):
+    """The options of a submit by name, as they are given; see `Handler.options`."""
+
+    delay: Duration
+    key: str | None
+    tags: Iterable[str]
+    attempts: int | None
+    within: object
+
+
+def choose(
+    *,
+    delay: Duration = 0.0,
+    key: str | None = None,
+    tags: Iterable[str] = (),
+    attempts: int | None = None,
+    within: object = None,
+    durable: bool = False,
+) -> Options:
+    """Return options as they are used; UsageError for a wrong one."""
+    if attempts is not None:
+        checks.whole(attempts, "attempts", least=1)
+    return Options(
+        delay=durations.seconds(delay, name="delay"),
+        key=check_key(key),
+        tags=check_tags(tags),
+        attempts=attempts,
+        within=within,
+        durable=durable,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +127,12 @@ class Handler(Generic[P, R_co]):
         one chunk, of which nothing is stored then. A job that its key already has comes back with
         `is_new=False`.
         """
-        return self.submitter.submit_many(self.entry, items, self.chosen)
+        return Bulk(self.submitter, self.entry, self.chosen).submit(items)
 
     async def asubmit_many(self, items: Items) -> list[Job]:
         """Do the same from async code, on another thread."""
-        return await self.submitter.asubmit_many(self.threads, self.entry, items, self.chosen)
+        bulk = Bulk(self.submitter, self.entry, self.chosen)
+        return await bulk.asubmit(self.threads, items)
 
     def try_now(self, *args: P.args, **kwargs: P.kwargs) -> Tried[R_co]:
         """Run it now, in this process; if it fails, store it and retry it later.

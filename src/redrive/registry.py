@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -15,7 +15,7 @@ from redrive.errors import UnknownHandler, UsageError
 from redrive.jobs import checks
 from redrive.jobs.job import Job
 from redrive.jobs.logger import log
-from redrive.payloads import masking
+from redrive.payloads import masking, strict_json
 from redrive.payloads.arguments import Arguments
 from redrive.policies.policy import Policy
 
@@ -128,6 +128,22 @@ class Registry:
             msg = f"no handler named {name!r} is registered in this program; known: {known}"
             raise UnknownHandler(msg)
         return entry
+
+    def call_of(
+        self, name: str, payload: Mapping[str, object], policy: Policy, limit: int
+    ) -> tuple[Entry, str]:
+        """Return the handler of that name and the payload as text.
+
+        Without such a handler, the entry stands for one: it has this policy and is never run.
+        """
+        entry = self._aliases.get(check_name(name))
+        if not isinstance(payload, Mapping):
+            kind = type(payload).__name__  # not the value: it may be secret
+            raise UsageError(f"a payload must be a mapping of names to values; found {kind}")
+        if entry is not None:
+            return entry, entry.arguments.dump((), dict(payload), limit)
+        text = strict_json.dumps(dict(payload), max_bytes=limit)
+        return replace(Entry.unregistered(name), policy=policy), text
 
     def names(self) -> frozenset[str]:
         """Return every handler name, older ones included, that this program can run."""

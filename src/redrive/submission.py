@@ -9,36 +9,34 @@ from __future__ import annotations
 import getpass
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
-from typing import Self, TypedDict
+from typing import Self
 
 from redrive.attempts import counters
 from redrive.attempts.conclusions import conclude
 from redrive.attempts.executions import Execution, worker_name
 from redrive.attempts.leases import Task
 from redrive.attempts.runtime import Runtime, Settings
-from redrive.errors import KeyConflict, RedriveError, StoreError, StoreFull, UsageError
+from redrive.errors import StoreError, StoreFull, UsageError
 from redrive.events import Bus, Event
-from redrive.jobs import checks, durations, ids, transitions
+from redrive.jobs import checks, ids, transitions
 from redrive.jobs.clock import LATEST
-from redrive.jobs.durations import Duration
 from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.jobs.logger import log
 from redrive.jobs.outcomes import Failed, Returned
 from redrive.jobs.records import BLANK, evolve
 from redrive.jobs.threads import Threads, hop
-from redrive.registry import Entry, Registry, check_key, check_name
+from redrive.policies.policy import Policy
+from redrive.registry import Entry, Registry, check_name
 from redrive.stores._keys import check_same
 from redrive.stores.collector import Collector
 from redrive.stores.contract import Query, Store
 
 _SAME_TIME = 0.5
 """Seconds by which our clock and the store's may differ without mattering."""
-_CHUNK, _CHUNK_TEXT = 1000, 4_000_000
-"""The jobs of one write of many, and the characters of their payloads, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,51 +49,6 @@ class Options:
     attempts: int | None = None
     within: object = None
     durable: bool = False
-
-
-class Choices(TypedDict, total=False):
-    """The options of a submit by name, as they are given; see `Handler.options`."""
-
-    delay: Duration
-    key: str | None
-    tags: Iterable[str]
-    attempts: int | None
-    within: object
-
-
-def choose(
-    *,
-    delay: Duration = 0.0,
-    key: str | None = None,
-    tags: Iterable[str] = (),
-    attempts: int | None = None,
-    within: object = None,
-    durable: bool = False,
-) -> Options:
-    """Return options as they are used; UsageError for a wrong one."""
-    if attempts is not None:
-        checks.whole(attempts, "attempts", least=1)
-    return Options(
-        delay=durations.seconds(delay, name="delay"),
-        key=check_key(key),
-        tags=check_tags(tags),
-        attempts=attempts,
-        within=within,
-        durable=durable,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One call for `Handler.submit_many`, with options of its own; `Handler.item` makes it."""
-
-    entry: Entry
-    payload: str
-    options: Options
-
-
-Items = Iterable[Item | Mapping[str, object]]
-"""What `Handler.submit_many` takes: items, or plain mappings of names to arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +121,17 @@ class Submitter:
             counters.finish(store)
             store.close()
 
+    def call_named(
+        self, name: str, payload: Mapping[str, object], policy: Policy
+    ) -> tuple[Entry, str]:
+        """Return the handler of that name, or an entry that stands for it, and the payload as text."""
+        return self.registry.call_of(name, payload, policy, self.settings.payload_limit)
+
     def draft(self, entry: Entry, payload: str, options: Options) -> Job:
         """Return the record of a new job; nothing is stored."""
-        return evolve(self._blank(entry, options), id=ids.new_id(), payload=payload)
+        return evolve(self.blank(entry, options), id=ids.new_id(), payload=payload)
 
-    def _blank(self, entry: Entry, options: Options) -> Job:
+    def blank(self, entry: Entry, options: Options) -> Job:
         """Return the record of a new job but for its id and payload."""
         now = self.settings.clock.now()
         due = min(now + options.delay, LATEST)
@@ -204,78 +163,11 @@ class Submitter:
         """
         if options.within is not None:
             job = self.draft(entry, payload, options)
-            (stored,) = await self._aadd(threads, entry, [job], options.within)
+            (stored,) = await self.aadd(threads, entry, [job], options.within)
             return stored
         draft = Draft(entry, self.draft(entry, payload, options))
         collector = self._plain if options.key is None else self._keyed
         return await collector.ask(threads, draft)
-
-    def submit_many(self, entry: Entry, items: Items, options: Options) -> list[Job]:
-        """Store jobs in chunks, each all or none and in one write; see `Handler.submit_many`."""
-        stored: list[Job] = []
-        drafts = self._drafts(entry, items, options)
-        try:
-            if options.within is None:
-                self._add_chunks(entry, drafts, stored)
-            else:
-                answers = self._add_chunk(entry, list(drafts), 0, options.within)
-                stored += map(self._reported, answers)
-        except RedriveError as error:
-            error.args = (f"{error}; of the items, the first {len(stored)} are stored",)
-            raise
-        return stored
-
-    def _add_chunks(self, entry: Entry, drafts: Iterator[Job], stored: list[Job]) -> None:
-        """Add jobs to the store and to `stored`; while a thread writes a chunk, the next is drafted."""
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to load
-
-        with ThreadPoolExecutor(1, "redrive-many") as writer:
-            chunk = _chunk(drafts)
-            while chunk:
-                writing = writer.submit(self._add_chunk, entry, chunk, len(stored))
-                try:
-                    chunk = _chunk(drafts)
-                finally:
-                    stored += map(self._reported, writing.result())
-
-    def _add_chunk(
-        self, entry: Entry, jobs: list[Job], first: int, within: object = None
-    ) -> list[Job]:
-        """Add jobs in one write; a conflict names its item, before which `first` were stored."""
-        try:
-            return self.store.add(self._ready(entry, jobs), within=within)
-        except KeyConflict as error:
-            raise _named_item(error, jobs, first) from error
-
-    async def asubmit_many(
-        self, threads: Threads, entry: Entry, items: Items, options: Options
-    ) -> list[Job]:
-        """Do the same from async code."""
-        if options.within is None:
-            return await hop(threads, self.submit_many, entry, list(items), options)
-        jobs = await hop(threads, list, self._drafts(entry, list(items), options))
-        try:
-            return await self._aadd(threads, entry, jobs, options.within)
-        except KeyConflict as error:
-            raise _named_item(error, jobs, 0) from error
-
-    def _drafts(self, entry: Entry, items: Items, options: Options) -> Iterator[Job]:
-        if options.key is not None or options.durable:
-            msg = "`key` and `durable` are not for many: name a key with `.options(key=…).item(…)`"
-            raise UsageError(msg)
-        blank, chosen, limit = BLANK, None, self.settings.payload_limit
-        for index, item in enumerate(items):
-            try:
-                if isinstance(item, Mapping):
-                    payload, own = entry.arguments.dump((), {**item}, limit), options
-                else:
-                    payload, own = _checked_item(entry, item, options)
-            except UsageError as error:
-                error.args = (f"items[{index}]: {error}",)
-                raise
-            if own is not chosen or index % _CHUNK == 0:  # its time is that of the chunk
-                blank, chosen = self._blank(entry, own), own
-            yield evolve(blank, id=ids.new_id(), payload=payload)
 
     def submit_all(self, drafts: Sequence[Draft]) -> list[Job | BaseException]:
         """Store jobs in one write; return each job, or its error.
@@ -293,7 +185,7 @@ class Submitter:
         except StoreError as error:
             return [error] * len(drafts)
         pairs = zip(drafts, stored, strict=True)
-        return [draft.context.run(self._reported, job) for draft, job in pairs]
+        return [draft.context.run(self.reported, job) for draft, job in pairs]
 
     def existing(self, key: str) -> Job | None:
         """Return the job of an idempotency key."""
@@ -410,17 +302,18 @@ class Submitter:
         return _named_as(known, job, entry)
 
     def _add(self, job: Job, within: object) -> Job:
-        return self._reported(self._store_all([job], within)[0])
+        return self.reported(self._store_all([job], within)[0])
 
-    async def _aadd(
+    async def aadd(
         self, threads: Threads, entry: Entry, jobs: list[Job], within: object
     ) -> list[Job]:
         """Add jobs in the caller's transaction; all that may block runs on another thread."""
-        ready = await hop(threads, self._ready, entry, jobs)
+        ready = await hop(threads, self.ready, entry, jobs)
         stored = await self.store.aadd(threads, ready, within=within)
-        return await hop(threads, lambda: [self._reported(job) for job in stored])
+        return await hop(threads, lambda: [self.reported(job) for job in stored])
 
-    def _ready(self, entry: Entry, jobs: Iterable[Job]) -> list[Job]:
+    def ready(self, entry: Entry, jobs: Iterable[Job]) -> list[Job]:
+        """Return jobs as they are to be stored: by the store's clock, under the names of their keys."""
         return self._timed([self._named(job, entry) for job in jobs])
 
     def _store_all(self, jobs: list[Job], within: object = None) -> list[Job]:
@@ -431,7 +324,8 @@ class Submitter:
         ahead = self.store.now() - self.settings.clock.now()
         return [_shifted(job, ahead) for job in jobs] if abs(ahead) > _SAME_TIME else jobs
 
-    def _reported(self, stored: Job) -> Job:
+    def reported(self, stored: Job) -> Job:
+        """Call the listeners for a new job; return it."""
         if not stored.is_new:
             self._warn_if_closed(stored)
         elif self.bus.has_listeners:
@@ -475,38 +369,6 @@ class Capture:
             error.add_note(f"Redrive could not keep this failure: {failed}")
             return False
         return not self._reraise
-
-
-def _checked_item(entry: Entry, item: object, options: Options) -> tuple[str, Options]:
-    """Return the payload and the options of an item; UsageError if it is none of this call."""
-    if not isinstance(item, Item):
-        msg = (
-            "an item is a mapping of names to arguments, or made by `handler.item(…)`; "
-            f"found {type(item).__name__}"
-        )
-        raise UsageError(msg)
-    if item.entry is not entry:
-        raise UsageError(f"this is an item of {item.entry.name!r}, not of {entry.name!r}")
-    if item.options.within is not None and item.options.within is not options.within:
-        raise UsageError("give `within` to submit_many: `handler.options(within=…)`")
-    return item.payload, item.options
-
-
-def _chunk(drafts: Iterator[Job]) -> list[Job]:
-    """Take the jobs of the next write."""
-    chunk: list[Job] = []
-    room = _CHUNK_TEXT
-    for job in drafts:
-        chunk.append(job)
-        room -= len(job.payload)
-        if room <= 0 or len(chunk) >= _CHUNK:
-            break
-    return chunk
-
-
-def _named_item(error: KeyConflict, jobs: Sequence[Job], first: int) -> KeyConflict:
-    index = first + next((at for at, job in enumerate(jobs) if job.id == error.job_id), 0)
-    return KeyConflict(f"items[{index}]: {error}", job_id=error.job_id)
 
 
 def _named_as(known: Job | None, job: Job, entry: Entry) -> Job:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 
@@ -19,7 +18,7 @@ from redrive.jobs.job import Job
 from redrive.stores.counting import Tick
 from redrive.stores.postgres import adding
 from redrive.stores.postgres.database import Database
-from redrive.stores.postgres.rows import job_from_row
+from redrive.stores.postgres.rows import LISTS, job_from_json
 from redrive.stores.postgres.transactions import Conversation
 from redrive.stores.sql.groups import Spot
 from redrive.stores.sql.outbox import EventRow
@@ -30,15 +29,6 @@ Extras = Callable[[Sequence[Job]], tuple[Sequence[Tick], Sequence[EventRow]]]
 _LOOKS = 5
 """How often to look for who stored an id or key; a strict transaction never sees it."""
 _AUTOCOMMIT, _TAKEN = "25P01", "23505"
-_LISTS = (
-    *("ids", "createds", "keys", "events", "givens", "payloads", "originals", "states", "leases"),
-    *("dues", "updateds", "first_faileds", "causes", "variants", "runs", "ceilings", "attempts"),
-    *("suspects", "lanes", "handlers", "categories", "mores", "sinces", "lease_ends", "holders"),
-    *("attempt_ids", "ordinals", "records", "tick_times", "tick_counts", "subscriptions"),
-    *("event_jobs", "kinds", "event_times", "bodies"),
-)
-"""The names of the lists that `store_jobs` takes, in order."""
-_TIMES = frozenset({"created", "due", "updated", "first_failed", "since", "lease_end"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +59,7 @@ class Adding:
             if answer.get("stored"):
                 return answers
             self._check_code(answer.get("code", _TAKEN), answer.get("message", ""))
-            there |= {job.id: job for job in map(_job, answer.get("there") or ())}
+            there |= {job.id: job for job in map(job_from_json, answer.get("there") or ())}
         msg = (
             f"an id or key was stored meanwhile in {self._url}, which this transaction does not see; "
             "roll it back and repeat it"
@@ -82,7 +72,7 @@ class Adding:
 
     def _request(self, jobs: Sequence[Job], begun: str) -> str:
         lists = adding.columns(jobs, *self.extras(jobs))
-        request: dict[str, object] = dict(zip(_LISTS, lists, strict=True))
+        request: dict[str, object] = dict(zip(LISTS, lists, strict=True))
         request |= {
             "begun": begun,
             "wait": max(1, round(self.wait * 1000)),
@@ -125,12 +115,3 @@ def _error_of(code: str, message: str) -> psycopg.Error:
         return psycopg.errors.lookup(code)(message)
     except KeyError:
         return psycopg.DatabaseError(message)
-
-
-def _job(row: dict[str, Any]) -> Job:
-    """Return the job of a row that came as JSON, in which a whole number is no float."""
-    values = (
-        float(value) if name in _TIMES and value is not None else value
-        for name, value in row.items()
-    )
-    return job_from_row(tuple(values))

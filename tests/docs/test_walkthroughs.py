@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import walkkit
-from pgkit import connect, server
-from walkkit import BLOCK, Walk, check, needs
+from pgkit import empty_database
+from walkkit import BLOCK, Walk, can_walk, check, needs
 
 PAGES = walkkit.pages()
 
@@ -20,20 +19,12 @@ def reader(tmp_path: Path) -> Walk:
     return Walk(tmp_path)
 
 
-def with_a_server(reader: Walk) -> None:
-    """Give the reader a PostgreSQL server on which the database `shop` exists and is empty."""
-    with connect() as connection:
-        connection.execute("DROP DATABASE IF EXISTS shop WITH (FORCE)")
-        connection.execute("CREATE DATABASE shop")
-    reader.environ |= {"PGHOST": str(server().pgdata), "PGUSER": "postgres"}
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: "/".join(page.parts[-3:]))
 def test_the_page_does_what_it_says(page: Path, reader: Walk) -> None:
-    if missing := {name for name in needs(page) if find_spec(name) is None}:
-        pytest.skip(f"`make docs` walks it, where there is {missing}")
+    if not can_walk(page):
+        pytest.skip(f"`make docs` or `make test-frameworks` walks it: {needs(page)}")
     if "postgresql:///shop" in page.read_text("utf-8"):
-        with_a_server(reader)
+        reader.environ |= empty_database("shop")
     done = reader.page(page)
     assert done > 0 or page.name == "README.md"
 

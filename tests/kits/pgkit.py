@@ -54,6 +54,14 @@ def connect(**options: Any) -> psycopg.Connection[Any]:
     return psycopg.connect(url_of(), **{"autocommit": True, **options})
 
 
+def empty_database(name: str) -> dict[str, str]:
+    """Make a database of that name, without anything in it; return the environment to reach it."""
+    with connect() as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE {name}")
+    return {"PGHOST": str(server().pgdata), "PGUSER": "postgres"}
+
+
 def fresh_name() -> str:
     """The name of a schema that does not exist."""
     return f"t{os.getpid()}_{next(_numbers)}"

@@ -467,6 +467,26 @@ def test_the_loop_goes_on_while_an_asubmit_waits_for_a_lock(app, send, kind):
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("kind", [*ASYNC, Psycopg], ids=lambda kind: kind.__name__)
+def test_a_call_that_failed_in_place_is_stored_when_the_caller_commits(app, kind):
+    @app.handler("shaky")
+    async def shaky(number):
+        raise ConnectionError
+
+    async def main():
+        user = User(kind(), shaky)
+        given = await user.call(user.kind.open)
+        tried = await shaky.options(within=given).atry_now(7)
+        assert not tried.done
+        assert stored(app) == []
+        await user.commit()
+        await user.call(user.kind.close)
+        return tried.job
+
+    job = app.get(asyncio.run(main()).id)
+    assert (job.attempts, len(job.history), job.failure.category) == (1, 1, "transient")
+
+
 @pytest.mark.parametrize("kind", [Psycopg, Psycopg2, Core, Orm], ids=lambda kind: kind.__name__)
 def test_asubmit_takes_sync_connections_on_another_thread(app, send, kind):
     async def main():

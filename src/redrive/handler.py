@@ -187,7 +187,7 @@ class Handler(Generic[P, R_co]):
         except BaseException:
             self.submitter.end(execution, self.chosen)  # cancelled: return the claim first
             raise
-        job = await hop(self.threads, self.submitter.end, execution, self.chosen)
+        job = await self.submitter.aend(self.threads, execution, self.chosen)
         return cast("Tried[T]", self._tried(execution, job))
 
     def options(

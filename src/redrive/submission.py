@@ -216,15 +216,28 @@ class Submitter:
 
     def end(self, execution: Execution, options: Options) -> Job | None:
         """Store a call that failed in place, or settle one that was stored before it ran."""
-        settlement, outcome = self.conclude(execution), execution.outcome
-        if isinstance(outcome, Returned) and outcome.missing:
-            self.registry.withdraw(execution.entry.name, outcome.missing)
+        settlement = self._concluded(execution)
         if options.durable:
             job = execution.job  # if the lease was lost, another holder has changed it
             return self.runtime().settle(settlement) or self.store.get(job.id) or job
-        if not isinstance(outcome, Failed | Returned):
+        if not isinstance(execution.outcome, Failed | Returned):
             return None
         return self.keep_failed(settlement, options)
+
+    async def aend(self, threads: Threads, execution: Execution, options: Options) -> Job | None:
+        """Do the same from async code."""
+        failed = isinstance(execution.outcome, Failed | Returned)
+        if options.within is None or options.durable or not failed:
+            return await hop(threads, self.end, execution, options)
+        settlement = await hop(threads, self._concluded, execution)
+        jobs = [self.settled(settlement)]
+        (job,) = await self.aadd(threads, execution.entry, jobs, options.within)
+        return await hop(threads, self._kept, job, settlement)
+
+    def _concluded(self, execution: Execution) -> Settlement:
+        if isinstance(outcome := execution.outcome, Returned) and outcome.missing:
+            self.registry.withdraw(execution.entry.name, outcome.missing)
+        return self.conclude(execution)
 
     def holding(self, execution: Execution, options: Options) -> AbstractContextManager[object]:
         """Renew the lease, inside `with`, of a call that was stored before it runs in place."""
@@ -247,7 +260,9 @@ class Submitter:
 
     def keep_failed(self, settlement: Settlement, options: Options) -> Job:
         """Store a job whose attempts were made in place, as its last one left it."""
-        job = self._add(self.settled(settlement), options.within)
+        return self._kept(self._add(self.settled(settlement), options.within), settlement)
+
+    def _kept(self, job: Job, settlement: Settlement) -> Job:
         runtime = self.runtime()
         runtime.report(job, settlement)
         runtime.counters.write_if_due(runtime.store)
@@ -334,13 +349,8 @@ class Submitter:
 
     def _warn_if_closed(self, job: Job) -> None:
         if job.state in {State.DEAD, State.RESOLVED}:
-            log.warning(
-                "key %s belongs to job %s, which is %s; to run it again: redrive retry %s",
-                job.key,
-                job.id,
-                job.state,
-                job.id,
-            )
+            text = "key %s belongs to job %s, which is %s; to run it again: redrive retry %s"
+            log.warning(text, job.key, job.id, job.state, job.id)
 
 
 class Capture:

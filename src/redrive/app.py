@@ -213,7 +213,7 @@ class Redrive:
         letter at once, and needs a handler before it can be retried. The error is raised again unless
         `reraise=False`. The `with` returns a Capture: its `job` is what was stored.
         """
-        _, text = self.submitter.call_named(name, payload, self._policy)
+        _, text = self.submitter.named(name, payload, self._policy)
         return Capture(self.submitter, name, text, choose(key=key, tags=tags), reraise=reraise)
 
     def submit(self, name: str, payload: Mapping[str, object], **options: Unpack[Choices]) -> Job:
@@ -222,14 +222,14 @@ class Redrive:
         `payload` has the arguments by their names; the options are those of `Handler.options`. Its
         lane and limits are those that the handler has where a worker takes it.
         """
-        entry, text = self.submitter.call_named(name, payload, self._policy)
+        entry, text = self.submitter.named(name, payload, self._policy)
         return self.submitter.submit(entry, text, choose(**options))
 
     async def asubmit(
         self, name: str, payload: Mapping[str, object], **options: Unpack[Choices]
     ) -> Job:
         """Do the same from async code."""
-        entry, text = self.submitter.call_named(name, payload, self._policy)
+        entry, text = self.submitter.named(name, payload, self._policy)
         return await self.submitter.asubmit(self._threads, entry, text, choose(**options))
 
     def run_due(

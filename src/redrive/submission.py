@@ -121,9 +121,7 @@ class Submitter:
             counters.finish(store)
             store.close()
 
-    def call_named(
-        self, name: str, payload: Mapping[str, object], policy: Policy
-    ) -> tuple[Entry, str]:
+    def named(self, name: str, payload: Mapping[str, object], policy: Policy) -> tuple[Entry, str]:
         """Return the handler of that name, or an entry that stands for it, and the payload as text."""
         return self.registry.call_of(name, payload, policy, self.settings.payload_limit)
 

@@ -22,7 +22,7 @@ from redrive.desk.desk import Desk
 from redrive.desk.transfer.adoption import opened
 from redrive.errors import JobNotFound, UsageError
 from redrive.events import Listener, ThreadedBus
-from redrive.handler import Handler
+from redrive.handler import Choices, Handler, choose
 from redrive.jobs import checks, durations, ids
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.durations import Duration
@@ -40,13 +40,12 @@ from redrive.registry import (
     check_apart,
     check_functions,
     check_isolation,
-    check_key,
     check_name,
 )
 from redrive.stores import shown
 from redrive.stores.contract import Store
 from redrive.strategies import Rand
-from redrive.submission import Capture, Options, Submitter, check_tags, who
+from redrive.submission import Capture, Submitter, who
 
 if TYPE_CHECKING:
     from redrive.delivery.courier import EndpointSettings
@@ -215,20 +214,27 @@ class Redrive:
         """Store what fails inside `with` as a job, with its error: for ordinary code.
 
         With a registered handler of that name it is retried like any job; without one it is a dead
-        letter at once, and needs a handler before it can be retried. Then the error is raised again,
-        unless `reraise=False`. The `with` returns a Capture: its `job` is what was stored.
+        letter at once, and needs a handler before it can be retried. The error is raised again unless
+        `reraise=False`. The `with` returns a Capture: its `job` is what was stored.
         """
-        entry = self.submitter.registry.get(check_name(name))
-        if not isinstance(payload, Mapping):
-            kind = type(payload).__name__  # not the value: it may be secret
-            raise UsageError(f"a payload must be a mapping of names to values; found {kind}")
-        limit = self.submitter.settings.payload_limit
-        if entry is None:
-            text = strict_json.dumps(dict(payload), max_bytes=limit)
-        else:
-            text = entry.arguments.dump((), dict(payload), limit)
-        options = Options(key=check_key(key), tags=check_tags(tags))
-        return Capture(self.submitter, name, text, options, reraise=reraise)
+        _, text = self.submitter.named(name, payload, self._policy)
+        return Capture(self.submitter, name, text, choose(key=key, tags=tags), reraise=reraise)
+
+    def submit(self, name: str, payload: Mapping[str, object], **options: Unpack[Choices]) -> Job:
+        """Store a call of a handler by its name, for programs that do not have the handler.
+
+        `payload` has the arguments by their names; the options are those of `Handler.options`. Its
+        lane and limits are those that the handler has where a worker takes it.
+        """
+        entry, text = self.submitter.named(name, payload, self._policy)
+        return self.submitter.submit(entry, text, choose(**options))
+
+    async def asubmit(
+        self, name: str, payload: Mapping[str, object], **options: Unpack[Choices]
+    ) -> Job:
+        """Do the same from async code."""
+        entry, text = self.submitter.named(name, payload, self._policy)
+        return await self.submitter.asubmit(self._threads, entry, text, choose(**options))
 
     def run_due(
         self,
@@ -261,7 +267,7 @@ class Redrive:
         fields = asdict(done)
         text = "pass ended: %d taken, %d succeeded, %d failed, %d died, %d returned, %d purged"
         log.info(text, *fields.values(), extra={"event": "worked", **fields})
-        if done.taken and queued(self.store) == 0:
+        if done.taken and not queued(self.store):
             log.info("the queue is empty", extra={"event": "empty"})
         return done
 

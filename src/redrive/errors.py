@@ -73,7 +73,14 @@ class BadPayload(UsageError):
 
 
 class KeyConflict(UsageError):
-    """The idempotency key already belongs to a job with another payload or another handler."""
+    """The idempotency key already belongs to a job with another payload or another handler.
+
+    `job_id` is the id that the refused job would have had.
+    """
+
+    def __init__(self, message: str, *, job_id: str = "") -> None:
+        super().__init__(message)
+        self.job_id = job_id
 
     redrive_category = "permanent"  # else its name would make it transient, as a 409 is
 

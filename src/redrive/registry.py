@@ -7,14 +7,15 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from redrive.errors import UnknownHandler, UsageError
 from redrive.jobs import checks
+from redrive.jobs.job import Job
 from redrive.jobs.logger import log
-from redrive.payloads import masking
+from redrive.payloads import masking, strict_json
 from redrive.payloads.arguments import Arguments
 from redrive.policies.policy import Policy
 
@@ -128,9 +129,34 @@ class Registry:
             raise UnknownHandler(msg)
         return entry
 
+    def call_of(
+        self, name: str, payload: Mapping[str, object], policy: Policy, limit: int
+    ) -> tuple[Entry, str]:
+        """Return the handler of that name and the payload as text.
+
+        Without such a handler, the entry stands for one: it has this policy and is never run.
+        """
+        entry = self._aliases.get(check_name(name))
+        if not isinstance(payload, Mapping):
+            kind = type(payload).__name__  # not the value: it may be secret
+            raise UsageError(f"a payload must be a mapping of names to values; found {kind}")
+        if entry is not None:
+            return entry, entry.arguments.dump((), dict(payload), limit)
+        text = strict_json.dumps(dict(payload), max_bytes=limit)
+        return replace(Entry.unregistered(name), policy=policy), text
+
     def names(self) -> frozenset[str]:
         """Return every handler name, older ones included, that this program can run."""
         return frozenset(self._aliases)
+
+    def lane_of(self, job: Job) -> str | None:
+        """Return the lane of a job that a program without its handler submitted; None if it is there.
+
+        Such a job waits in the lane of its handler's name, which a handler in another lane leaves free.
+        """
+        entry = self._aliases[job.handler]
+        is_elsewhere = job.lane == job.handler and entry.lane != entry.name
+        return entry.lane if is_elsewhere and entry.lane != job.lane else None
 
     def withdraw(self, name: str, why: str) -> None:
         """Stop serving a handler in this process, because a library that it needs is missing."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
@@ -30,6 +30,7 @@ from redrive.jobs.logger import log
 from redrive.jobs.outcomes import Failed, Returned
 from redrive.jobs.records import BLANK, evolve
 from redrive.jobs.threads import Threads, hop
+from redrive.policies.policy import Policy
 from redrive.registry import Entry, Registry, check_name
 from redrive.stores._keys import check_same
 from redrive.stores.collector import Collector
@@ -138,16 +139,22 @@ class Submitter:
             counters.finish(store)
             store.close()
 
+    def named(self, name: str, payload: Mapping[str, object], policy: Policy) -> tuple[Entry, str]:
+        """Return the handler of that name, or an entry that stands for it, and the payload as text."""
+        return self.registry.call_of(name, payload, policy, self.settings.payload_limit)
+
     def draft(self, entry: Entry, payload: str, options: Options) -> Job:
         """Return the record of a new job; nothing is stored."""
+        return evolve(self.blank(entry, options), id=ids.new_id(), payload=payload)
+
+    def blank(self, entry: Entry, options: Options) -> Job:
+        """Return the record of a new job but for its id and payload."""
         now = self.settings.clock.now()
         due = min(now + options.delay, LATEST)
         return evolve(
             BLANK,
-            id=ids.new_id(),
             handler=entry.name,
             lane=entry.lane,
-            payload=payload,
             key=options.key,
             created=now,
             updated=now,
@@ -171,7 +178,9 @@ class Submitter:
         holds must not stop jobs without a key.
         """
         if options.within is not None:
-            return await hop(threads, self.submit, entry, payload, options)
+            job = self.draft(entry, payload, options)
+            (stored,) = await self.aadd(threads, entry, [job], options.within)
+            return stored
         draft = Draft(entry, self.draft(entry, payload, options))
         collector = self._plain if options.key is None else self._keyed
         return await collector.ask(threads, draft)
@@ -192,7 +201,7 @@ class Submitter:
         except StoreError as error:
             return [error] * len(drafts)
         pairs = zip(drafts, stored, strict=True)
-        return [draft.context.run(self._reported, job) for draft, job in pairs]
+        return [draft.context.run(self.reported, job) for draft, job in pairs]
 
     def existing(self, key: str) -> Job | None:
         """Return the job of an idempotency key."""
@@ -223,15 +232,28 @@ class Submitter:
 
     def end(self, execution: Execution, options: Options) -> Job | None:
         """Store a call that failed in place, or settle one that was stored before it ran."""
-        settlement, outcome = self.conclude(execution), execution.outcome
-        if isinstance(outcome, Returned) and outcome.missing:
-            self.registry.withdraw(execution.entry.name, outcome.missing)
+        settlement = self._concluded(execution)
         if options.durable:
             job = execution.job  # if the lease was lost, another holder has changed it
             return self.runtime().settle(settlement) or self.store.get(job.id) or job
-        if not isinstance(outcome, Failed | Returned):
+        if not isinstance(execution.outcome, Failed | Returned):
             return None
         return self.keep_failed(settlement, options)
+
+    async def aend(self, threads: Threads, execution: Execution, options: Options) -> Job | None:
+        """Do the same from async code."""
+        failed = isinstance(execution.outcome, Failed | Returned)
+        if options.within is None or options.durable or not failed:
+            return await hop(threads, self.end, execution, options)
+        settlement = await hop(threads, self._concluded, execution)
+        jobs = [self.settled(settlement)]
+        (job,) = await self.aadd(threads, execution.entry, jobs, options.within)
+        return await hop(threads, self._kept, job, settlement)
+
+    def _concluded(self, execution: Execution) -> Settlement:
+        if isinstance(outcome := execution.outcome, Returned) and outcome.missing:
+            self.registry.withdraw(execution.entry.name, outcome.missing)
+        return self.conclude(execution)
 
     def holding(self, execution: Execution, options: Options) -> AbstractContextManager[object]:
         """Renew the lease, inside `with`, of a call that was stored before it runs in place."""
@@ -254,7 +276,9 @@ class Submitter:
 
     def keep_failed(self, settlement: Settlement, options: Options) -> Job:
         """Store a job whose attempts were made in place, as its last one left it."""
-        job = self._add(self.settled(settlement), options.within)
+        return self._kept(self._add(self.settled(settlement), options.within), settlement)
+
+    def _kept(self, job: Job, settlement: Settlement) -> Job:
         runtime = self.runtime()
         runtime.report(job, settlement)
         runtime.counters.write_if_due(runtime.store)
@@ -310,30 +334,40 @@ class Submitter:
         return _named_as(known, job, entry)
 
     def _add(self, job: Job, within: object) -> Job:
-        return self._reported(self._store_all([job], within)[0])
+        return self.reported(self._store_all([job], within)[0])
+
+    async def aadd(
+        self, threads: Threads, entry: Entry, jobs: list[Job], within: object
+    ) -> list[Job]:
+        """Add jobs in the caller's transaction; all that may block runs on another thread."""
+        ready = await hop(threads, self.ready, entry, jobs)
+        stored = await self.store.aadd(threads, ready, within=within)
+        return await hop(threads, lambda: [self.reported(job) for job in stored])
+
+    def ready(self, entry: Entry, jobs: Iterable[Job]) -> list[Job]:
+        """Return jobs as they are to be stored: by the store's clock, under the names of their keys."""
+        return self._timed([self._named(job, entry) for job in jobs])
 
     def _store_all(self, jobs: list[Job], within: object = None) -> list[Job]:
-        ahead = self.store.now() - self.settings.clock.now()
-        if abs(ahead) > _SAME_TIME:
-            jobs = [_shifted(job, ahead) for job in jobs]
-        return self.store.add(jobs, within=within)
+        return self.store.add(self._timed(jobs), within=within)
 
-    def _reported(self, stored: Job) -> Job:
-        if stored.is_new:
-            self.bus.emit(Event("submitted", stored))
-        else:
+    def _timed(self, jobs: list[Job]) -> list[Job]:
+        """Return jobs with the times of the store's clock, if ours is another."""
+        ahead = self.store.now() - self.settings.clock.now()
+        return [_shifted(job, ahead) for job in jobs] if abs(ahead) > _SAME_TIME else jobs
+
+    def reported(self, stored: Job) -> Job:
+        """Call the listeners for a new job; return it."""
+        if not stored.is_new:
             self._warn_if_closed(stored)
+        elif self.bus.has_listeners:
+            self.bus.emit(Event("submitted", stored))
         return stored
 
     def _warn_if_closed(self, job: Job) -> None:
         if job.state in {State.DEAD, State.RESOLVED}:
-            log.warning(
-                "key %s belongs to job %s, which is %s; to run it again: redrive retry %s",
-                job.key,
-                job.id,
-                job.state,
-                job.id,
-            )
+            text = "key %s belongs to job %s, which is %s; to run it again: redrive retry %s"
+            log.warning(text, job.key, job.id, job.state, job.id)
 
 
 class Capture:

@@ -100,6 +100,18 @@ def test_a_great_crowd_is_divided(
     assert len(numbers(app)) == 2 * MOST + 1
 
 
+def test_an_app_can_be_closed_from_async_code(app: Redrive) -> None:
+    note = app.handler("note")(lambda number: None)
+
+    async def use() -> None:
+        await note.asubmit(1)
+        await app.aio(app.close)
+        await note.asubmit(2)
+
+    asyncio.run(use())
+    assert app.desk.jobs.counts()[0].jobs == (1 if app.store.url == "memory:" else 2)
+
+
 def test_one_who_comes_alone_leaves_within_a_turn_of_the_loop(
     app: Redrive, note: Handler[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

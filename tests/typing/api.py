@@ -146,6 +146,8 @@ def right_uses() -> None:
     """Everything a program may write."""
     assert_type(greet("ada"), str)
     assert_type(greet.submit("ada", times=2), Job)
+    assert_type(greet.submit_many([{"name": "ada"}, greet.options(key="k").item("bob")]), list[Job])
+    assert_type(app.submit("other", {"name": "ada"}, key="k", tags=["x"], delay="5m"), Job)
     assert_type(greet.try_now("ada"), Tried[str])
     assert_type(greet.try_now("ada").value, str)
     assert_type(greet.options(key="k", delay="5m").submit("ada"), Job)
@@ -168,6 +170,9 @@ def wrong_uses() -> None:
     greet.submit(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     greet.submit()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     greet.submit("ada", loud=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    greet.item(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    greet.submit_many(["ada"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    app.submit("other", {}, keys="k")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     greet.options(key=7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     greet.options(key="k").submit("ada", times="2")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     app.handler()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -89,13 +89,7 @@ class Runtime:
         """Claim due jobs of our handlers and hold their leases."""
         since = leases.now()
         self.now()
-        claims = self.store.claim(
-            self._claimed_names(),
-            limit=limit,
-            holder=self.holder,
-            lease_for=self.lease_for,
-            **options,
-        )
+        claims = self._claimed(limit, options)
         need = self.registry.need
         tasks = [Task(claim, need(claim.job.handler)) for claim in claims]
         leases.hold(tasks, since)
@@ -112,6 +106,25 @@ class Runtime:
         self._left_until = {name: until for name, until in left.items() if now < until}
         names = self.registry.served_names()
         return [name for name in names if self.registry.need(name).name not in self._left_until]
+
+    def _claimed(self, limit: int, options: ClaimOptions) -> list[Claim]:
+        """Claim jobs; those whose program did not know their lane are moved there and claimed again."""
+        claims: list[Claim] = []
+        while True:
+            new = self.store.claim(
+                self._claimed_names(),
+                limit=limit - len(claims),
+                holder=self.holder,
+                lease_for=self.lease_for,
+                **options,
+            )
+            lanes = [self.registry.lane_of(claim.job) for claim in new]
+            if not any(lanes):
+                return [*claims, *new]
+            pairs = [*zip(new, lanes, strict=True)]
+            claims += [claim for claim, lane in pairs if lane is None]
+            moves = [Settlement(claim, Return(lane=lane)) for claim, lane in pairs if lane]
+            self.store.settle(moves)
 
     def conclude(
         self, claim: Claim, outcome: Outcome, entry: Entry, started: float, duration: float

@@ -315,6 +315,8 @@ class Return:
     delay: float | None = None
     detail: str = ""
     """Why, for people who look at the job while it waits; empty leaves the last words."""
+    lane: str | None = None
+    """The lane to move it to; None leaves it where it is."""
 
 
 Verdict = Retry | Dead | Completed | Return

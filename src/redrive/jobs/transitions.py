@@ -192,10 +192,11 @@ def _outcome(job: Job, verdict: Verdict, now: float) -> tuple[State, Changes]:
             return State.DEAD, died
         case Retry(delay, detail):
             return State.PENDING, {"detail": detail, "due": now + _finite(delay)}
-        case Return(delay, detail):
+        case Return(delay, detail, lane):
             due = job.due if delay is None else now + _finite(delay)
             unspent = {"attempts": max(0, job.attempts - 1), "due": due}
-            return State.PENDING, {**unspent, "detail": detail or job.detail}
+            moved = {} if lane is None else {"lane": lane}
+            return State.PENDING, {**unspent, **moved, "detail": detail or job.detail}
         case _:
             assert_never(verdict)
 

@@ -72,25 +72,31 @@ class Arguments:
 
     def dump(self, args: tuple[object, ...], kwargs: dict[str, object], limit: int) -> str:
         """Bind a call to the signature and give the payload's text; BadPayload names the field."""
+        if args or not self._fit(kwargs.keys()):
+            kwargs = self._bound(args, kwargs)
+        names, rest = self._names, self._rest
+        payload = {
+            name: value
+            if type(value) in _PLAIN
+            else self._encoded(name if name in names else rest, value, name)
+            for name, value in kwargs.items()
+        }
+        return strict_json.dumps(payload, max_bytes=limit)
+
+    def _bound(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
+        """Return the arguments of a call by their names; UsageError if they do not fit."""
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
             msg = f"these arguments do not fit the handler: {error}"
             raise UsageError(msg) from None
-        payload: dict[str, object] = {}
-        for name, value in bound.arguments.items():
-            if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-                payload |= {k: self._encoded(name, v, k) for k, v in value.items()}
-            else:
-                payload[name] = self._encoded(name, value, name)
-        return strict_json.dumps(payload, max_bytes=limit)
+        named: dict[str, object] = dict(bound.arguments)
+        more = cast("dict[str, object]", named.pop(self._rest, {}))
+        return named | more
 
     def _encoded(self, parameter: str, value: object, name: str) -> object:
-        hint = self.hints.get(parameter, Any)
-        if type(value) in _PLAIN:
-            return value  # so does `encode`, whatever the annotation; most arguments are plain
         try:
-            return encode(value, hint, f"$.{name}")
+            return encode(value, self.hints.get(parameter, Any), f"$.{name}")
         except RecursionError:
             msg = f"$.{name}: is circular or nested too deeply to be kept"
             raise BadPayload(msg, field=f"$.{name}") from None

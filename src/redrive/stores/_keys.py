@@ -15,11 +15,11 @@ def check_same(stored: Job, job: Job) -> None:
             f"cannot be given to {job.handler!r}: the handlers of a store share their keys; "
             f"use another one, such as {f'{job.handler}:{job.key}'!r}"
         )
-        raise KeyConflict(msg)
+        raise KeyConflict(msg, job_id=job.id)
     first = stored.payload if stored.original is None else stored.original
     if not strict_json.same(first, job.payload):
         msg = (
             f"the key {job.key!r} already stands for job {stored.id} of {stored.handler!r} with "
             "another payload; use another key, or submit the same payload"
         )
-        raise KeyConflict(msg)
+        raise KeyConflict(msg, job_id=job.id)

@@ -40,6 +40,7 @@ from typing import Literal, NamedTuple
 
 from redrive.errors import StoreForeign, StoreOutdated
 from redrive.jobs.job import Action, Category, Claim, Group, Job, Settlement, State
+from redrive.jobs.threads import Threads, hop_to_end
 from redrive.jobs.transitions import Verb
 from redrive.stores.group_verbs import GroupVerbs
 from redrive.stores.listening import HintListener
@@ -195,9 +196,8 @@ class PurgeRule:
     state: State
     older_than: float
     handlers: frozenset[str] | None = None
-    """Only these; None is every handler…"""
     but: frozenset[str] = frozenset()
-    """…but these."""
+    """Only these handlers (None is every one), but not those."""
     ids: frozenset[str] | None = None
     """Only these jobs; None is every one."""
 
@@ -219,16 +219,20 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
     def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
         """Keep jobs, whole: with state, counters and history as given (new ones are pending).
 
-        For each job the one that is now stored comes back, in order. A job whose id is stored
-        already comes back as stored, so a repeat changes nothing. A job whose key belongs to a
-        stored job (or to an earlier one of this call) gives that job with `is_new=False`, if the
-        handlers have the same name and the payloads (after an edit: the original) are equal as
-        JSON; else KeyConflict, and nothing of the call is stored. Times are finite and ordinals of a history grow: the caller sees to it.
+        For each job the stored one comes back, in order. A job whose id is stored comes back as
+        stored, so a repeat changes nothing. A job whose key belongs to a stored job (or to an earlier
+        one of this call) gives that job with `is_new=False`, if the handlers have the same name and the
+        payloads (after an edit: the original) are equal as JSON; else KeyConflict, and nothing of the
+        call is stored. Times are finite and ordinals of a history grow: the caller sees to it.
 
-        `group` and `variant` are given here: a job with a failure joins the group of its fingerprint.
-        A job that has just died counts as a death (`reports.is_new_death`); imported ones do not.
-        `lease` is raised to at least the last ordinal of the history.
+        `group` and `variant` are set here: a job with a failure joins the group of its fingerprint. A
+        job that has just died counts as a death (`reports.is_new_death`); imported ones do not. `lease`
+        is raised to at least the last ordinal. `within` is the caller's transaction (PostgreSQL).
         """
+
+    async def aadd(self, threads: Threads, jobs: Sequence[Job], *, within: object) -> list[Job]:
+        """Add jobs from async code; the connection is not used after the await has ended."""
+        return await hop_to_end(threads, self.add, jobs, within=within)
 
     @abstractmethod
     def claim(
@@ -360,10 +364,9 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
     def migrate(self) -> list[str]:
         """Bring an older store up to this version; returns the steps taken.
 
-        Interrupted at any point it changes nothing, and can be called again. Jobs that run lose
-        their holder to `upgraded:` and the former name: their workers are fenced off, and a sweep
-        returns them unspent. What people noted about groups (notes `group:N`) moves into the groups'
-        records.
+        Interrupted at any point it changes nothing, and can be called again. Jobs that run lose their
+        holder to `upgraded:` and the former name: their workers are fenced off, and a sweep returns
+        them unspent. What people noted about groups (notes `group:N`) moves into the groups' records.
         """
 
     @abstractmethod

@@ -310,3 +310,19 @@ def test_settling_an_unknown_job_takes_nothing(store: Store) -> None:
     taken = claim_one(store)
     ghost = replace(taken, job=replace(taken.job, id="nobody"))
     assert store.settle([make_settlement(ghost, DONE)]) == [None]
+
+
+def test_a_returned_job_can_be_moved_to_another_lane(store: Store) -> None:
+    add_one(store, "a", lane="mail.send")
+    add_one(store, "b", lane="mail.send")
+    first, second = claim(store, limit=2)
+    moved, kept = store.settle(
+        [make_settlement(first, Return(lane="mail")), make_settlement(second, Return())]
+    )
+    assert (moved and moved.lane, kept and kept.lane) == ("mail", "mail.send")
+    assert (get(store, "a").lane, get(store, "a").attempts) == ("mail", 0)
+    assert [one.job.id for one in claim(store, lanes=["mail"], limit=2)] == ["a"]
+    assert {(count.lane, count.state) for count in store.counts()} == {
+        ("mail", State.RUNNING),
+        ("mail.send", State.PENDING),
+    }

@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 import pgkit
 from kit import make_failure, make_job
@@ -167,8 +168,8 @@ def test_a_claim_does_so_whatever_the_statistics_say(
 
 ENDS = (
     "settle_jobs(9, ARRAY[{number}], ARRAY[{lease}], ARRAY['w'], ARRAY[{since!r}], ARRAY['{state}'], ARRAY[1],"
-    " ARRAY[1], NULL, NULL, ARRAY[5], ARRAY[1], NULL, ARRAY[0::smallint], ARRAY[''], NULL, ARRAY[1],"
-    " ARRAY['{{}}'], ARRAY[1], ARRAY['{{}}'], NULL, NULL, NULL, NULL, NULL)"
+    " ARRAY[1], NULL, NULL, ARRAY[5], ARRAY[1], NULL, ARRAY[0::smallint], ARRAY[''], NULL,"
+    " ARRAY['mail'], ARRAY[1], ARRAY['{{}}'], ARRAY[1], ARRAY['{{}}'], NULL, NULL, NULL, NULL, NULL)"
 )
 
 
@@ -185,6 +186,19 @@ def test_an_end_reads_little_more_than_it_writes(
     found = touched(other, schema, call, times=0)
     assert not [name for name, (whole, _) in found.items() if whole], found
     assert 0 < found["open"][1] < 5, found
+
+
+@pytest.mark.parametrize("known", ["busy", "misjudged"])
+def test_a_submit_in_the_callers_transaction_looks_up_ids_and_keys(
+    known: str, other: psycopg.Connection[Any], request: pytest.FixtureRequest
+) -> None:
+    busy = request.getfixturevalue(known)
+    asked = busy._adding([make_job(f"new{number}", key=f"key{number}") for number in range(3)])
+    text = sql.Literal(asked._request(asked.jobs, "")).as_string(other)
+    call = f"add_within(({text}::jsonb || jsonb_build_object('begun', now()::text))::text)"
+    found = touched(other, busy._database.address.schema, call, times=0)
+    assert not [name for name, (whole, _) in found.items() if whole], found
+    assert found["jobs"][1] < 9, found
 
 
 @pytest.mark.parametrize("known", ["busy", "misjudged"])

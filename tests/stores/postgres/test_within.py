@@ -38,31 +38,10 @@ class Proxied:
         self.driver_connection = driver
 
 
-class CoreConnection:
-    """SQLAlchemy's Connection: `.connection` is the pooled one; it must be told to begin."""
-
-    def __init__(self, driver: Any) -> None:
-        self.connection = Proxied(driver)
-        self.began = False
-
-    def exec_driver_sql(self, _: str) -> None:
-        self.began = True
+WRAPPED: list[Callable[[Any], Any]] = [lambda driver: driver, Proxied]
 
 
-class OrmSession:
-    """SQLAlchemy's Session: `.connection()` gives a Connection."""
-
-    def __init__(self, driver: Any) -> None:
-        self._driver = driver
-
-    def connection(self) -> CoreConnection:
-        return CoreConnection(self._driver)
-
-
-WRAPPED: list[Callable[[Any], Any]] = [lambda driver: driver, Proxied, CoreConnection, OrmSession]
-
-
-@pytest.mark.parametrize("wrapped", WRAPPED, ids=["psycopg", "pooled", "connection", "session"])
+@pytest.mark.parametrize("wrapped", WRAPPED, ids=["psycopg", "pooled"])
 def test_the_job_is_there_when_the_caller_commits_and_not_before(
     store: PostgresStore, mine: psycopg.Connection[Any], wrapped: Callable[[Any], Any]
 ) -> None:
@@ -76,7 +55,7 @@ def test_the_job_is_there_when_the_caller_commits_and_not_before(
     assert len(claim(store)) == 1
 
 
-@pytest.mark.parametrize("wrapped", WRAPPED, ids=["psycopg", "pooled", "connection", "session"])
+@pytest.mark.parametrize("wrapped", WRAPPED, ids=["psycopg", "pooled"])
 def test_nothing_is_there_when_the_caller_rolls_back(
     store: PostgresStore, mine: psycopg.Connection[Any], wrapped: Callable[[Any], Any]
 ) -> None:
@@ -147,39 +126,51 @@ def test_an_open_transaction_on_a_connection_that_commits_by_itself_will_do(
 
 def test_what_is_no_connection_is_refused_in_words(store: PostgresStore) -> None:
     for wrong in (object(), "postgresql://x", store, Proxied(object())):
-        with pytest.raises(UsageError, match=r"psycopg\.Connection"):
+        with pytest.raises(UsageError, match="`within` takes a connection to PostgreSQL"):
             store.add([make_job("a")], within=wrong)
 
 
-def test_a_connection_of_sqlalchemy_knows_that_a_transaction_began(
-    store: PostgresStore, mine: psycopg.Connection[Any]
-) -> None:
-    """Or its commit() would do nothing, where nothing else was done on it."""
-    theirs = CoreConnection(mine)
-    store.add([make_job("a")], within=theirs)
-    assert theirs.began
-
-
-class AsyncSession:
-    """SQLAlchemy's AsyncSession and AsyncConnection, as far as it matters."""
-
-    sync_session = sync_connection = None
-
-
-def test_an_async_connection_is_refused_in_words(store: PostgresStore) -> None:
+def test_an_async_connection_needs_the_async_verb(store: PostgresStore) -> None:
     async def use() -> None:
         async with await psycopg.AsyncConnection.connect(pgkit.url_of()) as connection:
-            for given in (connection, CoreConnection(connection), AsyncSession()):
-                with pytest.raises(UsageError, match="async"):
-                    store.add([make_job("a")], within=given)
+            with pytest.raises(UsageError, match="AsyncConnection is async: use `await`"):
+                store.add([make_job("a")], within=connection)
 
     asyncio.run(use())
 
 
-def test_a_connection_to_another_database_is_told_so(store: PostgresStore) -> None:
+def test_a_connection_to_another_database_is_refused_by_its_name(store: PostgresStore) -> None:
     url = pgkit.url_of().replace("/postgres?", "/template1?")
-    with psycopg.connect(url) as elsewhere, pytest.raises(StoreMissing):
-        store.add([make_job("a")], within=elsewhere)
+    with psycopg.connect(url) as elsewhere:
+        with pytest.raises(UsageError, match=r"'template1', but .* is in 'postgres'"):
+            store.add([make_job("a")], within=elsewhere)
+        assert elsewhere.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_schema_without_a_store_is_refused_and_the_transaction_goes_on(
+    store: PostgresStore, mine: psycopg.Connection[Any]
+) -> None:
+    with pgkit.connect() as other:
+        other.execute(f"DROP FUNCTION {store._database.queries.schema}.add_within")
+    mine.execute("INSERT INTO orders VALUES (1)")
+    with pytest.raises(StoreMissing, match="redrive migrate"):
+        store.add([make_job("a")], within=mine)
+    mine.commit()
+    assert mine.execute("SELECT * FROM orders").fetchall() == [{"id": 1}]
+    pgkit.drop(store._database.address.schema)
+
+
+def test_times_come_back_exactly_and_as_floats(
+    store: PostgresStore, mine: psycopg.Connection[Any]
+) -> None:
+    """The answer is JSON, in which whole numbers look like integers; a session may round others."""
+    times = {"created": 1_700_000_000.0, "due": 1_700_000_000.123457, "updated": 1_700_000_001.0}
+    add_one(store, "a", key="k", **times)
+    mine.execute("SET extra_float_digits = -15")
+    (same,) = store.add([make_job("b", key="k")], within=mine)
+    found = {name: getattr(same, name) for name in times}
+    assert found == times
+    assert {type(value) for value in found.values()} == {float}
 
 
 def test_a_key_race_in_a_strict_transaction_is_the_callers_to_repeat(

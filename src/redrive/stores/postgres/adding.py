@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from psycopg.errors import UniqueViolation
 
 from redrive.jobs.job import Job
-from redrive.jobs.transitions import Place
 from redrive.stores._codec import attempt_to_json
 from redrive.stores._keys import check_same
 from redrive.stores.counting import Tick, counts_to_json
 from redrive.stores.postgres.rows import job_from_row, new_row
 from redrive.stores.postgres.tx import PostgresTx
-from redrive.stores.sql.groups import Placing
+from redrive.stores.sql.groups import Spot
 from redrive.stores.sql.outbox import EventRow
 from redrive.stores.sql.tx import Row
 
@@ -33,51 +31,70 @@ def are_distinct(jobs: Sequence[Job]) -> bool:
 def insert(
     tx: PostgresTx, jobs: Sequence[Job], ticks: Sequence[Tick], events: Sequence[EventRow]
 ) -> None:
-    """Store jobs with their history, counts and events, all or none; Taken if an id or key is.
+    """Store jobs with their history, counts and events, all or none; Taken if an id or key is."""
+    if not jobs:
+        return
+    try:
+        tx.call("store_jobs", columns(jobs, ticks, events))
+    except UniqueViolation as error:
+        raise Taken from error
+
+
+def columns(
+    jobs: Sequence[Job], ticks: Sequence[Tick], events: Sequence[EventRow]
+) -> list[Sequence[object]]:
+    """Return the lists that `store_jobs` takes.
 
     Keys are taken in one order, so that two who want the same do not wait for each other.
     """
-    if not jobs:
-        return
     jobs = sorted(jobs, key=lambda job: job.key or "")
-    columns = list(zip(*map(new_row, jobs), strict=True))
-    history = _columns(
-        ((job.id, one.ordinal, attempt_to_json(one)) for job in jobs for one in job.history), 3
-    )
-    counts = _columns(((at, counts_to_json(one)) for at, one in ticks), 2)
-    lists = chain(columns, history, counts, _columns(events, 5))
-    try:
-        tx.call("store_jobs", lists)
-    except UniqueViolation as error:
-        raise Taken from error
+    history = ((job.id, one.ordinal, attempt_to_json(one)) for job in jobs for one in job.history)
+    counts = ((at, counts_to_json(one)) for at, one in ticks)
+    return [
+        *zip(*map(new_row, jobs), strict=True),
+        *_columns(history, 3),
+        *_columns(counts, 2),
+        *_columns(events, 5),
+    ]
 
 
 def _columns(rows: Iterable[Row], number: int) -> list[Sequence[object]]:
     return list(zip(*rows, strict=True)) or [()] * number
 
 
-def sorted_out(
-    tx: PostgresTx, jobs: Sequence[Job], placing: Placing
-) -> tuple[list[Job], list[Job]]:
-    """Return those that are to be stored, and the answer for each job."""
-    by_id = {job.id: job for job in _stored(tx, "by_ids", [job.id for job in jobs])}
+def look_up(tx: PostgresTx, jobs: Sequence[Job]) -> list[Job]:
+    """Return the stored jobs that have the id or key of one of these."""
+    stored = _stored(tx, "by_ids", [job.id for job in jobs])
     keys = [job.key for job in jobs if job.key is not None]
-    by_key = {job.key: job for job in _stored(tx, "by_keys", keys)} if keys else {}
+    return [*stored, *_stored(tx, "by_keys", keys)] if keys else stored
+
+
+def sorted_out(
+    jobs: Sequence[Job], there: Iterable[Job], place: Callable[[Job], Spot]
+) -> tuple[list[Job], list[Job]]:
+    """Return those that are to be stored, and the answer for each job; `there` are stored already."""
+    by_id: dict[str, Job] = {}
+    by_key: dict[str, Job] = {}
+
+    def know(job: Job) -> Job:
+        by_id[job.id] = job
+        if job.key is not None:
+            by_key[job.key] = job
+        return job
+
+    for stored in there:
+        know(stored)
     fresh: list[Job] = []
     answers: list[Job] = []
     for job in jobs:
-        stored = by_id.get(job.id) or (by_key.get(job.key) if job.key is not None else None)
-        if stored is None:
-            if job.failure is not None:
-                placing.place(job.failure, release=job.release)
-            fresh.append(as_new(job, placing.place))
-            stored = by_id[job.id] = without_history(fresh[-1])
-            if job.key is not None:
-                by_key[job.key] = stored
-        elif stored.id != job.id:
-            check_same(stored, job)
-            stored = replace(stored, is_new=False)
-        answers.append(stored)
+        answer = by_id.get(job.id) or (by_key.get(job.key) if job.key is not None else None)
+        if answer is None:
+            fresh.append(as_new(job, place(job)))
+            answer = know(without_history(fresh[-1]))
+        elif answer.id != job.id:
+            check_same(answer, job)
+            answer = replace(answer, is_new=False)
+        answers.append(answer)
     return fresh, answers
 
 
@@ -85,9 +102,9 @@ def _stored(tx: PostgresTx, query: str, values: Sequence[str]) -> list[Job]:
     return [job_from_row(row) for row in tx.all(query, (list(values),))]
 
 
-def as_new(job: Job, place: Place) -> Job:
+def as_new(job: Job, spot: Spot) -> Job:
     """Return the job as it is stored: with the numbers of its group, and a lease number that is free."""
-    group, variant = place(job.failure) if job.failure else (None, None)
+    group, variant = spot
     lease = max([job.lease, *(attempt.ordinal for attempt in job.history)])
     if (group, variant, lease) == (job.group, job.variant, job.lease) and job.is_new:
         return job

@@ -8,6 +8,7 @@ came true, and only if not it is repeated. How long all this may take is bounded
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import time
 from collections.abc import Callable, Generator
@@ -120,6 +121,12 @@ class Database:
         When its answer is lost, `recall` finds out what it was; None if nothing was done.
         """
         return self._persist(lambda: self._answered(work, recall))
+
+    @functools.cached_property
+    def name(self) -> str:
+        """The name of the database, as the server knows it."""
+        (name,) = self.direct(lambda tx: tx.one("database")) or ("",)
+        return str(name)
 
     def stands_in(self) -> float | None:
         """Return the time of the clock that replaces the server's in tests; else None."""

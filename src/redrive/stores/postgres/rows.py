@@ -7,6 +7,7 @@ through `claimed`: how a claim changes a job stands there alone.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from redrive.jobs.job import Job, State
 from redrive.jobs.transitions import claimed, is_suspect
@@ -22,6 +23,15 @@ from redrive.stores.sql.tx import Row
 
 ROW, PLACE = "_row", "_file"
 """What a job carries beside its fields: the number of its row, and in whose tables."""
+LISTS = (
+    *("ids", "createds", "keys", "events", "givens", "payloads", "originals", "states", "leases"),
+    *("dues", "updateds", "first_faileds", "causes", "variants", "runs", "ceilings", "attempts"),
+    *("suspects", "lanes", "handlers", "categories", "mores", "sinces", "lease_ends", "holders"),
+    *("attempt_ids", "ordinals", "records", "tick_times", "tick_counts", "subscriptions"),
+    *("event_jobs", "kinds", "event_times", "bodies"),
+)
+"""The names of the lists that `store_jobs` takes, in order."""
+_TIMES = frozenset({"created", "due", "updated", "first_failed", "since", "lease_end"})
 
 
 def job_from_row(row: Row, place: str = "") -> Job:
@@ -63,6 +73,15 @@ def job_from_row(row: Row, place: str = "") -> Job:
         return claimed(pending, holder=holder, now=since, lease_end=lease_end, boot=None)
     except UNREADABLE as error:
         raise damaged_job(row[1], given, more) from error
+
+
+def job_from_json(row: dict[str, Any]) -> Job:
+    """Build a job from a row of `job_rows` that came as JSON, in which a whole number is no float."""
+    values = (
+        float(value) if name in _TIMES and value is not None else value
+        for name, value in row.items()
+    )
+    return job_from_row(tuple(values))
 
 
 def readable(rows: Iterable[Row], place: str = "") -> list[Job]:

@@ -247,6 +247,7 @@ def _record(end: End) -> str | None:
 def _row(end: End) -> Row:
     _, _, result, fence = end.asked
     attempt = result.attempt
+    state = (*state_row(end.job), end.job.lane)
     if attempt is None:
-        return (*fence, *state_row(end.job), None, None)
-    return (*fence, *state_row(end.job), attempt.ordinal, attempt_to_json(attempt))
+        return (*fence, *state, None, None)
+    return (*fence, *state, attempt.ordinal, attempt_to_json(attempt))

@@ -18,9 +18,10 @@ from typing import TypeVar, cast
 
 import psycopg
 
-from redrive.errors import RedriveError, StoreBusy, StoreError
+from redrive.errors import RedriveError, StoreError, UsageError
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.job import Claim, Job, Settlement, State
+from redrive.jobs.threads import Threads, hop
 from redrive.jobs.transitions import Changed, Verb
 from redrive.stores.contract import Count, Page, Query
 from redrive.stores.counting import FOLD_EVERY, Backlog, Tick, counts_added
@@ -39,19 +40,19 @@ from redrive.stores.postgres.address import read_url
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.listener import HINT_HOLDS, PostgresListener
 from redrive.stores.postgres.rows import job_from_row
-from redrive.stores.postgres.transactions import connection_of
-from redrive.stores.postgres.tx import PostgresTx, line_on
+from redrive.stores.postgres.transactions import atalk, caller_of, talk
+from redrive.stores.postgres.tx import PostgresTx
+from redrive.stores.postgres.within import Adding, Extras
 from redrive.stores.refusals import not_writable
 from redrive.stores.report import Report
 from redrive.stores.sql.actions import SqlActions
-from redrive.stores.sql.groups import Places, Placing
+from redrive.stores.sql.groups import Places, Placing, Spot
 from redrive.stores.sql.lists import SqlLists
 from redrive.stores.sql.notes import SqlNotes
+from redrive.stores.sql.outbox import EventRow
 from redrive.stores.sql.tx import Row, Tx
 
 R = TypeVar("R")
-_LOOKS = 5
-"""How often to look for who stored an id or key; a strict transaction never sees it."""
 
 
 class PostgresStore(SqlLists, SqlActions, SqlNotes):
@@ -132,11 +133,27 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
         self._hint_of(stored)
         return stored
 
+    async def aadd(self, threads: Threads, jobs: Sequence[Job], *, within: object) -> list[Job]:
+        """Add jobs in the caller's transaction, from async code; see the contract."""
+        caller = caller_of(within)
+        if caller.is_of_thread:
+            msg = (
+                "Django's connection belongs to its thread: call the sync `submit` beside the rest of "
+                "your transaction, in the function that you give to sync_to_async"
+            )
+            raise UsageError(msg)
+        if not caller.is_async:
+            return await super().aadd(threads, jobs, within=within)
+        if not jobs:
+            return []
+        return await atalk(caller, (await hop(threads, self._adding, jobs)).conversation())
+
     def _add_at_once(self, jobs: Sequence[Job]) -> list[Job] | None:
         """Store jobs in one statement; None if one is there already, or its group is not known here."""
         try:
-            new = [adding.as_new(job, self._places.place) for job in jobs]
-            self._database.direct(lambda tx: self._insert(tx, new))
+            new = [adding.as_new(job, self._spot(job)) for job in jobs]
+            extras = self._extras(new)
+            self._database.direct(lambda tx: adding.insert(tx, new, *extras(new)))
         except (adding.Taken, KeyError):
             return None
         return [adding.without_history(job) for job in new]
@@ -144,62 +161,47 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
     def _add(self, tx: PostgresTx, jobs: Sequence[Job]) -> tuple[list[Job], Placing]:
         """Store those that are new; groups are made only for failures that are stored."""
         placing = self._places.begin(tx)
-        fresh, answers = adding.sorted_out(tx, jobs, placing)
-        self._insert(tx, fresh)
+
+        def place(job: Job) -> Spot:
+            return placing.place(job.failure, release=job.release) if job.failure else (None, None)
+
+        fresh, answers = adding.sorted_out(jobs, adding.look_up(tx, jobs), place)
+        adding.insert(tx, fresh, *self._extras(fresh)(fresh))
         return answers, placing
 
-    def _insert(self, tx: PostgresTx, jobs: Sequence[Job]) -> None:
-        """Store jobs; those that have just died are counted and reported with them."""
+    def _spot(self, job: Job) -> Spot:
+        return self._places.place(job.failure) if job.failure else (None, None)
+
+    def _extras(self, jobs: Sequence[Job]) -> Extras:
+        """Return how to count and report those of these jobs that have just died."""
         if not any(job.state is State.DEAD for job in jobs):
-            adding.insert(tx, jobs, (), ())
-            return
-        now = self.now()
-        counts = counts_added(jobs, now)
-        ticks = [Tick(now, counts)] if counts.lanes else []
-        events = self._reports().rows(((None, job) for job in jobs), now)
-        adding.insert(tx, jobs, ticks, events)
+            return lambda _: ((), ())
+        now, reports = self.now(), self._reports()
+
+        def extras(new: Sequence[Job]) -> tuple[list[Tick], list[EventRow]]:
+            counts = counts_added(new, now)
+            events = reports.rows(((None, job) for job in new), now)
+            return [Tick(now, counts)] if counts.lanes else [], events
+
+        return extras
 
     def _add_within(self, within: object, jobs: Sequence[Job]) -> list[Job]:
-        """Add in the caller's transaction, under a savepoint: what fails here leaves it as it was.
+        caller = caller_of(within)
+        if caller.is_async:
+            msg = f"{type(within).__name__} is async: use `await` and `asubmit`, not `submit`"
+            raise UsageError(msg)
+        return talk(caller, self._adding(jobs).conversation())
+
+    def _adding(self, jobs: Sequence[Job]) -> Adding:
+        """Ask our own connections for all that is needed to add jobs in a transaction of the caller's.
 
         Groups are made before it, or all other new groups would wait for the caller's commit.
         """
+        self._check_writable()
         failed = [(job.failure, job.release) for job in jobs if job.failure is not None]
         self._places.learn(lambda work: self._database.write(work, synced=True), failed)
-        connection = connection_of(within)
-        line, queries = line_on(connection), self._database.queries
-        limit = f"{max(self._patience, 0.001) * 1000:.0f}"
-        try:
-            # This begins the transaction if nothing was done in it yet, or ours would be the whole.
-            now, theirs, _ = PostgresTx(line, queries).one("within", (limit, limit)) or (
-                0.0,
-                "0",
-                "",
-            )
-            tx = PostgresTx(line, queries, now=now)
-            try:
-                with connection.transaction():
-                    _, version = tx.one("glance") or (0.0, None)
-                    self._database.check_version(version)
-                    stored = self._add_savely(tx, jobs)
-                    tx.run("hint", (theirs,))
-            except BaseException:
-                with contextlib.suppress(psycopg.Error):
-                    tx.run("restore", (theirs,))
-                raise
-        except (psycopg.Error, OverflowError, UnicodeError) as error:
-            raise self._database.explained(error) from error
-        return stored
-
-    def _add_savely(self, tx: PostgresTx, jobs: Sequence[Job]) -> list[Job]:
-        for _ in range(_LOOKS):
-            with contextlib.suppress(adding.Taken), tx.savepoint():
-                return self._add(tx, jobs)[0]
-        msg = (
-            f"an id or key was stored meanwhile in {self.url}, which this transaction does not see; "
-            "roll it back and repeat it"
-        )
-        raise StoreBusy(msg)
+        name = self._database.name
+        return Adding(self._database, name, jobs, self._spot, self._extras(jobs), self._patience)
 
     def claim(
         self,

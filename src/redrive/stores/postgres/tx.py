@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -176,10 +175,6 @@ class PostgresTx(Tx):
     def script(self, text: str) -> None:
         """Run the statements of a migration."""
         self._cursor.execute(text.encode(), prepare=False)
-
-    def savepoint(self) -> AbstractContextManager[object]:
-        """Undo what is done in this if it raises, in a transaction of the caller's."""
-        return self._cursor.connection.transaction()
 
     def alone(self, what: str) -> None:
         """Wait for the others' lock; read what they wrote by the next statement."""

@@ -45,7 +45,7 @@ SELECT * FROM {schema}.renew_leases(
 SELECT {schema}.settle_jobs(
     %s::int, %b::int8[], %b::int8[], %b::text[], %b::float8[], %b::text[], %b::float8[], %b::float8[],
     %b::float8[], %b::int8[], %b::int8[], %b::int4[], %b::int2[], %b::int2[], %b::text[], %b::text[],
-    %b::int8[], %b::text[], %b::float8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::float8[],
+    %b::text[], %b::int8[], %b::text[], %b::float8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::float8[],
     %b::text[]
 )
 

@@ -35,21 +35,16 @@ BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
 {bounded};
 SELECT extract(epoch FROM clock_timestamp()), NULL
 
--- name: within -- In a transaction of the caller's: the time, the caller's limit for locks, and then
--- ours, in milliseconds, unless the caller's is shorter.
-SELECT extract(epoch FROM clock_timestamp())::float8, current_setting('lock_timeout'), set_config(
-    'lock_timeout',
-    CASE
-        WHEN current_setting('lock_timeout')::interval
-            BETWEEN interval '1 ms' AND %s::text::int * interval '1 ms'
-        THEN current_setting('lock_timeout')
-        ELSE %s::text
-    END,
-    true
-)
+-- name: within -- Asked in a transaction of the caller's, in any driver: which database it is in, when
+-- the transaction began, and whether there is a store to add to.
+SELECT CAST(json_build_array(current_database(), CAST(now() AS text),
+    to_regproc('{schema}.add_within') IS NOT NULL) AS text)
 
--- name: restore -- Put the caller's limit for locks back.
-SELECT set_config('lock_timeout', %s, true)
+-- name: add_within -- Add jobs in a transaction of the caller's; see the function.
+SELECT {schema}.add_within(%s)
+
+-- name: database -- The name of the database, as the server knows it; a pooler may have another one for it.
+SELECT current_database()::text
 
 -- name: begin_migration -- A transaction of one program at a time, though there may be no schema yet.
 BEGIN ISOLATION LEVEL READ COMMITTED;
@@ -64,12 +59,8 @@ SELECT extract(epoch FROM clock_timestamp())::float8
 -- no disk.
 SELECT set_config('synchronous_commit', 'off', true), pg_notify('{channel}', '')
 
--- name: listen -- Hear what `notify` and `hint` tell, for as long as this session lives.
+-- name: listen -- Hear what `notify` and `add_within` tell, for as long as this session lives.
 LISTEN "{channel}"
-
--- name: hint -- The same in a transaction of the caller's, who alone says how it commits; told when it
--- does. The caller's own limit for locks holds again.
-SELECT pg_notify('{channel}', ''), set_config('lock_timeout', %s, true)
 
 -- name: found -- What there is in place of a store: the schema, our mark, and how many tables and views.
 SELECT to_regnamespace('{schema}') IS NOT NULL,

@@ -99,6 +99,61 @@ BEGIN
 END
 $$;
 
+-- Stores jobs in a transaction of the caller's, all or none, through whatever driver that has: the request
+-- and the answer are JSON. The answer has `stored`, or `there`: jobs that have one of the ids or keys (then
+-- nothing was stored), or `code` and `message` of an error, which leaves the transaction as it was.
+-- `begun` is the time of the transaction in which the caller looked at this database; in autocommit mode
+-- that is another one by now.
+CREATE FUNCTION {schema}.add_within(request text) RETURNS text LANGUAGE plpgsql
+SET jit = off SET enable_seqscan = off SET extra_float_digits = 1
+AS $$
+DECLARE
+    usual text := current_setting('lock_timeout');
+    g record;
+    numbers bigint[];
+BEGIN
+    SELECT * INTO g FROM json_to_record(request::json) AS g (
+        begun text, wait integer, channel text, known integer,
+        ids text[], createds float8[], keys text[], events text[], givens text[], payloads text[],
+        originals text[], states text[], leases bigint[], dues float8[], updateds float8[],
+        first_faileds float8[], causes bigint[], variants smallint[], runs bigint[],
+        ceilings bigint[], attempts integer[], suspects smallint[], lanes text[], handlers text[],
+        categories text[], mores text[], sinces float8[], lease_ends float8[], holders text[],
+        attempt_ids text[], ordinals bigint[], records text[], tick_times float8[],
+        tick_counts text[], subscriptions text[], event_jobs text[], kinds text[],
+        event_times float8[], bodies text[]
+    );
+    IF g.begun <> now()::text THEN
+        RAISE no_active_sql_transaction;
+    END IF;
+    IF usual::interval NOT BETWEEN interval '1 ms' AND g.wait * interval '1 ms' THEN
+        PERFORM set_config('lock_timeout', g.wait::text, true);
+    END IF;
+    PERFORM {schema}.check_version(g.known);
+    numbers := array(
+        SELECT n FROM {schema}.jobs WHERE id = ANY(g.ids)
+        UNION SELECT n FROM {schema}.jobs WHERE key = ANY(g.keys)
+    );
+    IF cardinality(numbers) = 0 THEN
+        PERFORM {schema}.store_jobs(
+            g.known, g.ids, g.createds, g.keys, g.events, g.givens, g.payloads, g.originals,
+            g.states, g.leases, g.dues, g.updateds, g.first_faileds, g.causes, g.variants, g.runs,
+            g.ceilings, g.attempts, g.suspects, g.lanes, g.handlers, g.categories, g.mores,
+            g.sinces, g.lease_ends, g.holders, g.attempt_ids, g.ordinals, g.records, g.tick_times,
+            g.tick_counts, g.subscriptions, g.event_jobs, g.kinds, g.event_times, g.bodies
+        );
+        PERFORM pg_notify(g.channel, '');
+    END IF;
+    PERFORM set_config('lock_timeout', usual, true);
+    RETURN json_build_object(
+        'stored', cardinality(numbers) = 0,
+        'there', (SELECT json_agg(row_to_json(j)) FROM {schema}.job_rows AS j WHERE n = ANY(numbers))
+    );
+EXCEPTION WHEN OTHERS THEN
+    RETURN json_build_object('code', SQLSTATE, 'message', SQLERRM);
+END
+$$;
+
 -- Leases the jobs that are due first, and returns them; with ids only those jobs. Of one kind the first
 -- are locked, past those that others hold. Of several kinds the first few of each come into question, and
 -- of all these the earliest are locked one by one until there are enough; where others hold too many,
@@ -258,9 +313,9 @@ CREATE FUNCTION {schema}.settle_jobs(
     known integer, ns bigint[], leases bigint[], holders text[], sinces float8[],
     states text[], dues float8[], updateds float8[], first_faileds float8[], causes bigint[],
     ceilings bigint[], attempts integer[], variants smallint[], suspects smallint[],
-    categories text[], mores text[], ordinals bigint[], records text[], tick_times float8[],
-    tick_counts text[], subscriptions text[], event_jobs text[], kinds text[], event_times float8[],
-    bodies text[]
+    categories text[], mores text[], lanes text[], ordinals bigint[], records text[],
+    tick_times float8[], tick_counts text[], subscriptions text[], event_jobs text[], kinds text[],
+    event_times float8[], bodies text[]
 ) RETURNS void LANGUAGE plpgsql
 SET lock_timeout = '4s' SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
@@ -274,16 +329,16 @@ BEGIN
     WITH g AS MATERIALIZED (
         SELECT * FROM unnest(
             ns, leases, holders, sinces, states, dues, updateds, first_faileds, causes, ceilings,
-            attempts, variants, suspects, categories, mores, ordinals, records
+            attempts, variants, suspects, categories, mores, lanes, ordinals, records
         ) AS g (
             n, was, held, since, state, due, updated, first_failed, cause, ceiling, attempts,
-            variant, suspect, category, more, ordinal, record
+            variant, suspect, category, more, lane, ordinal, record
         )
     ), s AS (
         DELETE FROM {schema}.open AS q USING g
         -- IS TRUE keeps the planner from the index of holders, along which a batch costs its square.
         WHERE q.n = g.n AND q.lease = g.was AND (q.holder = g.held) IS TRUE AND q.since = g.since
-        RETURNING g.*, q.id, q.lane, q.handler, q.run
+        RETURNING g.*, q.id, q.handler, q.run
     ), kept AS (
         INSERT INTO {schema}.attempts (n, ordinal, record)
         SELECT n, ordinal, record FROM s WHERE record IS NOT NULL

@@ -24,7 +24,7 @@ _FACTS = fields(
 )
 _STATES = fields("state:word jobs:number")
 _CATEGORIES = fields(
-    "category:word failed:number dead:number", category=lambda row: row["category"] or "none"
+    "category:category failed:number dead:number", category=lambda row: row["category"] or "none"
 )
 _TONES: dict[Level, Tone] = {"OK": "good", "DEGRADED": "warn", "INCIDENT": "bad"}
 _CHANGES = fields("what:word subject:id since:time detail:main")
@@ -55,7 +55,8 @@ def status(cli: Cli, *, watches: bool) -> None:
     else:
         then = "redrive list --state pending" if now.overdue() else "redrive list"
     data = _document(now)
-    cli.show(View(data, _parts(now, data), now=now.now), then=then)
+    view = View(data, _parts(now, data), now=now.now, title="Redrive: error recovery status")
+    cli.show(view, then=then)
 
 
 def _parts(at: Status, data: dict[str, Any]) -> list[Part]:

@@ -20,6 +20,7 @@ Kind = Literal[
     "prose",  # sentences: never shortened, wrapped on lines of their own where they do not fit
     "id",
     "word",  # one of few words, such as a state
+    "category",  # of an error: a word, with its symbol on a terminal
     "number",
     "time",  # ISO 8601; an age on a narrow terminal
     "span",  # seconds, shown as 1h30m
@@ -142,6 +143,8 @@ class View(NamedTuple):
     parts: Sequence[Part]
     page: Document | None = None
     now: float | None = None
+    title: str = ""
+    """Framed above the parts, on a terminal."""
 
 
 def rows_of(*pairs: tuple[str, Iterable[object]]) -> list[Document]:

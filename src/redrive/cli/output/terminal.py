@@ -61,6 +61,19 @@ _WORDS = {
 }
 
 
+_SYMBOLS = {
+    "transient": "⚡",
+    "rate_limit": "⏳",
+    "quota": "💳",
+    "auth": "🔒",
+    "invalid": "🚫",
+    "permanent": "🚫",
+    "timeout": "⏰",
+    "crash": "💥",
+    "unknown": "❓",
+}
+
+
 class Signs(NamedTuple):
     """The characters beside the text: some terminals know only ASCII."""
 
@@ -89,6 +102,10 @@ def render(
     """Print a view on a terminal; or into a text, `like` a terminal of this width would show it."""
     console = _console(file, forced=like is not None, width=width)
     screen = Screen(console, view.now, _signs(like or file))
+    if view.title:
+        from rich.panel import Panel  # noqa: PLC0415 - few views have a title
+
+        console.print(Panel.fit(Text(view.title, style="bold"), border_style="blue"))
     for index, part in enumerate(view.parts):
         screen.print(part, first=index == 0)
 
@@ -297,8 +314,10 @@ class Screen:
             case "warn" | "bad":
                 tone = kind if value else "good"
                 return Text(f"{self._signs.of(tone)}{value:,}", style=_TONES[tone])
-            case "id" | "word":
+            case "id" | "word" | "category":
                 text = self._shown(str(value), limit)
+                if kind == "category" and text in _SYMBOLS and self._signs is not _ASCII:
+                    return Text(f"{_SYMBOLS[text]} {text}", style=_WORDS.get(text, ""))
                 return Text(text, style="cyan" if kind == "id" else _WORDS.get(text, ""))
             case _:
                 is_number = isinstance(value, int) and not isinstance(value, bool)

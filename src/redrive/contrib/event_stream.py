@@ -459,46 +459,7 @@ class ResilientEventStream:
         self._log.write(line)
 
     def _line(self, job: Job) -> Line:
-        """Show an event as it stands, secrets masked; `job` has its history."""
-        about = job.origin or {}
-        last = job.history[-1] if job.history else None
-        failure = last.failure if last else job.failure
-        has_failed = job.attempts or job.redrives
-        status = _STATUS.get(job.state) or ("retrying" if has_failed else "pending")
-        advice = {
-            "retrying": f"next attempt in {durations.words(max(0.0, job.due - job.updated))}",
-            "success": job.detail,
-            "dead_letter": f"fix the cause, then: redrive retry {about.get('id', job.id)}",
-        }.get(status)
-        line = {
-            "event_id": about.get("id", job.id),
-            "timestamp": _stamp(job.updated),
-            "event_type": about.get("event_type", job.handler),
-            "source": about.get("source", job.lane),
-            "data": strict_json.loads(job.payload),
-            "parent_event_id": about.get("parent_event_id"),
-            "tags": about.get("tags", []),
-            "importance": about.get("importance", 3),
-            "status": status,
-            "error_info": _error_info(failure, job.attempts) if failure else None,
-            "retry_info": self._retry_info(job, status),
-            "recovery_actions": [advice] if advice else [],
-            "latency_ms": round(last.duration * 1000, 3) if last else None,
-            "exit_code": {"success": 0, "dead_letter": 1}.get(status),
-            "related_hypothesis_id": about.get("related_hypothesis_id"),
-            "job_id": job.id if status == "dead_letter" else None,
-        }
-        return cast("Line", masking.mask_payload(line))
-
-    def _retry_info(self, job: Job, status: str) -> dict[str, object]:
-        used = max(0, job.attempts - 1)
-        most = max(used, self._policy.limited(job.own_max_attempts).max_attempts - 1)
-        if status == "retrying":
-            delay = round(job.due - job.updated, 3)
-            coming = {"next_retry_at": _stamp(job.due), "backoff_seconds": delay}
-            return {"count": job.attempts, "max_retries": most, **coming}
-        ended = {"exhausted": job.reason is Reason.EXHAUSTED} if status == "dead_letter" else {}
-        return {"count": used, "max_retries": most, **ended}
+        return event_line(job, self._policy.limited(job.own_max_attempts).max_attempts - 1)
 
     def _can_pass(self, error: dict[str, str]) -> bool:
         return not self._policy.rule(Category(error["category"])).dead
@@ -561,6 +522,50 @@ def new_event_id(now: float) -> str:
     """
     part = (next(_serial) + os.getpid() * 40503) % 2**24
     return f"EVT-{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{part:06x}"
+
+
+def event_line(job: Job, max_retries: int) -> Line:
+    """Return an event as it stands, as a line of the log, secrets masked; `job` has its history."""
+    about = job.origin or {}
+    last = job.history[-1] if job.history else None
+    failure = last.failure if last else job.failure
+    has_failed = job.attempts or job.redrives
+    status = _STATUS.get(job.state) or ("retrying" if has_failed else "pending")
+    advice = {
+        "retrying": f"next attempt in {durations.words(max(0.0, job.due - job.updated))}",
+        "success": job.detail,
+        "dead_letter": f"fix the cause, then: redrive retry {about.get('id', job.id)}",
+    }.get(status)
+    line = {
+        "event_id": about.get("id", job.id),
+        "timestamp": _stamp(job.updated),
+        "event_type": about.get("event_type", job.handler),
+        "source": about.get("source", job.lane),
+        "data": strict_json.loads(job.payload),
+        "parent_event_id": about.get("parent_event_id"),
+        "tags": about.get("tags", []),
+        "importance": about.get("importance", 3),
+        "status": status,
+        "error_info": _error_info(failure, job.attempts) if failure else None,
+        "retry_info": _retry_info(job, status, max_retries),
+        "recovery_actions": [advice] if advice else [],
+        "latency_ms": round(last.duration * 1000, 3) if last else None,
+        "exit_code": {"success": 0, "dead_letter": 1}.get(status),
+        "related_hypothesis_id": about.get("related_hypothesis_id"),
+        "job_id": job.id if status == "dead_letter" else None,
+    }
+    return cast("Line", masking.mask_payload(line))
+
+
+def _retry_info(job: Job, status: str, max_retries: int) -> dict[str, object]:
+    used = max(0, job.attempts - 1)
+    most = max(used, max_retries)
+    if status == "retrying":
+        delay = round(job.due - job.updated, 3)
+        coming = {"next_retry_at": _stamp(job.due), "backoff_seconds": delay}
+        return {"count": job.attempts, "max_retries": most, **coming}
+    ended = {"exhausted": job.reason is Reason.EXHAUSTED} if status == "dead_letter" else {}
+    return {"count": used, "max_retries": most, **ended}
 
 
 def _run(execution: Execution, action: Action, misfit: str) -> None:

@@ -6,9 +6,10 @@ dead letter, which delays nobody any more and is for people to look at:
 
     $ export SUMMARIES_DATABASE=postgresql://user@host/database
     $ redrive init --store "$SUMMARIES_DATABASE" \
-          --view summarize_job_queue --handler article.summarize
+          --view public.summarize_job_queue --handler article.summarize \
+          --column article_id=payload.article_id
     $ python examples/summaries.py first.txt second.txt
-    $ psql "$SUMMARIES_DATABASE" -c "SELECT * FROM redrive.summarize_job_queue"
+    $ psql "$SUMMARIES_DATABASE" -c "SELECT * FROM summarize_job_queue"
 
 Each file is an article. It makes the tables that it needs: `articles`, and Redrive's in a schema of
 their own. Needs `redrive[postgres]`.

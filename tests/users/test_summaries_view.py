@@ -244,6 +244,9 @@ def test_r_summaries_7_in_public_its_bare_name_is_enough(service: Service) -> No
     service.keep_dead("j1", payload='{"article_id":"a1","by":{"name":"ada"},"n":10.10}')
     words = ("init", "--view", "public.queue_here", "--handler", HANDLER)
     chosen = ("article_id=payload.article_id", "author=payload.by.name", "payload")
+    service.sql("CREATE VIEW queue_here AS SELECT 1 AS x")
+    assert "public.queue_here is a view already" in service.run(*words).stderr
+    service.sql("DROP VIEW queue_here")
     made = service.run(*words, *(word for column in chosen for word in ("--column", column)))
     assert made.exit_code == 0, made.output
     assert "the view public.queue_here shows the jobs" in made.stdout
@@ -265,6 +268,9 @@ def test_r_summaries_7_in_public_its_bare_name_is_enough(service: Service) -> No
         assert other.exit_code == 2
         assert "public.queue_here has other columns (article_id=payload.article_id" in other.stderr
         assert "DROP VIEW public.queue_here" in other.stderr
+        beside = service.run("init", "--view", "queue_here", "--handler", HANDLER)
+        assert "redrive.queue_here shows the jobs" in beside.stdout, beside.output
+        service.sql("DROP VIEW redrive.queue_here")
     finally:
         service.sql("DROP VIEW queue_here")
 

@@ -51,7 +51,7 @@ def write_report(cli: Cli, selection: Selection, output: str | None, *, force: b
 
 def _report(desk: Desk, selection: Selection) -> dict[str, Any]:
     """Return the report of the dead and failed jobs of a selection; of all where it is empty."""
-    from redrive.contrib.event_stream import event_line  # noqa: PLC0415 - only a report needs it
+    from redrive.contrib.event_log import event_line  # noqa: PLC0415 - only a report needs it
 
     def line(job: Job) -> dict[str, object]:
         most = job.own_max_attempts or job.max_attempts

@@ -90,7 +90,8 @@ def _make(
     known = {(where, view): comment for where, view, comment in _commented(tx, database)}
     comment = known.get(place, "")
     for where, kind in tx.all("named_so", (name, schema)):
-        _check_ours(f"{where}.{name}", kind, comment if where == schema else "", handler)
+        if where == schema or (where, name) not in known:
+            _check_ours(f"{where}.{name}", kind, comment if where == schema else "", handler)
     had = _read(comment)[1] if comment else ()
     if comment and columns not in {None, had}:
         shown = ", ".join(had) or "of the payload: none"

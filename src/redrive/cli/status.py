@@ -55,8 +55,7 @@ def status(cli: Cli, *, watches: bool) -> None:
     else:
         then = "redrive list --state pending" if now.overdue() else "redrive list"
     data = _document(now)
-    view = View(data, _parts(now, data), now=now.now, title="Redrive: error recovery status")
-    cli.show(view, then=then)
+    cli.show(View(data, _parts(now, data), now=now.now), then=then)
 
 
 def _parts(at: Status, data: dict[str, Any]) -> list[Part]:

@@ -200,7 +200,7 @@ def jobs_view(
         "cursor": page.cursor,
         "scope": scope_document(page.scope),
     }
-    return View(documents, [Table(shown, rows) if rows else empty], where, now, title)
+    return View(documents, [Table(shown, rows, title) if rows else empty], where, now)
 
 
 def logged(action: Action) -> Document:

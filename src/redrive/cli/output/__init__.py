@@ -143,8 +143,6 @@ class View(NamedTuple):
     parts: Sequence[Part]
     page: Document | None = None
     now: float | None = None
-    title: str = ""
-    """Framed above the parts, on a terminal."""
 
 
 def rows_of(*pairs: tuple[str, Iterable[object]]) -> list[Document]:

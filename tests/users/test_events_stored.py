@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from eventkit import Failing, Setting
-from redrive import GiveUp, Job, Redrive, State
+from redrive import GiveUp, Job, Keep, Policy, Redrive, State
 from redrive.cli._cli import Cli
 from redrive.cli._root import root
 from redrive.contrib.event_stream import EventStatus
@@ -190,6 +190,41 @@ def test_r_events_2_kill_9_in_mid_retry_leaves_something_to_drive_again(
     assert job.failure.message == "the broker is down"
     assert setting.lines()[-1]["status"] == "dead_letter"
     assert "print(refresh())" in run(setting, "show", dead["event_id"], "--repro").stdout
+
+
+def test_r_events_2_recovered_events_stay_for_a_day(setting: Setting) -> None:
+    stream = setting.stream()
+    keep = Policy(keep=Keep(completed=30 * 86400.0))
+    notify = stream.app.handler("notify", policy=keep)(Failing(ConnectionError()).__call__)
+    stream.emit_with_retry("of a handler", "b", notify)
+    stream.emit_with_retry("of a function", "b", Failing(ConnectionError()))
+    setting.clock.advance(86_000)
+    assert len(setting.stream().app.desk.jobs.find().jobs) == 2
+    setting.clock.advance(1000)
+    (left,) = setting.stream().app.desk.jobs.find().jobs
+    assert left.handler == "notify"
+
+
+def test_r_events_2_a_handlers_job_of_the_same_name_is_left_to_its_workers(
+    setting: Setting,
+) -> None:
+    """Both were running when their programs were killed; only one is of a plain function."""
+    stream = setting.stream(max_retries=0)
+    dead = stream.app.desk.jobs.get(stream.emit_with_retry("a", "b", Failing(ConnectionError())))
+    fields = {"state": State.PENDING, "reason": None, "finished": None, "died_at": None}
+    jobs = [
+        _like(replace(dead, **fields), id=name, event=name, key=name)
+        for name in ("FUNCTION", "HANDLER")
+    ]
+    stream.app.store.add([jobs[0], replace(jobs[1], origin=None)])
+    claims = stream.app.store.claim(["a"], limit=2, holder="w", lease_for=9, ignore_waits=True)
+    assert len(claims) == 2
+    setting.clock.advance(1000)
+    again = setting.stream().app
+    assert again.get("HANDLER").state is State.RUNNING
+    again.handler("a")(lambda: None)
+    again.run_due()
+    assert again.get("HANDLER").crashes == 1
 
 
 def test_r_events_3_after_a_redrive_the_log_says_so(setting: Setting) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from redrive.attempts.executions import Execution, failure_of, text_failure
 from redrive.contrib.event_log import LONGEST_VALUE, plain
+from redrive.desk import retention
 from redrive.errors import BadPayload, GiveUp, StoreError
 from redrive.handler import Handler
 from redrive.jobs import logger
@@ -20,7 +21,7 @@ from redrive.jobs.job import Category, Claim, Completed, Dead, Job, Reason, Retr
 from redrive.jobs.outcomes import Failed, Returned
 from redrive.payloads import masking
 from redrive.registry import Entry
-from redrive.stores.contract import Query, every
+from redrive.stores.contract import PurgeRule, Query, every
 from redrive.submission import Options
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from redrive.policies.policy import Policy
 
 log = logger.log.getChild("stream")
+
+_DAY = 86400.0
 
 Action: TypeAlias = "Callable[[], object] | Handler[..., object]"
 
@@ -151,10 +154,12 @@ class EventRetries:
         """
         store, runtime = self.app.store, self.app.submitter.runtime()
         now, lease = store.now(), self.app.submitter.settings.lease
-        unfinished = every(store, Query(states=frozenset({State.PENDING, State.RUNNING})))
-        lost = {job.id: job for job in unfinished if function_of(job) and not job.redrives}
-        waiting = [job for job in lost.values() if job.state is State.PENDING and job.due < now]
-        running = {job.handler for job in lost.values() if job.state is State.RUNNING}
+        unfinished = list(every(store, Query(states=frozenset({State.PENDING, State.RUNNING}))))
+        lost = [job for job in unfinished if function_of(job) and not job.redrives]
+        waiting = [job for job in lost if job.state is State.PENDING and job.due < now]
+        running = {job.handler for job in lost if job.state is State.RUNNING}
+        # Crashes of a handler with the same name are for its own workers.
+        running -= {job.handler for job in unfinished if job.holder and not function_of(job)}
         held: dict[str, Any] = {"lease_for": lease, "limit": max(1, len(lost))}
         claims = store.seize(by=f"{runtime.holder}~", handlers=running, **held) if running else []
         if waiting:
@@ -165,6 +170,17 @@ class EventRetries:
             module, _, name = function_of(claim.job).partition(":")
             why = f"the program that retried it ended; to run it, call {name}() of {module}"
             runtime.settle(Settlement(Claim(claim.job), Dead(Reason.CAPTURED, why)))
+
+    def remove_recovered(self) -> None:
+        """Remove events of plain functions that recovered over a day ago.
+
+        Nobody else does if no worker runs; the policies of handlers say how long others are kept.
+        """
+        store, completed = self.app.store, State.COMPLETED
+        old = every(store, Query(states=frozenset({completed}), older_than=_DAY))
+        if ids := frozenset(job.id for job in old if function_of(job)):
+            rule = PurgeRule(state=completed, older_than=_DAY, ids=ids)
+            retention.purge(store, [rule], self.app.submitter.bus)
 
 
 def run_action(execution: Execution, action: Action, misfit: str) -> None:

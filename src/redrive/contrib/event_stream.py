@@ -93,7 +93,7 @@ class ResilientEventStream:
         """The jobs of the events that are being retried by this object."""
         self.app.listen(self._heard)
         self._retries.end_killed()
-        self.app.cleanup()
+        self._retries.remove_recovered()
 
     @property
     def retry_strategy(self) -> RetryStrategy:

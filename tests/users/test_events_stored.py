@@ -375,6 +375,11 @@ def test_the_arguments_of_the_document_are_taken(setting: Setting) -> None:
     pending, success = setting.lines()
     assert {pending["related_hypothesis_id"], success["related_hypothesis_id"]} == {"H-7"}
     assert (pending["data"], success["data"]) == ({}, {"result": 1})
+    failing = Failing(ConnectionError())
+    stream.emit_with_retry("a", "b", lambda: failing() or {"result": 2, "token": "t0psecret"})
+    assert setting.lines()[-1]["data"] == {"result": 2, "token": "•••"}
+    with pytest.raises(UsageError, match="timeout_seconds must be above 0; found '0'"):
+        stream.emit_with_retry("a", "b", lambda: None, timeout_seconds=0)
     stream.emit("a", "b", {}, related_hypothesis_id="H-8")
     assert setting.lines()[-1]["related_hypothesis_id"] == "H-8"
 

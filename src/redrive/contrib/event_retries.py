@@ -75,8 +75,9 @@ class EventRetries:
             other: dict[str, object] = {}
             if is_stored or not isinstance(verdict, Completed):
                 is_stored, other = self.keep(settlement, job, is_stored=is_stored)
-            elif shows_result and isinstance(execution.value, Mapping):
-                other["data"] = plain(cast("Mapping[str, object]", execution.value))
+            result: object = execution.value
+            if shows_result and isinstance(verdict, Completed) and isinstance(result, Mapping):
+                other["data"] = plain(cast("Mapping[str, object]", result))
             self._tell(job, **{"job_id": job.id if is_stored else None, **other})
             if not isinstance(verdict, Retry):
                 return
@@ -224,7 +225,7 @@ def _limited(execution: Execution, call: Callable[[], object]) -> object:
     return value
 
 
-def name_of(action: Callable[[], object]) -> str:
+def name_of(action: Action) -> str:
     """Return where a plain function can be imported from: `shop.events:refresh`."""
     name = getattr(action, "__qualname__", None) or type(action).__qualname__
     return f"{getattr(action, '__module__', None) or '?'}:{name}"

@@ -129,8 +129,11 @@ class ResilientEventStream:
         """
         _check(callable(action), "action must be a function or a registered handler", action)
         _check((max_retries or 0) >= 0, "max_retries must be 0 or more", max_retries)
-        _check((timeout_seconds or 1) > 0, "timeout_seconds must be above 0", timeout_seconds)
-        entry = replace(self._entry(action, event_type), timeout=timeout_seconds)
+        is_limit = timeout_seconds is None or timeout_seconds > 0
+        _check(is_limit, "timeout_seconds must be above 0", timeout_seconds)
+        entry = self._entry(action, event_type)
+        entry = entry if timeout_seconds is None else replace(entry, timeout=timeout_seconds)
+        is_plain = not isinstance(action, Handler)
         job, misfit = self._draft(
             entry,
             {} if data is None else data,
@@ -141,7 +144,7 @@ class ResilientEventStream:
             related_hypothesis_id=related_hypothesis_id,
             tags=tags,
             importance=importance,
-            function=None if isinstance(action, Handler) else name_of(action),
+            function=name_of(action) if is_plain else None,
         )
         self._tell(job)
         with self._lock:

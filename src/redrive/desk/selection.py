@@ -237,8 +237,9 @@ def read(
     _check_terms(terms, reveal=reveal)
     _take_terms(selection, terms, usual)
     if selection.ids and (selection.groups or selection.filters or selection.terms):
-        if unknown := next(filter(None, map(selectors.unknown_filter, selection.ids)), ""):
-            raise UsageError(unknown)
+        for name in selection.ids:
+            if unknown := selectors.unknown_filter(name):
+                raise UsageError(unknown)
         msg = "use ids, or groups and filters, not both: an id already names its job"
         raise UsageError(msg)
     if selection.groups and "group" in selection.filters:

@@ -164,9 +164,10 @@ stream.emit_with_retry("index.refresh", "search", action)
 def test_r_events_2_kill_9_in_mid_retry_leaves_something_to_drive_again(
     setting: Setting, where: str, kind: str
 ) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", KILLED, where, kind, str(setting.folder)], timeout=60, check=False
-    )
+    program = setting.folder / "search_events.py"
+    program.write_text(KILLED)
+    words = [sys.executable, str(program), where, kind, str(setting.folder)]
+    ended = subprocess.run(words, timeout=60, check=False)
     assert ended.returncode == -9
     early = setting.stream()
     assert early.get_dead_letter_queue() == [], "its program may still be there"
@@ -185,11 +186,15 @@ def test_r_events_2_kill_9_in_mid_retry_leaves_something_to_drive_again(
     (dead,) = stream.get_dead_letter_queue()
     job = stream.app.desk.jobs.get(dead["event_id"])
     assert (job.state, job.reason) == (State.DEAD, "captured")
-    assert job.detail == "the program that retried it ended; to run it, call refresh() of __main__"
+    assert (
+        job.detail
+        == "the program that retried it ended; to run it, call refresh() of search_events"
+    )
     assert job.failure is not None
     assert job.failure.message == "the broker is down"
     assert setting.lines()[-1]["status"] == "dead_letter"
-    assert "print(refresh())" in run(setting, "show", dead["event_id"], "--repro").stdout
+    repro = run(setting, "show", dead["event_id"], "--repro").stdout
+    assert "from search_events import refresh\n\nprint(refresh())" in repro
 
 
 def test_r_events_2_recovered_events_stay_for_a_day(setting: Setting) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -228,7 +230,12 @@ def _limited(execution: Execution, call: Callable[[], object]) -> object:
 def name_of(action: Action) -> str:
     """Return where a plain function can be imported from: `shop.events:refresh`."""
     name = getattr(action, "__qualname__", None) or type(action).__qualname__
-    return f"{getattr(action, '__module__', None) or '?'}:{name}"
+    module = getattr(action, "__module__", None) or "?"
+    main = sys.modules[module] if module == "__main__" else None
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None or file:  # the program itself: by the name under which others import it
+        module = spec.name if spec else Path(str(file)).stem
+    return f"{module}:{name}"
 
 
 def function_of(job: Job) -> str:

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any, Self
 
 from redrive.app import Redrive
@@ -40,7 +41,7 @@ from redrive.registry import Entry
 from redrive.strategies import Rand, RetryStrategy, exponential
 from redrive.submission import Options
 
-__all__ = ["EventStatus", "ResilientEventStream"]
+__all__ = ["EventStatus", "ResilientEventStream", "get_resilient_stream"]
 
 _LONGEST = 500
 """Characters of a type, a source, a tag; what is longer is cut."""
@@ -311,6 +312,12 @@ class ResilientEventStream:
 
     def _can_pass(self, error: dict[str, str]) -> bool:
         return not self._policy.rule(Category(error["category"])).dead
+
+
+@cache
+def get_resilient_stream() -> ResilientEventStream:
+    """Return the stream of this program, with the default files: the same object each time."""
+    return ResilientEventStream()
 
 
 def _check(is_right: object, wanted: str, value: object) -> None:

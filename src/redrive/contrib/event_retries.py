@@ -57,21 +57,10 @@ class EventRetries:
     ) -> None:
         """Run an event until it succeeds or is dead; from its first failure on it is stored."""
         submitter, is_stored = self.app.submitter, False
+        clock = submitter.settings.clock
         claimed: Job | None = submitter.take(job)
         while claimed is not None:
-            execution = Execution(entry, claimed, submitter.settings.clock)
-            try:
-                with submitter.holding(execution, Options(durable=is_stored)):
-                    run(execution)
-            except KeyboardInterrupt:
-                self._interrupted(execution, is_stored=is_stored)
-                raise
-            if isinstance(execution.outcome, Returned) and execution.error is not None:
-                # No worker could do better: what it lacks is an error like any other here.
-                lacks = failure_of(execution.error, entry, claimed, submitter.settings.clock)
-                execution.outcome = Failed(lacks)
-            # Asked only now: the strategy may be replaced while events are on their way.
-            execution.entry = replace(entry, policy=self._policy())
+            execution = self._executed(Execution(entry, claimed, clock), run, is_stored=is_stored)
             settlement = submitter.conclude(execution)
             verdict, job = settlement.verdict, submitter.settled(settlement)
             other: dict[str, object] = {}
@@ -85,6 +74,25 @@ class EventRetries:
                 return
             self._sleep(verdict.delay)
             claimed = self._claimed(job) if is_stored else submitter.take(job)
+
+    def _executed(
+        self, execution: Execution, run: Callable[[Execution], None], *, is_stored: bool
+    ) -> Execution:
+        """Run an action once, under a lease if its event is stored."""
+        entry = execution.entry
+        try:
+            with self.app.submitter.holding(execution, Options(durable=is_stored)):
+                run(execution)
+        except KeyboardInterrupt:
+            self._interrupted(execution, is_stored=is_stored)
+            raise
+        if isinstance(execution.outcome, Returned) and execution.error is not None:
+            # No worker could do better: what it lacks is an error like any other here.
+            lacks = failure_of(execution.error, entry, execution.job, execution.clock)
+            execution.outcome = Failed(lacks)
+        # Asked only now: the strategy may be replaced while events are on their way.
+        execution.entry = replace(entry, policy=self._policy())
+        return execution
 
     def keep(
         self, settlement: Settlement, job: Job, *, is_stored: bool

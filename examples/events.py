@@ -1,6 +1,7 @@
 """Emit events whose actions may fail: some recover, some cannot, and one is driven again.
 
     $ python examples/events.py [DIRECTORY]
+    $ python examples/events.py --demo           # the same on a clock that runs a thousand times as fast
 
 Without a directory everything happens in a temporary one. With one, look at what is left there:
 `jq . DIRECTORY/event_stream.jsonl`, `redrive dlq --store jsonl:DIRECTORY/dead_letter_queue.jsonl`.
@@ -54,7 +55,7 @@ def tell(folder: Path) -> bool:
         partner["is_up"] = True
         for line in stream.get_retry_candidates():
             print("worth a retry:", line["event_type"])
-            stream.app.desk.retry(line["job_id"], reason="the partner is up again")
+            stream.app.desk.retry(line["event_id"], reason="the partner is up again")
         stream.app.run_due()
         left = [line["event_type"] for line in stream.get_dead_letter_queue()]
         print("dead letters:", left)
@@ -63,6 +64,10 @@ def tell(folder: Path) -> bool:
 
 
 def main(arguments: list[str]) -> int:
+    if arguments == ["--demo"]:
+        from redrive.contrib.demo import users  # noqa: PLC0415 - what a program needs is above
+
+        return users.main(sys.modules[__name__], "events")
     logging.basicConfig(level=logging.ERROR)
     if arguments:
         return 0 if tell(Path(arguments[0])) else 1

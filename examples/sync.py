@@ -7,6 +7,7 @@ and Slack and a mailbox hear of it, once for each cause. A refusal (400, 401, 40
     $ redrive work examples.sync:app           # tries again what is due
     $ redrive groups                           # after an alert: look at it, mend it,
     $ redrive retry G1                         # and drive one or all of them again
+    $ python examples/sync.py --demo           # see it at work, with nothing else
 
 Instead of a worker that waits, Cloud Tasks can call back when something is due. It needs the address
 of this program, which then only registers and answers:
@@ -147,6 +148,10 @@ def register(task: dict[str, Any]) -> bool:
 
 
 def main(words: list[str]) -> int:
+    if words == ["--demo"]:
+        from redrive.contrib.demo import users  # noqa: PLC0415 - what a program needs is above
+
+        return users.main(sys.modules[__name__], "sync")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     tasks = scheduler(app) if "SYNC_CALLBACK" in os.environ else None
     if words[:1] == ["--serve"]:

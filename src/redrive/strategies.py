@@ -32,7 +32,8 @@ LONGEST = 315_360_000.0
 class RetryStrategy(ABC):
     """The delay after the n-th failure. Subclass it and implement `calculate_backoff`.
 
-    `jitter_factor` is a ± fraction; `jitter` names another kind and then wins.
+    `jitter_factor` is a ± fraction, and none from 0 down; `jitter` names another kind and then wins.
+    A subclass may draw its own jitter in `apply_jitter` or `_apply_jitter`.
     """
 
     jitter_factor: float = 0.2
@@ -46,7 +47,7 @@ class RetryStrategy(ABC):
         *,
         jitter: Jitter = None,
     ) -> None:
-        self.jitter_factor = _finite("jitter_factor", jitter_factor)
+        self.jitter_factor = _number("jitter_factor", jitter_factor)
         self.max_backoff = math.inf if max_backoff == math.inf else _cap(max_backoff)
         self.jitter = jitter
         jitter_window(1.0, self)
@@ -63,13 +64,18 @@ class RetryStrategy(ABC):
         low = min(max(0.0, low), high)
         return low + (high - low) * rand()
 
+    def _apply_jitter(self, backoff_seconds: float) -> float:
+        """Return `apply_jitter(backoff_seconds)`; a subclass may override either."""
+        return self.apply_jitter(backoff_seconds)
+
     def get_backoff_with_jitter(self, attempt: int, rand: Rand = random.random) -> float:
         """Return the delay to wait after failure number `attempt` (0-based)."""
         bare = self.calculate_backoff(attempt)
-        if type(self).apply_jitter is RetryStrategy.apply_jitter:
-            return self.apply_jitter(bare, rand)
         # A subclass's own jitter may know no random source: it is called as it was written.
-        return self.apply_jitter(bare)
+        for name in ("_apply_jitter", "apply_jitter"):
+            if getattr(type(self), name) is not getattr(RetryStrategy, name):
+                return _clean(getattr(self, name)(bare), self.max_backoff)
+        return self.apply_jitter(bare, rand)
 
     def should_retry(self, attempt: int, max_retries: int) -> bool:
         """Return True if another retry is within `max_retries`."""
@@ -231,19 +237,19 @@ def fibonacci(
 
 def jitter_window(seconds: float, strategy: RetryStrategy) -> tuple[float, float]:
     """Return the lowest and highest delay the jitter allows around `seconds`, before the cap."""
-    jitter = strategy.jitter_factor if strategy.jitter is None else strategy.jitter
-    match jitter:
+    jitter = strategy.jitter
+    match max(0.0, strategy.jitter_factor) if jitter is None else jitter:
         case "full":
             return 0.0, seconds
         case "equal":
             return seconds / 2, seconds
         case "none":
             return seconds, seconds
-        case str() | timedelta():
-            spread = _spread(jitter)
+        case str() | timedelta() as absolute:
+            spread = _spread(absolute)
             return max(0.0, seconds - spread), seconds + spread
-        case _:
-            part = _finite("jitter", jitter)
+        case fraction:
+            part = _finite("jitter", fraction)
             return seconds * (1 - part), seconds * (1 + part)
 
 
@@ -285,4 +291,10 @@ def _finite(name: str, value: float) -> float:
     if not is_number or not math.isfinite(value) or value < 0:
         msg = f"{name} must be a finite number, 0 or more; found {value!r}"
         raise UsageError(msg)
+    return float(value)
+
+
+def _number(name: str, value: float) -> float:
+    if not math.isfinite(value):
+        raise UsageError(f"{name} must be a finite number; found {value!r}")
     return float(value)

@@ -25,7 +25,7 @@ from redrive.errors import StoreError, StoreFull, UsageError
 from redrive.events import Bus, Event
 from redrive.jobs import checks, ids, transitions
 from redrive.jobs.clock import LATEST
-from redrive.jobs.job import Claim, Job, Settlement, State
+from redrive.jobs.job import Claim, Job, Retry, Settlement, State
 from redrive.jobs.logger import log
 from redrive.jobs.outcomes import Failed, Returned
 from redrive.jobs.records import BLANK, evolve
@@ -279,6 +279,24 @@ class Submitter:
         return self._kept(self._add(self.settled(settlement), options.within), settlement)
 
     def _kept(self, job: Job, settlement: Settlement) -> Job:
+        runtime = self.runtime()
+        runtime.report(job, settlement)
+        runtime.counters.write_if_due(runtime.store)
+        return job
+
+    def keep_attempt(
+        self, settlement: Settlement, *, is_stored: bool, reserve: float
+    ) -> Job | None:
+        """Store an attempt of a job that is retried in place; None if its lease was lost.
+
+        While the job waits, workers leave it alone for `reserve` seconds after its due time.
+        """
+        verdict, held = settlement.verdict, settlement
+        if isinstance(verdict, Retry):
+            held = replace(settlement, verdict=replace(verdict, delay=verdict.delay + reserve))
+        job = self.store.settle([held])[0] if is_stored else self._add(self.settled(held), None)
+        if job is not None and held is not settlement:
+            job = replace(job, due=job.due - reserve)
         runtime = self.runtime()
         runtime.report(job, settlement)
         runtime.counters.write_if_due(runtime.store)

@@ -36,6 +36,17 @@ def test_a_job_of_an_unknown_handler_waits_unspent_for_a_program_that_knows_it(
     assert ran == ["known", "other"]
 
 
+def test_a_pass_does_not_warn_of_redrives_own_jobs(
+    app: Redrive, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another thread has just submitted an alert, and is about to send it."""
+    stored(app, "redrive.alert")
+    stored(app, "nobody.knows")
+    app.run_due()
+    warned = [record.getMessage() for record in caplog.records if "no such handler" in record.msg]
+    assert warned == ["jobs are due for nobody.knows, but this program has no such handler"]
+
+
 def test_a_job_under_a_former_name_is_run_by_its_handler(app: Redrive) -> None:
     """F52: a renamed handler leaves no job behind."""
     ran: list[str] = []

@@ -15,18 +15,20 @@ from shopkit import Shop, dead_letter, name
 def test_a_terminal_gets_tables_colours_and_the_next_command(shop: Shop) -> None:
     shown = on_terminal("dlq")
     assert b"\x1b[" in shown.raw
-    lines = shown.text.splitlines()
+    title, *lines = shown.text.splitlines()
+    assert title == "Dead letter queue"
     assert lines[0].split() == [
         "#",
-        "id",
+        *("event", "or", "key"),
         "time",
         "handler",
         "error",
         "category",
-        "attempts",
+        "retries",
         "group",
     ]
-    assert name(4) in lines[2]
+    assert "invoice-4" in lines[2]
+    assert "❓ unknown" in lines[2]
     assert "KeyError: 'vat_id'" in lines[2]
     assert lines[-1] == f"next: redrive show {name(4)}"
 
@@ -69,11 +71,11 @@ def test_no_width_hides_the_handler_the_attempts_or_the_group(
     assert max(len(line) for line in lines) <= width
     text = " ".join(lines)
     words = {
-        "dlq": "pdf.print 3/10 G3",
-        "failed": "pay.charge 1/10 G1",
-        "list": "pdf.print 3/10 G3",
+        "dlq": "retries pdf.print 2/9 G3",
+        "failed": "retries pay.charge 0/9 G1",
+        "list": "attempts pdf.print 3/10 G3",
     }
-    for word in ["handler", "attempts", "group", *words[command].split()]:
+    for word in ["handler", "group", *words[command].split()]:
         assert word in text.split()
 
 
@@ -101,7 +103,9 @@ def test_a_pipe_gets_plain_text_and_no_hint(shop: Shop) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "redrive", "dlq"], capture_output=True, check=True, timeout=60
     )
-    assert ended.stdout.startswith(b"#\tid\ttime\thandler\terror\tcategory\tattempts\tgroup\n")
+    assert ended.stdout.startswith(
+        b"#\tevent or key\ttime\thandler\terror\tcategory\tretries\tgroup\tid\n"
+    )
     assert ended.stderr == b""
 
 
@@ -132,7 +136,9 @@ def test_it_works_where_rich_is_not_installed(shop: Shop) -> None:
     shown = on_terminal("dlq", rich=False)
     assert shown.code == 0
     assert b"\x1b" not in shown.raw
-    assert shown.raw.startswith(b"#\tid\ttime\thandler\terror\tcategory\tattempts\tgroup\r\n")
+    assert shown.raw.startswith(
+        b"#\tevent or key\ttime\thandler\terror\tcategory\tretries\tgroup\tid\r\n"
+    )
     asked = on_terminal("resolve", "G1", rich=False, typed=b"y\n")
     assert asked.code == 0
     assert b"would take\t2" in asked.raw

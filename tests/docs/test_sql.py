@@ -34,5 +34,6 @@ def test_the_statements_of_the_guide_find_a_dead_letter_and_drive_it_again() -> 
         service.keep_dead("job2", "4712")
         assert {row["article_id"] for row in service.sql(question)} == {"4711", "4712"}
         service.sql(deed)
+        service.sql("DROP VIEW summarize_job_queue")
         states = [service.app.get(job).state for job in ("job1", "job2")]
     assert states == [State.PENDING, State.DEAD]

@@ -23,7 +23,8 @@ from redrive.jobs.job import Resolution
 
 HANDLER = "article.summarize"
 VIEW = "redrive.summarize_job_queue"
-INIT = ("init", "--view", "summarize_job_queue", "--handler", HANDLER)
+COLUMN = ("--column", "article_id=payload.article_id")
+INIT = ("init", "--view", "summarize_job_queue", *COLUMN, "--handler", HANDLER)
 RETRY = f"UPDATE {VIEW} SET status = 'pending', retry_count = 0"
 
 _TABLES = ["articles", *(f"redrive.{table}" for table in pgkit._TABLES)]

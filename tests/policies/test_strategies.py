@@ -259,7 +259,7 @@ def test_a_strategy_prints_as_something_that_makes_it_again(strategy: RetryStrat
         (LinearBackoffStrategy, {"increment": math.nan}),
         (ConstantBackoffStrategy, {"delay": "soon"}),
         (FibonacciBackoffStrategy, {"unit": -5}),
-        (ConstantBackoffStrategy, {"jitter_factor": -0.1}),
+        (ConstantBackoffStrategy, {"jitter_factor": -math.inf}),
         (ConstantBackoffStrategy, {"jitter_factor": math.nan}),
         (ConstantBackoffStrategy, {"max_backoff": -1}),
         (ConstantBackoffStrategy, {"max_backoff": math.nan}),
@@ -327,6 +327,13 @@ class OldOwnJitter(Squares):
         return seconds + 0.25
 
 
+class PrivateJitter(Squares):
+    """Overrides the hook that the fifth document names."""
+
+    def _apply_jitter(self, backoff_seconds: float) -> float:
+        return super()._apply_jitter(backoff_seconds) + 0.25
+
+
 class NoConstructor(RetryStrategy):
     """Forgets to call the base: the class's defaults hold."""
 
@@ -346,10 +353,29 @@ def test_a_users_curve_gets_our_jitter_and_cap() -> None:
     assert Squares().get_strategy_name() == "Squares"
 
 
+def test_a_jitter_factor_below_0_means_no_jitter() -> None:
+    strategy = ConstantBackoffStrategy(5, jitter_factor=-0.3)
+    assert {strategy.get_backoff_with_jitter(1, rand) for rand in (lowest, highest)} == {5.0}
+    assert strategy.jitter_factor == -0.3
+
+
+@pytest.mark.parametrize("hook", ["apply_jitter", "_apply_jitter"])
+def test_the_cap_holds_for_a_users_own_jitter(hook: str) -> None:
+    kind = type("Long", (Squares,), {hook: lambda _, seconds: seconds + 1000})
+    assert kind().get_backoff_with_jitter(1) == 300.0
+    assert delay_after(kind(), 1, lowest) == 300.0
+
+
 @pytest.mark.parametrize(
     ("strategy", "expected"),
-    [(OwnBackoff(), 9.0), (OwnJitter(), 4.5), (OnlyOwnJitter(), 4.25), (OldOwnJitter(), 4.25)],
-    ids=["own backoff", "own jitter and backoff", "own jitter", "jitter without a source"],
+    [
+        (OwnBackoff(), 9.0),
+        (OwnJitter(), 4.5),
+        (OnlyOwnJitter(), 4.25),
+        (OldOwnJitter(), 4.25),
+        (PrivateJitter(jitter_factor=-1), 4.25),
+    ],
+    ids=["own backoff", "own jitter and backoff", "own jitter", "without a source", "private"],
 )
 def test_a_users_own_jitter_is_called_as_it_was_written(
     strategy: RetryStrategy, expected: float

@@ -15,7 +15,7 @@ import pytest
 
 from eventkit import Failing, Setting
 from redrive import GiveUp, RetryLater, Skip
-from redrive.contrib.event_stream import ResilientEventStream
+from redrive.contrib.event_stream import ResilientEventStream, get_resilient_stream
 from redrive.errors import UsageError
 from redrive.strategies import ConstantBackoffStrategy, ExponentialBackoffStrategy
 
@@ -43,6 +43,19 @@ def test_r_events_1_without_arguments_it_works_and_writes_below_logs(
     assert {"event_stream.jsonl", "dead_letter_queue.jsonl"} <= set(files)
     assert {stat.S_IMODE(mode) for mode in files.values()} == {0o600}
     assert stat.S_IMODE((tmp_path / "logs").stat().st_mode) == 0o700
+
+
+def test_r_events_1_a_program_can_share_one_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    get_resilient_stream.cache_clear()
+    stream = get_resilient_stream()
+    assert get_resilient_stream() is stream
+    stream.emit("a", "b", {})
+    assert (tmp_path / "logs/event_stream.jsonl").is_file()
+    stream.close()
+    get_resilient_stream.cache_clear()
 
 
 @pytest.mark.parametrize(("chance", "factor"), [(0.0, 0.8), (0.5, 1.0), (1 - 2**-53, 1.2)])

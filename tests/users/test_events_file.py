@@ -16,7 +16,7 @@ import pytest
 import redrive
 from eventkit import Failing, Setting
 from redrive import GiveUp, Redrive
-from redrive.contrib.event_stream import new_event_id
+from redrive.contrib.event_log import new_event_id
 from redrive.errors import StoreForeign, StoreFull, UsageError
 
 FIELDS = [

@@ -118,6 +118,8 @@ def test_r_summaries_2_a_job_that_keeps_timing_out_ends_and_stops_delaying_other
     service.work()
     dead = service.app.get(slow.id)
     assert (dead.state, dead.reason, dict(dead.spent)) == ("dead", "exhausted", {"timeout": 3})
+    shown = service.sql(f"SELECT error_message FROM {VIEW} WHERE status = 'dead_letter'")
+    assert shown[0]["error_message"].startswith("TimeoutError: ran past its time limit of ")
     assert dead.failure is not None
     assert dead.failure.category is Category.TIMEOUT
     assert service.row("quick")["status"] == "completed"

@@ -259,7 +259,7 @@ def test_r_summaries_7_a_view_older_than_its_store_asks_to_be_made_anew(service:
         service.sql("INSERT INTO redrive.redrive_migrations VALUES (99, 'later', 0)")
         with pytest.raises(
             errors.ObjectNotInPrerequisiteState,
-            match="redrive init --view summarize_job_queue --handler NAME",
+            match=r"redrive init --view redrive\.summarize_job_queue --handler NAME",
         ):
             service.retry("a1")
     assert service.app.get("job1").state is State.DEAD

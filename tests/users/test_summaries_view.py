@@ -207,7 +207,8 @@ def test_r_summaries_7_our_own_tables_are_not_for_the_taking(service: Service) -
 
 
 @pytest.mark.parametrize(
-    "name", ["Queue", "a.b", 'q"; DROP TABLE articles; --', "q q", "", "1q", "ü", "q" * 64]
+    "name",
+    ["Queue", "a.b.c", "A.b", ".q", 'q"; DROP TABLE articles; --', "q q", "", "1q", "ü", "q" * 64],
 )
 def test_r_summaries_7_a_name_that_needs_quotes_is_refused(service: Service, name: str) -> None:
     result = service.run("init", "--view", name, "--handler", HANDLER)
@@ -229,8 +230,90 @@ def test_r_summaries_7_no_text_becomes_sql(empty: str, name: str) -> None:
     assert store.make_view("q", name) == store.make_view("q", name)
     with psycopg.connect(empty) as operator:
         rows = operator.execute("SELECT obj_description('redrive.q'::regclass)").fetchall()
-    assert rows == [(f"Redrive: the jobs of {name}",)]
+    assert rows == [(f"Redrive: the jobs of {name}; columns none",)]
     store.close()
+
+
+def columns_of(url: str, view: str) -> list[str]:
+    query = "SELECT attname::text FROM pg_attribute WHERE attrelid = %s::regclass ORDER BY attnum"
+    with psycopg.connect(url) as operator:
+        return [row[0] for row in operator.execute(query, [view])]
+
+
+def test_r_summaries_7_in_public_its_bare_name_is_enough(service: Service) -> None:
+    service.keep_dead("j1", payload='{"article_id":"a1","by":{"name":"ada"},"n":10.10}')
+    words = ("init", "--view", "public.queue_here", "--handler", HANDLER)
+    chosen = ("article_id=payload.article_id", "author=payload.by.name", "payload")
+    service.sql("CREATE VIEW queue_here AS SELECT 1 AS x")
+    assert "public.queue_here is a view already" in service.run(*words).stderr
+    service.sql("DROP VIEW queue_here")
+    made = service.run(*words, *(word for column in chosen for word in ("--column", column)))
+    assert made.exit_code == 0, made.output
+    assert "the view public.queue_here shows the jobs" in made.stdout
+    try:
+        query = "SELECT author, payload, payload ->> 'n' AS n FROM queue_here"
+        rows = service.sql(f"{query} WHERE article_id = 'a1' AND status = 'dead_letter'")
+        payload = {"article_id": "a1", "by": {"name": "ada"}, "n": 10.10}
+        assert rows == [{"author": "ada", "payload": payload, "n": "10.10"}]
+        service.sql("UPDATE queue_here SET status = 'pending' WHERE article_id = 'a1'")
+        assert service.app.get("j1").state is State.PENDING
+        with pytest.raises(psycopg.Error, match="only takes SET status"):
+            service.sql("UPDATE queue_here SET payload = '{}'")
+        again = service.run(*words)
+        assert again.exit_code == 0, again.output
+        assert columns_of(service.url, "queue_here")[:4] == [
+            *("job_id", "article_id", "author", "payload"),
+        ]
+        other = service.run(*words, "--column", "payload")
+        assert other.exit_code == 2
+        assert "public.queue_here has other columns (article_id=payload.article_id" in other.stderr
+        assert "DROP VIEW public.queue_here" in other.stderr
+        beside = service.run("init", "--view", "queue_here", "--handler", HANDLER)
+        assert "redrive.queue_here shows the jobs" in beside.stdout, beside.output
+        service.sql("DROP VIEW redrive.queue_here")
+    finally:
+        service.sql("DROP VIEW queue_here")
+
+
+def test_r_summaries_7_without_column_nothing_of_the_payload_is_shown(empty: str) -> None:
+    assert run("init", "--view", "q", "--handler", "mail", "--store", empty).exit_code == 0
+    own = [name for name, _ in COLUMNS if name != "article_id"]
+    assert columns_of(empty, "redrive.q") == own
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("article_id", "a column is written NAME=payload.FIELD"),
+        ("a=created", "a column is written NAME=payload.FIELD"),
+        ("A=payload.a", "a column is written NAME=payload.FIELD"),
+        ("a=payload.", "a column is written NAME=payload.FIELD"),
+        ("status=payload.status", "has a column status already"),
+    ],
+)
+def test_r_summaries_7_a_column_that_cannot_be_is_refused(
+    service: Service, column: str, words: str
+) -> None:
+    result = service.run("init", "--view", "q", "--handler", HANDLER, "--column", column)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    twice = ("--column", "a=payload.a", "--column", "a=payload.b")
+    result = service.run("init", "--view", "q", "--handler", HANDLER, *twice)
+    assert "has a column a already" in result.stderr
+
+
+def test_r_summaries_7_a_schema_that_is_not_there_is_named(service: Service) -> None:
+    result = service.run("init", "--view", "nowhere.q", "--handler", HANDLER)
+    assert result.exit_code == 2
+    assert "the database has no schema nowhere" in result.stderr
+
+
+def test_r_summaries_7_the_view_of_another_store_is_not_taken(empty: str) -> None:
+    words = ("init", "--view", "public.q", "--handler", HANDLER, "--store")
+    assert run(*words, empty).exit_code == 0
+    result = run(*words, f"{empty}&schema=another")
+    assert result.exit_code == 2
+    assert "public.q is a view already" in result.stderr
 
 
 @pytest.mark.parametrize("url", ["x.db", "sqlite:x.db", "jsonl:x.jsonl", "memory:"])

@@ -252,7 +252,8 @@ def failure_of(
         category=category,
     )
     if category is Category.TIMEOUT:
-        return altered(failure, why=f"ran past its time limit of {entry.timeout:g} s")
+        why = f"ran past its time limit of {entry.timeout:g} s"
+        return altered(failure, why=why, message=failure.message or why)  # asyncio's has none
     return altered(failure, why=failure.message) if category is Category.INVALID else failure
 
 

@@ -25,8 +25,25 @@ print(result)
 """
 
 
+_CALL = """\
+# Calls {function}, as the event {event} did. Start it where the module can be imported.
+# The function really runs; Redrive records nothing.
+from {module} import {name}
+
+print({path}())
+"""
+
+
 def repro(job: Job, app: str | None) -> str:
-    """Return the text for a job and the program that knows its handler, as `module:attribute`."""
+    """Return the text for a job and the program that knows its handler, as `module:attribute`.
+
+    An event of a plain function needs no program: its function is called without arguments.
+    """
+    function = str((job.origin or {}).get("function") or "")
+    module, _, path = function.partition(":")
+    if all(name.isidentifier() for name in [*module.split("."), *path.split(".")]):
+        known = {"function": function, "event": ascii(job.event), "name": path.partition(".")[0]}
+        return _CALL.format(module=module, path=path, **known)
     module, _, path = (app or "").partition(":")
     names = [*module.split("."), *path.split(".")]
     if not all(name.isidentifier() for name in names):

@@ -57,8 +57,6 @@ def groups(cli: Cli, /, limit: int, *, new: bool, since: str, sort: str, **optio
     """Show what jobs died of, the most common cause first."""
     selection = selection_of(options)
     recent = seconds(since, name="--since")
-    if selection.ids:
-        raise click.UsageError("groups takes filters or groups such as G7, no ids")
     with cli.reading() as desk:
         most = _ALL if new or sort != "count" else limit
         known, scope = desk.groups.page(selection, limit=most)

@@ -39,7 +39,8 @@ _METRICS = fields(
 @click.pass_obj
 def dlq(cli: Cli, limit: int, cursor: str | None) -> None:
     """Show the dead letters, newest first."""
-    _newest(cli, limit, cursor, "Dead letter queue is empty!", state="dead")
+    texts = ("Dead letter queue", "Dead letter queue is empty!")
+    _newest(cli, limit, cursor, texts, state="dead")
 
 
 @command("failed", "redrive failed", "redrive failed --limit 5", "redrive failed --json")
@@ -48,7 +49,7 @@ def dlq(cli: Cli, limit: int, cursor: str | None) -> None:
 @click.pass_obj
 def failed(cli: Cli, limit: int, cursor: str | None) -> None:
     """Show jobs that failed and wait for their next attempt, newest first."""
-    _newest(cli, limit, cursor, "No failed jobs!", state="pending", failed=True)
+    _newest(cli, limit, cursor, ("Failed jobs", "No failed jobs!"), state="pending", failed=True)
 
 
 @command(
@@ -63,15 +64,20 @@ def failed(cli: Cli, limit: int, cursor: str | None) -> None:
 def retry_candidates(cli: Cli, limit: int, cursor: str | None) -> None:
     """Show dead letters that a retry may help: all but auth, invalid and permanent errors."""
     hopeful = ",".join(kind for kind in Category if kind not in HOPELESS)
-    _newest(cli, limit, cursor, "No retry candidates!", f"state:dead category:{hopeful}")
+    texts = ("Retry candidates", "No retry candidates!")
+    _newest(cli, limit, cursor, texts, f"state:dead category:{hopeful}")
 
 
-def _newest(cli: Cli, limit: int, cursor: str | None, empty: str, *words: str, **kind: Any) -> None:
-    """Show a page of jobs by their last change."""
+def _newest(
+    cli: Cli, limit: int, cursor: str | None, texts: tuple[str, str], *words: str, **kind: Any
+) -> None:
+    """Show a page of jobs by their last change; `texts` are its title, and what an empty one says."""
     with cli.reading() as desk:
         page = desk.jobs.find(*words, by_change=True, limit=limit, cursor=cursor, **kind)
         now = desk.store.now()
-    _show(cli, views.jobs_view(page, limit, now, views.SHORT_JOBS, Line(empty, "good")), page)
+    title, empty = texts
+    none = Line(empty, "good")
+    _show(cli, views.jobs_view(page, limit, now, views.SHORT_JOBS, none, title=title), page)
 
 
 @command(

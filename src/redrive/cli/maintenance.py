@@ -27,20 +27,31 @@ if TYPE_CHECKING:
     "init",
     "redrive init",
     "redrive init --store jsonl:dlq.jsonl",
-    "redrive init --store postgresql://db/jobs --view summarize_job_queue --handler summarize",
+    "redrive init --view public.job_queue --handler summarize --column article_id=payload.article_id",
 )
 @click.option(
-    "--view", metavar="NAME", help="Also create an SQL view of a handler's jobs (PostgreSQL)."
+    "--view",
+    metavar="[SCHEMA.]NAME",
+    help="Also create an SQL view of a handler's jobs (PostgreSQL); without a schema in the store's.",
 )
 @click.option("--handler", metavar="NAME", help="Whose jobs the view shows.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME=payload.FIELD",
+    help="A column of the view with a value of the payload as text; `payload` is all of it. Repeatable.",
+)
 @click.pass_obj
-def init(cli: Cli, view: str | None, handler: str | None) -> None:
+def init(cli: Cli, view: str | None, handler: str | None, columns: tuple[str, ...]) -> None:
     """Create the store, readable by you alone (mode 600); an existing store stays as it is.
 
     With --view the jobs of one handler can be read with SELECT, and a dead letter is retried by
-    UPDATE … SET status = 'pending'. Run it again to update a view made by an older Redrive.
+    UPDATE … SET status = 'pending'. Put the view into `public`, or another schema of your search_path,
+    to use its name alone. Run it again to update a view that an older Redrive created; without
+    --column it keeps its columns. Payload columns are not masked.
     """
-    wanted = _wanted_view(cli, view, handler)
+    wanted = _wanted_view(cli, view, handler, columns)
     try:
         with cli.opened() as app:
             shown = _made(cli, app.desk, wanted, created=False)
@@ -50,19 +61,25 @@ def init(cli: Cli, view: str | None, handler: str | None) -> None:
     cli.show(shown, then="redrive status")
 
 
-def _wanted_view(cli: Cli, view: str | None, handler: str | None) -> tuple[str, str] | None:
+_Wanted = tuple[str, str, list[str] | None]
+"""A view, its handler, and its columns; None keeps those that it has."""
+
+
+def _wanted_view(
+    cli: Cli, view: str | None, handler: str | None, columns: tuple[str, ...]
+) -> _Wanted | None:
     """Return the view that is asked for; refuse an impossible one before a store is created."""
-    if view is None and handler is None:
+    if view is None and handler is None and not columns:
         return None
     if view is None or handler is None:
         raise click.UsageError("--view and --handler go together: a view shows one handler's jobs")
     if not cli.config.store.startswith(("postgresql:", "postgres:")):
         msg = "--view needs a store in PostgreSQL"
         raise Stop("no_view", msg, hint="redrive init --store postgresql://…", exits=USAGE)
-    return view, check_name(handler)
+    return view, check_name(handler), list(columns) or None
 
 
-def _made(cli: Cli, desk: Desk, wanted: tuple[str, str] | None, *, created: bool) -> View:
+def _made(cli: Cli, desk: Desk, wanted: _Wanted | None, *, created: bool) -> View:
     url, source = desk.store.url, cli.config.source
     text = f"created a store at {url}" if created else f"a store exists already at {url}"
     data: dict[str, object] = {
@@ -76,7 +93,7 @@ def _made(cli: Cli, desk: Desk, wanted: tuple[str, str] | None, *, created: bool
         Facts(fields("store durability source=set_by"), data),
     ]
     if wanted:
-        make: Callable[[str, str], str] = getattr(desk.store, "make_view")  # noqa: B009 - its own
+        make: Callable[..., str] = getattr(desk.store, "make_view")  # noqa: B009 - its own
         name, handler = make(*wanted), wanted[1]
         jobs = desk.jobs.find(handler=handler, limit=1).jobs
         none = "" if jobs else " (none yet)"

@@ -177,5 +177,5 @@ def _described(strategy: RetryStrategy) -> str:
 def _jitter(strategy: RetryStrategy) -> str:
     kind = strategy.jitter_factor if strategy.jitter is None else strategy.jitter
     if isinstance(kind, float | int):
-        return f"± {kind:.0%}" if kind else "none"
+        return f"± {kind:.0%}" if kind > 0 else "none"
     return str(kind) if kind in {"none", "full", "equal"} else f"± {kind}"

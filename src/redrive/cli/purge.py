@@ -26,17 +26,27 @@ SAMPLES = 5
     "redrive purge 'state:resolved age:>30d' --dry-run",
     "redrive purge G7 --state dead",
     "redrive purge --state completed --yes",
+    "redrive purge --older-than 30",
 )
 @with_filters
+@click.option(
+    "--older-than",
+    metavar="AGE",
+    help="Dead letters (or what is selected) older than this: 12h, 30d; a number is days.",
+)
 @reason_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @yes_option
 @click.pass_obj
-def purge(cli: Cli, /, reason: str, *, dry_run: bool, yes: bool, **options: Any) -> None:
+def purge(
+    cli: Cli, /, reason: str, older_than: str | None, *, dry_run: bool, yes: bool, **options: Any
+) -> None:
     """Remove completed, resolved or dead jobs permanently. It cannot be undone.
 
     Pending and running jobs are never removed. `redrive cleanup` removes by age and policy.
     """
+    if older_than is not None:
+        options = _older(options, older_than)
     selection = selection_of(options)
     if selection.is_empty:
         raise click.UsageError("name the jobs: ids, a group such as G7, or filters")
@@ -52,10 +62,21 @@ def purge(cli: Cli, /, reason: str, *, dry_run: bool, yes: bool, **options: Any)
             _ask(cli, plan)
         ids = plan.unchanged(desk)
         removed = desk.jobs.purge(ids, target=selection.asked, reason=reason) if ids else 0
+        kept = sum(count.jobs for count in desk.jobs.counts() if count.state is State.DEAD)
     data = {**plan.document(), "removed": removed, "skipped": plan.matched - removed}
-    cli.show(View(data, [Facts(fields("matched removed skipped"), data)]), then="redrive log")
+    data["dead_letters_kept"] = kept
+    shown = fields("matched removed skipped dead_letters_kept")
+    cli.show(View(data, [Facts(shown, data)]), then="redrive log")
     if removed < len(plan.ids) or not removed:
         raise click.exceptions.Exit(PARTLY if removed else CONFLICT)
+
+
+def _older(options: dict[str, Any], age: str) -> dict[str, Any]:
+    """Return the options with an age; it means dead letters where nothing else is named."""
+    others = (value for name, value in options.items() if name != "ages")
+    states = options["states"] if any(others) else ("dead",)
+    days = f"{age}d" if age.isascii() and age.isdigit() else age
+    return {**options, "ages": (*options["ages"], f">{days}"), "states": states}
 
 
 class _Plan:

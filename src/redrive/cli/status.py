@@ -24,7 +24,7 @@ _FACTS = fields(
 )
 _STATES = fields("state:word jobs:number")
 _CATEGORIES = fields(
-    "category:word failed:number dead:number", category=lambda row: row["category"] or "none"
+    "category:category failed:number dead:number", category=lambda row: row["category"] or "none"
 )
 _TONES: dict[Level, Tone] = {"OK": "good", "DEGRADED": "warn", "INCIDENT": "bad"}
 _CHANGES = fields("what:word subject:id since:time detail:main")

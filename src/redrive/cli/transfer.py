@@ -25,6 +25,7 @@ from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, USAGE, Stop
 from redrive.cli._filters import explained, selection_of, with_filters
 from redrive.cli._known_handlers import NAMED, Handlers, Unserved, handlers_of, named, refuse
 from redrive.cli.output import Facts, Field, Line, Part, Table, View, fields
+from redrive.cli.report import REPORT, is_report, write_report
 from redrive.desk.desk import Desk
 from redrive.desk.transfer.formats.detect import FORMATS, OWN
 from redrive.desk.transfer.formats.quarantine import Quarantine, private
@@ -51,15 +52,14 @@ _zone_option = click.option(
     "redrive export G7 --state dead -o dead.jsonl",
     "redrive export --handler 'mail.*' | jq .job.id",
     "redrive export --handler hook.post --format hooks -o hooks.jsonl",
+    "redrive export --output error_report.json",
 )
 @with_filters
 @click.option(
     "--format",
     "format_",
-    type=click.Choice([OWN, *FORMATS]),
-    default=OWN,
-    show_default=True,
-    help="The format; those of other programs hold only a part.",
+    type=click.Choice([OWN, *FORMATS, REPORT]),
+    help=f"Those of other programs hold only a part.  [default: {OWN}; for a .json file {REPORT}]",
 )
 @_zone_option
 @app_option("The program that defines the endpoints.")
@@ -72,7 +72,7 @@ def export(
     cli: Cli,
     /,
     output: str | None,
-    format_: str,
+    format_: str | None,
     assume_tz: str | None,
     app_name: str | None,
     *,
@@ -84,9 +84,14 @@ def export(
     Secrets in the payloads are not masked: `redrive import` needs them. The formats of other programs
     cannot hold every job; the others are left out and counted (exit 6). Times without a zone are
     written in local time, or in the zone of `--assume-tz`. For the format `hooks`, the URL of an
-    endpoint comes from `redrive.toml` or from the program of `--app`.
+    endpoint comes from `redrive.toml` or from the program of `--app`. The format `report` is one
+    document for people, masked: what failed, what is dead, and what a retry may help.
     """
     selection = selection_of(options)
+    if is_report(format_, output):
+        write_report(cli, selection, output, force=force)
+        return
+    format_ = format_ or OWN
     left: Counter[str] = Counter()
     zone = None if assume_tz is None else _zone(assume_tz)
     urls = handlers_of(cli, app_name).urls if format_ == "hooks" else {}

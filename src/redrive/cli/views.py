@@ -29,6 +29,19 @@ def attempts_of(job: Document) -> str:
     return f"{job['attempts']}/{job['max_attempts'] or '?'}"
 
 
+def retries_of(job: Document) -> str:
+    """Return the retries made and allowed: 2/3."""
+    made, most = cast("tuple[int, int]", (job["attempts"], job["max_attempts"]))
+    return f"{max(0, made - 1)}/{most - 1 if most else '?'}"
+
+
+def name_of(job: Document) -> object:
+    """Return what names a job best: its event, its key if it is short, else its id."""
+    key = cast("str | None", job["key"])
+    is_short = key and len(key) <= _LONGEST_KEY and key.isascii()  # a masked one is not
+    return job["event"] or (key if is_short else job["id"])
+
+
 def _times(key: str) -> Field:
     """Declare how often something was done: once, 2 times."""
 
@@ -48,6 +61,7 @@ def _signed(document: Any, actor: str, at: str) -> str:
     return f"{document[actor]} at {document[at]}{why}"
 
 
+_LONGEST_KEY = 40
 _SHOWN = {"error": error_of, "attempts": attempts_of}
 
 JOBS = fields(
@@ -57,7 +71,10 @@ JOBS = fields(
     **_SHOWN,
 )
 SHORT_JOBS = fields(
-    "#:number? id:id updated=time:time handler error:main category:word? attempts:number group:id",
+    """#:number? name=event_or_key:id updated=time:time handler error:main category:category?
+    retries:number group:id id:id+""",
+    name=name_of,
+    retries=retries_of,
     **_SHOWN,
 )
 SAMPLES = fields("id:id state:word handler error:main", **_SHOWN)
@@ -70,7 +87,7 @@ JOB = fields(
 JOB_MORE = [
     *fields(
         """finished:time died_at=died:time detail error category error.why=why error.status=status error.code=code
-        error.request_id=request_id group:id error.title=cause first_failed:time key tags release=submitted_by_release
+        error.request_id=request_id group:id error.title=cause first_failed:time key event tags release=submitted_by_release
         failed_release run:id spent=failures_so_far crashes""",
         tags=lambda job: joined(job["tags"], " "),
         spent=lambda job: joined(
@@ -171,7 +188,9 @@ def numbered(documents: Iterable[Document]) -> list[Document]:
     return [{"#": number, **document} for number, document in enumerate(documents, start=1)]
 
 
-def jobs_view(page: Page, limit: int, now: float, shown: Sequence[Field], empty: Any) -> View:
+def jobs_view(
+    page: Page, limit: int, now: float, shown: Sequence[Field], empty: Any, *, title: str = ""
+) -> View:
     """Show a page of jobs, or the part `empty` where there is none."""
     documents = [job_document(job) for job in page.jobs]
     rows = numbered(documents) if shown is SHORT_JOBS else documents
@@ -181,7 +200,7 @@ def jobs_view(page: Page, limit: int, now: float, shown: Sequence[Field], empty:
         "cursor": page.cursor,
         "scope": scope_document(page.scope),
     }
-    return View(documents, [Table(shown, rows) if rows else empty], where, now)
+    return View(documents, [Table(shown, rows, title) if rows else empty], where, now)
 
 
 def logged(action: Action) -> Document:

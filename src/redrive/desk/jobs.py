@@ -49,7 +49,7 @@ class Jobs:
         self._log = log
 
     def get(self, which: str, *, reveal: bool = False) -> Job:
-        """Return one job with its whole history, by id or the unique beginning of one."""
+        """Return one job with its whole history, by its id or the beginning of one, key or event."""
         job = self._stored(which)
         if not reveal:
             return seen(job)

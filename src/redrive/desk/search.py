@@ -166,6 +166,10 @@ def find(
 
 def groups(store: Store, selection: Selection, limit: int) -> tuple[list[Group], Scope | None]:
     """Count a selection's jobs by cause: dead ones unless states are named, the commonest first."""
+    if selection.ids:
+        name = selection.ids[0]
+        msg = f"groups are counted by groups and filters, not by jobs; found {name!r}"
+        raise UsageError(selectors.unknown_filter(name) or msg)
     _check_names(store, selection)
     selection = selection.usual([State.DEAD])
     queries = [replace(query, limit=limit) for query in _queries(selection)]

@@ -137,7 +137,7 @@ class Selection:
     """The jobs that are selected: what the store answers, and what is checked job by job."""
 
     ids: list[str] = field(default_factory=list[str])
-    """Ids or their beginnings; if there are any, nothing else is asked."""
+    """What names a job (see `job_id`); if there are any, nothing else is asked."""
     groups: list[Place] = field(default_factory=list[Place])
     """Any of these groups or variants, which share no job; none is all."""
     filters: Filters = field(default_factory=Filters)
@@ -202,7 +202,7 @@ class Selection:
 
 
 Target = str | Job | Group | Selection
-"""A job, its id or the unique beginning of one; a group or its name; words of a selector.
+"""A job, its id or the unique beginning of one, its key, its event's id; a group; words of a selector.
 
 A selection that was read before stands alone.
 """
@@ -223,9 +223,10 @@ def read(
     if len(targets) == 1 and isinstance(targets[0], Selection) and not filters:
         return replace(targets[0], reveal=reveal)
     selection = Selection(filters=Filters(**filters), reveal=reveal)
-    all_targets: list[Target] = [*targets, selection.filters.pop("match", "")]
-    terms: list[Term] = []
-    for target in all_targets:
+    terms = list(
+        selectors.parse(checks.text(selection.filters.pop("match", ""), "match"), keys=False)
+    )
+    for target in targets:
         if isinstance(target, Job):
             selection.ids.append(target.id)
         elif isinstance(target, Group):
@@ -236,6 +237,9 @@ def read(
     _check_terms(terms, reveal=reveal)
     _take_terms(selection, terms, usual)
     if selection.ids and (selection.groups or selection.filters or selection.terms):
+        for name in selection.ids:
+            if unknown := selectors.unknown_filter(name):
+                raise UsageError(unknown)
         msg = "use ids, or groups and filters, not both: an id already names its job"
         raise UsageError(msg)
     if selection.groups and "group" in selection.filters:
@@ -332,19 +336,34 @@ def _take_filter(filters: Filters, term: Term) -> bool:
 
 
 def job_id(store: Store, text: str) -> str:
-    """Return the id that starts with this text; UsageError if it is not the only one."""
-    if not selectors.ID.fullmatch(checks.text(text, "a job's id")):
-        raise UsageError(no_job(text))
-    if store.get(text) is not None:
-        return text
-    jobs = store.find(Query(prefix=text.upper(), limit=_CANDIDATES + 1)).jobs
-    if not jobs:
-        raise JobNotFound(no_job(text))
+    """Return the id of the job that a text names; UsageError if it names more than one.
+
+    It may be an id or the beginning of one, else a key, else the id of an event. The name of a group
+    or a run is none of these.
+    """
+    selectors.checked_text(checks.text(text, "a job's id"), "a job's id")
+    is_id = selectors.ID.fullmatch(text) is not None
+    if is_id:
+        if store.get(text) is not None:
+            return text
+        if jobs := store.find(Query(prefix=text.upper(), limit=_CANDIDATES + 1)).jobs:
+            return _only(jobs, f"{text!r} is the beginning of more than one id", "type more of it")
+    if text and not selectors.is_set(text):
+        for query in (Query(key=text, limit=1), Query(event=text, limit=_CANDIDATES + 1)):
+            jobs = store.find(query).jobs
+            # Whoever guesses a masked key must not learn that it is right.
+            if jobs := [job for job in jobs if text in {seen(job).key, job.event}]:
+                return _only(jobs, f"event {text!r} has more than one job", "name one of them")
+    if unknown := selectors.unknown_filter(text):
+        raise UsageError(unknown)
+    raise JobNotFound(no_job(text)) if is_id else UsageError(no_job(text))
+
+
+def _only(jobs: Sequence[Job], many: str, advice: str) -> str:
     if len(jobs) > 1:
         names = ", ".join(job.id for job in jobs[:_CANDIDATES])
         more = " and more" if len(jobs) > _CANDIDATES else ""
-        msg = f"{text!r} is the beginning of more than one id: {names}{more}; type more of it"
-        raise UsageError(msg)
+        raise UsageError(f"{many}: {names}{more}; {advice}")
     return jobs[0].id
 
 

@@ -1,6 +1,6 @@
 """The selector grammar: what people type to select jobs, the same for every verb.
 
-    01J9ZQ4B  G7  G7.2  R12  state:dead,pending  handler:billing.*  error:Timeout*  age:>2h  attempts:>=5
+    01J9ZQ4B  order:42  G7  G7.2  R12  state:dead,pending  handler:billing.*  error:Timeout*  age:>2h  attempts:>=5
     release:<1.8.3  tag:vip  payload.customer.id:42  "free text"  -lane:mail
 
 Spaces separate words, and all must hold; a comma separates alternatives, `*` matches anything, `-`
@@ -51,6 +51,8 @@ _GROUP = re.compile(r"[Gg]([0-9]{1,9})(\.[0-9]{1,2})?")
 _RUN = re.compile(r"[Rr]([0-9]{1,9})")
 _PLAIN = re.compile(r"[0-9]{1,9}")
 ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+"""A key or the id of an event."""
 _NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
 _PART = re.compile(r"[0-9]+|[^\W\d_]+")
 _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -123,24 +125,45 @@ def checked_text(text: str, what: str = "the selector") -> str:
     return text
 
 
-def parse(text: str) -> Iterator[Term]:
-    """Yield the terms of a selector; UsageError names what cannot be understood."""
+def parse(text: str, *, keys: bool = True) -> Iterator[Term]:
+    """Yield the terms of a selector; UsageError names what cannot be understood.
+
+    With `keys` a word such as `order:42`, whose name is no filter, may be the key of a job.
+    """
     at, text = 0, checked_text(text).rstrip()
     while at < len(text):
         match = _WORD.match(text, at)
         if match is None or match.end() == at:
             msg = f"cannot read {text[at:].strip()!r}: a quote is not closed, or is inside a word"
             raise UsageError(msg)
-        yield _named(match) if match["name"] else _bare(match)
+        if not match["name"]:
+            yield _bare(match)
+        elif keys and _may_be_key(match):
+            yield Term("id", (match["raw"],), match["raw"])
+        else:
+            yield _named(match)
         at = match.end()
+
+
+def _may_be_key(match: re.Match[str]) -> bool:
+    is_key = _KEY.fullmatch(match["raw"]) and match["quoted"] is None and not match["minus"]
+    return bool(is_key and unknown_filter(match["raw"]))
+
+
+def unknown_filter(text: str) -> str:
+    """Return the message for a word whose name is no filter; empty if it has none or a known one."""
+    match = _WORD.fullmatch(text)
+    name = match["name"].lower() if match and match["name"] else ""
+    known = name in {"", *_TEXTS, *_COUNTS, "group", "run", "age", "text"}
+    return "" if known or name.startswith("payload.") else _unknown(name)
 
 
 def _named(match: re.Match[str]) -> Term:
     name, value, quoted = match["name"], *_value(match)
     if not name.startswith("payload."):
         name = name.lower()
-        if name not in (*_TEXTS, *_COUNTS, "group", "run", "age", "text"):
-            raise UsageError(_unknown(name))
+        if unknown := unknown_filter(match["raw"]):
+            raise UsageError(unknown)
     sign, value = ("", value) if quoted else _signed(value)
     values = (value,) if quoted or name == "text" else tuple(value.split(","))
     if not all(text.strip() for text in values) or name == "payload.":
@@ -194,23 +217,28 @@ def _checked(term: Term) -> Term:
 
 
 def _bare(match: re.Match[str]) -> Term:
-    """Read a word without a name: quoted text, a group, a run or an id."""
+    """Read a word without a name: quoted text, a group, a run, or what names a job."""
     value, quoted = _value(match)
     minus = bool(match["minus"])
     if quoted and value.strip():
         return Term("text", (value,), match["raw"], "", minus, quoted=True)
-    for name, pattern in (("group", _GROUP), ("run", _RUN), ("id", ID)):
+    for name, pattern in (("group", _GROUP), ("run", _RUN), ("id", _KEY)):
         if not quoted and pattern.fullmatch(value):
             return Term(name, (value,), match["raw"], "", minus)
     raise UsageError(no_job(match["raw"]))
 
 
+def is_set(text: str) -> bool:
+    """Return True for the name of a group or a run, which never names one job."""
+    return bool(_GROUP.fullmatch(text) or _RUN.fullmatch(text))
+
+
 def no_job(text: str) -> str:
     """Return the message for a job that does not exist, with what else can be typed."""
     return (
-        f"no job {text!r}; ids look like 01J9ZQ4B7V5X2C8D3E6F1G0H4K (4 or more of the first "
-        "characters are enough), groups like G7, filters like state:dead; put words to search for in double "
-        "quotes"
+        f"no job {text!r}; ids look like 01J9ZQ4B7V5X2C8D3E6F1G0H4K (4 or more of the first characters, "
+        "the job's key or its event's id are enough), groups like G7, filters like state:dead; put words "
+        "to search for in double quotes"
     )
 
 

@@ -42,6 +42,7 @@ class Job(TypedDict):
     error: Error | None
     group: str | None
     key: str | None
+    event: str | None
     tags: list[str]
     release: str | None
     failed_release: str | None

@@ -198,11 +198,14 @@ class PassRunner:
                 self.runtime.pauses.used(grant, claimed)
 
     def _warn_unserved(self) -> None:
-        """Log which due jobs have no handler here: they wait and spend nothing."""
+        """Log which due jobs have no handler here: they wait and spend nothing.
+
+        Not those of Redrive itself, such as alerts: another thread may be about to send them.
+        """
         store, known = self.runtime.store, self.runtime.registry.names()
         now = store.now()
         lanes = {count.lane for count in store.counts() if count.is_due(now)}
-        for lane in sorted(lanes - known):
+        for lane in sorted(lane for lane in lanes - known if not lane.startswith("redrive.")):
             due = Query(lane=lane, states=frozenset({State.PENDING}))
             names = {job.handler for job in store.find(due).jobs} - known
             for name in sorted(names):

@@ -20,6 +20,7 @@ Kind = Literal[
     "prose",  # sentences: never shortened, wrapped on lines of their own where they do not fit
     "id",
     "word",  # one of few words, such as a state
+    "category",  # of an error: a word, with its symbol on a terminal
     "number",
     "time",  # ISO 8601; an age on a narrow terminal
     "span",  # seconds, shown as 1h30m

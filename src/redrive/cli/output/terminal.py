@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, TextIO, cast
+from typing import TextIO, cast
 
 from rich.console import Console
 from rich.text import Text
@@ -29,6 +29,7 @@ from redrive.cli.output import (
     View,
 )
 from redrive.cli.output.plain import numbers_of, text_of
+from redrive.cli.output.signs import ASCII, SPELT, SYMBOLS, TONES, WORDS, Signs
 from redrive.jobs.durations import words
 from redrive.payloads.escaping import inert
 
@@ -47,40 +48,6 @@ GAP, INDENT = "  ", "   "
 
 _TEXTS = {"text", "main", "prose", "list"}
 _RIGHT = {"number", "span", "exact", "count"}
-_TONES = {"": "", "good": "green", "bad": "bold red", "warn": "yellow"}
-_WORDS = {
-    "dead": "red",
-    "pending": "yellow",
-    "running": "cyan",
-    "completed": "green",
-    "resolved": "dim",
-    "auth": "red",
-    "invalid": "red",
-    "permanent": "red",
-    "crash": "red",
-}
-
-
-class Signs(NamedTuple):
-    """The characters beside the text: some terminals know only ASCII."""
-
-    good: str = "✓"
-    bad: str = "✗"
-    warn: str = "!"
-    nothing: str = "–"
-    rule: str = "─"
-    more: str = "…"
-    steps: str = "▁▂▃▄▅▆▇█"
-    frame: str = "╭╮╰╯│"
-
-    def of(self, tone: str) -> str:
-        """Return the sign of a tone, with a space."""
-        return f"{getattr(self, tone)} " if tone else ""
-
-
-_ASCII = Signs("ok", "x", "!", "-", "-", "...", "_.:-=+*#", "++++|")
-_SPELT = str.maketrans({"…": "...", "•": "*", "·": "|", "–": "-", "→": "->", "±": "+-"})
-"""Our own punctuation, for a terminal that knows only ASCII."""
 
 
 def render(
@@ -98,7 +65,7 @@ def render_markdown(text: str, file: TextIO) -> bool:
     from rich.markdown import Markdown  # noqa: PLC0415 - slow to import, and only pages need it
 
     console = _console(file)
-    if _signs(file) is _ASCII:
+    if _signs(file) is ASCII:
         return False
     console.print(Markdown(text), width=min(console.width, 100))
     return True
@@ -118,7 +85,7 @@ def _signs(file: TextIO) -> Signs:
     try:
         "".join(Signs()).encode(file.encoding or "utf-8")
     except UnicodeEncodeError:
-        return _ASCII
+        return ASCII
     return Signs()
 
 
@@ -143,7 +110,7 @@ class Screen:
         match part:
             case Line(text, tone):
                 shown = self._signs.of(tone) + self._shown(text, FACT)
-                yield from self._wrapped(Text(shown, style=_TONES[tone]), "")
+                yield from self._wrapped(Text(shown, style=TONES[tone]), "")
             case Panel():
                 yield from self._panel(part)
             case Block(_, text):
@@ -168,7 +135,7 @@ class Screen:
         sentence = Text(self._signs.of(panel.tone) + self._shown(panel.text, FACT))
         for line in sentence.wrap(self._console, inside):
             line.rstrip()
-            line.stylize(_TONES[panel.tone])
+            line.stylize(TONES[panel.tone])
             line.align("left", inside)
             yield Text(f"{side} ") + line + Text(f" {side}")
         yield Text(low_left + rule * (inside + 2) + low_right)
@@ -296,10 +263,12 @@ class Screen:
                 return Text(_curve(numbers, self._signs.steps) + scale)
             case "warn" | "bad":
                 tone = kind if value else "good"
-                return Text(f"{self._signs.of(tone)}{value:,}", style=_TONES[tone])
-            case "id" | "word":
+                return Text(f"{self._signs.of(tone)}{value:,}", style=TONES[tone])
+            case "id" | "word" | "category":
                 text = self._shown(str(value), limit)
-                return Text(text, style="cyan" if kind == "id" else _WORDS.get(text, ""))
+                if kind == "category" and text in SYMBOLS and self._signs is not ASCII:
+                    return Text(f"{SYMBOLS[text]} {text}", style=WORDS.get(text, ""))
+                return Text(text, style="cyan" if kind == "id" else WORDS.get(text, ""))
             case _:
                 is_number = isinstance(value, int) and not isinstance(value, bool)
                 text = f"{value:,}" if is_number else text_of(value, kind)
@@ -319,8 +288,8 @@ class Screen:
     def _shown(self, text: str, limit: int, *, keep_newlines: bool = False) -> str:
         # Cut before escaping, so that a megabyte costs nothing, and after it, because escapes grow.
         shown = _short(inert(_short(text, limit), keep_newlines=keep_newlines), limit)
-        if self._signs is _ASCII:
-            shown = shown.translate(_SPELT).encode("ascii", "backslashreplace").decode()
+        if self._signs is ASCII:
+            shown = shown.translate(SPELT).encode("ascii", "backslashreplace").decode()
         return shown
 
 

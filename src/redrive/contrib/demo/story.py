@@ -14,7 +14,7 @@ from pathlib import Path
 from redrive.alerts import Alerts, webhook
 from redrive.app import Redrive
 from redrive.contrib.demo.screen import Row, Screen
-from redrive.contrib.demo.town import KEYS, Town, town
+from redrive.contrib.demo.town import KEYS, Town, served
 from redrive.jobs.job import State
 from redrive.jobs.logger import log
 from redrive.policies.policy import Policy
@@ -111,7 +111,7 @@ def place_of_its_own() -> Generator[Path]:
 def tell(screen: Screen) -> bool:
     """Run the demo; return False if it did not end as expected."""
     began = time.monotonic()
-    with place_of_its_own() as folder, town() as place:
+    with place_of_its_own() as folder, served(Town()) as place:
         shop = Shop(folder, place)
         with shop.app:
             _submit(screen, shop)

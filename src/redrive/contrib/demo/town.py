@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -23,6 +23,19 @@ class Answer(NamedTuple):
     status: int
     text: str
     retry_after: int | None = None
+
+
+class Place(Protocol):
+    """Services that a server plays."""
+
+    url: str
+
+    def hear(self, place: str, body: dict[str, Any]) -> Answer:
+        """Answer one request."""
+        ...
+
+
+P = TypeVar("P", bound=Place)
 
 
 class Town:
@@ -77,9 +90,8 @@ class Town:
 
 
 @contextmanager
-def town() -> Generator[Town]:
-    """Start the server on a free port, and stop it."""
-    place = Town()
+def served(place: P) -> Generator[P]:
+    """Start a server for services on a free port of loopback, and stop it."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_for(place))
     place.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
@@ -92,11 +104,17 @@ def town() -> Generator[Town]:
         server.server_close()
 
 
-def _handler_for(place: Town) -> type[BaseHTTPRequestHandler]:
+def _handler_for(place: Place) -> type[BaseHTTPRequestHandler]:
     class Door(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            """Answer one question."""
+            self._answer({})
+
         def do_POST(self) -> None:
             """Answer one request."""
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def _answer(self, request: dict[str, Any]) -> None:
             answer = place.hear(self.path.strip("/"), request)
             body = answer.text.encode()
             self.send_response(answer.status)

@@ -328,10 +328,10 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
         self._check_writable()
         return opening.migrate(self._database)
 
-    def make_view(self, name: str, handler: str) -> str:
-        """Show a handler's jobs as a table; gives the view's name with its schema. See `view`."""
+    def make_view(self, name: str, handler: str, columns: Sequence[str] | None = None) -> str:
+        """Show a handler's jobs as a table; return the view's name with its schema. See `view`."""
         self._check_writable()
-        return view.make(self._database, name, handler)
+        return view.make(self._database, name, handler, columns)
 
     def close(self) -> None:
         """Write the counts that wait here; let go of the connections. Twice is fine."""

@@ -29,8 +29,8 @@ def upgrade(database: Database, tx: PostgresTx) -> None:
         tx.script(script(name).replace("{now}", repr(tx.now())))
     for name, value in tx.all("marks"):
         _move_mark(tx, name, value)
-    for name, handler in views:
-        view.make_anew(database, name, handler, database.queries.version, tx)
+    for place, shows in views:
+        view.make_anew(database, place, shows, tx)
     try:
         tx.script(script("stubs"))
     except DependentObjectsStillExist as error:

@@ -171,7 +171,8 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     )
     # A dead letter in the log of our own stream names the job that it is.
     own = value.get("job_id")
-    return evolve(job, id=own) if EXTRA not in value and record.is_id(own) else job
+    known = {"id": own} if EXTRA not in value and record.is_id(own) else {}
+    return evolve(job, event=name, **known)
 
 
 def _at(line: Line, asked: Asked) -> float:

@@ -1,4 +1,4 @@
--- One handler's jobs as the table of a queue, for people and programs that speak SQL.
+-- One handler's jobs as the table of a queue, for people and programs that use SQL.
 --
 -- It takes one change: SET status = 'pending' retries a dead letter and records the action, in the
 -- caller's transaction and name; retry_count = 0 may stand beside it. This writes what the store would
@@ -15,8 +15,8 @@ DECLARE
     action bigint;
 BEGIN
     IF EXISTS (SELECT FROM {schema}.redrive_migrations WHERE version > {version}) THEN
-        RAISE EXCEPTION 'the view % is older than its store; make it anew: `redrive init --view % --handler NAME`',
-            TG_TABLE_NAME, TG_TABLE_NAME USING ERRCODE = 'object_not_in_prerequisite_state';
+        RAISE EXCEPTION 'the view % is older than its store; make it anew: `redrive init --view %.% --handler NAME`',
+            TG_TABLE_NAME, TG_TABLE_SCHEMA, TG_TABLE_NAME USING ERRCODE = 'object_not_in_prerequisite_state';
     ELSIF TG_OP = 'INSERT' THEN
         RAISE EXCEPTION 'no job is inserted here; the program does it: `HANDLER.submit(...)`'
             USING ERRCODE = 'feature_not_supported';
@@ -82,10 +82,9 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE VIEW {schema}.{view} AS
+CREATE OR REPLACE VIEW {view} AS
 SELECT j.id AS job_id,
-    j.payload::json ->> 'article_id' AS article_id,
-    CASE s.state
+    {columns}CASE s.state
         WHEN 'dead' THEN 'dead_letter'
         WHEN 'resolved' THEN 'completed'
         ELSE s.state
@@ -115,9 +114,9 @@ SELECT j.id AS job_id,
 FROM {schema}.jobs AS j JOIN {schema}.states AS s USING (n)
 WHERE s.handler = {handler};
 
-DROP TRIGGER IF EXISTS change_queue ON {schema}.{view};
+DROP TRIGGER IF EXISTS change_queue ON {view};
 
-CREATE TRIGGER change_queue INSTEAD OF INSERT OR UPDATE OR DELETE ON {schema}.{view}
+CREATE TRIGGER change_queue INSTEAD OF INSERT OR UPDATE OR DELETE ON {view}
 FOR EACH ROW EXECUTE FUNCTION {schema}.change_queue();
 
-COMMENT ON VIEW {schema}.{view} IS {comment};
+COMMENT ON VIEW {view} IS {comment};

@@ -1,0 +1,117 @@
+"""What the demos of the examples run against: a service, a mail server, and a clock of their own."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from email import message_from_bytes
+from email.policy import default
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import parse_qs
+from urllib.request import ProxyHandler, Request, build_opener
+
+from redrive.contrib.demo.town import Answer
+from redrive.testing import ManualClock
+
+_LONGEST_WAIT = 0.4
+"""Seconds that a wait takes in a demo, at most."""
+_OK = 200
+
+
+class ScaledClock(ManualClock):
+    """A clock on which only waits pass time, a thousand times as fast as it says."""
+
+    def __init__(self) -> None:
+        super().__init__(time.time())
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(min(seconds / 1000, _LONGEST_WAIT))
+        self.advance(seconds)
+
+
+class StandIn:
+    """A service that answers 200, or the status that the story set for a name."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.status: dict[str, int] = {}
+        """By the last part of the path, or by the title or session of what was sent."""
+        self.saved: dict[str, Mapping[str, Any]] = {}
+        """What was accepted, by its key: each once."""
+        self.inbox: list[Mapping[str, Any]] = []
+
+    def hear(self, place: str, body: dict[str, Any]) -> Answer:
+        """Answer one request."""
+        where, _, query = place.partition("?")
+        if query:
+            return Answer(
+                _OK, json.dumps({"saved": parse_qs(query)["idempotencyKey"][0] in self.saved})
+            )
+        if where == "slack":
+            self.inbox.append(body)
+            return Answer(_OK, "ok")
+        names = (where, str(body.get("title")), str(body.get("sessionId")))
+        status = next((self.status[name] for name in names if name in self.status), _OK)
+        if status == _OK:
+            self.saved.setdefault(str(body.get("idempotencyKey", len(self.saved))), body)
+        return Answer(status, json.dumps({"answer": f"{where} says {status}"}))
+
+    def post(self, place: str, body: Mapping[str, Any]) -> None:
+        """Send a request; HTTPError if the status is not 2xx."""
+        data = json.dumps(body).encode()
+        request = Request(f"{self.url}/{place}", data, method="POST")  # noqa: S310 - our own server
+        try:
+            build_opener(ProxyHandler({})).open(request, timeout=5).close()
+        except HTTPError as error:
+            error.close()
+            raise
+
+
+class Mailbox(socketserver.ThreadingTCPServer):
+    """A mail server that keeps the subject of each mail."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Mail)
+        self.subjects: list[str] = []
+
+
+class _Mail(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        """Take mails until the client leaves."""
+        self.wfile.write(b"220 demo\r\n")
+        while line := self.rfile.readline().strip().upper():
+            if line == b"DATA":
+                self.wfile.write(b"354 go on\r\n")
+                self._take()
+            self.wfile.write(b"221 bye\r\n" if line == b"QUIT" else b"250 ok\r\n")
+            if line == b"QUIT":
+                return
+
+    def _take(self) -> None:
+        lines: list[bytes] = []
+        while (line := self.rfile.readline()) not in {b".\r\n", b""}:
+            lines.append(line)
+        assert isinstance(self.server, Mailbox)  # noqa: S101 - only it has this handler
+        mail = message_from_bytes(b"".join(lines), policy=default)
+        self.server.subjects.append(str(mail["subject"]))
+
+
+@contextmanager
+def mail_server() -> Generator[Mailbox]:
+    """Start a mail server on a free port of loopback, and stop it."""
+    with Mailbox() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

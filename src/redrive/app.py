@@ -23,6 +23,7 @@ from redrive.desk.transfer.adoption import opened
 from redrive.errors import JobNotFound, UsageError
 from redrive.events import Listener, ThreadedBus
 from redrive.handler import Choices, Handler, choose
+from redrive.in_place.capture import Capture
 from redrive.jobs import checks, durations, ids
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.durations import Duration
@@ -45,7 +46,7 @@ from redrive.registry import (
 from redrive.stores import shown
 from redrive.stores.contract import Store
 from redrive.strategies import Rand
-from redrive.submission import Capture, Submitter, who
+from redrive.submission import Submitter, who
 
 if TYPE_CHECKING:
     from redrive.delivery.courier import EndpointSettings

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
-from typing import Self
 from weakref import WeakSet
 
 from redrive.attempts import counters
@@ -28,7 +27,7 @@ from redrive.jobs.clock import LATEST
 from redrive.jobs.job import Claim, Job, Retry, Settlement, State
 from redrive.jobs.logger import log
 from redrive.jobs.outcomes import Failed, Returned
-from redrive.jobs.records import BLANK, evolve
+from redrive.jobs.records import BLANK, evolve, shifted
 from redrive.jobs.threads import Threads, hop
 from redrive.policies.policy import Policy
 from redrive.registry import Entry, Registry, check_name
@@ -372,7 +371,7 @@ class Submitter:
     def _timed(self, jobs: list[Job]) -> list[Job]:
         """Return jobs with the times of the store's clock, if ours is another."""
         ahead = self.store.now() - self.settings.clock.now()
-        return [_shifted(job, ahead) for job in jobs] if abs(ahead) > _SAME_TIME else jobs
+        return [shifted(job, ahead) for job in jobs] if abs(ahead) > _SAME_TIME else jobs
 
     def reported(self, stored: Job) -> Job:
         """Call the listeners for a new job; return it."""
@@ -388,34 +387,6 @@ class Submitter:
             log.warning(text, job.key, job.id, job.state, job.id)
 
 
-class Capture:
-    """Stores an exception of ordinary code as a job; see `Redrive.capture`. `job` is that job."""
-
-    def __init__(
-        self, submitter: Submitter, name: str, payload: str, options: Options, *, reraise: bool
-    ) -> None:
-        self.job: Job | None = None
-        self._submitter = submitter
-        self._name = name
-        self._payload = payload
-        self._options = options
-        self._reraise = reraise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, Exception):
-            return False
-        try:
-            self.job = self._submitter.capture(self._name, self._payload, error, self._options)
-        except (StoreError, UsageError) as failed:
-            log.exception("could not keep the failure of %s", self._name)
-            error.add_note(f"Redrive could not keep this failure: {failed}")
-            return False
-        return not self._reraise
-
-
 def _named_as(known: Job | None, job: Job, entry: Entry) -> Job:
     """Return a job as the job its key already has, where the handler or parameters were renamed."""
     if known is None:
@@ -426,16 +397,3 @@ def _named_as(known: Job | None, job: Job, entry: Entry) -> Job:
     if entry.arguments.renamed and entry.arguments.is_same(first, job.payload):
         job = replace(job, payload=first)
     return job
-
-
-def _shifted(job: Job, by: float) -> Job:
-    """Return a job with its times shifted to the store's clock, which decides what is due."""
-    return replace(
-        job,
-        created=job.created + by,
-        due=min(job.due + by, LATEST),
-        since=min(job.since + by, LATEST),
-        updated=job.updated + by,
-        finished=None if job.finished is None else job.finished + by,
-        first_failed=None if job.first_failed is None else job.first_failed + by,
-    )

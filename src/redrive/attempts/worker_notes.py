@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
-from redrive.payloads.arguments import fits
+from redrive.payloads.renames import fits
 from redrive.stores.contract import Count, Store
 from redrive.stores.note_verbs import Note
 

@@ -6,6 +6,7 @@ the time of claiming and settling a job. So a job keeps its fields in a dict, wh
 
 from __future__ import annotations
 
+from redrive.jobs.clock import LATEST
 from redrive.jobs.job import Attempt, Category, Failure, Job, Settlement
 
 _new = object.__new__
@@ -24,6 +25,19 @@ def evolve(job: Job, /, **changes: object) -> Job:
     new = _new(Job)
     _fill_job(new, {**job.__dict__, **changes})
     return new
+
+
+def shifted(job: Job, by: float) -> Job:
+    """Return a job with its times shifted to the store's clock, which decides what is due."""
+    return evolve(
+        job,
+        created=job.created + by,
+        due=min(job.due + by, LATEST),
+        since=min(job.since + by, LATEST),
+        updated=job.updated + by,
+        finished=None if job.finished is None else job.finished + by,
+        first_failed=None if job.first_failed is None else job.first_failed + by,
+    )
 
 
 def job_of(fields: dict[str, object]) -> Job:

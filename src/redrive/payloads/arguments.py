@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import types
 import typing
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -23,6 +23,7 @@ from uuid import UUID
 
 from redrive.errors import BadPayload, UsageError
 from redrive.payloads import strict_json
+from redrive.payloads.renames import checked_renames, fits, name_now
 
 _PLAIN = (str, int, float, bool, type(None))
 _SEQUENCES: Mapping[object, Callable[[list[object]], object]] = {
@@ -50,7 +51,7 @@ class Arguments:
         self._rest = next(
             (param.name for param in parameters if param.kind is param.VAR_KEYWORD), ""
         )
-        self.renamed = _checked_renames(renamed or {}, self._names, name)
+        self.renamed = checked_renames(renamed or {}, self._names, name)
         """Former names of parameters, under which arguments may be stored, and their names now."""
         self.adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         """Turns a payload of another shape into the arguments; raises BadPayload if it cannot."""
@@ -118,7 +119,7 @@ class Arguments:
         return values
 
     def _by_present_names(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {_name_now(self.renamed, name, values): value for name, value in values.items()}
+        return {name_now(self.renamed, name, values): value for name, value in values.items()}
 
     def is_same(self, stored: str, payload: str) -> bool:
         """Return True if a payload has the stored arguments, some of them under new names."""
@@ -155,33 +156,6 @@ class Arguments:
         """Return the names of stored arguments that this handler cannot take; None if it can."""
         names = frozenset(strict_json.loads(payload))
         return None if self.adapt is not None or fits(self.shape, names) else names
-
-
-def fits(shape: Mapping[str, Any], names: AbstractSet[str]) -> bool:
-    """Return True if a handler of that shape takes arguments of these names; False for no shape."""
-    if "needs" not in shape:
-        return False
-    now = {_name_now(shape.get("renamed", {}), name, names) for name in names}
-    return now.issuperset(shape["needs"]) and ("takes" not in shape or now.issubset(shape["takes"]))
-
-
-def _name_now(renamed: Mapping[str, str], name: str, names: Container[str]) -> str:
-    """Return the present name of an argument; one that is stored under both names keeps both."""
-    new = renamed.get(name, name)
-    return name if new in names else new
-
-
-def _checked_renames(
-    renamed: Mapping[str, str], names: AbstractSet[str], handler: str
-) -> Mapping[str, str]:
-    for old, new in renamed.items():
-        if new not in names or old in names:
-            msg = (
-                f"handler {handler!r}: renamed={{{old!r}: {new!r}}} must map a former name to a "
-                f"parameter; the parameters are {', '.join(sorted(names)) or 'none'}"
-            )
-            raise UsageError(msg)
-    return dict(renamed)
 
 
 def _annotated(function: Callable[..., object]) -> Callable[..., object]:

@@ -30,7 +30,11 @@ from stores.contract.verbs import (
 def take(
     store: Store, holder: str = "w1", limit: int = 100, lease_for: float = 60.0
 ) -> list[OutboxEvent]:
-    return store.take_events(holder=holder, lease_for=lease_for, limit=limit)
+    """Take events of all subscriptions."""
+    names = store.subscriptions()
+    return store.take_events(
+        subscriptions=names, holder=holder, lease_for=lease_for, limit=limit
+    )
 
 
 def told(store: Store) -> list[tuple[str, str, str]]:
@@ -171,7 +175,7 @@ def test_a_lease_that_has_ended_gives_its_events_again(store: Store, clock: Manu
     assert take(store, "w2") == []
     clock.advance(2)
     (again,) = take(store, "w2")
-    assert again == event
+    assert again == event._replace(lost=1)
     assert store.settle_events([event.number], [], holder="w1") == 0
     assert store.settle_events([], [(event.number, 5.0)], holder="w1") == 0
     assert store.settle_events([event.number, event.number + 99], [], holder="w2") == 1
@@ -205,6 +209,59 @@ def test_many_who_take_get_each_event_once(store: Store) -> None:
     with ThreadPoolExecutor(4) as pool:
         numbers = [number for share in pool.map(some, range(4)) for number in share]
     assert len(numbers) == len(set(numbers)) == 40
+
+
+def test_a_lease_that_is_renewed_goes_on(store: Store, clock: ManualClock) -> None:
+    store.subscribe("x", ["died"])
+    kill(store, "a")
+    (event,) = take(store, "w1", lease_for=30)
+    clock.advance(29)
+    assert store.renew_events([event.number, 99], holder="w1", lease_for=30) == 1
+    assert store.renew_events([event.number], holder="w2", lease_for=30) == 0
+    clock.advance(29)
+    assert take(store, "w2") == []
+    clock.advance(2)
+    assert [one.lost for one in take(store, "w2")] == [1]
+    assert store.renew_events([event.number], holder="w1", lease_for=30) == 0
+
+
+def test_each_lease_that_ends_unanswered_is_counted(store: Store, clock: ManualClock) -> None:
+    store.subscribe("x", ["died"])
+    kill(store, "a")
+    for lost in range(3):
+        (event,) = take(store, lease_for=30)
+        assert (event.lost, event.attempts) == (lost, 0)
+        clock.advance(31)
+    (event,) = take(store)
+    store.settle_events([], [(event.number, 0.0)], holder="w1")
+    (event,) = take(store)
+    assert (event.lost, event.attempts) == (3, 1)
+
+
+def test_events_of_other_subscriptions_are_left_alone(store: Store, clock: ManualClock) -> None:
+    store.subscribe("x", ["died"])
+    store.subscribe("y", ["died"])
+    kill(store, "a")
+    for holder in ("w1", "w2"):  # the second one when the first lease has ended
+        (event,) = store.take_events(
+            subscriptions=["y", "unknown"], holder=holder, lease_for=30, limit=9
+        )
+        assert event.subscription == "y"
+        clock.advance(31)
+    assert store.take_events(subscriptions=[], holder="w1", lease_for=30, limit=9) == []
+    (event,) = store.take_events(subscriptions=["x"], holder="w1", lease_for=30, limit=9)
+    assert (event.subscription, event.lost) == ("x", 0)
+
+
+def test_waiting_events_are_counted(store: Store, clock: ManualClock) -> None:
+    store.subscribe("x", ["died", "resolved"])
+    store.subscribe("y", ["resolved"])
+    assert store.waiting_events() == {}
+    kill(store, "a")
+    clock.advance(5)
+    move(store, "resolve", "a")
+    take(store, limit=1)
+    assert store.waiting_events() == {"x": (2, START), "y": (1, START + 5)}
 
 
 @pytest.mark.needs("persistent")

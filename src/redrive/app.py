@@ -14,20 +14,21 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from redrive import config
-from redrive.attempts import presence, worker_notes
+from redrive.attempts import listeners, presence, worker_notes
 from redrive.attempts.counters import totals
 from redrive.attempts.runtime import Settings
 from redrive.desk import retention
 from redrive.desk.desk import Desk
 from redrive.desk.transfer.adoption import opened
 from redrive.errors import JobNotFound, UsageError
-from redrive.events import Listener, ThreadedBus
+from redrive.events import Event, Listener, ThreadedBus
 from redrive.handler import Handler
 from redrive.jobs import checks, durations, ids
 from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Job
 from redrive.jobs.logger import log
+from redrive.jobs.reports import EventKind
 from redrive.jobs.threads import Threads, hop
 from redrive.payloads import strict_json
 from redrive.payloads.arguments import Arguments
@@ -103,7 +104,10 @@ class Redrive:
         def opener() -> Store:
             may_make = create and not self.submitter.must_exist
             flags = {"create": may_make, "read_only": read_only, "allow_network": allow_network}
-            return opened(self._where, clock=clock, actor=settings.actor, **flags)
+            store = opened(self._where, clock=clock, actor=settings.actor, **flags)
+            if not read_only:
+                listeners.record(store, self.submitter.registry)
+            return store
 
         settings = Settings(
             clock=clock,
@@ -238,7 +242,8 @@ class Redrive:
         `ignore_backoff` takes every pending job, whatever its wait, pauses too. `only` names those
         that may be run.
         """
-        from redrive.worker.passes import Pass, PassRunner  # noqa: PLC0415 - who only submits needs none
+        from redrive.worker.deliveries import Deliveries  # noqa: PLC0415 - who only submits needs none
+        from redrive.worker.passes import Pass, PassRunner  # noqa: PLC0415
         from redrive.worker.schedule import queued  # noqa: PLC0415
 
         checks.whole(limit, "limit", least=0)
@@ -254,6 +259,7 @@ class Redrive:
         presence.sign(runtime, self.submitter.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
         self._watch()
         done = Pass(**totals(runner.ended), purged=self.cleanup())
+        Deliveries(runtime, self._program).deliver()
         fields = asdict(done)
         text = "pass ended: %d taken, %d succeeded, %d failed, %d died, %d returned, %d purged"
         log.info(text, *fields.values(), extra={"event": "worked", **fields})
@@ -352,6 +358,43 @@ class Redrive:
             msg = f"no job {job_id!r}; the desk also finds one by the beginning of its id"
             raise JobNotFound(msg)
         return job
+
+    def on(
+        self,
+        *kinds: EventKind,
+        name: str | None = None,
+        policy: Policy = listeners.POLICY,
+        timeout: Duration | None = None,
+        isolation: Isolation | None = None,
+        reveal: bool = False,
+    ) -> Callable[[Callable[[Event], R]], Callable[[Event], R]]:
+        """Call a function for every event of these kinds, at least once, from any process.
+
+        An event is stored with the change, and delivered by workers and passes of programs that have
+        this listener: in order for each job, retried by its `policy`. `name` (by default that of the
+        function) is stored, and must stay the same. Secrets are masked unless `reveal=True`.
+        """
+        listeners.check_kinds(kinds)
+        check_isolation(isolation)
+        check_policy(policy)
+        seconds = None if timeout is None else durations.positive(timeout, name="timeout")
+
+        def register(function: Callable[[Event], R]) -> Callable[[Event], R]:
+            entry = listeners.listener_entry(
+                checks.function(function, "a listener"),
+                kinds,
+                name=function.__name__ if name is None else name,
+                policy=policy,
+                timeout=seconds,
+                isolation=isolation,
+                reveal=reveal,
+            )
+            self.submitter.registry.add(entry)
+            if self.submitter.is_open and not self._read_only:
+                listeners.record(self.submitter.store, self.submitter.registry)
+            return function
+
+        return register
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call a function after every change; call what this returns to stop."""

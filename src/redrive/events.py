@@ -23,6 +23,7 @@ Kind = Literal[
     "submitted",
     "claimed",
     "succeeded",
+    "completed",
     "failed",
     "died",
     "returned",
@@ -54,6 +55,10 @@ class Event:
     job: Job | None = None
     failure: Failure | None = None
     detail: str = field(default="", repr=False)
+    number: int = 0
+    """With `app.on`: grows from event to event of one job."""
+    at: float = 0.0
+    """With `app.on`: when it happened."""
 
 
 Listener = Callable[[Event], object]

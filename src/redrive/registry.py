@@ -14,6 +14,7 @@ from typing import Literal, get_args
 from redrive.errors import UnknownHandler, UsageError
 from redrive.jobs import checks
 from redrive.jobs.logger import log
+from redrive.jobs.reports import EventKind
 from redrive.payloads import masking
 from redrive.payloads.arguments import Arguments
 from redrive.policies.policy import Policy
@@ -43,6 +44,8 @@ class Entry:
     already_done: Callable[..., object] | None = None
     formerly: tuple[str, ...] = ()
     is_async: bool = False
+    kinds: frozenset[EventKind] = frozenset()
+    """The kinds of events that a listener is called for; none for a handler."""
 
     @property
     def source(self) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from redrive.attempts import counters
-from redrive.attempts.conclusions import conclude
+from redrive.attempts.conclusions import conclude, settled_job
 from redrive.attempts.executions import Execution, worker_name
 from redrive.attempts.leases import Task
 from redrive.attempts.runtime import Runtime, Settings
@@ -105,6 +105,11 @@ class Submitter:
             with self._lock:
                 store = self._store = self._store or self._opener()
         return store
+
+    @property
+    def is_open(self) -> bool:
+        """True if the store is open."""
+        return self._store is not None
 
     def runtime(self, bus: Bus | None = None, holder: str | None = None) -> Runtime:
         """Return what running jobs here needs; with a bus or a holder instead of our own."""
@@ -244,17 +249,7 @@ class Submitter:
 
     def settled(self, settlement: Settlement) -> Job:
         """Return the job after a settlement, the attempt in its history; nothing is stored."""
-        attempt = settlement.attempt
-        job = transitions.settled(
-            settlement.claim.job,
-            settlement.verdict,
-            attempt.failure if attempt else None,
-            now=self.settings.clock.now(),
-            group=None,
-            max_attempts=settlement.max_attempts,
-            release=attempt.release if attempt else None,
-        )
-        return transitions.with_attempt(job, attempt) if attempt else job
+        return settled_job(settlement, now=self.settings.clock.now())
 
     def conclude(self, execution: Execution) -> Settlement:
         """Decide the next state of a job that ran in place."""

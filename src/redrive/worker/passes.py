@@ -118,22 +118,36 @@ class PassRunner:
         for entry in registry:
             if entry.is_unlimited and self._program() is None:
                 warn_unlimited(entry)
-        self._interrupts, self._hurried = Interrupts(), ignore_waits
+        self._hurried = ignore_waits
         sweep(self.runtime, self._count)
         with (
-            self._closing_child(),
-            _loop(registry, self._is_ctrl_c) as loop,
             self.runtime.leases() as leases,
-            self._interrupts,
+            self.executing() as execute,
             # Closed here: an error's traceback would keep it, and what it holds, alive.
             closing(self._tasks(leases, ignore_waits=ignore_waits, only=only)) as tasks,
         ):
             for task in tasks:
-                self._settle(self._execute(task, loop))
+                try:
+                    settlement = execute(task)
+                except (ChildFailed, KeyboardInterrupt):
+                    self._return([task.claim])
+                    raise
+                self._settle(settlement)
                 leases.drop([task])
                 if limit and self.ended.total() >= limit:
                     break
         self.runtime.counters.write_last(self.runtime.store)
+
+    @contextmanager
+    def executing(self) -> Generator[Callable[[Task], Settlement]]:
+        """Yield a function that runs one claimed job in this thread and decides its next state.
+
+        It raises if the program is being stopped, or if no child process can be started.
+        """
+        self._interrupts = Interrupts()
+        registry = self.runtime.registry
+        with self._closing_child(), _loop(registry, self._is_ctrl_c) as loop, self._interrupts:
+            yield lambda task: self._execute(task, loop)
 
     def _is_ctrl_c(self, error: BaseException) -> bool:
         return self._interrupts.seen and issubclass(type(error), KeyboardInterrupt)
@@ -219,7 +233,6 @@ class PassRunner:
                     execution.value = finished(entry.function(**execution.arguments))
         except KeyboardInterrupt as error:
             if self._interrupts.seen:
-                runtime.settle(self._conclude(claim, execution, entry))
                 raise
             execution.fail(error)  # nobody pressed Ctrl-C: the handler raised it
         execution.end_copy()
@@ -230,11 +243,7 @@ class PassRunner:
         from redrive.worker.children import Child  # noqa: PLC0415 - few passes need one
 
         child = task.child = self._child = self._child or Child(program)
-        try:
-            ran = child.run(task.claim.job, task.entry, hurried=self._hurried)
-        except (ChildFailed, KeyboardInterrupt):
-            self._return([task.claim])
-            raise
+        ran = child.run(task.claim.job, task.entry, hurried=self._hurried)
         return self.runtime.conclude(task.claim, ran.outcome, task.entry, ran.started, ran.duration)
 
     def _conclude(self, claim: Claim, execution: Execution, entry: Entry) -> Settlement:

@@ -11,7 +11,7 @@ from redrive.jobs.job import State
 from redrive.jobs.transitions import Verb
 from redrive.stores.contract import PurgeRule, Store
 from redrive.stores.outbox_verbs import OutboxEvent
-from redrive.stores.record_codec import event_job
+from redrive.stores.record_codec import event_fields, event_job
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
 from stores.contract.verbs import (
@@ -32,9 +32,7 @@ def take(
 ) -> list[OutboxEvent]:
     """Take events of all subscriptions."""
     names = store.subscriptions()
-    return store.take_events(
-        subscriptions=names, holder=holder, lease_for=lease_for, limit=limit
-    )
+    return store.take_events(subscriptions=names, holder=holder, lease_for=lease_for, limit=limit)
 
 
 def told(store: Store) -> list[tuple[str, str, str]]:
@@ -65,7 +63,7 @@ def test_an_event_has_the_job_as_it_was(store: Store, clock: ManualClock) -> Non
     (event,) = take(store)
     expected = ("hook", "a", "died", START + 2, 0)
     assert event[1:6] == expected
-    assert event_job(event.body) == bare(job)
+    assert event_job(*event_fields(event.body)) == bare(job)
 
 
 def test_only_what_was_subscribed_to_is_stored(store: Store) -> None:

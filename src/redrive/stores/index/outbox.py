@@ -48,9 +48,7 @@ class Outbox:
     def add(self, event: Queued, place: Place) -> None:
         """Put an event behind the others of its job."""
         number = event.number
-        self.waiting[number] = Waiting(
-            event.subscription, event.job, event.at, event.at, place
-        )
+        self.waiting[number] = Waiting(event.subscription, event.job, event.at, event.at, place)
         line = self._lines.setdefault((event.subscription, event.job), [])
         line.append(number)
         if line[0] == number:

@@ -207,9 +207,7 @@ class RecordStore(IndexStore):
         """Renew the leases that this holder still has."""
         waiting, (boot, seconds) = self.index.outbox.waiting, self._clock.boot()
         held = tuple(
-            number
-            for number in numbers
-            if number in waiting and waiting[number].holder == holder
+            number for number in numbers if number in waiting and waiting[number].holder == holder
         )
         return len(held), [Handed(held, holder, seconds + lease_for, boot)] if held else []
 

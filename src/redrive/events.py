@@ -24,6 +24,7 @@ Kind = Literal[
     "claimed",
     "succeeded",
     "completed",
+    "recovered",
     "failed",
     "died",
     "returned",

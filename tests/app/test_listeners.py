@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from redrive import Event, GiveUp, Keep, Policy, Redrive, constant, current
-from redrive.errors import UsageError
+from redrive import Event, GiveUp, Keep, Policy, Redrive, constant, current, presets
+from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Job
+from redrive.submission import Options
 from redrive.testing import ManualClock
 from workkit import until
 
@@ -29,7 +30,7 @@ def fail(app: Redrive, name: str = "mail", **payload: object) -> Job:
 def work(app: Redrive, *, dies: list[bool]) -> Job:
     """Register a handler that fails for ever while `dies` has an entry; submit one job."""
 
-    @app.handler("work", policy=Policy(keep=Keep(completed=60)))
+    @app.handler("work", policy=Policy(keep=Keep(completed=60, resolved=60)))
     def handler() -> None:
         if dies:
             raise GiveUp("broken")
@@ -64,6 +65,42 @@ def test_a_listener_gets_the_whole_life_of_a_job_in_order(app: Redrive, clock: M
     assert {event.job.id for event in events if event.job} == {job.id}
     states = ["dead", "resolved", "dead", "pending", "completed", "completed"]
     assert [event.job.state for event in events if event.job] == states
+
+
+def test_recovered_is_only_what_had_been_a_dead_letter(app: Redrive) -> None:
+    events = heard(app, "recovered")
+    dies = [True]
+    job = work(app, dies=dies)
+    app.run_due()
+    dies.clear()
+    app.desk.retry(job.id)
+    app.submitter.submit(app.submitter.registry.need("work"), "{}", Options())
+    app.run_due()
+    assert [event.job.id for event in events if event.job] == [job.id]
+
+
+def test_a_dead_letter_that_was_retried_stays_as_long_as_a_resolved_one(
+    app: Redrive, clock: ManualClock
+) -> None:
+    """Finding 11 of the sync user: it was gone after the day that completed jobs stay."""
+    broken = [True]
+
+    @app.handler("sync", policy=presets.SYNC)
+    def sync() -> None:
+        if broken:
+            raise GiveUp("refused")
+
+    recovered = sync.submit()
+    app.run_due()
+    broken.clear()
+    app.desk.retry(recovered.id)
+    simple = sync.submit()
+    app.run_due()
+    clock.advance(100 * 86400)
+    assert app.cleanup() == 1
+    assert app.get(recovered.id).state == "completed"
+    with pytest.raises(JobNotFound):
+        app.get(simple.id)
 
 
 def test_the_job_is_masked_unless_the_listener_asked(app: Redrive) -> None:

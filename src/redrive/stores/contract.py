@@ -200,10 +200,16 @@ class PurgeRule:
     """…but these."""
     ids: frozenset[str] | None = None
     """Only these jobs; None is every one."""
+    was_dead: bool | None = None
+    """True: only jobs that have been dead letters; False: only others; None: both."""
 
     def is_for(self, handler: str) -> bool:
         """Return True if it removes jobs of this handler."""
         return handler not in self.but and (self.handlers is None or handler in self.handlers)
+
+    def is_for_dead(self, died_at: float | None) -> bool:
+        """Return True if it removes jobs that died then, or never."""
+        return self.was_dead in {None, died_at is not None}
 
 
 class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):

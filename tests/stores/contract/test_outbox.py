@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import get_args
 
 import pytest
 
 from kit import START, make_failure
 from redrive.jobs.job import State
+from redrive.jobs.reports import EventKind
 from redrive.jobs.transitions import Verb
 from redrive.stores.contract import PurgeRule, Store
 from redrive.stores.outbox_verbs import OutboxEvent
@@ -79,8 +81,8 @@ def test_only_what_was_subscribed_to_is_stored(store: Store) -> None:
 
 
 def test_every_kind_is_reported_in_order(store: Store, clock: ManualClock) -> None:
-    kinds = ["died", "retried", "reopened", "resolved", "completed", "purged"]
-    store.subscribe("all", kinds)  # type: ignore[arg-type]
+    kinds = get_args(EventKind)
+    store.subscribe("all", kinds)
     kill(store, "a")
     verbs: list[Verb] = ["resolve", "reopen", "retry"]
     for verb in verbs:
@@ -90,7 +92,7 @@ def test_every_kind_is_reported_in_order(store: Store, clock: ManualClock) -> No
     store.purge([PurgeRule(state=State.COMPLETED, older_than=5)])
     assert told(store) == [
         ("all", "a", kind)
-        for kind in ("died", "resolved", "reopened", "retried", "completed", "purged")
+        for kind in ("died", "resolved", "reopened", "retried", "completed", "recovered", "purged")
     ]
 
 

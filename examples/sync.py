@@ -34,6 +34,7 @@ from redrive import Handler, Redrive
 from redrive.alerts import Alerts, Channel
 from redrive.contrib.cloud_tasks import CloudTasks
 from redrive.errors import UsageError
+from redrive.logs import JsonFormatter
 from redrive.policies import presets
 
 log = logging.getLogger("sync")
@@ -146,7 +147,16 @@ def register(task: dict[str, Any]) -> bool:
     return True
 
 
+def log_json() -> None:
+    """Log as Cloud Logging reads it: `ops/google/log-metric.json` counts the dead letters."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
 def main(words: list[str]) -> int:
+    if words[:1] == ["--serve"]:
+        log_json()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     tasks = scheduler(app) if "SYNC_CALLBACK" in os.environ else None
     if words[:1] == ["--serve"]:

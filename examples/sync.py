@@ -15,7 +15,8 @@ of this program, which then only registers and answers:
     $ python examples/sync.py --serve 8080
 
 Whom to tell stands in `redrive.toml`, in `[alerts.channels]`. SYNC_STORE names the store, and
-SYNC_DATASET the dataset. Needs `google-cloud-bigquery`, and `redrive[cloudtasks]` for callbacks.
+SYNC_DATASET the dataset. With SYNC_COLLECTION=bigquerySyncFailures each dead letter, and what becomes of
+it, is also a document of that Firestore collection (needs `google-cloud-firestore`). Needs `google-cloud-bigquery`, and `redrive[cloudtasks]` for callbacks.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import redrive
 from redrive import Handler, Redrive
 from redrive.alerts import Alerts, Channel
 from redrive.contrib.cloud_tasks import CloudTasks
+from redrive.contrib.firestore import mirror
 from redrive.errors import UsageError
 from redrive.logs import JsonFormatter
 from redrive.policies import presets
@@ -59,6 +61,12 @@ def warehouse() -> Any:
     from google.cloud import bigquery  # noqa: PLC0415 - who only looks at dead letters needs none
 
     return bigquery.Client()
+
+
+def collections() -> Any:
+    from google.cloud import firestore  # noqa: PLC0415 - who has no collection needs none
+
+    return firestore.Client()
 
 
 def insert(table: str, row: dict[str, str], key: str) -> None:
@@ -96,6 +104,8 @@ def connect(store: str, insert: Insert = insert, **options: Any) -> tuple[Redriv
 
 # Made here, so that `redrive work examples.sync:app` finds it; the file is opened on first use.
 app, sync = connect(os.environ.get("SYNC_STORE", "sync.db"))
+if "SYNC_COLLECTION" in os.environ:
+    mirror(app, collections(), os.environ["SYNC_COLLECTION"], handlers=[NAME])
 
 
 def scheduler(app: Redrive, client: Any = None) -> CloudTasks:

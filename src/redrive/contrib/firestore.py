@@ -12,7 +12,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from redrive.app import Redrive
 from redrive.desk.transfer.formats.sync import entry_of
@@ -23,6 +23,7 @@ from redrive.jobs.job import Job
 from redrive.policies.policy import DEAD, Policy, when
 from redrive.strategies import exponential
 
+_KINDS: Final = ("died", "retried", "reopened", "resolved", "recovered")
 _ERRORS = "google.api_core.exceptions."
 POLICY = Policy(
     attempts=300,
@@ -102,8 +103,7 @@ def mirror(
         collection=checks.text(collection, "collection"),
         handlers=None if handlers is None else frozenset(checks.texts(handlers, "handlers")),
     )
-    kinds = ("died", "retried", "reopened", "resolved", "recovered")
-    app.on(*kinds, name=name, policy=policy, reveal=reveal)(made.write)
+    app.on(*_KINDS, name=name, policy=policy, reveal=reveal)(made.write)
 
 
 def _time(seconds: float) -> datetime:
@@ -122,6 +122,6 @@ def _fits(value: object, depth: int, *, in_list: bool = False) -> bool:
         members = cast("dict[str, object]", value).items()
         return depth > 0 and all(name and _fits(one, depth - 1) for name, one in members)
     if isinstance(value, list):
-        members = cast("list[object]", value)
-        return not in_list and all(_fits(one, depth - 1, in_list=True) for one in members)
+        items = cast("list[object]", value)
+        return not in_list and all(_fits(one, depth - 1, in_list=True) for one in items)
     return not isinstance(value, int) or -_LARGEST <= value < _LARGEST

@@ -10,12 +10,12 @@ import os
 import random
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from redrive import config
-from redrive.attempts import listeners, presence, worker_notes
+from redrive.attempts import presence, worker_notes
 from redrive.attempts.counters import totals
+from redrive.attempts.listeners import ListenerSettings, registrar
 from redrive.attempts.runtime import Settings
 from redrive.desk import retention
 from redrive.desk.desk import Desk
@@ -104,10 +104,7 @@ class Redrive:
         def opener() -> Store:
             may_make = create and not self.submitter.must_exist
             flags = {"create": may_make, "read_only": read_only, "allow_network": allow_network}
-            store = opened(self._where, clock=clock, actor=settings.actor, **flags)
-            if not read_only:
-                listeners.record(store, self.submitter.registry)
-            return store
+            return opened(self._where, clock=clock, actor=settings.actor, **flags)
 
         settings = Settings(
             clock=clock,
@@ -117,7 +114,7 @@ class Redrive:
             actor=actor or who(),
             rand=rand,
         )
-        self.submitter = Submitter(opener, settings)
+        self.submitter = Submitter(opener, settings, read_only=read_only)
         self.desk = Desk(self.submitter)
         """What operators see and do: `app.desk.retry("G7")`, `app.desk.jobs.find(...)`."""
 
@@ -163,7 +160,7 @@ class Redrive:
                 formerly=names,
                 is_async=is_async,
             )
-            self.submitter.registry.add(entry)
+            self.submitter.register(entry)
             return Handler(entry, self.submitter, self._threads)
 
         return register
@@ -243,13 +240,11 @@ class Redrive:
         that may be run.
         """
         from redrive.worker.deliveries import Deliveries  # noqa: PLC0415 - who only submits needs none
-        from redrive.worker.passes import Pass, PassRunner  # noqa: PLC0415
-        from redrive.worker.schedule import queued  # noqa: PLC0415
+        from redrive.worker.passes import Pass, PassRunner, log_begin, log_end  # noqa: PLC0415
 
         checks.whole(limit, "limit", least=0)
         only = None if only is None else checks.texts(only, "only")
-        number = queued(self.store)
-        log.info("pass begins: %d queued", number, extra={"event": "begins", "queued": number})
+        log_begin(self.store)
         runtime = self.submitter.runtime()
         check_apart(self.submitter.registry, self._program)
         presence.sign(runtime, self.submitter.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
@@ -260,11 +255,7 @@ class Redrive:
         self._watch()
         done = Pass(**totals(runner.ended), purged=self.cleanup())
         Deliveries(runtime, self._program).deliver()
-        fields = asdict(done)
-        text = "pass ended: %d taken, %d succeeded, %d failed, %d died, %d returned, %d purged"
-        log.info(text, *fields.values(), extra={"event": "worked", **fields})
-        if done.taken and queued(self.store) == 0:
-            log.info("the queue is empty", extra={"event": "empty"})
+        log_end(self.store, done)
         return done
 
     def retry_here(self, which: str, *, reason: str = "", actor: str | None = None) -> Job | None:
@@ -360,41 +351,15 @@ class Redrive:
         return job
 
     def on(
-        self,
-        *kinds: EventKind,
-        name: str | None = None,
-        policy: Policy = listeners.POLICY,
-        timeout: Duration | None = None,
-        isolation: Isolation | None = None,
-        reveal: bool = False,
+        self, *kinds: EventKind, **settings: Unpack[ListenerSettings]
     ) -> Callable[[Callable[[Event], R]], Callable[[Event], R]]:
         """Call a function for every event of these kinds, at least once, from any process.
 
         An event is stored with the change, and delivered by workers and passes of programs that have
-        this listener: in order for each job, retried by its `policy`. `name` (by default that of the
-        function) is stored, and must stay the same. Secrets are masked unless `reveal=True`.
+        this listener: in order for each job, retried by `policy`. Its `name`, by default that of the
+        function, is stored and must stay the same. Secrets are masked unless `reveal=True`.
         """
-        listeners.check_kinds(kinds)
-        check_isolation(isolation)
-        check_policy(policy)
-        seconds = None if timeout is None else durations.positive(timeout, name="timeout")
-
-        def register(function: Callable[[Event], R]) -> Callable[[Event], R]:
-            entry = listeners.listener_entry(
-                checks.function(function, "a listener"),
-                kinds,
-                name=function.__name__ if name is None else name,
-                policy=policy,
-                timeout=seconds,
-                isolation=isolation,
-                reveal=reveal,
-            )
-            self.submitter.registry.add(entry)
-            if self.submitter.is_open and not self._read_only:
-                listeners.record(self.submitter.store, self.submitter.registry)
-            return function
-
-        return register
+        return registrar(self.submitter.register, kinds, settings)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call a function after every change; call what this returns to stop."""

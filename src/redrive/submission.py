@@ -15,7 +15,7 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from redrive.attempts import counters
+from redrive.attempts import counters, listeners
 from redrive.attempts.conclusions import conclude, settled_job
 from redrive.attempts.executions import Execution, worker_name
 from redrive.attempts.leases import Task
@@ -75,10 +75,12 @@ def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
 class Submitter:
     """Stores calls as jobs. The store is opened on first use."""
 
-    def __init__(self, opener: Callable[[], Store], settings: Settings) -> None:
+    def __init__(
+        self, opener: Callable[[], Store], settings: Settings, *, read_only: bool = False
+    ) -> None:
         self.must_exist = False
         """True if a missing store is an error, whatever the program says."""
-        self._opener = opener
+        self._opener, self._read_only = opener, read_only
         self._store: Store | None = None
         self._lock = threading.Lock()
         self.settings = settings
@@ -103,13 +105,20 @@ class Submitter:
         store = self._store  # read once: another thread may close it meanwhile
         if store is None:
             with self._lock:
-                store = self._store = self._store or self._opener()
+                store = self._store = self._store or self._record(self._opener())
         return store
 
-    @property
-    def is_open(self) -> bool:
-        """True if the store is open."""
-        return self._store is not None
+    def register(self, entry: Entry) -> None:
+        """Add a handler or a listener."""
+        self.registry.add(entry)
+        if self._store is not None:
+            self._record(self._store)
+
+    def _record(self, store: Store) -> Store:
+        """Store the subscriptions of the listeners."""
+        if not self._read_only:
+            listeners.record(store, self.registry)
+        return store
 
     def runtime(self, bus: Bus | None = None, holder: str | None = None) -> Runtime:
         """Return what running jobs here needs; with a bus or a holder instead of our own."""

@@ -10,24 +10,34 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, TypedDict, TypeVar, get_args
 
 from redrive import context
 from redrive.errors import BadPayload, UsageError
 from redrive.events import Event
-from redrive.jobs import ids, transitions
+from redrive.jobs import checks, durations, ids, transitions
+from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category, Job
 from redrive.jobs.records import BLANK, evolve
 from redrive.jobs.reports import EventKind
 from redrive.payloads import strict_json
 from redrive.payloads.arguments import Arguments
 from redrive.payloads.masked_jobs import seen
-from redrive.policies.policy import Policy
-from redrive.registry import Entry, Isolation, Registry, check_functions, check_name
+from redrive.policies.policy import Policy, check_policy
+from redrive.registry import (
+    Entry,
+    Isolation,
+    Registry,
+    check_functions,
+    check_isolation,
+    check_name,
+)
 from redrive.stores.contract import Store
 from redrive.stores.outbox_verbs import OutboxEvent
 from redrive.stores.record_codec import event_fields, event_job
 from redrive.strategies import exponential
+
+R = TypeVar("R")
 
 PREFIX = "redrive.on."
 POLICY = Policy(attempts=300, max_age="1d", wait=exponential(1, cap=300), alike=True)
@@ -60,33 +70,49 @@ def _with_history(job: Job) -> Job:
     return evolve(job, history=tuple(one for one in history if one.ordinal <= job.lease))
 
 
-def listener_entry(
-    function: Callable[[Event], object],
-    kinds: Collection[EventKind],
-    *,
-    name: str,
-    policy: Policy,
-    timeout: float | None,
-    isolation: Isolation | None,
-    reveal: bool,
-) -> Entry:
-    """Return the entry of a listener for the registry."""
-    full_name = check_name(PREFIX + check_name(name))
-    listener = Listener(function, reveal)
-    return Entry(
-        name=full_name,
-        function=listener.deliver,
-        arguments=Arguments(listener.deliver, full_name),
-        policy=policy,
-        lane=full_name,
-        timeout=timeout,
-        isolation=isolation,
-        is_async=check_functions(full_name, function, None),
-        kinds=frozenset(kinds),
-    )
+class ListenerSettings(TypedDict, total=False):
+    """How a listener is called; see `Redrive.on`."""
+
+    name: str
+    policy: Policy
+    timeout: Duration
+    isolation: Isolation
+    reveal: bool
 
 
-def check_kinds(kinds: Collection[object]) -> None:
+def registrar(
+    add: Callable[[Entry], None], kinds: Collection[EventKind], settings: ListenerSettings
+) -> Callable[[Callable[[Event], R]], Callable[[Event], R]]:
+    """Return the decorator of a listener, which passes its entry to `add`."""
+    _check_kinds(kinds)
+    policy, isolation = settings.get("policy", POLICY), settings.get("isolation")
+    check_policy(policy)
+    check_isolation(isolation)
+    limit = settings.get("timeout")
+    timeout = None if limit is None else durations.positive(limit, name="timeout")
+
+    def register(function: Callable[[Event], R]) -> Callable[[Event], R]:
+        checks.function(function, "a listener")
+        name = check_name(PREFIX + check_name(settings.get("name", function.__name__)))
+        listener = Listener(function, settings.get("reveal", False))
+        entry = Entry(
+            name=name,
+            function=listener.deliver,
+            arguments=Arguments(listener.deliver, name),
+            policy=policy,
+            lane=name,
+            timeout=timeout,
+            isolation=isolation,
+            is_async=check_functions(name, function, None),
+            kinds=frozenset(kinds),
+        )
+        add(entry)
+        return function
+
+    return register
+
+
+def _check_kinds(kinds: Collection[object]) -> None:
     """Raise UsageError for a kind of event that there is not, or for none at all."""
     known = get_args(EventKind)
     if not kinds or not all(kind in known for kind in kinds):

@@ -207,10 +207,6 @@ class PurgeRule:
         """Return True if it removes jobs of this handler."""
         return handler not in self.but and (self.handlers is None or handler in self.handlers)
 
-    def is_for_dead(self, died_at: float | None) -> bool:
-        """Return True if it removes jobs that died then, or never."""
-        return self.was_dead in {None, died_at is not None}
-
 
 class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
     """Where jobs are kept. Safe to use from many threads; file stores also from many processes."""

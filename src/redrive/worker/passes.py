@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Self
 
@@ -25,7 +25,8 @@ from redrive.jobs.job import Claim, Settlement, State
 from redrive.jobs.logger import log
 from redrive.registry import Entry, Registry, warn_unlimited
 from redrive.runs.driver import Driver
-from redrive.stores.contract import Query, every
+from redrive.stores.contract import Query, Store, every
+from redrive.worker.schedule import queued
 from redrive.worker.sweep import sweep
 
 if TYPE_CHECKING:
@@ -52,6 +53,21 @@ class Pass:
     died: int = 0
     returned: int = 0
     purged: int = 0
+
+
+def log_begin(store: Store) -> None:
+    """Log how many jobs wait."""
+    number = queued(store)
+    log.info("pass begins: %d queued", number, extra={"event": "begins", "queued": number})
+
+
+def log_end(store: Store, done: Pass) -> None:
+    """Log what a pass did, and an empty queue."""
+    fields = asdict(done)
+    text = "pass ended: %d taken, %d succeeded, %d failed, %d died, %d returned, %d purged"
+    log.info(text, *fields.values(), extra={"event": "worked", **fields})
+    if done.taken and queued(store) == 0:
+        log.info("the queue is empty", extra={"event": "empty"})
 
 
 class Interrupts:

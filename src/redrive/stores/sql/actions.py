@@ -133,7 +133,11 @@ class SqlActions(SqlOutbox):
             rows = tx.all("to_change", (tx.array(rule.ids),))
             for job in readable_rows(rows, self._job_of):
                 is_old = job.state is rule.state and job.updated < before
-                if is_old and rule.is_for(job.handler) and rule.is_for_dead(job.died_at):
+                if (
+                    is_old
+                    and rule.is_for(job.handler)
+                    and rule.was_dead in {None, job.died_at is not None}
+                ):
                     yield job.__dict__[ROW], (job.handler, rule.state)
             return
         for lane, handler, category, *_ in self._kinds(tx, rule.state):

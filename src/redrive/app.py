@@ -252,9 +252,9 @@ class Redrive:
         runner = PassRunner(runtime, self._program)
         runner.run_pass(ignore_waits=ignore_backoff, only=only, limit=limit)
         presence.sign(runtime, self.submitter.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
-        self._watch()
         done = Pass(**totals(runner.ended), purged=self.cleanup())
         Deliveries(runtime, self._program).deliver()
+        self._watch()
         log_end(self.store, done)
         return done
 

@@ -1,7 +1,7 @@
 """Send sessions to a data warehouse, and have people told of what does not get there.
 
 A task that fails is tried again after 1, 2, 4 … 256 seconds; at the tenth failure it is a dead letter,
-and Slack and a mailbox hear of it, once for each cause. A refusal (400, 401, 403) is one at once:
+and Slack and a mailbox hear of it, one message for each session. A refusal (400, 401, 403) is one at once:
 
     $ python examples/sync.py tasks.jsonl      # {"userId": …, "sessionId": …, "tableName": …} a line
     $ redrive work examples.sync:app           # tries again what is due
@@ -87,6 +87,7 @@ def alerts(*channels: Channel) -> Alerts:
         templates={NAME: "BigQuery同期が{attempts}回失敗しました: session={payload.sessionId}"},
         types={NAME: "bigquery_sync_failure"},
         fields=["sessionId"],
+        each=[NAME],
     )
 
 

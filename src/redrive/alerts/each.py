@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from redrive.alerts import job_messages
 from redrive.alerts.channels import mode_of
@@ -101,8 +101,8 @@ class Each:
 
     def covers(self, channel: str, message: Message) -> bool:
         """Return True if single messages make this one about a group needless."""
-        handlers = message.facts.get("handlers")
-        is_each = isinstance(handlers, list) and self._alerts.each.issuperset(handlers)
+        handlers = cast("list[str] | None", message.facts.get("handlers"))
+        is_each = handlers is not None and self._alerts.each.issuperset(handlers)
         return message.state in _COVERED and (channel in self._direct or is_each)
 
     def _channels(self, handler: str) -> list[str]:

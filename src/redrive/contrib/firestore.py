@@ -57,7 +57,9 @@ class _Mirror:
         snapshot = reference.get(timeout=_SECONDS)
         if not snapshot.exists:
             reference.create(document, timeout=_SECONDS)
-        elif (snapshot.to_dict() or {}).get("event", 0) < event.number:
+            return
+        stored: dict[str, Any] = snapshot.to_dict()
+        if stored.get("event", 0) < event.number:
             same = self.client.write_option(last_update_time=snapshot.update_time)
             reference.update(document, option=same, timeout=_SECONDS)
 

@@ -56,6 +56,7 @@ MODULES = {
     "redrive.logs": "JsonFormatter",
     "redrive.web": "asgi",
     "redrive.contrib.cloud_tasks": "CloudTasks",
+    "redrive.contrib.firestore": "mirror",
 }
 SMALL, SHORT = 60, 40
 

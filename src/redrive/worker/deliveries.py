@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from redrive.attempts.conclusions import settled_job
 from redrive.attempts.executions import crash
@@ -80,7 +80,9 @@ class Deliveries:
         try:
             yield
         except BaseException:
-            self._runtime.store.settle_events([], [(event.number, _SOONEST)], holder=self._holder)
+            later = [(event.number, _SOONEST)]
+            with suppress(StoreError):  # else it is due when its lease has ended
+                self._runtime.store.settle_events([], later, holder=self._holder)
             raise
         finally:
             done.set()

@@ -6,12 +6,14 @@
 
 Three processes submit jobs, run them, retry the dead ones, and deliver what they report; each is killed
 and replaced at random moments, as in the rig `kill`. One in five calls of the listener fails. In the end
-a program that nobody kills does the rest. The lives of a job, as stored, say which events it must have
+a program that nobody kills does the rest. A delivery in which three processes died is a dead letter; it is
+retried too, and may then come after newer events of its job. The lives of a job, as stored, say which events it must have
 had; numbers and times of the calls say whether they came in order.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 import time
@@ -44,12 +46,16 @@ class Deliveries(Ledger):
         default_factory=lambda: defaultdict(list)
     )
     lives: dict[str, int] = field(default_factory=dict)
+    buried: set[tuple[str, int]] = field(default_factory=set)
+    """Deliveries that three processes died in: dead letters, which come late when they are retried."""
 
     def hear(self, words: list[str]) -> None:
         """Note down one line."""
         match words:
             case ["called", job, number, kind, at]:
                 self.calls[job].append((float(at), int(number), kind))
+            case ["buried", job, number]:
+                self.buried.add((job, int(number)))
             case ["lives", job, lives]:
                 self.lives[job] = int(lives)
             case _:
@@ -76,7 +82,8 @@ class Deliveries(Ledger):
     def misordered(self) -> list[str]:
         """Return the jobs for which a listener was called with an older event after a newer one."""
         numbers = {
-            job: [number for _, number, _ in sorted(calls)] for job, calls in self.calls.items()
+            job: [number for _, number, _ in sorted(calls) if (job, number) not in self.buried]
+            for job, calls in self.calls.items()
         }
         return [f"{job}: {one}" for job, one in numbers.items() if one != sorted(one)]
 
@@ -130,7 +137,11 @@ def finish(url: str, line: Line) -> None:
         time.sleep(0.01)
     for job in app.desk.jobs.each():
         line.tell("job", job.id, job.state, job.lease, "-")
-        line.tell("lives", job.id, job.redrives)
+        if job.handler == "work":
+            line.tell("lives", job.id, job.redrives)
+        else:
+            event = json.loads(job.payload)["event"]
+            line.tell("buried", event["job"]["id"], event["number"])
     line.tell("looked")
     look(url, line)
     app.close()
@@ -151,7 +162,8 @@ def rig(kind: str, kills: int, broken: str) -> tuple[str, Ledger]:
             crew.join(crew.start(partial(finish, url)))
     calls = sum(map(len, ledger.calls.values()))
     numbers = sum(len({number for _, number, _ in one}) for one in ledger.calls.values())
-    return f"{kills:,} kills, {numbers:,} events in {calls:,} calls", ledger
+    words = f"{numbers:,} events in {calls:,} calls, {len(ledger.buried)} dead deliveries"
+    return f"{kills:,} kills, {words}", ledger
 
 
 if __name__ == "__main__":

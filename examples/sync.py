@@ -1,7 +1,7 @@
 """Send sessions to a data warehouse, and have people told of what does not get there.
 
 A task that fails is tried again after 1, 2, 4 … 256 seconds; at the tenth failure it is a dead letter,
-and Slack and a mailbox hear of it, once for each cause. A refusal (400, 401, 403) is one at once:
+and Slack and a mailbox hear of it, one message for each session. A refusal (400, 401, 403) is one at once:
 
     $ python examples/sync.py tasks.jsonl      # {"userId": …, "sessionId": …, "tableName": …} a line
     $ redrive work examples.sync:app           # tries again what is due
@@ -16,7 +16,8 @@ of this program, which then only registers and answers:
     $ python examples/sync.py --serve 8080
 
 Whom to tell stands in `redrive.toml`, in `[alerts.channels]`. SYNC_STORE names the store, and
-SYNC_DATASET the dataset. Needs `google-cloud-bigquery`, and `redrive[cloudtasks]` for callbacks.
+SYNC_DATASET the dataset. With SYNC_COLLECTION=bigquerySyncFailures each dead letter, and what becomes of
+it, is also a document of that Firestore collection (needs `google-cloud-firestore`). Needs `google-cloud-bigquery`, and `redrive[cloudtasks]` for callbacks.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ import redrive
 from redrive import Handler, Redrive
 from redrive.alerts import Alerts, Channel
 from redrive.contrib.cloud_tasks import CloudTasks
+from redrive.contrib.firestore import mirror
 from redrive.errors import UsageError
+from redrive.logs import JsonFormatter
 from redrive.policies import presets
 
 log = logging.getLogger("sync")
@@ -61,6 +64,12 @@ def warehouse() -> Any:
     return bigquery.Client()
 
 
+def collections() -> Any:
+    from google.cloud import firestore  # noqa: PLC0415 - who has no collection needs none
+
+    return firestore.Client()
+
+
 def insert(table: str, row: dict[str, str], key: str) -> None:
     """Insert one row, once: `retry=None`, since it is the policy that retries.
 
@@ -79,6 +88,7 @@ def alerts(*channels: Channel) -> Alerts:
         templates={NAME: "BigQuery同期が{attempts}回失敗しました: session={payload.sessionId}"},
         types={NAME: "bigquery_sync_failure"},
         fields=["sessionId"],
+        each=[NAME],
     )
 
 
@@ -96,6 +106,8 @@ def connect(store: str, insert: Insert = insert, **options: Any) -> tuple[Redriv
 
 # Made here, so that `redrive work examples.sync:app` finds it; the file is opened on first use.
 app, sync = connect(os.environ.get("SYNC_STORE", "sync.db"))
+if "SYNC_COLLECTION" in os.environ:
+    mirror(app, collections(), os.environ["SYNC_COLLECTION"], handlers=[NAME])
 
 
 def scheduler(app: Redrive, client: Any = None) -> CloudTasks:
@@ -147,11 +159,20 @@ def register(task: dict[str, Any]) -> bool:
     return True
 
 
+def log_json() -> None:
+    """Log as Cloud Logging reads it: `ops/google/log-metric.json` counts the dead letters."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
 def main(words: list[str]) -> int:
     if words == ["--demo"]:
         from redrive.contrib.demo import users  # noqa: PLC0415 - what a program needs is above
 
         return users.main(sys.modules[__name__], "sync")
+    if words[:1] == ["--serve"]:
+        log_json()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     tasks = scheduler(app) if "SYNC_CALLBACK" in os.environ else None
     if words[:1] == ["--serve"]:

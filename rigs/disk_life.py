@@ -140,7 +140,7 @@ def _settle_all(ids: list[str], verdict: Verdict, failure: Failure | None = None
 
 
 def _take(store: Store) -> None:
-    store.take_events(holder=_HOLDER, lease_for=30, limit=2)
+    store.take_events(subscriptions=store.subscriptions(), holder=_HOLDER, lease_for=30, limit=2)
 
 
 def _deliver(store: Store) -> None:

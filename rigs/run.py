@@ -48,6 +48,10 @@ RIGS: dict[str, Rig] = {
     ),
     "kill": Rig(full="rigs/kill.py", short="rigs/kill.py --short"),
     "kill-control": Rig(full="rigs/kill.py --control", short="rigs/kill.py --control"),
+    "listeners": Rig(full="rigs/listeners.py", short="rigs/listeners.py --short"),
+    "listeners-control": Rig(
+        full="rigs/listeners.py --control", short="rigs/listeners.py --control"
+    ),
     "poison": Rig(full="rigs/poison.py", short="rigs/poison.py --short"),
     "poison-control": Rig(full="rigs/poison.py --control", short="rigs/poison.py --control"),
     "outage": Rig(full="rigs/outage.py", short="rigs/outage.py --short"),

@@ -121,7 +121,9 @@ def count_deaths(app: Redrive, line: Line) -> None:
     lives = sum(job.redrives for job in app.desk.jobs.each())
     counted = sum(record.deaths for record in store.group_records().values())
     reported = 0
-    while events := store.take_events(holder="rig", lease_for=60, limit=1000):
+    while events := store.take_events(
+        subscriptions=[_REPORTS], holder="rig", lease_for=60, limit=1000
+    ):
         reported += store.settle_events([one.number for one in events], [], holder="rig")
     if not lives == counted == reported:
         line.tell("problem", f"{lives} deaths, {counted} are counted, {reported} were reported")

@@ -78,7 +78,7 @@ def test_ten_attempts_at_their_times_then_a_dead_letter_and_people_are_told(
     assert (dead.attempts, len(user.warehouse.calls)) == (10, 10)
     retries = [f"Retry task enqueued. Attempt: {n}, Delay: {d}s" for n, d in enumerate(DOUBLING, 1)]
     assert said(caplog) == ["Task enqueued. Delay: 0s", *retries]
-    assert there.titles == ["[NEW] G1: BigQuery同期が10回失敗しました: session=s-9"]
+    assert there.titles == ["[DEAD] BigQuery同期が10回失敗しました: session=s-9"]
     assert [mail["Subject"] for mail in box.mails] == there.titles
 
 

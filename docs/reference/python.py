@@ -58,6 +58,7 @@ MODULES = {
     "redrive.logs": "JsonFormatter",
     "redrive.web": "asgi",
     "redrive.contrib.cloud_tasks": "CloudTasks",
+    "redrive.contrib.firestore": "mirror",
 }
 SMALL, SHORT = 60, 40
 

@@ -19,13 +19,14 @@ from typing import Any
 import psycopg
 
 from redrive.jobs import transitions
-from redrive.jobs.job import Claim, Job, Settlement, State
+from redrive.jobs.job import Claim, Completed, Job, Reason, Retry, Settlement, State
 from redrive.stores import _files, counting
 from redrive.stores.index.base import Drafted, writes
 from redrive.stores.index.draft import Draft
 from redrive.stores.index.engine import EngineStore
 from redrive.stores.jsonl import JsonlStore, compact
 from redrive.stores.jsonl.journal import Journal
+from redrive.stores.outbox_verbs import OutboxEvent
 from redrive.stores.postgres import PostgresStore, actions, database, opening, settling
 from redrive.stores.postgres.connecting import BoundedConnection
 from redrive.stores.postgres.tx import Line, PostgresTx, line_on, script_named
@@ -33,6 +34,7 @@ from redrive.stores.sql.tx import Row
 from redrive.stores.sqlite import SqliteStore, changing, ending
 from redrive.stores.sqlite import opening as opening_of_files
 from redrive.stores.sqlite.tx import SqliteTx
+from redrive.worker.deliveries import Deliveries
 
 STALE = "mend the sabotage"
 """Said where there is nothing to be broken any more: then nothing was found out."""
@@ -258,6 +260,36 @@ def piecemeal() -> None:
     _put(compact, "_rewrite", _rewrite_in_place)
 
 
+def beforehand() -> None:
+    """Remove an event before its listener is called."""
+    real = Deliveries._take  # noqa: SLF001
+
+    def take(self: Deliveries) -> OutboxEvent | None:
+        if event := real(self):
+            self._runtime.store.settle_events([event.number], [], holder=self._holder)
+        return event
+
+    _put(Deliveries, "_take", take)
+
+
+def in_memory() -> None:
+    """Keep a failed delivery in the process until it is tried again."""
+    real_take, real_settle = Deliveries._take, Deliveries._settle  # noqa: SLF001
+    kept: list[OutboxEvent] = []
+
+    def take(self: Deliveries) -> OutboxEvent | None:
+        return kept.pop(0) if len(kept) > 1 else real_take(self)
+
+    def settle(self: Deliveries, event: OutboxEvent, settlement: Settlement) -> None:
+        if isinstance(settlement.verdict, Retry):
+            kept.append(event)
+            settlement = replace(settlement, verdict=Completed(Reason.DONE))
+        real_settle(self, event, settlement)
+
+    _put(Deliveries, "_take", take)
+    _put(Deliveries, "_settle", settle)
+
+
 def _rewrite_in_place(journal: Journal, now: float) -> None:
     """Write a journal anew under its own name; the old one can still be read from."""
     journal.place.unlink()
@@ -305,6 +337,8 @@ _ALL: dict[str, Callable[[], None]] = {
     "trusting": trusting,
     "prepared": prepared,
     "piecemeal": piecemeal,
+    "beforehand": beforehand,
+    "in-memory": in_memory,
 }
 
 LOUD = frozenset({"no-lock", "prepared"})

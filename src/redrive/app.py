@@ -10,18 +10,18 @@ import os
 import random
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from redrive import config
 from redrive.attempts import presence, worker_notes
 from redrive.attempts.counters import totals
+from redrive.attempts.listeners import ListenerSettings, registrar
 from redrive.attempts.runtime import Settings
 from redrive.desk import retention
 from redrive.desk.desk import Desk
 from redrive.desk.transfer.adoption import opened
 from redrive.errors import JobNotFound, UsageError
-from redrive.events import Listener, ThreadedBus
+from redrive.events import Event, Listener, ThreadedBus
 from redrive.handler import Choices, Handler, choose
 from redrive.in_place.capture import Capture
 from redrive.jobs import checks, durations, ids
@@ -29,6 +29,7 @@ from redrive.jobs.clock import Clock, SystemClock
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Job
 from redrive.jobs.logger import log
+from redrive.jobs.reports import EventKind
 from redrive.jobs.threads import Threads, hop
 from redrive.payloads import strict_json
 from redrive.payloads.arguments import Arguments
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_MINUTE = 60.0
 
 
 class Redrive:
@@ -115,7 +114,7 @@ class Redrive:
             actor=actor or who(),
             rand=rand,
         )
-        self.submitter = Submitter(opener, settings)
+        self.submitter = Submitter(opener, settings, read_only=read_only)
         self.desk = Desk(self.submitter)
         """What operators see and do: `app.desk.retry("G7")`, `app.desk.jobs.find(...)`."""
 
@@ -163,7 +162,7 @@ class Redrive:
                 formerly=names,
                 is_async=is_async,
             )
-            self.submitter.registry.add(entry)
+            self.submitter.register(entry)
             return Handler(entry, self.submitter, self._threads)
 
         return register
@@ -249,13 +248,12 @@ class Redrive:
         `ignore_backoff` takes every pending job, whatever its wait, pauses too. `only` names those
         that may be run.
         """
-        from redrive.worker.passes import Pass, PassRunner  # noqa: PLC0415 - who only submits needs none
-        from redrive.worker.schedule import queued  # noqa: PLC0415
+        from redrive.worker.deliveries import Deliveries  # noqa: PLC0415 - who only submits needs none
+        from redrive.worker.passes import Pass, PassRunner, log_begin, log_end  # noqa: PLC0415
 
         checks.whole(limit, "limit", least=0)
         only = None if only is None else checks.texts(only, "only")
-        number = queued(self.store)
-        log.info("pass begins: %d queued", number, extra={"event": "begins", "queued": number})
+        log_begin(self.store)
         runtime = self.submitter.runtime()
         check_apart(self.submitter.registry, self._program)
         presence.sign(runtime, self.submitter.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
@@ -263,13 +261,10 @@ class Redrive:
         runner = PassRunner(runtime, self._program)
         runner.run_pass(ignore_waits=ignore_backoff, only=only, limit=limit)
         presence.sign(runtime, self.submitter.settings.clock.now(), lasts=worker_notes.PASS_LASTS)
-        self._watch()
         done = Pass(**totals(runner.ended), purged=self.cleanup())
-        fields = asdict(done)
-        text = "pass ended: %d taken, %d succeeded, %d failed, %d died, %d returned, %d purged"
-        log.info(text, *fields.values(), extra={"event": "worked", **fields})
-        if done.taken and not queued(self.store):
-            log.info("the queue is empty", extra={"event": "empty"})
+        Deliveries(runtime, self._program).deliver()
+        self._watch()
+        log_end(self.store, done)
         return done
 
     def retry_here(self, which: str, *, reason: str = "", actor: str | None = None) -> Job | None:
@@ -277,15 +272,11 @@ class Redrive:
 
         It falls due only later, so that no worker takes it first, but one does if this process dies.
         """
-        from redrive.worker.passes import PassRunner  # noqa: PLC0415 - who only submits needs none
+        from redrive.worker.passes import retry_one  # noqa: PLC0415 - who only submits needs none
 
         action = self.desk.log.action("retry", which, reason, actor)
-        moved = self.submitter.store.move([which], "retry", action, delays=[_MINUTE])
-        if not moved.done:
-            return None
-        runner = PassRunner(self.submitter.runtime(), self._program)
-        runner.run(only=[which], ignore_waits=True)
-        return self.get(which)
+        runs = retry_one(self.submitter.runtime(), self._program, which, action)
+        return self.get(which) if runs else None
 
     def worker(
         self,
@@ -313,13 +304,7 @@ class Redrive:
             raise UsageError("a worker changes jobs: open the app without read_only=True")
         name = program or self._program()
         check_apart(self.submitter.registry, lambda: name)
-        settings = WorkerSettings(
-            concurrency=checks.whole(concurrency, "concurrency", least=1),
-            batch=checks.whole(batch, "batch", least=1),
-            poll=durations.seconds(poll, name="poll"),
-            grace=durations.seconds(grace, name="grace"),
-            replaced=replaced,
-        )
+        settings = WorkerSettings.of(concurrency, batch, poll, grace, replaced=replaced)
         worker = Worker(
             self.submitter.runtime(ThreadedBus(self.submitter.bus), ids.new_holder()),
             settings,
@@ -363,6 +348,17 @@ class Redrive:
             msg = f"no job {job_id!r}; the desk also finds one by the beginning of its id"
             raise JobNotFound(msg)
         return job
+
+    def on(
+        self, *kinds: EventKind, **settings: Unpack[ListenerSettings]
+    ) -> Callable[[Callable[[Event], R]], Callable[[Event], R]]:
+        """Call a function for every event of these kinds, at least once, from any process.
+
+        An event is stored with the change, and delivered by workers and passes of programs that have
+        this listener: in order for each job, retried by `policy`. Its `name`, by default that of the
+        function, is stored and must stay the same. Secrets are masked unless `reveal=True`.
+        """
+        return registrar(self.submitter.register, kinds, settings)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call a function after every change; call what this returns to stop."""

@@ -23,6 +23,8 @@ Kind = Literal[
     "submitted",
     "claimed",
     "succeeded",
+    "completed",
+    "recovered",
     "failed",
     "died",
     "returned",
@@ -54,6 +56,10 @@ class Event:
     job: Job | None = None
     failure: Failure | None = None
     detail: str = field(default="", repr=False)
+    number: int = 0
+    """With `app.on`: grows from event to event of one job."""
+    at: float = 0.0
+    """With `app.on`: when it happened."""
 
 
 Listener = Callable[[Event], object]

@@ -15,6 +15,7 @@ from redrive.errors import UnknownHandler, UsageError
 from redrive.jobs import checks
 from redrive.jobs.job import Job
 from redrive.jobs.logger import log
+from redrive.jobs.reports import EventKind
 from redrive.payloads import masking, strict_json
 from redrive.payloads.arguments import Arguments
 from redrive.policies.policy import Policy
@@ -44,6 +45,8 @@ class Entry:
     already_done: Callable[..., object] | None = None
     formerly: tuple[str, ...] = ()
     is_async: bool = False
+    kinds: frozenset[EventKind] = frozenset()
+    """The kinds of events that a listener is called for; none for a handler."""
 
     @property
     def source(self) -> str:

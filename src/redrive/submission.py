@@ -15,8 +15,8 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
 from weakref import WeakSet
 
-from redrive.attempts import counters
-from redrive.attempts.conclusions import conclude
+from redrive.attempts import counters, listeners
+from redrive.attempts.conclusions import conclude, settled_job
 from redrive.attempts.executions import Execution, worker_name
 from redrive.attempts.leases import Task
 from redrive.attempts.runtime import Runtime, Settings
@@ -84,10 +84,12 @@ def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
 class Submitter:
     """Stores calls as jobs. The store is opened on first use."""
 
-    def __init__(self, opener: Callable[[], Store], settings: Settings) -> None:
+    def __init__(
+        self, opener: Callable[[], Store], settings: Settings, *, read_only: bool = False
+    ) -> None:
         self.must_exist = False
         """True if a missing store is an error, whatever the program says."""
-        self._opener = opener
+        self._opener, self._read_only = opener, read_only
         self._store: Store | None = None
         self._lock = threading.Lock()
         self.settings = settings
@@ -115,7 +117,19 @@ class Submitter:
         store = self._store  # read once: another thread may close it meanwhile
         if store is None:
             with self._lock:
-                store = self._store = self._store or self._opener()
+                store = self._store = self._store or self._record(self._opener())
+        return store
+
+    def register(self, entry: Entry) -> None:
+        """Add a handler or a listener."""
+        self.registry.add(entry)
+        if self._store is not None:
+            self._record(self._store)
+
+    def _record(self, store: Store) -> Store:
+        """Store the subscriptions of the listeners."""
+        if not self._read_only:
+            listeners.record(store, self.registry)
         return store
 
     def runtime(self, bus: Bus | None = None, holder: str | None = None) -> Runtime:
@@ -247,7 +261,8 @@ class Submitter:
         settlement = await hop(threads, self._concluded, execution)
         jobs = [self.settled(settlement)]
         (job,) = await self.aadd(threads, execution.entry, jobs, options.within)
-        return await hop(threads, self._kept, job, settlement)
+        await hop(threads, self._report, job, settlement)
+        return job
 
     def _concluded(self, execution: Execution) -> Settlement:
         if isinstance(outcome := execution.outcome, Returned) and outcome.missing:
@@ -275,13 +290,14 @@ class Submitter:
 
     def keep_failed(self, settlement: Settlement, options: Options) -> Job:
         """Store a job whose attempts were made in place, as its last one left it."""
-        return self._kept(self._add(self.settled(settlement), options.within), settlement)
+        job = self._add(self.settled(settlement), options.within)
+        self._report(job, settlement)
+        return job
 
-    def _kept(self, job: Job, settlement: Settlement) -> Job:
+    def _report(self, job: Job | None, settlement: Settlement) -> None:
         runtime = self.runtime()
         runtime.report(job, settlement)
         runtime.counters.write_if_due(runtime.store)
-        return job
 
     def keep_attempt(
         self, settlement: Settlement, *, is_stored: bool, reserve: float
@@ -296,24 +312,12 @@ class Submitter:
         job = self.store.settle([held])[0] if is_stored else self._add(self.settled(held), None)
         if job is not None and held is not settlement:
             job = replace(job, due=job.due - reserve)
-        runtime = self.runtime()
-        runtime.report(job, settlement)
-        runtime.counters.write_if_due(runtime.store)
+        self._report(job, settlement)
         return job
 
     def settled(self, settlement: Settlement) -> Job:
         """Return the job after a settlement, the attempt in its history; nothing is stored."""
-        attempt = settlement.attempt
-        job = transitions.settled(
-            settlement.claim.job,
-            settlement.verdict,
-            attempt.failure if attempt else None,
-            now=self.settings.clock.now(),
-            group=None,
-            max_attempts=settlement.max_attempts,
-            release=attempt.release if attempt else None,
-        )
-        return transitions.with_attempt(job, attempt) if attempt else job
+        return settled_job(settlement, now=self.settings.clock.now())
 
     def conclude(self, execution: Execution) -> Settlement:
         """Decide the next state of a job that ran in place."""

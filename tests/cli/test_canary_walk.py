@@ -169,6 +169,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "check": ("check --max-dead 0",),
     "explain": ("explain 429",),
     "alerts": ("alerts list",),
+    "listeners": ("listeners", "listeners --remove tell --yes"),
     "doctor": ("doctor",),
     "verify": ("verify",),
     "config": ("config show",),

@@ -53,6 +53,7 @@ LINES = {
     "config": "config show",
     "completion": "completion bash",
     "alerts": "alerts list",
+    "listeners": "listeners",
     "metrics": "metrics",
     "prometheus": "prometheus",
     "retry-candidates": "retry-candidates",

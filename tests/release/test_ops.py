@@ -20,6 +20,7 @@ import click
 import pytest
 import yaml
 
+from logfilterkit import Filter, entry_of, extracted
 from redrive import Redrive
 from redrive.cli._cli import Cli
 from redrive.cli._root import root
@@ -114,20 +115,12 @@ def test_the_log_metric_counts_what_a_worker_logs_of_a_death(
 ) -> None:
     caplog.set_level(logging.INFO, "redrive")
     metric = json.loads((OPS / "google" / "log-metric.json").read_text("utf-8"))
-    line = death(caplog)
-    level, *wanted = metric["filter"].split(" AND ")
-    assert level == "severity>=WARNING"
-    assert line["severity"] == "WARNING"
-    for one in wanted:
-        name, value = re.fullmatch(r'jsonPayload\.(\w+)="(\w+)"', one).groups()  # type: ignore[union-attr]
-        assert line[name] == value
-    extracted = {
-        key: line[re.fullmatch(r"EXTRACT\(jsonPayload\.(\w+)\)", how)[1]]  # type: ignore[index]
-        for key, how in metric["labelExtractors"].items()
-    }
-    assert extracted == {"lane": "post", "reason": "exhausted"}
+    entry = entry_of(json.dumps(death(caplog)))
+    assert Filter(metric["filter"])(entry)
+    labels = extracted(metric, entry)
+    assert labels == {"lane": "post", "reason": "exhausted"}
     described = metric["metricDescriptor"]
-    assert [one["key"] for one in described["labels"]] == list(extracted)
+    assert [one["key"] for one in described["labels"]] == list(labels)
     assert (described["metricKind"], described["valueType"]) == ("DELTA", "INT64")
 
 

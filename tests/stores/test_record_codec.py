@@ -21,6 +21,7 @@ from redrive.stores.record_codec import (
     blank_fields,
     columns_of,
     event_body,
+    event_fields,
     event_job,
     fields_to_json,
     given_of,
@@ -171,4 +172,4 @@ def test_the_fields_before_an_action_come_back_equal(job: Job) -> None:
 
 @given(jobs)
 def test_an_event_carries_the_whole_job(job: Job) -> None:
-    assert event_job(event_body(job)) == job
+    assert event_job(*event_fields(event_body(job))) == job

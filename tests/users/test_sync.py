@@ -226,15 +226,16 @@ def test_r_sync_2_dead_and_resolved_entries_stay(user: User) -> None:
 def test_r_sync_3_slack_and_the_mailbox_hear_of_a_dead_letter(user: User) -> None:
     user.die("session-9")
     said = "BigQuery同期が10回失敗しました: session=session-9"
-    assert user.slack.titles == [f"[NEW] G1: {said}"]
+    assert user.slack.titles == [f"[DEAD] {said}"]
     assert user.slack.texts[0].startswith(said)
     assert "Type: bigquery_sync_failure" in user.slack.texts[0]
     (mail,) = user.mailbox.mails
-    assert mail["Subject"] == f"[NEW] G1: {said}"
+    assert mail["Subject"] == f"[DEAD] {said}"
     assert mail["X-Redrive-Type"] == "bigquery_sync_failure"
     assert mail["To"] == "ops@example.org"
     (text,) = user.read_mail()
-    for part in (said, "Cause: ConnectionError", "1 job dead", "redrive group G1"):
+    (job,) = user.app.desk.jobs.find(handler="bigquery.sync").jobs
+    for part in (said, "sessionId: session-9", "the warehouse is down", f"redrive retry {job.id}"):
         assert part in text
 
 
@@ -250,16 +251,23 @@ def test_r_sync_3_a_task_s_other_fields_stay_out(user: User) -> None:
     assert not any("u-4711" in text for text in user.read_mail())
 
 
-def test_r_sync_3_many_dead_letters_of_one_cause_are_few_messages(user: User) -> None:
-    """Filled from the newest: the first message names the last of those that died together."""
+def test_r_sync_3_each_session_has_its_message_until_there_are_too_many(user: User) -> None:
+    """Twenty messages, then one with the keys of the others; none is about the group alone."""
     for number in range(30):
         user.failing[f"s-{number:02}"] = ConnectionError("the warehouse is down")
     jobs = [user.register(session) for session in user.failing]
     assert user.work(jobs[-1]).state is State.DEAD
     assert user.app.desk.groups.find()[0].jobs == 30
-    assert len(user.slack.bodies) == len(user.mailbox.mails) == 1
-    newest = max((user.app.get(job.id) for job in jobs), key=lambda job: (job.updated, job.id))
-    assert f"session={json.loads(newest.payload)['sessionId']}" in user.slack.titles[0]
+    *single, digest = user.slack.titles
+    assert len(single) == 20
+    assert len(user.mailbox.mails) == 21
+    assert digest == "[DEAD] 10 jobs died: bigquery.sync"
+    named = {title.rpartition("session=")[2] for title in single}
+    in_digest = {
+        json.loads(job.payload)["sessionId"] for job in jobs if job.id in user.slack.texts[-1]
+    }
+    assert named | in_digest == set(user.failing)
+    assert (len(named), len(in_digest)) == (20, 10)
 
 
 def test_r_sync_4_people_look_and_run_one_again(user: User) -> None:

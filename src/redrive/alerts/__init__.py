@@ -19,6 +19,7 @@ from redrive.alerts.messages import Message, Wording
 from redrive.alerts.rules import Rules
 from redrive.alerts.watch import Watch
 from redrive.errors import UsageError
+from redrive.jobs import checks
 from redrive.jobs.logger import log
 
 if TYPE_CHECKING:
@@ -30,14 +31,16 @@ slack, email, webhook, apprise = Slack, Email, Webhook, Apprise
 
 _KINDS = {"slack": Slack, "email": Email, "webhook": Webhook, "apprise": Apprise}
 _TEXTS = ("service", "base_url")
-_KEYS = ("channels", "rules", "templates", "types", "fields", *_TEXTS)
+_LISTS = ("fields", "each")
+_KEYS = ("channels", "rules", "templates", "types", *_LISTS, *_TEXTS)
 
 
 class Alerts:
     """The channels, rules and texts of alerts. Without channels, `[alerts]` of the file is used.
 
     `templates` and `types` are texts and type names by handler; `fields` are the fields of payloads
-    that templates may show, such as "sessionId" or "order.id". Messages carry the name of the
+    that messages may show, such as "sessionId" or "order.id". Dead letters of the handlers in `each`
+    are alerted one by one, as on a channel with `mode="each"`. Messages carry the name of the
     `service` and, with a `base_url`, a link to the group: BASE_URL/groups/G7.
     """
 
@@ -48,6 +51,7 @@ class Alerts:
         templates: Mapping[str, str] | None = None,
         types: Mapping[str, str] | None = None,
         fields: Sequence[str] = (),
+        each: Sequence[str] = (),
         service: str = "",
         base_url: str = "",
     ) -> None:
@@ -55,6 +59,8 @@ class Alerts:
         if not channels:
             settings = read(config.find().alerts)
         self.channels = checked([*channels, *settings.get("channels", ())])
+        self.each = frozenset([*settings.get("each", ()), *checks.texts(each, "each")])
+        """Handlers whose dead letters are alerted one by one, on every channel."""
         self.rules = rules or settings.get("rules") or Rules()
         self.wording = Wording(
             templates={**settings.get("templates", {}), **(templates or {})},
@@ -92,9 +98,10 @@ def read(table: Mapping[str, object]) -> dict[str, Any]:
     settings: dict[str, Any] = {
         name: _table(table.get(name, {}), name) for name in ("templates", "types")
     }
-    settings["fields"] = table.get("fields", ())
-    if not isinstance(settings["fields"], list | tuple):
-        raise UsageError('alerts: fields must be a list, as in fields = ["sessionId"]')
+    for name in _LISTS:
+        settings[name] = table.get(name, ())
+        if not isinstance(settings[name], list | tuple):
+            raise UsageError(f'alerts: {name} must be a list, as in {name} = ["…"]')
     for name in _TEXTS:
         settings[name] = table.get(name, "")
         if not isinstance(settings[name], str):

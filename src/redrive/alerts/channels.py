@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, Self, cast
+from typing import Any, Literal, Protocol, Self, cast, get_args
 
 from redrive.alerts.messages import Message
 from redrive.delivery import hiding
@@ -28,6 +28,10 @@ _HEADER, _SECTION = 150, 2900
 """The most characters that Slack accepts in a header and in a section."""
 _ANY_URL = "https://channel.invalid/"
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+Mode = Literal["groups", "each"]
+"""What a channel is sent of dead letters: messages about groups, or one for each job."""
 
 
 class Channel(Protocol):
@@ -60,6 +64,7 @@ class Slack:
     timeout: Duration = SECONDS
     allow: Sequence[str] = ()
     ca_file: str | None = None
+    mode: Mode = "groups"
 
     def __post_init__(self) -> None:
         _courier(self, _ANY_URL, ())
@@ -97,6 +102,7 @@ class Webhook:
     timeout: Duration = SECONDS
     allow: Sequence[str] = ()
     ca_file: str | None = None
+    mode: Mode = "groups"
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.url_env):
@@ -178,6 +184,7 @@ class Apprise:
 
     url_env: str
     name: str = "apprise"
+    mode: Mode = "groups"
 
     @property
     def variables(self) -> Sequence[str]:
@@ -245,5 +252,14 @@ def checked(channels: Sequence[object]) -> dict[str, Channel]:
         if check_name(channel.name) in known:
             msg = f"two channels are named {channel.name!r}; give one of them another name="
             raise UsageError(msg)
+        if mode_of(channel) not in get_args(Mode):
+            found = mode_of(channel)
+            msg = f"channel {channel.name}: mode must be 'groups' or 'each'; found {found!r}"
+            raise UsageError(msg)
         known[channel.name] = channel
     return known
+
+
+def mode_of(channel: object) -> Mode:
+    """Return the mode of a channel; one of the user's own need not have one."""
+    return cast("Mode", getattr(channel, "mode", "groups"))

@@ -13,7 +13,7 @@ from email.message import EmailMessage
 from email.utils import formatdate
 from typing import Any
 
-from redrive.alerts.channels import SECONDS, environment
+from redrive.alerts.channels import SECONDS, Mode, environment
 from redrive.alerts.messages import Message
 from redrive.errors import Undelivered, UsageError
 from redrive.jobs import durations
@@ -40,6 +40,7 @@ class Email:
     name: str = "email"
     timeout: Duration = SECONDS
     ca_file: str | None = None
+    mode: Mode = "groups"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "to", (self.to,) if isinstance(self.to, str) else tuple(self.to))

@@ -23,8 +23,8 @@ from redrive.registry import check_name
 
 LONGEST = 2000
 """Characters of a message, at most."""
-_TITLE = 200
-_KEY = 60
+TITLE = 200
+KEY = 60
 _LISTED = 10
 """How many changes a message about many names."""
 _PLACE = re.compile(r"\{([\w.-]+)\}")
@@ -144,13 +144,13 @@ def _of_cause(
     wording, newest = source.wording, next(iter(jobs), None)
     handler = newest.handler if newest else (cause.handlers or ("",))[0]
     template = wording.templates.get(handler)
-    headline = f"{cause.title} ({_jobs(cause.jobs)})"
+    headline = f"{cause.title} ({jobs_text(cause.jobs)})"
     if template and newest:
         headline = filled(template, cause, newest, wording.fields)
     grown = _grown(cause, change.before) if change.state == "growing" else ""
     kind = wording.types.get(handler, "")
     error = newest.failure.message if newest and newest.failure else ""
-    dead = f"{_jobs(cause.jobs)} dead, {cause.recent:,} in the last 10 minutes{grown}"
+    dead = f"{jobs_text(cause.jobs)} dead, {cause.recent:,} in the last 10 minutes{grown}"
     times = f"Since {moment(cause.since)}, last {moment(cause.last)}"
     keys = _new_keys(jobs, change.before)
     command = source.command(f"redrive group {cause.subject}")
@@ -188,7 +188,7 @@ def _new_keys(jobs: Sequence[Job], before: LastAlert | None) -> list[str]:
     """Return the keys of the jobs that died since the last message."""
     since = before.at if before is not None else float("-inf")
     keys = [job.key for job in jobs if job.key and (job.died_at or job.updated) >= since]
-    return [harmless(key, _KEY) for key in keys]
+    return [harmless(key, KEY) for key in keys]
 
 
 def _of_end(change: Change, now: float, source: Source) -> Message:
@@ -220,7 +220,7 @@ def _message(
         type=kind or f"redrive_{change.state}",
         state=change.state,
         subject=subject,
-        title=harmless(head, _TITLE),
+        title=harmless(head, TITLE),
         text=harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True),
         at=now,
         facts=facts,
@@ -256,14 +256,14 @@ def folded(changes: Sequence[Change], now: float, source: Source) -> Message:
 def _short(change: Change) -> str:
     about = change.about
     title = about.title if about else change.before.title if change.before else ""
-    jobs = f" ({_jobs(about.jobs)})" if isinstance(about, Cause) else ""
+    jobs = f" ({jobs_text(about.jobs)})" if isinstance(about, Cause) else ""
     return f"{inert(title)[:100]}{jobs}"
 
 
 def plain(title: str, text: str, now: float, *, state: str = "test") -> Message:
     """Return a message about Redrive itself."""
     text = harmless(f"{title}\n{text}", LONGEST, keep_newlines=True)
-    title = harmless(title, _TITLE)
+    title = harmless(title, TITLE)
     return Message(
         type=f"redrive_{state}", state=state, subject="redrive", title=title, text=text, at=now
     )
@@ -290,19 +290,20 @@ def filled(template: str, cause: Cause, job: Job, fields: Sequence[str]) -> str:
         "handler": job.handler,
         "job": job.id,
     }
-    payload = _read(job.payload)
-    values |= {_PAYLOAD + name: _at(payload, name) for name in fields}
+    payload = payload_value(job.payload)
+    values |= {_PAYLOAD + name: value_at(payload, name) for name in fields}
     return _PLACE.sub(lambda match: inert(str(values.get(match[1], ""))), template)
 
 
-def _read(payload: str) -> object:
+def payload_value(payload: str) -> object:
+    """Return a payload as a value; None if it is not JSON."""
     try:
         return cast("object", json.loads(payload))
     except (ValueError, RecursionError):  # somebody else's file said so
         return None
 
 
-def _at(value: object, path: str) -> object:
+def value_at(value: object, path: str) -> object:
     """Return the value at a dotted path; lists and objects are left out."""
     for name in path.split("."):
         value = cast("dict[str, object]", value).get(name, "") if isinstance(value, dict) else ""
@@ -315,7 +316,8 @@ def _grown(cause: Cause, before: LastAlert | None) -> str:
     return f" (+{max(0, cause.jobs - before.jobs):,} since {moment(before.at)})"
 
 
-def _jobs(number: int) -> str:
+def jobs_text(number: int) -> str:
+    """Return a number of jobs in words."""
     return "1 job" if number == 1 else f"{number:,} jobs"
 
 

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 from redrive.alerts import messages
 from redrive.alerts.channels import Channel
 from redrive.alerts.conditions import NAME, look, newest
+from redrive.alerts.each import Each
 from redrive.alerts.messages import Message
 from redrive.alerts.rules import Cause, Change, LastAlert, judge
 from redrive.attempts import presence
 from redrive.attempts.runtime import Runtime
 from redrive.context import current
-from redrive.errors import RetryLater, StoreError, UsageError
+from redrive.errors import KeyConflict, RetryLater, StoreError, UsageError
 from redrive.jobs.logger import log
 from redrive.payloads import strict_json
 from redrive.payloads.arguments import Arguments
@@ -111,6 +112,7 @@ class Watch:
         self._store_url = ""
         self._failing_since: float | None = None
         self._sent_directly: float | None = None
+        self._each = Each(alerts, app, self._submit)
         self.entry = Entry(
             name=NAME,
             function=self.send,
@@ -131,6 +133,7 @@ class Watch:
             self._note_channels(store)
             if self._take_turn(store) and time.monotonic() >= self._next:
                 self._look(store)
+            self._each.flush()
             self._send_due(store)
         except StoreError as error:
             self._store_failed(error)
@@ -239,13 +242,19 @@ class Watch:
         for number, message in book.outbox:
             log.info("alert: %s", message.title)
             for name in self._alerts.channels:
-                payload = strict_json.dumps({"channel": name, "message": asdict(message)})
                 key = f"alert-{int(book.born)}-{number}-{name}"
-                if _may_send(self._app.desk, message, name, key):
-                    self._app.submitter.submit(self.entry, payload, Options(key=key))
+                covered = self._each.covers(name, message)
+                if not covered and _may_send(self._app.desk, message, name, key):
+                    self._submit(message, name, key)
         after = replace(book, outbox=())
         note = store.note(_NOTE, after.written(), expected=version, durable=True)
         return after, note.version if note is not None else 0
+
+    def _submit(self, message: Message, channel: str, key: str) -> None:
+        """Store a message as a job; one that has the key already is the same message."""
+        payload = strict_json.dumps({"channel": channel, "message": asdict(message)})
+        with suppress(KeyConflict):  # the program has worded it differently since
+            self._app.submitter.submit(self.entry, payload, Options(key=key))
 
     def _send_due(self, store: Store) -> None:
         presence.serve(store, NAME)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping
 
 from redrive.attempts.executions import finished
+from redrive.jobs import transitions
 from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.jobs.job import Attempt, Category, Claim, Dead, Job, Return, Settlement
 from redrive.jobs.logger import log
@@ -66,6 +67,21 @@ def conclude(
             "max_attempts": decide.max_attempts_after(job, outcome, policy),
         }
     )
+
+
+def settled_job(settlement: Settlement, *, now: float) -> Job:
+    """Return the job after a settlement, the attempt in its history; nothing is stored."""
+    attempt = settlement.attempt
+    job = transitions.settled(
+        settlement.claim.job,
+        settlement.verdict,
+        attempt.failure if attempt else None,
+        now=now,
+        group=None,
+        max_attempts=settlement.max_attempts,
+        release=attempt.release if attempt else None,
+    )
+    return transitions.with_attempt(job, attempt) if attempt else job
 
 
 def returned(claim: Claim, delay: float | None = None) -> Settlement:

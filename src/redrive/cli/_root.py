@@ -53,6 +53,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "work": ("work", "work", "Run jobs that are due."),
         "serve": ("serve", "serve", "Health, metrics and a JSON API over HTTP."),
         "alerts": ("alerts", "alerts", "The alert channels; send a test message."),
+        "listeners": ("listeners", "listeners", "Durable listeners, and the events that wait."),
         "init": ("maintenance", "init", "Create the store."),
         "doctor": ("doctor", "doctor", "Find problems, and what to do about them."),
         "verify": ("maintenance", "verify", "Check everything stored for damage."),

@@ -40,6 +40,8 @@ ROOM, BAD_ROOM = 1_000_000_000, 100_000_000
 """Bytes that should be free on the store's disk."""
 GROWTH = 10
 """Deaths within ten minutes that are worth a look."""
+LATE_EVENTS = 600.0
+"""Seconds for which an event may wait for its listener."""
 
 Level = Literal["ok", "warn", "bad"]
 
@@ -90,7 +92,7 @@ def _examine(cli: Cli) -> Iterator[Finding]:
         yield from _settings(cli)
         with cli.reading() as desk:
             yield Finding("store", "ok", f"{desk.store.url} answers")
-            for look in (_durability, _files, _workers, _lanes, _pauses, _growth):
+            for look in (_durability, _files, _workers, _lanes, _pauses, _listeners, _growth):
                 yield from look(desk)
             yield from _clock(desk, (cli.clock or SystemClock()).now())
     except UsageError as error:
@@ -237,6 +239,18 @@ def _pauses(desk: Desk) -> Iterator[Finding]:
         until = "until resumed" if left is None else f"for {words(left)} more"
         remedy = f"redrive resume {pause.lane}"
         yield Finding("pause", "warn", f"{pause.lane} is paused {until}", remedy)
+
+
+def _listeners(desk: Desk) -> Iterator[Finding]:
+    now = desk.store.now()
+    for one in desk.lanes.listeners():
+        if one.oldest is not None and now - one.oldest > LATE_EVENTS:
+            waits = f"{plural(one.waiting, 'event')} wait, the oldest for {words(now - one.oldest)}"
+            remedy = (
+                "run a worker whose program has it, see why it fails in the worker's log, "
+                f"or remove it: redrive listeners --remove {one.name}"
+            )
+            yield Finding("listener", "warn", f"{one.name}: {waits}", remedy)
 
 
 def _growth(desk: Desk) -> Iterator[Finding]:

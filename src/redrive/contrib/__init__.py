@@ -1,4 +1,4 @@
-"""Integrations that the rest does not need: an event stream, Cloud Tasks, Django, the pytest plugin.
+"""Integrations that the rest does not need: events, Cloud Tasks, Firestore, Django, pytest.
 
 Each module stands on the public API. Not here: stores (`stores`) and alert channels (`alerts`).
 """

@@ -1,11 +1,11 @@
-"""Lanes: pausing them, who serves them, and which ones nobody serves."""
+"""Lanes: pausing them, who serves them, which ones nobody serves; and durable listeners."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from redrive.attempts import worker_notes
 from redrive.errors import Refused
@@ -20,6 +20,7 @@ from redrive.stores.note_verbs import PAUSE, Note, note_named
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
     from redrive.desk.log import Log
+    from redrive.jobs.reports import EventKind
 
 
 SILENT = 15.0
@@ -68,6 +69,17 @@ class LanePause:
     since: float | None
     seconds_left: float | None
     """None: until it is resumed."""
+
+
+class ListenerRecord(NamedTuple):
+    """A listener that some program registered with `app.on`; its lane is redrive.on.NAME."""
+
+    name: str
+    kinds: tuple[EventKind, ...]
+    waiting: int
+    """How many events are not delivered yet."""
+    oldest: float | None
+    """When the oldest of them happened."""
 
 
 class Lanes:
@@ -138,6 +150,28 @@ class Lanes:
     def served_handlers(self) -> frozenset[str]:
         """Return the handlers that a worker serves now, or a pass served in the last day."""
         return worker_notes.served(self._backend.store, "handlers")
+
+    def listeners(self) -> list[ListenerRecord]:
+        """Return the durable listeners by name, and what waits for each."""
+        store = self._backend.store
+        waiting = store.waiting_events()
+        return [
+            ListenerRecord(name, tuple(sorted(kinds)), *waiting.get(name, (0, None)))
+            for name, kinds in sorted(store.subscriptions().items())
+        ]
+
+    def remove_listener(self, name: str, *, reason: str = "", actor: str | None = None) -> Action:
+        """Remove a listener and the events that wait for it; Refused if there is none of that name.
+
+        A program that still has it records it again when it opens the store.
+        """
+        store = self._backend.store
+        if name not in store.subscriptions():
+            raise Refused(f"no listener {name!r}; `redrive listeners` shows those that there are")
+        store.unsubscribe(name)
+        action = self._log.action("remove_listener", name, reason, actor)
+        store.record(action)
+        return action
 
     def deaths(self, span: Span, number: int) -> list[int]:
         """Return how many jobs died in the last `number` minutes (60) or hours (3600), oldest first."""

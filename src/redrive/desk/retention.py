@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from redrive.events import Bus, Event
 from redrive.jobs.job import State
@@ -16,25 +17,27 @@ _BATCH = 10_000
 
 def rules(registry: Registry, others: Keep) -> list[PurgeRule]:
     """Return one rule for each state and age, and one for all handlers not registered here."""
-    purge_rules: list[PurgeRule] = []
-    ages: dict[tuple[State, float], set[str]] = {}
+    handlers: dict[PurgeRule, set[str]] = {}
     for entry in registry:
-        for state, age in _ages(entry.policy.keep):
-            ages.setdefault((state, age), set()).update((entry.name, *entry.formerly))
-    for (state, age), names in ages.items():
-        purge_rules.append(PurgeRule(state=state, older_than=age, handlers=frozenset(names)))
-    for state, age in _ages(others):
-        purge_rules.append(PurgeRule(state=state, older_than=age, but=registry.names()))
-    return purge_rules
+        for rule in _rules(entry.policy.keep):
+            handlers.setdefault(rule, set()).update((entry.name, *entry.formerly))
+    own = [replace(rule, handlers=frozenset(names)) for rule, names in handlers.items()]
+    return own + [replace(rule, but=registry.names()) for rule in _rules(others)]
 
 
-def _ages(keep: Keep) -> list[tuple[State, float]]:
-    pairs = (
-        (State.COMPLETED, keep.completed),
-        (State.RESOLVED, keep.resolved),
-        (State.DEAD, keep.dead),
+def _rules(keep: Keep) -> list[PurgeRule]:
+    """Return the rules for all handlers; a dead letter that was retried stays as long as a resolved one."""
+    ages = (
+        (State.COMPLETED, False, keep.completed),
+        (State.COMPLETED, True, keep.resolved),
+        (State.RESOLVED, None, keep.resolved),
+        (State.DEAD, None, keep.dead),
     )
-    return [(state, age) for state, age in pairs if age is not None]
+    return [
+        PurgeRule(state=state, older_than=age, was_dead=was_dead)
+        for state, was_dead, age in ages
+        if age is not None
+    ]
 
 
 def purge(store: Store, wanted: list[PurgeRule], bus: Bus) -> int:

@@ -6,8 +6,8 @@ from typing import Literal
 
 from redrive.jobs.job import Job, State
 
-EventKind = Literal["died", "retried", "reopened", "resolved", "completed", "purged"]
-"""What an outbox can report of a job."""
+EventKind = Literal["died", "retried", "reopened", "resolved", "completed", "recovered", "purged"]
+"""What an outbox can report of a job. Recovered: completed, after it had been a dead letter."""
 
 _OWN = "redrive."
 """Handlers whose name starts so are Redrive's own: no events are sent for their jobs."""
@@ -27,7 +27,7 @@ def is_new_death(job: Job, now: float) -> bool:
 
 
 def events_of(was: Job | None, job: Job | None, *, now: float) -> list[EventKind]:
-    """Return what the outbox reports of a change, at most one kind.
+    """Return what the outbox reports of a change, in order.
 
     No job before is an add, no job after a purge. Retries of the policy report nothing.
     """
@@ -39,6 +39,8 @@ def events_of(was: Job | None, job: Job | None, *, now: float) -> list[EventKind
     if was is None:
         return ["died"] if is_new_death(job, now) else []
     kind = _EVENTS.get((was.state, job.state))
+    if kind == "completed" and job.died_at is not None:
+        return ["completed", "recovered"]
     return [kind] if kind else []
 
 

@@ -162,6 +162,7 @@ class Keep:
 
     completed: float | None = 86400.0
     resolved: float | None = 86400.0
+    """Also for completed jobs that have been dead letters."""
     dead: float | None = None
 
 

@@ -63,10 +63,8 @@ MIGRATED_ON_OPENING = 10_000
 def check_newest(url: str, version: int, known: int) -> None:
     """Raise StoreForeign if a newer Redrive wrote a store."""
     if version > known:
-        raise StoreForeign(
-            f"{url} was written by a newer Redrive (schema {version}, this one knows {known}); "
-            "update this program"
-        )
+        schemas = f"schema {version}, this one knows {known}"
+        raise StoreForeign(f"{url} was written by a newer Redrive ({schemas}); update this program")
 
 
 def check_version(url: str, version: int, needed: int) -> None:
@@ -200,6 +198,8 @@ class PurgeRule:
     """Only these handlers (None is every one), but not those."""
     ids: frozenset[str] | None = None
     """Only these jobs; None is every one."""
+    was_dead: bool | None = None
+    """True: only jobs that have been dead letters; False: only others; None: both."""
 
     def is_for(self, handler: str) -> bool:
         """Return True if it removes jobs of this handler."""

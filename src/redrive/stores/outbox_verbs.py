@@ -46,8 +46,18 @@ class OutboxEvent(NamedTuple):
     """When it happened."""
     attempts: int
     """How often its delivery was put off before."""
+    lost: int
+    """How often its lease ended without an answer: the process that delivered it is gone."""
     body: str
     """The job as it was then, in the form of the journal: JSON, with its payload, without history."""
+
+
+class WaitingEvents(NamedTuple):
+    """The events that wait for one subscription."""
+
+    number: int
+    oldest: float
+    """When the oldest of them happened."""
 
 
 class SentAlert(NamedTuple):
@@ -98,13 +108,23 @@ class OutboxVerbs(ABC):
         """Return the kinds of each subscription by name."""
 
     @abstractmethod
-    def take_events(self, *, holder: str, lease_for: float, limit: int) -> list[OutboxEvent]:
-        """Lease up to `limit` due events, longest due first.
+    def take_events(
+        self, *, subscriptions: Collection[str], holder: str, lease_for: float, limit: int
+    ) -> list[OutboxEvent]:
+        """Lease up to `limit` due events of these subscriptions, longest due first.
 
         Of one subscription and job only the oldest that is stored, so a delivery that waits holds
-        up later events of that job. Events whose lease has ended are given again; so are those
-        whose answer was lost on the way.
+        up later events of that job. Events whose lease has ended are returned again, as `lost` once
+        more; so are those whose answer was lost on the way.
         """
+
+    @abstractmethod
+    def renew_events(self, numbers: Sequence[int], *, holder: str, lease_for: float) -> int:
+        """Renew the leases that this holder still has; return how many that were."""
+
+    @abstractmethod
+    def waiting_events(self) -> dict[str, WaitingEvents]:
+        """Return how many events wait for each subscription that has some."""
 
     @abstractmethod
     def settle_events(

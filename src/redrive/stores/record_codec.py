@@ -202,10 +202,15 @@ def event_body(job: Job) -> str:
     return f'{{"job":{encode(head_to_dict(job))},"payload":{encode(job.payload)}}}'
 
 
-def event_job(body: str) -> Job:
-    """Read it back."""
+def event_fields(body: str) -> tuple[dict[str, Any], str]:
+    """Read the head and the payload of the job of an event."""
     data = cast("dict[str, Any]", json.loads(body))
-    return job_from_dict(data["job"], data["payload"])
+    return data["job"], data["payload"]
+
+
+def event_job(head: dict[str, Any], payload: str) -> Job:
+    """Build the job of an event from them."""
+    return job_from_dict(head, payload)
 
 
 def category_of(job: Job) -> str:

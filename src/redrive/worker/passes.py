@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Self
 
@@ -21,11 +21,12 @@ from redrive.attempts.executions import Execution, called, finished
 from redrive.attempts.leases import Leases, Task
 from redrive.attempts.runtime import Runtime
 from redrive.errors import ChildFailed, UsageError
-from redrive.jobs.job import Claim, Settlement, State
+from redrive.jobs.job import Action, Claim, Settlement, State
 from redrive.jobs.logger import log
 from redrive.registry import Entry, Registry, warn_unlimited
 from redrive.runs.driver import Driver
-from redrive.stores.contract import Query, every
+from redrive.stores.contract import Query, Store, every
+from redrive.worker.schedule import queued
 from redrive.worker.sweep import sweep
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 Loop = Callable[[Coroutine[object, object, object]], object]
 
 
+_MINUTE = 60.0
 _SHARE = 100
 """Jobs of a backlog that one grant may release past a pause."""
 
@@ -52,6 +54,21 @@ class Pass:
     died: int = 0
     returned: int = 0
     purged: int = 0
+
+
+def log_begin(store: Store) -> None:
+    """Log how many jobs wait."""
+    number = queued(store)
+    log.info("pass begins: %d queued", number, extra={"event": "begins", "queued": number})
+
+
+def log_end(store: Store, done: Pass) -> None:
+    """Log what a pass did, and an empty queue."""
+    fields = asdict(done)
+    text = "pass ended: %d taken, %d succeeded, %d failed, %d died, %d returned, %d purged"
+    log.info(text, *fields.values(), extra={"event": "worked", **fields})
+    if done.taken and queued(store) == 0:
+        log.info("the queue is empty", extra={"event": "empty"})
 
 
 class Interrupts:
@@ -127,22 +144,41 @@ class PassRunner:
         for entry in registry:
             if entry.is_unlimited and self._program() is None:
                 warn_unlimited(entry)
-        self._interrupts, self._hurried = Interrupts(), ignore_waits
+        self._hurried = ignore_waits
         sweep(self.runtime, self._count)
         with (
-            self._closing_child(),
-            _loop(registry, self._is_ctrl_c, self._given_loop) as loop,
             self.runtime.leases() as leases,
-            self._interrupts,
+            self.executing() as execute,
             # Closed here: an error's traceback would keep it, and what it holds, alive.
             closing(self._tasks(leases, ignore_waits=ignore_waits, only=only)) as tasks,
         ):
             for task in tasks:
-                self._settle(self._execute(task, loop))
+                try:
+                    settlement = execute(task)
+                except (ChildFailed, KeyboardInterrupt):
+                    self._return([task.claim])
+                    raise
+                self._settle(settlement)
                 leases.drop([task])
                 if limit and self.ended.total() >= limit:
                     break
         self.runtime.counters.write_last(self.runtime.store)
+
+    @contextmanager
+    def executing(self) -> Generator[Callable[[Task], Settlement]]:
+        """Yield a function that runs one claimed job in this thread and decides its next state.
+
+        It raises if the program is being stopped, or if no child process can be started.
+        """
+        self._interrupts = Interrupts()
+        registry = self.runtime.registry
+        given = self._given_loop
+        with (
+            self._closing_child(),
+            _loop(registry, self._is_ctrl_c, given) as loop,
+            self._interrupts,
+        ):
+            yield lambda task: self._execute(task, loop)
 
     def _is_ctrl_c(self, error: BaseException) -> bool:
         return self._interrupts.seen and issubclass(type(error), KeyboardInterrupt)
@@ -231,7 +267,6 @@ class PassRunner:
                     execution.value = finished(entry.function(**execution.arguments))
         except KeyboardInterrupt as error:
             if self._interrupts.seen:
-                runtime.settle(self._conclude(claim, execution, entry))
                 raise
             execution.fail(error)  # nobody pressed Ctrl-C: the handler raised it
         execution.end_copy()
@@ -242,11 +277,7 @@ class PassRunner:
         from redrive.worker.children import Child  # noqa: PLC0415 - few passes need one
 
         child = task.child = self._child = self._child or Child(program)
-        try:
-            ran = child.run(task.claim.job, task.entry, hurried=self._hurried)
-        except (ChildFailed, KeyboardInterrupt):
-            self._return([task.claim])
-            raise
+        ran = child.run(task.claim.job, task.entry, hurried=self._hurried)
         return self.runtime.conclude(task.claim, ran.outcome, task.entry, ran.started, ran.duration)
 
     def _conclude(self, claim: Claim, execution: Execution, entry: Entry) -> Settlement:
@@ -296,3 +327,13 @@ def _loop(
 def _no_loop(_: Coroutine[object, object, object]) -> object:
     msg = "no async handler is registered"
     raise UsageError(msg)
+
+
+def retry_one(
+    runtime: Runtime, program: Callable[[], str | None], which: str, action: Action
+) -> bool:
+    """Retry a job in this thread; False if it cannot be taken. Workers leave it alone for a minute."""
+    if not runtime.store.move([which], "retry", action, delays=[_MINUTE]).done:
+        return False
+    PassRunner(runtime, program).run(only=[which], ignore_waits=True)
+    return True

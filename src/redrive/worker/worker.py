@@ -19,12 +19,16 @@ from redrive.attempts.leases import Task
 from redrive.attempts.runtime import ClaimOptions, Runtime
 from redrive.errors import StoreError, StoreOutdated
 from redrive.events import ThreadedBus
+from redrive.jobs import checks, durations
+from redrive.jobs.durations import Duration
 from redrive.jobs.job import Settlement
 from redrive.jobs.logger import log
 from redrive.policies.policy import Policy
 from redrive.runs import driver
 from redrive.stores.counting import FOLD_EVERY
 from redrive.worker import health, suspects, sweep
+from redrive.worker.deliveries import EVERY as DELIVER_EVERY
+from redrive.worker.deliveries import Deliveries
 from redrive.worker.dispatch import Dispatcher
 from redrive.worker.schedule import (
     LOG_EVERY,
@@ -70,6 +74,19 @@ class WorkerSettings:
     """Seconds between two removals of old finished jobs."""
     replaced: bool = False
     """True if a supervisor starts another process when this one asks for it."""
+
+    @classmethod
+    def of(
+        cls, concurrency: int, batch: int, poll: Duration, grace: Duration, *, replaced: bool
+    ) -> Self:
+        """Return the settings a program gave; UsageError for one that makes no sense."""
+        return cls(
+            concurrency=checks.whole(concurrency, "concurrency", least=1),
+            batch=checks.whole(batch, "batch", least=1),
+            poll=durations.seconds(poll, name="poll"),
+            grace=durations.seconds(grace, name="grace"),
+            replaced=replaced,
+        )
 
 
 class Worker:
@@ -131,12 +148,14 @@ class Worker:
         self._spare = _SPARE
         self._thread: threading.Thread | None = None
         self._driver = driver.Driver(runtime.store, runtime.bus, runtime.holder)
+        self._deliveries = Deliveries(runtime, lambda: program)
         self._progress = ProgressLog(runtime)
         self._unserved = UnservedLog(runtime)
         self._periodic = self._make_periodic()
 
     def _make_periodic(self) -> list[Periodic]:
         lease = self.runtime.lease_for
+        has_listeners = any(entry.kinds for entry in self.runtime.registry)
         return [
             Periodic(_PAUSES, self._pass_pauses),
             Periodic(suspects.EVERY, self._suspects.take),
@@ -147,6 +166,7 @@ class Worker:
             PeriodicThread(driver.EVERY, self._driver.tick),
             PeriodicThread(LOG_EVERY, self._progress.tick),
             *([PeriodicThread(_WATCH, self._watcher.tick)] if self._watcher else []),
+            *([PeriodicThread(DELIVER_EVERY, self._deliveries.deliver)] if has_listeners else []),
         ]
 
     def _sweep(self) -> None:
@@ -213,7 +233,7 @@ class Worker:
                 self._try(self._steer)
                 self._check_parent()
                 self._check_health()
-            self._dispatcher.closing = True
+            self._dispatcher.closing = self._deliveries.closing = True
             while self._busy and time.monotonic() < self._stopping:
                 self._try(self._drain)
             self._dispatcher.end(self._spare / 2)

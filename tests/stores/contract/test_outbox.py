@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import get_args
 
 import pytest
 
 from kit import START, make_failure
 from redrive.jobs.job import State
+from redrive.jobs.reports import EventKind
 from redrive.jobs.transitions import Verb
 from redrive.stores.contract import PurgeRule, Store
 from redrive.stores.outbox_verbs import OutboxEvent
-from redrive.stores.record_codec import event_job
+from redrive.stores.record_codec import event_fields, event_job
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
 from stores.contract.verbs import (
@@ -30,7 +32,9 @@ from stores.contract.verbs import (
 def take(
     store: Store, holder: str = "w1", limit: int = 100, lease_for: float = 60.0
 ) -> list[OutboxEvent]:
-    return store.take_events(holder=holder, lease_for=lease_for, limit=limit)
+    """Take events of all subscriptions."""
+    names = store.subscriptions()
+    return store.take_events(subscriptions=names, holder=holder, lease_for=lease_for, limit=limit)
 
 
 def told(store: Store) -> list[tuple[str, str, str]]:
@@ -61,7 +65,7 @@ def test_an_event_has_the_job_as_it_was(store: Store, clock: ManualClock) -> Non
     (event,) = take(store)
     expected = ("hook", "a", "died", START + 2, 0)
     assert event[1:6] == expected
-    assert event_job(event.body) == bare(job)
+    assert event_job(*event_fields(event.body)) == bare(job)
 
 
 def test_only_what_was_subscribed_to_is_stored(store: Store) -> None:
@@ -77,8 +81,8 @@ def test_only_what_was_subscribed_to_is_stored(store: Store) -> None:
 
 
 def test_every_kind_is_reported_in_order(store: Store, clock: ManualClock) -> None:
-    kinds = ["died", "retried", "reopened", "resolved", "completed", "purged"]
-    store.subscribe("all", kinds)  # type: ignore[arg-type]
+    kinds = get_args(EventKind)
+    store.subscribe("all", kinds)
     kill(store, "a")
     verbs: list[Verb] = ["resolve", "reopen", "retry"]
     for verb in verbs:
@@ -88,7 +92,7 @@ def test_every_kind_is_reported_in_order(store: Store, clock: ManualClock) -> No
     store.purge([PurgeRule(state=State.COMPLETED, older_than=5)])
     assert told(store) == [
         ("all", "a", kind)
-        for kind in ("died", "resolved", "reopened", "retried", "completed", "purged")
+        for kind in ("died", "resolved", "reopened", "retried", "completed", "recovered", "purged")
     ]
 
 
@@ -171,7 +175,7 @@ def test_a_lease_that_has_ended_gives_its_events_again(store: Store, clock: Manu
     assert take(store, "w2") == []
     clock.advance(2)
     (again,) = take(store, "w2")
-    assert again == event
+    assert again == event._replace(lost=1)
     assert store.settle_events([event.number], [], holder="w1") == 0
     assert store.settle_events([], [(event.number, 5.0)], holder="w1") == 0
     assert store.settle_events([event.number, event.number + 99], [], holder="w2") == 1
@@ -205,6 +209,59 @@ def test_many_who_take_get_each_event_once(store: Store) -> None:
     with ThreadPoolExecutor(4) as pool:
         numbers = [number for share in pool.map(some, range(4)) for number in share]
     assert len(numbers) == len(set(numbers)) == 40
+
+
+def test_a_lease_that_is_renewed_goes_on(store: Store, clock: ManualClock) -> None:
+    store.subscribe("x", ["died"])
+    kill(store, "a")
+    (event,) = take(store, "w1", lease_for=30)
+    clock.advance(29)
+    assert store.renew_events([event.number, 99], holder="w1", lease_for=30) == 1
+    assert store.renew_events([event.number], holder="w2", lease_for=30) == 0
+    clock.advance(29)
+    assert take(store, "w2") == []
+    clock.advance(2)
+    assert [one.lost for one in take(store, "w2")] == [1]
+    assert store.renew_events([event.number], holder="w1", lease_for=30) == 0
+
+
+def test_each_lease_that_ends_unanswered_is_counted(store: Store, clock: ManualClock) -> None:
+    store.subscribe("x", ["died"])
+    kill(store, "a")
+    for lost in range(3):
+        (event,) = take(store, lease_for=30)
+        assert (event.lost, event.attempts) == (lost, 0)
+        clock.advance(31)
+    (event,) = take(store)
+    store.settle_events([], [(event.number, 0.0)], holder="w1")
+    (event,) = take(store)
+    assert (event.lost, event.attempts) == (3, 1)
+
+
+def test_events_of_other_subscriptions_are_left_alone(store: Store, clock: ManualClock) -> None:
+    store.subscribe("x", ["died"])
+    store.subscribe("y", ["died"])
+    kill(store, "a")
+    for holder in ("w1", "w2"):  # the second one when the first lease has ended
+        (event,) = store.take_events(
+            subscriptions=["y", "unknown"], holder=holder, lease_for=30, limit=9
+        )
+        assert event.subscription == "y"
+        clock.advance(31)
+    assert store.take_events(subscriptions=[], holder="w1", lease_for=30, limit=9) == []
+    (event,) = store.take_events(subscriptions=["x"], holder="w1", lease_for=30, limit=9)
+    assert (event.subscription, event.lost) == ("x", 0)
+
+
+def test_waiting_events_are_counted(store: Store, clock: ManualClock) -> None:
+    store.subscribe("x", ["died", "resolved"])
+    store.subscribe("y", ["resolved"])
+    assert store.waiting_events() == {}
+    kill(store, "a")
+    clock.advance(5)
+    move(store, "resolve", "a")
+    take(store, limit=1)
+    assert store.waiting_events() == {"x": (2, START), "y": (1, START + 5)}
 
 
 @pytest.mark.needs("persistent")

@@ -210,3 +210,28 @@ def test_named_jobs_obey_the_rest_of_the_rule(store: Store, clock: ManualClock) 
     but = PurgeRule(state=State.DEAD, older_than=1, ids=ids, but=frozenset({"mail"}))
     assert store.purge([other, but]) == []
     assert store.purge([PurgeRule(state=State.DEAD, older_than=1, ids=ids)]) != []
+
+
+def test_jobs_that_were_dead_letters_can_be_kept_apart(store: Store, clock: ManualClock) -> None:
+    bring_to(store, State.COMPLETED, "simple")
+    bring_to(store, State.DEAD, "recovered")
+    move(store, "retry", "recovered")
+    settle(store, claim_one(store))
+    clock.advance(10)
+    rule = PurgeRule(state=State.COMPLETED, older_than=5, was_dead=False)
+    assert store.purge([rule]) == [("mail", State.COMPLETED)]
+    assert store.purge([rule]) == []
+    assert get(store, "recovered").state is State.COMPLETED
+    rule = PurgeRule(state=State.COMPLETED, older_than=5, was_dead=True)
+    assert store.purge([rule]) == [("mail", State.COMPLETED)]
+
+
+@pytest.mark.parametrize("was_dead", [True, False])
+def test_a_job_that_is_named_goes_only_by_a_rule_for_it(
+    store: Store, clock: ManualClock, *, was_dead: bool
+) -> None:
+    bring_to(store, State.COMPLETED, "a")
+    clock.advance(10)
+    ids = frozenset({"a"})
+    rule = PurgeRule(state=State.COMPLETED, older_than=5, was_dead=was_dead, ids=ids)
+    assert len(store.purge([rule])) == (not was_dead)

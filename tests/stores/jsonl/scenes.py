@@ -23,6 +23,11 @@ def claim(store: JsonlStore, *ids: str) -> list[Claim]:
     return store.claim(["mail"], limit=9, holder="w1", lease_for=30, only=ids)
 
 
+def take_events(store: JsonlStore, limit: int) -> object:
+    """Lease events of the one subscription."""
+    return store.take_events(subscriptions=["hook"], holder="w1", lease_for=30, limit=limit)
+
+
 def scenario() -> list[Operation]:
     """Operations that write one batch each; together they write every kind of line."""
     held: dict[str, Claim] = {}
@@ -53,9 +58,9 @@ def scenario() -> list[Operation]:
         lambda store: store.move(["job0", "nobody"], "retry", make_action(), run=7),
         lambda store: store.move(["job1"], "retry", make_action()),
         lambda store: store.amend("job1", '{"new":"Ä"}', make_action("edit"), expected=0),
-        lambda store: store.take_events(holder="w1", lease_for=30, limit=1),
+        lambda store: take_events(store, limit=1),
         lambda store: store.settle_events([1], [], holder="w1"),
-        lambda store: store.take_events(holder="w1", lease_for=30, limit=9),
+        lambda store: take_events(store, limit=9),
         lambda store: store.settle_events([], [(2, 5.5)], holder="w1"),
         lambda store: store.change_group(1, {"owner": "bö"}, make_action("own"), expected=0),
         lambda store: store.claim_alert(1, "ops", "new", every=60, more={"thread": "t"}),

@@ -82,7 +82,7 @@ def exercise(store: JsonlStore) -> None:
     store.lane_curve(60, 2)
     store.group_curve(3600, 2, [1])
     store.subscriptions()
-    store.take_events(holder="w", lease_for=1, limit=9)
+    store.take_events(subscriptions=["hook"], holder="w", lease_for=1, limit=9)
     store.alerts()
     list(store.action_jobs(1))
     store.fold()

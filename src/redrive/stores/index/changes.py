@@ -86,6 +86,7 @@ class Handed(NamedTuple):
     due: float | None = None
     """None leaves it as it is; the same below."""
     attempts: int | None = None
+    lost: int | None = None
 
 
 class Delivered(NamedTuple):

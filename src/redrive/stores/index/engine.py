@@ -328,5 +328,6 @@ def _is_over(entry: Entry, rule: PurgeRule, now: float) -> bool:
         entry.state is rule.state
         and now - entry.updated > rule.older_than
         and rule.is_for(entry.queue.handler)
+        and rule.was_dead in {None, entry.died is not None}
         and (rule.ids is None or entry.id in rule.ids)
     )

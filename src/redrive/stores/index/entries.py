@@ -52,6 +52,7 @@ class Entry:
     """What is kept in memory of a job."""
 
     __slots__ = (
+        "died",
         "due",
         "failed",
         "failed_in_run",
@@ -70,6 +71,7 @@ class Entry:
     state: State
     queue: Queue
     due: float
+    died: float | None
     updated: float
     failed: bool
     failed_in_run: bool
@@ -126,6 +128,7 @@ class Index(Ledger):
         entry.id = head["id"]
         entry.state = state
         entry.due = head["due"]
+        entry.died = get("died_at")
         entry.updated = head["updated"]
         entry.failed = bool(get("spent"))
         entry.failed_in_run = get("failed_in_run", False)
@@ -174,6 +177,7 @@ class Index(Ledger):
         entry.id = job.id
         entry.state = job.state
         entry.due = job.due
+        entry.died = job.died_at
         entry.updated = job.updated
         entry.failed = bool(job.spent)
         entry.failed_in_run = job.failed_in_run

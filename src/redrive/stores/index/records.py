@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from threading import Lock
 from typing import Any, cast
@@ -24,6 +25,7 @@ from redrive.stores.outbox_verbs import (
     PlannedJob,
     SentAlert,
     StoredPlan,
+    WaitingEvents,
     bounded,
 )
 from redrive.stores.record_codec import more_from
@@ -182,21 +184,46 @@ class RecordStore(IndexStore):
 
     @writes(durable=False)
     def take_events(
-        self, *, holder: str, lease_for: float, limit: int
+        self, *, subscriptions: Collection[str], holder: str, lease_for: float, limit: int
     ) -> Drafted[list[OutboxEvent]]:
         """Lease due events."""
         boot, seconds = self._clock.boot()
-        numbers = self.index.outbox.free(limit, now=self._clock.now(), boot=(boot, seconds))
-        handed = Handed(tuple(numbers), holder, seconds + lease_for, boot)
-        return [self._event(number) for number in numbers], [handed] if numbers else []
+        numbers = self.index.outbox.free(
+            limit, of=subscriptions, now=self._clock.now(), boot=(boot, seconds)
+        )
+        events = [self._event(number) for number in numbers]
+        leased = partial(Handed, holder=holder, end=seconds + lease_for, boot=boot)
+        changes: list[Change] = [
+            leased((event.number,), lost=event.lost) for event in events if event.lost
+        ]
+        if whole := tuple(event.number for event in events if not event.lost):
+            changes.append(leased(whole))
+        return events, changes
+
+    @writes(durable=False)
+    def renew_events(
+        self, numbers: Sequence[int], *, holder: str, lease_for: float
+    ) -> Drafted[int]:
+        """Renew the leases that this holder still has."""
+        waiting, (boot, seconds) = self.index.outbox.waiting, self._clock.boot()
+        held = tuple(
+            number for number in numbers if number in waiting and waiting[number].holder == holder
+        )
+        return len(held), [Handed(held, holder, seconds + lease_for, boot)] if held else []
+
+    @reads
+    def waiting_events(self) -> dict[str, WaitingEvents]:
+        """Return how many events wait for each subscription that has some."""
+        return self.index.outbox.counted()
 
     def _event(self, number: int) -> OutboxEvent:
         one = self.index.outbox.waiting[number]
+        lost = one.lost + (one.holder is not None)
         event = self._change_at(one.place)
         assert isinstance(event, Queued)  # noqa: S101 - only these are put there
         kind = cast("EventKind", event.kind)
         return OutboxEvent(
-            number, event.subscription, event.job, kind, event.at, one.attempts, event.body
+            number, event.subscription, event.job, kind, event.at, one.attempts, lost, event.body
         )
 
     @writes(durable=False)

@@ -154,7 +154,7 @@ def _changes(journal: Journal, now: float) -> Iterator[Change]:
     )
     for number, one in index.outbox.waiting.items():
         yield journal.change_at(one.place)
-        yield Handed((number,), one.holder, one.end, one.boot, one.due, one.attempts)
+        yield Handed((number,), one.holder, one.end, one.boot, one.due, one.attempts, one.lost)
     yield from index.alerts.values()
     yield from index.actions
     yield from (journal.change_at(place) for places in index.took.values() for _, place in places)

@@ -132,11 +132,16 @@ class SqlActions(SqlOutbox):
         if rule.ids is not None:
             rows = tx.all("to_change", (tx.array(rule.ids),))
             for job in readable_rows(rows, self._job_of):
-                if rule.is_for(job.handler) and job.state is rule.state and job.updated < before:
+                is_old = job.state is rule.state and job.updated < before
+                if (
+                    is_old
+                    and rule.is_for(job.handler)
+                    and rule.was_dead in {None, job.died_at is not None}
+                ):
                     yield job.__dict__[ROW], (job.handler, rule.state)
             return
         for lane, handler, category, *_ in self._kinds(tx, rule.state):
             if rule.is_for(handler):
                 kind = (rule.state.value, lane, handler, category)
-                for (number,) in tx.all("over", (*kind, before, limit)):
+                for (number,) in tx.all("over", (*kind, before, rule.was_dead, limit)):
                     yield number, (handler, rule.state)

@@ -22,6 +22,7 @@ from redrive.stores.outbox_verbs import (
     PlannedJob,
     SentAlert,
     StoredPlan,
+    WaitingEvents,
     bounded,
 )
 from redrive.stores.record_codec import event_body, fields_to_json, more_from
@@ -115,18 +116,33 @@ class SqlOutbox(SqlBase):
         rows = self._read(lambda tx: tx.all("subscriptions"))
         return {name: frozenset(json.loads(kinds)) for name, kinds in rows}
 
-    def take_events(self, *, holder: str, lease_for: float, limit: int) -> list[OutboxEvent]:
+    def take_events(
+        self, *, subscriptions: Collection[str], holder: str, lease_for: float, limit: int
+    ) -> list[OutboxEvent]:
         """Lease due events, longest due first; see the contract."""
 
         def work(tx: Tx) -> list[Row]:
-            boot, seconds = tx.lease_clock()
-            boots = () if boot is None else (boot,)
-            until = (seconds + lease_for, *boots)
-            return tx.all("take_events", (holder, *until, tx.now(), *boots, seconds, max(limit, 0)))
+            until, now = _lease_end(tx, lease_for), _lease_end(tx, 0.0)
+            tx.run("free_events", now[::-1])
+            names = tx.array(sorted(subscriptions))
+            return tx.all("take_events", (holder, *until, tx.now(), names, max(limit, 0)))
 
         # If the answer is lost, they are given again when their lease has ended.
         rows = sorted(self._write(work, durable=False), key=lambda row: (row[-1], row[0]))
         return [OutboxEvent(*row[:-1]) for row in rows]
+
+    def renew_events(self, numbers: Sequence[int], *, holder: str, lease_for: float) -> int:
+        """Renew the leases that this holder still has; return how many that were."""
+
+        def work(tx: Tx) -> list[Row]:
+            return tx.all("renew_events", (*_lease_end(tx, lease_for), tx.array(numbers), holder))
+
+        return len(self._write(work, durable=False))
+
+    def waiting_events(self) -> dict[str, WaitingEvents]:
+        """Return how many events wait for each subscription that has some."""
+        rows = self._read(lambda tx: tx.all("waiting_events"))
+        return {name: WaitingEvents(number, oldest) for name, number, oldest in rows}
 
     def settle_events(
         self, done: Sequence[int], later: Sequence[tuple[int, float]], *, holder: str
@@ -213,6 +229,12 @@ class SqlOutbox(SqlBase):
 
     def _some_action_jobs(self, number: int, last: str) -> list[Row]:
         return self._read(lambda tx: tx.all("action_jobs", (number, last, _AT_ONCE)))
+
+
+def _lease_end(tx: Tx, lease_for: float) -> tuple[object, ...]:
+    """Return the end of a lease that begins now, and the boot that it is measured by, if it is."""
+    boot, seconds = tx.lease_clock()
+    return (seconds + lease_for,) if boot is None else (seconds + lease_for, boot)
 
 
 def write_events(tx: Tx, reports: Reports, pairs: Iterable[Pair]) -> None:

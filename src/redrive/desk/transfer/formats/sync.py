@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
 
 from redrive.desk.transfer.formats import fields, record, times
 from redrive.desk.transfer.formats.fields import Fields, Raw
@@ -29,7 +29,7 @@ _IN: Final = {
     "retrying": (State.PENDING, None),
     "resolved": (State.RESOLVED, Reason.RESOLVED),
 }
-_OUT: Final = {
+_OUT: Final[Mapping[State, Literal["failed", "retrying", "resolved"]]] = {
     State.DEAD: "failed",
     State.PENDING: "retrying",
     State.RUNNING: "retrying",
@@ -100,32 +100,50 @@ def _ident(line: Line) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
 
 
+class Entry(NamedTuple):
+    """A dead letter as these documents have it; times in seconds since 1970."""
+
+    message: str
+    stack: str
+    retry_count: int
+    created: float
+    status: Literal["failed", "retrying", "resolved"]
+    resolved: float | None
+
+
+def entry_of(job: Job) -> Entry:
+    """Return a job that has been a dead letter as an entry."""
+    last = next((attempt for attempt in reversed(job.history) if attempt.failure is not None), None)
+    failure = (last and last.failure) or job.failure
+    died, status = job.died_at, _OUT[job.state]
+    if died is None:
+        died = job.updated if last is None else round(last.started + last.duration, 6)
+    return Entry(
+        message=failure.message if failure else "",
+        stack=failure.traceback if failure else "",
+        retry_count=last.number if last and job.state in _AGAIN else job.attempts,
+        created=died,
+        status=status,
+        resolved=(job.finished or job.updated) if status == "resolved" else None,
+    )
+
+
 def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     del asked
     was_dead = job.state is State.DEAD or job.redrives or job.state is State.RESOLVED
     if not was_dead:
         msg = "it has never been a dead letter"
         raise ValueError(msg)
-    origin = record.origin_of(job, "sync")
-    last = next((attempt for attempt in reversed(job.history) if attempt.failure is not None), None)
-    failure = (last and last.failure) or job.failure
-    died = job.died_at
-    if died is None and last is not None:
-        died = round(last.started + last.duration, 6)
+    origin, entry = record.origin_of(job, "sync"), entry_of(job)
     document: Fields = {
         "failureId": origin.get("id") or job.id,
         "originalData": Raw(job.payload),
-        "error": {
-            "message": failure.message if failure else "",
-            "stack": failure.traceback if failure else "",
-        },
-        "retryCount": last.number if last and job.state in _AGAIN else job.attempts,
-        "createdAt": times.iso(job.updated if died is None else died),
-        "status": _OUT[job.state],
-        "resolvedAt": None,
+        "error": {"message": entry.message, "stack": entry.stack},
+        "retryCount": entry.retry_count,
+        "createdAt": times.iso(entry.created),
+        "status": entry.status,
+        "resolvedAt": None if entry.resolved is None else times.iso(entry.resolved),
     }
-    if document["status"] == "resolved":
-        document["resolvedAt"] = times.iso(job.finished or job.updated)
     document[EXTRA] = record.beside(job, _HANDLER, due=job.due, created=job.created)
     yield fields.joined(document, origin.get("fields") or {})
 

@@ -141,6 +141,7 @@ kind AS (
 -- can wait.
 SELECT n FROM {schema}.ended
 WHERE state = %s AND lane = %s AND handler = %s AND category = %s AND at < %s
+    AND coalesce(%s::boolean = (coalesce(strpos(more, '"died_at":'), 0) > 0), true)
 ORDER BY at LIMIT %s
 FOR UPDATE SKIP LOCKED
 

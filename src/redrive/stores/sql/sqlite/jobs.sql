@@ -111,6 +111,7 @@ DELETE FROM attempts WHERE n = ? AND ordinal = ?
 SELECT n FROM jobs
 WHERE state = +? AND state <> 'running' AND suspect = 0 AND lane = ? AND handler = ?
     AND category = ? AND at < ?
+    AND coalesce(? = (coalesce(instr(more, '"died_at":'), 0) > 0), true)
 ORDER BY at LIMIT ?
 
 -- name: remove_rest -- The payloads of purged jobs.

@@ -80,9 +80,10 @@ CREATE TABLE subscriptions (name TEXT PRIMARY KEY, kinds TEXT NOT NULL, created 
 CREATE TABLE outbox (
     n INTEGER PRIMARY KEY AUTOINCREMENT,
     subscription TEXT NOT NULL, job TEXT NOT NULL, kind TEXT NOT NULL, at REAL NOT NULL, due REAL NOT NULL,
-    attempts INTEGER NOT NULL DEFAULT 0, holder TEXT, lease_end REAL, boot TEXT, body TEXT NOT NULL) STRICT;
+    attempts INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0, holder TEXT, lease_end REAL, boot TEXT, body TEXT NOT NULL) STRICT;
 CREATE INDEX outbox_in_order ON outbox (subscription, job, n);
 CREATE INDEX outbox_by_due ON outbox (due) WHERE holder IS NULL;
+CREATE INDEX outbox_leased ON outbox (lease_end) WHERE holder IS NOT NULL;
 
 CREATE TABLE alerts (
     cause INTEGER NOT NULL, channel TEXT NOT NULL, kind TEXT NOT NULL, at REAL NOT NULL, more TEXT,

@@ -15,7 +15,7 @@ from redrive.jobs.outcomes import Failed, Returned
 from redrive.jobs.records import BLANK, evolve
 from redrive.jobs.threads import Threads, hop
 from redrive.registry import Entry, check_key, warn_unlimited
-from redrive.submission import Options, Submitter, check_tags
+from redrive.submission import Options, Submitter
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)

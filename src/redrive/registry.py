@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -268,6 +268,11 @@ def check_name(name: str) -> str:
         msg = f"a name must be 1 to 64 of A-Z a-z 0-9 . _ -, no dot first; found {name!r}{hint}"
         raise UsageError(msg)
     return name
+
+
+def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return tags as a tuple; raise UsageError for one that is no name, or for a text."""
+    return tuple(check_name(tag) for tag in checks.texts(tags, "tags"))
 
 
 def check_isolation(isolation: Isolation | None) -> None:

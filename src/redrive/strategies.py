@@ -287,14 +287,18 @@ def _cap(value: Duration) -> float:
 
 
 def _finite(name: str, value: float) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value < 0:
+    if not _is_finite(value) or value < 0:
         msg = f"{name} must be a finite number, 0 or more; found {value!r}"
         raise UsageError(msg)
     return float(value)
 
 
 def _number(name: str, value: float) -> float:
-    if not math.isfinite(value):
+    if not _is_finite(value):
         raise UsageError(f"{name} must be a finite number; found {value!r}")
     return float(value)
+
+
+def _is_finite(value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)

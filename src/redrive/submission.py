@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 from weakref import WeakSet
 
 from redrive.attempts import counters, listeners
@@ -22,7 +23,7 @@ from redrive.attempts.leases import Task
 from redrive.attempts.runtime import Runtime, Settings
 from redrive.errors import StoreError, StoreFull, UsageError
 from redrive.events import Bus, Event
-from redrive.jobs import checks, ids, transitions
+from redrive.jobs import ids, transitions
 from redrive.jobs.clock import LATEST
 from redrive.jobs.job import Claim, Job, Retry, Settlement, State
 from redrive.jobs.logger import log
@@ -30,11 +31,12 @@ from redrive.jobs.outcomes import Failed, Returned
 from redrive.jobs.records import BLANK, evolve, shifted
 from redrive.jobs.threads import Threads, hop
 from redrive.policies.policy import Policy
-from redrive.registry import Entry, Registry, check_name
+from redrive.registry import Entry, Registry
 from redrive.stores._keys import check_same
 from redrive.stores.collector import Collector
 from redrive.stores.contract import Query, Store
 
+OneJob = TypeVar("OneJob", Job, Job | None)
 _SAME_TIME = 0.5
 """Seconds by which our clock and the store's may differ without mattering."""
 submitters: WeakSet[Submitter] = WeakSet()
@@ -74,11 +76,6 @@ def who() -> str:
         return getpass.getuser()
     except (ImportError, KeyError, OSError):  # ImportError: Windows, when nothing names the user
         return "unknown"
-
-
-def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return tags as a tuple; raise UsageError for one that is no name, or for a text."""
-    return tuple(check_name(tag) for tag in checks.texts(tags, "tags"))
 
 
 class Submitter:
@@ -261,8 +258,7 @@ class Submitter:
         settlement = await hop(threads, self._concluded, execution)
         jobs = [self.settled(settlement)]
         (job,) = await self.aadd(threads, execution.entry, jobs, options.within)
-        await hop(threads, self._report, job, settlement)
-        return job
+        return await hop(threads, self._report, job, settlement)
 
     def _concluded(self, execution: Execution) -> Settlement:
         if isinstance(outcome := execution.outcome, Returned) and outcome.missing:
@@ -290,14 +286,13 @@ class Submitter:
 
     def keep_failed(self, settlement: Settlement, options: Options) -> Job:
         """Store a job whose attempts were made in place, as its last one left it."""
-        job = self._add(self.settled(settlement), options.within)
-        self._report(job, settlement)
-        return job
+        return self._report(self._add(self.settled(settlement), options.within), settlement)
 
-    def _report(self, job: Job | None, settlement: Settlement) -> None:
+    def _report(self, job: OneJob, settlement: Settlement) -> OneJob:
         runtime = self.runtime()
         runtime.report(job, settlement)
         runtime.counters.write_if_due(runtime.store)
+        return job
 
     def keep_attempt(
         self, settlement: Settlement, *, is_stored: bool, reserve: float
@@ -312,8 +307,7 @@ class Submitter:
         job = self.store.settle([held])[0] if is_stored else self._add(self.settled(held), None)
         if job is not None and held is not settlement:
             job = replace(job, due=job.due - reserve)
-        self._report(job, settlement)
-        return job
+        return self._report(job, settlement)
 
     def settled(self, settlement: Settlement) -> Job:
         """Return the job after a settlement, the attempt in its history; nothing is stored."""

@@ -153,8 +153,14 @@ class Arguments:
         return {"needs": sorted(self._needed), **takes, **renamed}
 
     def unfit_names(self, payload: str) -> frozenset[str] | None:
-        """Return the names of stored arguments that this handler cannot take; None if it can."""
-        names = frozenset(strict_json.loads(payload))
+        """Return the names of stored arguments that this handler cannot take; None if it can.
+
+        None as well for a payload that nobody can read: the attempt says why.
+        """
+        try:
+            names = frozenset(strict_json.loads(payload))
+        except BadPayload:
+            return None
         return None if self.adapt is not None or fits(self.shape, names) else names
 
 

@@ -27,9 +27,9 @@ from redrive.errors import BadPayload, KeyConflict, Refused
 from redrive.jobs.job import Action, Group
 from redrive.jobs.transitions import Verb
 from redrive.payloads import editing, strict_json
-from redrive.registry import check_key
+from redrive.registry import check_key, check_tags
 from redrive.runs.run_records import Run
-from redrive.submission import Options, check_tags
+from redrive.submission import Options
 from redrive.web import messages
 from redrive.web.call import Call, Problem, Reply
 from redrive.web.health import UNAVAILABLE

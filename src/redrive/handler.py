@@ -14,7 +14,7 @@ from redrive.jobs.job import Job, State
 from redrive.jobs.outcomes import Failed, Returned
 from redrive.jobs.records import BLANK, evolve
 from redrive.jobs.threads import Threads, hop
-from redrive.registry import Entry, check_key, warn_unlimited
+from redrive.registry import Entry, check_key, check_tags, warn_unlimited
 from redrive.submission import Options, Submitter
 
 P = ParamSpec("P")

@@ -13,7 +13,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from redrive.errors import UsageError
 from redrive.jobs import durations
@@ -301,4 +301,4 @@ def _number(name: str, value: float) -> float:
 
 def _is_finite(value: object) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
+    return is_number and math.isfinite(cast("float", value))

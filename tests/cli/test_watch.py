@@ -113,6 +113,14 @@ def test_a_filter_leaves_rows_with_the_text(shop: Shop) -> None:
     assert line_of(data).count("\n") == 0
 
 
+def test_a_filter_holds_in_a_pipe_too(shop: Shop) -> None:
+    words = ("watch", "--times", "1", "--filter", "no such text")
+    data = json.loads(shop.run("--json", *words).stdout)
+    assert [data[name] for name in ("groups", "runs", "lanes", "workers")] == [[], [], [], []]
+    assert data["error"] is None
+    assert "0 workers" in shop.run(*words).stdout
+
+
 def test_lanes_have_depth_lag_and_who_serves_them(empty: Shop) -> None:
     with empty.app() as app:
         app.handler("mail.send")(lambda: None).submit()

@@ -10,7 +10,7 @@ from ptykit import on_terminal
 from redrive.cli.watch import _State, line_of, view_of
 from redrive.desk.desk import Desk
 from redrive.desk.live import Live, live_of
-from redrive.errors import StoreLost
+from redrive.errors import StoreBusy, StoreLost
 from shopkit import Shop
 
 LAST = b"/ filter\x1b[K"
@@ -66,7 +66,7 @@ def test_without_rich_a_terminal_gets_lines(shop: Shop) -> None:
 def test_a_store_that_stops_answering_ends_nothing(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks = iter([StoreLost("no answer"), StoreLost("no answer")])
+    looks = iter([StoreBusy("no answer"), StoreLost("no answer")])
 
     def fail(desk: Desk) -> Live:
         if (error := next(looks, None)) is not None:

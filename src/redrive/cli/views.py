@@ -52,7 +52,7 @@ _SHOWN = {"error": error_of, "attempts": attempts_of}
 
 JOBS = fields(
     """id:id state:word handler updated=changed:time error:main category:word? attempts:number group:id
-    lane+ created:time+ due:time+ reason:word+ tags+ key+""",
+    lane+ created:time+ due:due+ reason:word+ tags+ key+""",
     tags=lambda job: joined(job["tags"], " "),
     **_SHOWN,
 )

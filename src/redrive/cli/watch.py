@@ -23,7 +23,7 @@ from redrive.cli._command import command
 from redrive.cli.output import Document, Line, Panel, Part, Table, Tone, View, fields, plural
 from redrive.desk.desk import Desk
 from redrive.desk.live import live_of
-from redrive.errors import StoreLost
+from redrive.errors import StoreError
 from redrive.jobs.durations import positive, words
 from redrive.payloads.escaping import inert
 
@@ -93,7 +93,7 @@ class _State:
         """Read what happens now; a store that stops answering later ends nothing."""
         try:
             self.data, self.problem = live_of(desk).document(), ""
-        except StoreLost as error:
+        except StoreError as error:
             if not self.data:
                 raise
             self.problem = str(error)

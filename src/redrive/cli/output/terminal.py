@@ -282,10 +282,9 @@ class Screen:
         if not _has(value) and kind != "count":
             return Text(self._signs.nothing, style="dim")
         match kind:
-            case "time":
-                return Text(
-                    self._moment(str(value), full=full), style="" if limit == FACT else "dim"
-                )
+            case "time" | "due":
+                moment = self._moment(str(value), full=full, ahead=kind == "due")
+                return Text(moment, style="" if limit == FACT else "dim")
             case "span" if isinstance(value, int | float):
                 return Text(words(value))
             case "trend":
@@ -305,7 +304,8 @@ class Screen:
                 text = f"{value:,}" if is_number else text_of(value, kind)
                 return Text(self._shown(text, limit) or self._signs.nothing)
 
-    def _moment(self, text: str, *, full: bool) -> str:
+    def _moment(self, text: str, *, full: bool, ahead: bool) -> str:
+        """Return when it was, or how long ago: 0s, if it was later by a clock that was set back."""
         try:
             at = datetime.fromisoformat(text).timestamp()
         except ValueError:
@@ -313,7 +313,8 @@ class Screen:
         when = text[:19].replace("T", " ")
         if self._now is None:
             return when
-        ago = f"{words(self._now - at)} ago" if at <= self._now else f"in {words(at - self._now)}"
+        left = at - self._now
+        ago = f"in {words(left)}" if ahead and left > 0 else f"{words(-left)} ago"
         return f"{when} ({ago})" if full else ago
 
     def _shown(self, text: str, limit: int, *, keep_newlines: bool = False) -> str:

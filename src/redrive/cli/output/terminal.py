@@ -89,8 +89,8 @@ def render(
     """Print a view on a terminal; or into a text, `like` a terminal of this width would show it."""
     console = _console(file, forced=like is not None, width=width)
     screen = Screen(console, view.now, _signs(like or file))
-    for index, part in enumerate(view.parts):
-        screen.print(part, first=index == 0)
+    for part in view.parts:
+        screen.print(part)
 
 
 def render_markdown(text: str, file: TextIO) -> bool:
@@ -130,14 +130,21 @@ class Screen:
         self._width = console.width
         self._now = now
         self._signs = signs
+        self._last: Part | None = None
+        """The last part that printed anything."""
 
-    def print(self, part: Part, *, first: bool) -> None:
-        """Print one part, with its title."""
+    def print(self, part: Part) -> None:
+        """Print one part, with its title; a title, and facts after a table, follow an empty line."""
+        lines = list(self._lines(part))
         title = part.title if isinstance(part, Table | Block) and part[1] else ""
+        is_apart = bool(title) or (isinstance(part, Facts) and isinstance(self._last, Table))
+        if lines and is_apart and self._last is not None:
+            self._console.print()
         if title:
-            self._console.print(Text(("" if first else "\n") + title, style="bold"))
-        for line in self._lines(part):
+            self._console.print(Text(title, style="bold"))
+        for line in lines:
             self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
+        self._last = part if lines else self._last
 
     def _lines(self, part: Part) -> Iterator[Text]:
         match part:

@@ -10,10 +10,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from redrive.cli.output import Document, Field, Table, View, fields, joined
+from redrive.cli.output import Document, Field, Table, Tone, View, fields, joined
 from redrive.desk.documents import action_document, job_document, scope_document
 from redrive.desk.jobs import Page
 from redrive.jobs.job import Action
+
+TONES: Mapping[str, Tone] = {"OK": "good", "DEGRADED": "warn", "INCIDENT": "bad"}
+"""How a verdict is coloured."""
 
 
 def error_of(document: Document) -> str | None:

@@ -20,7 +20,7 @@ import click
 from redrive.cli import views
 from redrive.cli._cli import Cli
 from redrive.cli._command import command
-from redrive.cli.output import Document, Line, Panel, Part, Table, Tone, View, fields, plural
+from redrive.cli.output import Document, Line, Panel, Part, Table, View, fields, plural
 from redrive.desk.desk import Desk
 from redrive.desk.live import live_of
 from redrive.errors import StoreError
@@ -33,7 +33,6 @@ _IN_A_PIPE = 10.0
 """Seconds between two lines in a pipe, unless --every says otherwise."""
 _MOST_LANES = 20
 _FILTERED = ("groups", "runs", "lanes", "workers")
-_TONES: dict[str, Tone] = {"OK": "good", "DEGRADED": "warn", "INCIDENT": "bad"}
 _MINUTES = fields("what:word last_minute:number this_minute:number curve=last_30_minutes:trend")
 _LANES = fields(
     """lane:id state:word pending:number running:number dead:number lag_seconds=lag:span
@@ -224,7 +223,7 @@ def view_of(data: dict[str, Any], text: str = "") -> View:
     title = f"{data['store']}  {data['now'][:19].replace('T', ' ')} UTC"
     states = "  ".join(f"{name} {number:,}" for name, number in data["states"].items())
     parts: list[Part] = [
-        Panel(f"{data['verdict']}: {data['why']}", _TONES[data["verdict"]], title),
+        Panel(f"{data['verdict']}: {data['why']}", views.TONES[data["verdict"]], title),
         Line(states),
         Table(_MINUTES, data["minutes"], "Per minute"),
         Table(_GROUPS, data["groups"], "Groups with deaths in the last 10 minutes"),

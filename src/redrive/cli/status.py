@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ from redrive.cli._cli import Cli
 from redrive.cli._command import command
 from redrive.cli.output import Facts, Line, Panel, Part, Table, View, fields, rows_of
 from redrive.desk.documents import run_document, seen_document
-from redrive.desk.status import Change, Overdue, Status, status_of
+from redrive.desk.status import Change, Status, status_of
 from redrive.jobs.clock import iso
 from redrive.jobs.job import State
 
@@ -108,7 +109,10 @@ def _document(at: Status) -> dict[str, Any]:
         "died_last_hour": sum(at.minutes),
         "deaths_last_day": {"span_seconds": 3600, "numbers": at.day},
         "runs": [run_document(run) for run in at.runs],
-        "overdue": [_overdue_document(late, at.now) for late in at.overdue()],
+        "overdue": [
+            {**asdict(late), "due": iso(late.due), "seconds": at.now - late.due}
+            for late in at.overdue()
+        ],
         "oldest_due": iso(at.oldest(State.PENDING)),
         "oldest_dead": iso(at.oldest(State.DEAD)),
         **at.document(),
@@ -118,13 +122,3 @@ def _document(at: Status) -> dict[str, Any]:
 def _change_document(change: Change) -> dict[str, Any]:
     since = iso(change.since)
     return {"what": change.kind, "subject": change.subject, "since": since, "detail": change.detail}
-
-
-def _overdue_document(late: Overdue, now: float) -> dict[str, Any]:
-    return {
-        "lane": late.lane,
-        "pending": late.pending,
-        "due": iso(late.due),
-        "seconds": now - late.due,
-        "paused": late.paused,
-    }

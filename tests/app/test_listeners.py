@@ -292,9 +292,9 @@ def test_counts_of_the_default_table_end_a_delivery(app: Redrive, clock: ManualC
     fail(app)
     for _ in range(40):
         app.run_due()
-        clock.advance(400)
+        clock.advance(7 * 3600)
     (dead,) = app.desk.jobs.find(handler="redrive.on.fails").jobs
-    assert (dead.state, dead.attempts) == ("dead", 10)
+    assert (dead.state, dead.attempts) == ("dead", 20)
 
 
 def test_a_paused_listener_waits(app: Redrive) -> None:

@@ -28,11 +28,13 @@ def sign(
     lasts: float = LASTS,
     blocked: Mapping[str, object] | None = None,
     slots: Mapping[str, object] | None = None,
+    drains: bool = False,
 ) -> None:
     """Write the handlers and lanes that this process serves, and add its counters.
 
-    `blocked` names the job that blocks its event loop, and since when; `slots` has what it runs. A pass writes before and
-    after its jobs: meanwhile it may find that a library which a handler needs is missing.
+    `blocked` names the job that blocks its event loop, and since when; `slots` lists what it runs.
+    A worker that `drains` takes no more jobs, so it serves none. A pass writes before and after its
+    jobs: meanwhile it may find that a library which a handler needs is missing.
     """
     registry = runtime.registry
     value = {
@@ -41,11 +43,9 @@ def sign(
         "pid": os.getpid(),
         "since": since,
         "lasts": lasts,
-        "handlers": _handlers(registry),
-        "lanes": sorted(registry.served_lanes()),
-        "arguments": {
-            name: registry.need(name).arguments.shape for name in sorted(registry.served_names())
-        },
+        "handlers": {} if drains else _handlers(registry),
+        "lanes": [] if drains else sorted(registry.served_lanes()),
+        "arguments": {} if drains else _arguments(registry),
         "missing": _missing(registry),
         **({"release": runtime.release} if runtime.release else {}),
         **({"blocked": blocked} if blocked else {}),
@@ -81,3 +81,8 @@ def leave(runtime: Runtime) -> None:
     """Remove the note and add the last counters."""
     runtime.store.note(WORKER + runtime.holder, None)
     runtime.counters.write(runtime.store)
+
+
+def _arguments(registry: Registry) -> dict[str, dict[str, object]]:
+    names = sorted(registry.served_names())
+    return {name: registry.need(name).arguments.shape for name in names}

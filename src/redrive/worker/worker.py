@@ -151,6 +151,7 @@ class Worker:
         self._deliveries = Deliveries(runtime, lambda: program)
         self._progress = ProgressLog(runtime)
         self._unserved = UnservedLog(runtime)
+        self._heartbeat = Periodic(presence.SIGN_EVERY, self._watch.sign)
         self._periodic = self._make_periodic()
 
     def _make_periodic(self) -> list[Periodic]:
@@ -160,7 +161,7 @@ class Worker:
             Periodic(_PAUSES, self._pass_pauses),
             Periodic(suspects.EVERY, self._suspects.take),
             PeriodicThread(lease / 2, self._sweep),
-            Periodic(presence.SIGN_EVERY, self._watch.sign),
+            self._heartbeat,
             PeriodicThread(self.settings.cleanup, self._clean_up),
             PeriodicThread(FOLD_EVERY, self.runtime.store.fold),
             PeriodicThread(driver.EVERY, self._driver.tick),
@@ -234,6 +235,8 @@ class Worker:
                 self._check_parent()
                 self._check_health()
             self._dispatcher.closing = self._deliveries.closing = True
+            if self._busy:
+                self._try(self._watch.sign)  # it takes no more jobs
             while self._busy and time.monotonic() < self._stopping:
                 self._try(self._drain)
             self._dispatcher.end(self._spare / 2)
@@ -390,5 +393,6 @@ class Worker:
         self._suspects.drain()
         self._settler.settle()
         self._dispatcher.give_up_late()
+        self._heartbeat.tick(time.monotonic())
         if self._busy:
             self._waiter.wait(0.05, unless=lambda: self._settler.is_due)

@@ -22,7 +22,8 @@ Kind = Literal[
     "word",  # one of few words, such as a state
     "category",  # of an error: a word, with its symbol on a terminal
     "number",
-    "time",  # ISO 8601; an age on a narrow terminal
+    "time",  # ISO 8601 of something that happened; an age on a narrow terminal
+    "due",  # the same of something that may lie ahead
     "span",  # seconds, shown as 1h30m
     "exact",  # seconds, shown as 5400s, to be compared with others
     "trend",  # numbers in a row: a curve on a terminal

@@ -24,7 +24,7 @@ from redrive.jobs.job import Claim, Job, Settlement, State
 from redrive.jobs.threads import Threads, hop
 from redrive.jobs.transitions import Changed, Verb
 from redrive.stores.contract import Count, Page, Query
-from redrive.stores.counting import FOLD_EVERY, Backlog, Tick, counts_added
+from redrive.stores.counting import FOLD_EVERY, Backlog, Tick, counts_added, last_release
 from redrive.stores.listening import HintListener
 from redrive.stores.postgres import (
     actions,
@@ -163,7 +163,7 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
         placing = self._places.begin(tx)
 
         def place(job: Job) -> Spot:
-            return placing.place(job.failure, release=job.release) if job.failure else (None, None)
+            return placing.place(job.failure, release=last_release(job)) if job.failure else (None, None)
 
         fresh, answers = adding.sorted_out(jobs, adding.look_up(tx, jobs), place)
         adding.insert(tx, fresh, *self._extras(fresh)(fresh))
@@ -198,7 +198,7 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
         Groups are made before it, or all other new groups would wait for the caller's commit.
         """
         self._check_writable()
-        failed = [(job.failure, job.release) for job in jobs if job.failure is not None]
+        failed = [(job.failure, last_release(job)) for job in jobs if job.failure is not None]
         self._places.learn(lambda work: self._database.write(work, synced=True), failed)
         name = self._database.name
         return Adding(self._database, name, jobs, self._spot, self._extras(jobs), self._patience)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ from redrive.cli._confirm import is_interactive
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, USAGE, Stop
 from redrive.cli._filters import explained, selection_of, with_filters
 from redrive.cli._known_handlers import NAMED, Handlers, Unserved, handlers_of, named, refuse
+from redrive.cli._mapping import Plan, guessed, plan_of
 from redrive.cli.output import Facts, Field, Line, Part, Table, View, fields
 from redrive.desk.desk import Desk
 from redrive.desk.transfer.formats.detect import FORMATS, OWN
@@ -31,14 +33,18 @@ from redrive.desk.transfer.formats.quarantine import Quarantine, private
 from redrive.desk.transfer.formats.record import Asked
 from redrive.desk.transfer.formats.times import Zone, no_zone, zone_of
 from redrive.desk.transfer.importing import AUTO, LineResult
+from redrive.desk.transfer.mapping import FieldMapping
 from redrive.errors import StoreError, StoreForeign, StoreMissing
 from redrive.jobs.job import State
 from redrive.payloads.masking import mask_text
 
 _RARE = fields(
     """folded=more_lines_about_them left=left_out ignored=log_lines_ignored
+    filtered=left_out_by_the_mapping differs=exist_already_and_differ
     ended=were_pending,_ended_now unserved=pending_without_a_handler"""
 )
+
+_LEFT_OUT = ("bad", "differs", "left", "ignored")
 
 _zone_option = click.option(
     "--assume-tz", metavar="ZONE", help="Time zone of times without one, such as Asia/Tokyo."
@@ -159,9 +165,12 @@ def _exported(cli: Cli, place: Path, number: int) -> None:
     "redrive import jobs.jsonl --dry-run",
     "redrive import - --store new.db < jobs.jsonl",
     "redrive import hooks.jsonl --endpoint https://api.example.org/hooks",
-    "redrive import event_stream.jsonl --app shop.jobs:app",
     "redrive import retry_queue.json --assume-tz Asia/Tokyo",
-    "redrive import --table summarize_job_queue --from postgresql://host/shop",
+    "redrive import --table email_queue --from postgresql://host/shop --guess",
+    "redrive import --table email_queue --from sqlite:shop.db --handler mail.send"
+    " --map key=id --map payload=body --map attempts=retry_count"
+    " --map state=st:failed=dead,waiting=pending",
+    "redrive import orders.csv --mapping orders",
 )
 @click.argument("file", metavar="[FILE|-]", required=False)
 @click.option(
@@ -172,6 +181,23 @@ def _exported(cli: Cli, place: Path, number: int) -> None:
     show_default=True,
     help="The format; `auto` recognises each record.",
 )
+@click.option("--table", metavar="NAME", help="A table in PostgreSQL or SQLite, instead of a file.")
+@click.option("--query", metavar="SQL", help="What a query returns, run read-only.")
+@click.option("--from", metavar="URL", help="The database to read.  [default: the store]")
+@click.option(
+    "--map", "map_", multiple=True, metavar="FIELD=COLUMN", help="Map a column; repeatable."
+)
+@click.option(
+    "--set", "set_", multiple=True, metavar="FIELD=VALUE", help="Set a field for all; repeatable."
+)
+@click.option(
+    "--where", "where_", multiple=True, metavar="COLUMN=VALUE", help="Keep only such; repeatable."
+)
+@click.option("--mapping", metavar="NAME", help="Use [import.NAME] of redrive.toml.")
+@click.option("--guess", is_flag=True, help="Only show a proposed mapping, with five rows.")
+@click.option("--name", metavar="NAME", help="The first part of keys.  [default: table or file]")
+@click.option("--records", metavar="PATH", help="Where the records are inside a JSON document.")
+@click.option("--encoding", metavar="NAME", help="Of a CSV file, such as cp932.  [default: utf-8]")
 @click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
 @click.option("--strict", is_flag=True, help="Import nothing if one line is bad.")
 @_zone_option
@@ -187,10 +213,6 @@ def _exported(cli: Cli, place: Path, number: int) -> None:
 )
 @app_option("The program whose handlers run them.")
 @click.option("--force", is_flag=True, help="Also import pending jobs that no known handler runs.")
-@click.option("--table", metavar="NAME", help="A table of jobs, instead of a file.")
-@click.option(
-    "--from", "database", metavar="URL", help="The database of --table.  [default: the store]"
-)
 @click.option("--quarantine", metavar="FILE", help="The file for bad lines.  [default: FILE.bad]")
 @reason_option
 @click.pass_obj
@@ -198,19 +220,21 @@ def import_(
     cli: Cli,
     /,
     *,
-    file: str | None,
     format_: str,
     endpoints: tuple[str, ...],
-    table: str | None,
-    database: str | None,
-    assume_tz: str | None,
     quarantine: str | None,
     app_name: str | None,
+    guess: bool,
     dry_run: bool,
     force: bool,
     **options: Any,
 ) -> None:
-    """Import jobs from an export, from a file of another program, or from a table of jobs.
+    """Import jobs from an export, from a file of another program, or from any table or file.
+
+    Redrive knows its own exports and five formats by their shape. For any other table, CSV or JSON,
+    declare what its columns mean: `--map FIELD=COLUMN`, `--set FIELD=VALUE`, `--where COLUMN=VALUE`,
+    or `[import.NAME]` in `redrive.toml`; `--guess` proposes it. The fields and their options are in
+    docs/exchange.md.
 
     A missing store is created. Jobs that exist already stay as they are. If no known handler can run
     a pending record, nothing is imported unless you add `--force`. Known are the handlers of `--app`,
@@ -219,29 +243,31 @@ def import_(
     the others are imported, except with `--strict`. The summary counts what was left out or changed
     (exit 6).
     """
-    if (file is None) == (table is None):
-        raise click.UsageError("name a FILE, - for standard input, or a --table")
-    source = file or str(table)
-    aside = Path(quarantine or ("import.bad" if file == "-" else f"{source}.bad"))
-    asked = Asked(handler=options.pop("handler"), zone=_zone(assume_tz))
-    taking: dict[str, Any] = {"asked": asked, "source": source, **options}
-    handlers = handlers_of(cli, app_name, endpoints)
-    with _opened(file or os.devnull) as opened:
+    plan = plan_of(cli, options)
+    aside = Path(quarantine or ("import.bad" if plan.file == "-" else f"{plan.source}.bad"))
+    settings = plan.settings
+    asked = Asked(handler=settings.get("handler"), zone=_zone(settings.get("assume_tz")))
+    mapping = plan.mapping
+    with _opened(plan.file or os.devnull) as opened:
+        if guess:
+            cli.show(guessed(plan, opened, replace(asked, now=time.time())))
+            return
+        taking: dict[str, Any] = {"asked": asked, "source": plan.source, **options}
+        handlers = handlers_of(cli, app_name, endpoints)
 
         def tally(desk: Desk, rest: Quarantine | None) -> _Tally:
-            more: dict[str, Any] = {**taking, "dry_run": rest is None}
-            if table is not None:
-                url = database or cli.config.store
-                records = desk.transfer.import_table(url, table, format="summaries", **more)
-            else:
-                records = desk.transfer.import_lines(opened, format=format_, **more)
+            lines = desk.transfer.import_lines(
+                plan.records(opened),
+                format=format_,
+                mapping=mapping,
+                **{**taking, "dry_run": rest is None},
+            )
             handlers.learn(desk)
-            return _tally(cli, records, _size(file), rest, handlers)
+            return _tally(cli, lines, plan, rest, handlers)
 
-        if not dry_run and not force:
+        if not dry_run and not force and _may_be_unserved(mapping, asked, handlers):
             with _looking(cli) as app:
                 refuse(tally(app.desk, None).unserved, handlers)
-            opened.seek(0)
         with cli.opened(create=not dry_run, read_only=dry_run) as app:
             done = tally(app.desk, None if dry_run else Quarantine(aside))
     cli.show(_imported(done, aside, dry_run=dry_run), then="redrive status")
@@ -249,6 +275,16 @@ def import_(
         cli.say(f"note: no known handler can run {named(done.unserved)}")
     if done.is_partial:
         raise click.exceptions.Exit(PARTLY)
+
+
+def _may_be_unserved(mapping: FieldMapping | None, asked: Asked, handlers: Handlers) -> bool:
+    """Return True if the records have to be read before the import: one may need a handler."""
+    if mapping is None:
+        return True
+    handler = asked.handler or (
+        "" if "handler" in mapping.rules else mapping.constants.get("handler")
+    )
+    return mapping.may_be_pending and not (handler and handlers.can_run(handler, ""))
 
 
 @contextmanager
@@ -280,24 +316,25 @@ class _Tally:
     @property
     def is_partial(self) -> bool:
         """True if something was left out, changed or put into quarantine."""
-        return bool(self.ended or any(self.fates[fate] for fate in ("bad", "left", "ignored")))
+        return bool(self.ended or any(self.fates[fate] for fate in _LEFT_OUT))
 
 
 def _tally(
     cli: Cli,
     lines: Generator[LineResult],
-    size: int | None,
+    plan: Plan,
     rest: Quarantine | None,
     handlers: Handlers,
 ) -> _Tally:
     """Import everything and put bad lines into the quarantine; without one only count."""
     tally = _Tally()
-    what = "records read" if size is None else "bytes read"
-    with rest or nullcontext(), closing(lines), cli.progress(what, size) as count:
+    what, total = plan.total()
+    with rest or nullcontext(), closing(lines), cli.progress(what, total) as count:
+        meter = _Meter(count, total if plan.mapping and what == "bytes read" else None, what)
         for line in lines:
             tally.fates[line.fate] += 1
             tally.ended += line.ended
-            count(1 if size is None else len(line.raw))
+            meter.read(line)
             if line.fate == "added" and line.state is not None:
                 tally.states[line.state] += 1
                 if line.state is State.PENDING and line.handler:
@@ -305,15 +342,35 @@ def _tally(
                     tally.unserved.update(
                         [] if is_served else [(line.handler, mask_text(line.url))]
                     )
-            if line.fate == "bad":
+            if line.fate in {"bad", "differs"}:
                 tally.bad += [line] if len(tally.bad) < NAMED else []
                 if rest is not None:
                     rest.put(line.number, line.offset, line.reason, line.raw)
+        meter.end()
     return tally
 
 
-def _size(file: str | None) -> int | None:
-    return None if file in {None, "-"} else Path(str(file)).stat().st_size
+@dataclass(slots=True)
+class _Meter:
+    """Moves the bar: by records, by their bytes, or by their places in a file that is not JSON."""
+
+    count: Callable[[int], None]
+    size: int | None
+    what: str
+    seen: int = 0
+
+    def read(self, line: LineResult) -> None:
+        """Count a record."""
+        if self.size is None:
+            self.count(len(line.raw) if self.what == "bytes read" else 1)
+        elif line.offset > self.seen:
+            self.count(line.offset - self.seen)
+            self.seen = line.offset
+
+    def end(self) -> None:
+        """Count what lies behind the last record."""
+        if self.size is not None:
+            self.count(self.size - self.seen)
 
 
 def _zone(name: str | None) -> Zone:
@@ -354,6 +411,8 @@ def _imported(tally: _Tally, aside: Path, *, dry_run: bool) -> View:
         "folded": fates["folded"],
         "left": fates["left"],
         "ignored": fates["ignored"],
+        "filtered": fates["filtered"],
+        "differs": fates["differs"],
         "bad": fates["bad"],
         "ended": tally.ended,
         "unserved": [
@@ -372,7 +431,7 @@ def _imported(tally: _Tally, aside: Path, *, dry_run: bool) -> View:
         *(fields("quarantine") if where else []),
     ]
     bad = [{"line": row.number, "offset": row.offset, "reason": row.reason} for row in tally.bad]
-    more = fates["bad"] - len(bad)
+    more = fates["bad"] + fates["differs"] - len(bad)
     parts: list[Part] = [
         Facts(shown, {**data, "unserved": tally.unserved.total()}),
         Table(fields("line:number offset:number reason:prose"), bad, "Bad lines", "bad"),

@@ -104,6 +104,8 @@ class Format:
     """How a line follows one with another id, where no line names that id."""
     url: str = ""
     """The member of the payload that says where a job is sent."""
+    is_mapped: bool = False
+    """True for a mapping of the user's own."""
 
 
 class Link(NamedTuple):
@@ -180,69 +182,90 @@ def _category(named: str, code: str, kind: str, message: str) -> Category:
 _CATEGORIES: Final = frozenset(Category)
 
 
+@dataclass(slots=True, kw_only=True)
+class Told:
+    """What a record tells about a job; what it leaves open is None, and `made` fills it in."""
+
+    ident: str
+    handler: str
+    payload: str
+    state: State
+    reason: Reason | None = None
+    value: object = None
+    """The state as the record has it."""
+    attempts: int = 0
+    failed: int | None = None
+    """How many attempts failed, where that is not all of them."""
+    max_attempts: int = 0
+    created: float | None = None
+    updated: float | None = None
+    due: float | None = None
+    finished: float | None = None
+    failed_at: float | None = None
+    """When the latest attempt failed."""
+    first_failed: float | None = None
+    died_at: float | None = None
+    failings: list[Failing] = field(default_factory=list[Failing])
+    redrives: int = 0
+    tags: tuple[str, ...] = ()
+    key: str | None = None
+    origin: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def latest(self) -> float | None:
+        """The latest time that the record tells, of those that are over."""
+        times = (self.created, self.updated, self.failed_at)
+        ended = self.finished if self.state in TERMINAL else None
+        return max((at for at in (*times, ended) if at is not None), default=None)
+
+
 def made(
+    told: Told,
     asked: Asked,
-    lines: Sequence[Line],
+    extra: object,
     *,
     format: str,  # noqa: A002 - the word for it
-    ident: str,
-    handler: str,
-    payload: str,
-    state: State,
-    created: float,
-    updated: float,
-    due: float | None = None,
-    reason: Reason | None = None,
-    detail: str = "",
-    attempts: int = 0,
-    failed: int | None = None,
-    max_attempts: int = 0,
-    failings: Sequence[Failing] = (),
-    first_failed: float | None = None,
-    finished: float | None = None,
-    died_at: float | None = None,
-    redrives: int = 0,
-    tags: tuple[str, ...] = (),
-    key: str | None = None,
-    origin: Mapping[str, object] | None = None,
     is_same: Callable[[State], bool] = lambda _: True,
 ) -> Job:
-    """Make the job that a record tells of; the last line may carry what we once added to it."""
-    name = asked.handler or fit_name(handler)
-    failed = attempts if failed is None else failed
-    spent = min(failed, attempts)
-    last = failings[-1].failure if failings else None
-    due = max(created, updated if due is None else due)
-    history = _history(failings, failed, redrives)
+    """Make the job that a record tells of; `extra` is what we once added to the record."""
+    last = asked.now if told.latest is None else told.latest
+    created = next((at for at in (told.created, told.failed_at) if at is not None), last)
+    failed = told.attempts if told.failed is None else told.failed
+    spent = min(failed, told.attempts)
+    failure = told.failings[-1].failure if told.failings else None
+    due = max(created, last if told.due is None else told.due)
+    history = _history(told.failings, failed, told.redrives)
+    has_failed = bool(failed or told.failings)
+    firsts = (told.first_failed, *(failing.at for failing in told.failings[:1]), last)
+    ended = last if told.finished is None else told.finished
+    handler = asked.handler or fit_name(told.handler)
     job = Job(
-        id=ids.id_of(created, f"{format}\0{ident}"),
-        handler=name,
-        lane=name,
-        payload=strict_json.compact(payload, max_bytes=asked.limit),
-        key=key_of(format, ident) if key is None else key,
+        id=ids.id_of(created, f"{format}\0{told.ident}"),
+        handler=handler,
+        lane=handler,
+        payload=strict_json.compact(told.payload, max_bytes=asked.limit),
+        key=key_of(format, told.ident) if told.key is None else told.key,
         created=created,
-        updated=updated,
+        updated=last,
         due=due,
         since=due,
-        state=state,
-        reason=reason,
-        detail=detail,
-        attempts=attempts,
-        spent={(last.category if last else Category.UNKNOWN).value: spent} if spent else {},
-        own_max_attempts=max_attempts or None,
-        max_attempts=max_attempts,
-        redrives=redrives,
-        finished=finished if state in TERMINAL else None,
-        died_at=finished if died_at is None and state is State.DEAD else died_at,
-        first_failed=first_failed,
-        failure=None if last is None else replace(last, traceback=""),
+        state=told.state,
+        reason=told.reason,
+        attempts=told.attempts,
+        spent={(failure.category if failure else Category.UNKNOWN).value: spent} if spent else {},
+        own_max_attempts=told.max_attempts or None,
+        max_attempts=told.max_attempts,
+        redrives=told.redrives,
+        finished=ended if told.state in TERMINAL else None,
+        died_at=ended if told.died_at is None and told.state is State.DEAD else told.died_at,
+        first_failed=next(at for at in firsts if at is not None) if has_failed else None,
+        failure=None if failure is None else replace(failure, traceback=""),
         lease=history[-1].ordinal if history else 0,
         folded=max(0, failed - len(history)),
-        tags=tags,
-        origin={"format": format, "id": ident, **(origin or {})},
+        tags=told.tags,
+        origin={"format": format, "id": told.ident, **told.origin},
         history=history,
     )
-    extra = lines[-1].value.get(EXTRA)
     if isinstance(extra, dict):
         job = _with_extra(job, cast("Fields", extra), asked, is_same)
     return grouped(evolve(job, resolution=_resolution(job)))

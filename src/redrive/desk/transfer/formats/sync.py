@@ -4,130 +4,71 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
 from typing import Final
 
-from redrive.desk.transfer.formats import fields, record, times
-from redrive.desk.transfer.formats.fields import Fields, Raw
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Format, Line
-from redrive.jobs.job import Job, Reason, State
+from redrive.desk.transfer.formats import times
+from redrive.desk.transfer.formats.declaration import declared, has_shape
+from redrive.desk.transfer.formats.fields import Fields
+from redrive.desk.transfer.formats.record import Line, Told
+from redrive.desk.transfer.mapping import FieldMapping
+from redrive.jobs.job import Job, State
 
-_KNOWN: Final = {
-    "failureId": None,
-    "originalData": None,
-    "error": {"message": None, "stack": None},
-    "retryCount": None,
-    "createdAt": None,
-    "status": None,
-    "resolvedAt": None,
-    EXTRA: None,
-}
-_HANDLER: Final = "bigquery.sync"
 _MAX: Final = 10
-_IN: Final = {
-    "failed": (State.DEAD, Reason.EXHAUSTED),
-    "retrying": (State.PENDING, None),
-    "resolved": (State.RESOLVED, Reason.RESOLVED),
-}
-_OUT: Final = {
-    State.DEAD: "failed",
-    State.PENDING: "retrying",
-    State.RUNNING: "retrying",
-    State.COMPLETED: "resolved",
-    State.RESOLVED: "resolved",
-}
+_MAPPING: Final = FieldMapping.of(
+    "sync",
+    [
+        "key=failureId",
+        "payload=originalData",
+        "error=error.message",
+        "error.trace=error.stack",
+        "attempts=retryCount",
+        "died_at=createdAt",
+        "created=createdAt",
+        "failed_at=createdAt",
+        "state=status:failed=dead,retrying=pending,resolved=resolved",
+        "finished=resolvedAt",
+    ],
+    set=["handler=bigquery.sync", f"attempts={_MAX}"],
+)
 _AGAIN: Final = frozenset({State.PENDING, State.RUNNING, State.COMPLETED})
 """Its counts are those of another life than the one it died in."""
 
 
-def fits(value: Fields) -> bool:
-    """Return True if a record has the shape of a document."""
-    return isinstance(value.get("originalData"), dict) and "status" in value
+def _named(line: Line) -> Line:
+    """Name a document: by what it stood under, or else by what is in it."""
+    if line.value.get("failureId"):
+        return line
+    content = [line.value["originalData"], line.value.get("createdAt")]
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
+    return line._replace(value={**line.value, "failureId": line.name or digest})
 
 
-def job(lines: Sequence[Line], asked: Asked) -> Job:
-    """Make a job of a document; what is being retried has begun another life."""
-    line = lines[-1]
-    value = line.value
-    status = value["status"]
-    if status not in _IN:
-        msg = f"status cannot be {status!r}"
-        raise ValueError(msg)
-    state, reason = _IN[status]
-    died = asked.needed(value, "createdAt")
-    ended = asked.moment(value, "resolvedAt") if status == "resolved" else None
-    last = died if ended is None else max(died, ended)
-    payload = fields.cut(line.text, "originalData")
-    error = fields.inner(value, "error")
-    failed = fields.count(value, "retryCount", _MAX)
-    failing = record.failing(
-        died,
-        fields.text(error, "message", ""),
-        payload,
-        stack=fields.text(error, "stack", ""),
-    )
-    is_again = state is State.PENDING
-    return record.made(
-        asked,
-        lines,
-        format="sync",
-        ident=_ident(line),
-        handler=_HANDLER,
-        payload=payload,
-        state=state,
-        reason=reason,
-        created=died,
-        updated=last,
-        attempts=0 if is_again else failed,
-        failed=failed,
-        max_attempts=max(failed, _MAX),
-        failings=[failing],
-        first_failed=died,
-        finished=died if state is State.DEAD else last,
-        died_at=died,
-        redrives=int(is_again),
-        origin={"fields": fields.rest(value, _KNOWN)},
-        is_same=lambda one: _OUT[one] == status,
-    )
+def _lives(told: Told, line: Line) -> None:
+    """Begin another life of what is being retried; only what was resolved has an end."""
+    del line
+    told.max_attempts = max(told.attempts, _MAX)
+    if told.state is State.PENDING:
+        told.attempts, told.redrives = 0, 1
+    if told.state is not State.RESOLVED:
+        told.finished = None
 
 
-def _ident(line: Line) -> str:
-    """Return the document's name; one without is known by what is in it."""
-    named = line.value.get("failureId") or line.name
-    if isinstance(named, str) and named:
-        return named
-    content = [line.value["originalData"], line.value["createdAt"]]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
+def _death(job: Job, row: Fields) -> Fields:
+    """Write how the job died, whatever became of it since; refuse one that never did."""
+    if not (job.state in {State.DEAD, State.RESOLVED} or job.redrives):
+        raise ValueError("it has never been a dead letter")
+    last = next((attempt for attempt in reversed(job.history) if attempt.failure), None)
+    if job.died_at is None:
+        at = round(last.started + last.duration, 6) if last else job.updated
+        row["createdAt"] = times.iso(at)
+    row["error"] = {name: text or "" for name, text in row["error"].items()}
+    if last and job.state in _AGAIN:
+        row["retryCount"] = last.number
+    is_over = row["status"] == "resolved"
+    row["resolvedAt"] = times.iso(job.finished or job.updated) if is_over else None
+    return {"due": job.due, "created": job.created}
 
 
-def _write(job: Job, asked: Asked) -> Iterable[Fields]:
-    del asked
-    was_dead = job.state is State.DEAD or job.redrives or job.state is State.RESOLVED
-    if not was_dead:
-        msg = "it has never been a dead letter"
-        raise ValueError(msg)
-    origin = record.origin_of(job, "sync")
-    last = next((attempt for attempt in reversed(job.history) if attempt.failure is not None), None)
-    failure = (last and last.failure) or job.failure
-    died = job.died_at
-    if died is None and last is not None:
-        died = round(last.started + last.duration, 6)
-    document: Fields = {
-        "failureId": origin.get("id") or job.id,
-        "originalData": Raw(job.payload),
-        "error": {
-            "message": failure.message if failure else "",
-            "stack": failure.traceback if failure else "",
-        },
-        "retryCount": last.number if last and job.state in _AGAIN else job.attempts,
-        "createdAt": times.iso(job.updated if died is None else died),
-        "status": _OUT[job.state],
-        "resolvedAt": None,
-    }
-    if document["status"] == "resolved":
-        document["resolvedAt"] = times.iso(job.finished or job.updated)
-    document[EXTRA] = record.beside(job, _HANDLER, due=job.due, created=job.created)
-    yield fields.joined(document, origin.get("fields") or {})
-
-
-FORMAT: Final = Format(name="sync", fits=fits, job=job, write=record.each(_write))
+FORMAT: Final = declared(
+    _MAPPING, has_shape("originalData{} status"), prepare=_named, read=_lives, wrote=_death
+)

@@ -19,7 +19,7 @@ from redrive.desk.transfer.formats.pieces import Piece
 from redrive.desk.transfer.formats.record import Asked
 from redrive.desk.transfer.formats.record import Line as Record
 from redrive.desk.transfer.guess import proposed
-from redrive.desk.transfer.mapping import FieldMapping
+from redrive.desk.transfer.mapping import FieldMapping, mapped
 from redrive.desk.transfer.sources import Source, count_of, records, rows
 from redrive.errors import RedriveError, UsageError
 from redrive.jobs.job import Job
@@ -85,6 +85,14 @@ class Plan:
             hint = "add --map FIELD=COLUMN for each field, or --guess to see a proposal"
             raise Stop("unmapped", msg, hint=hint, exits=USAGE)
         return chain([first], pieces)
+
+    def check(self, opened: IO[bytes], handler: str | None) -> None:
+        """Refuse a mapping that lacks something, before a store is opened."""
+        if (mapping := self.mapping) is not None:
+            mapping.check(handler)
+        source = self.records(opened)
+        if mapping is not None:
+            next(mapped(cast("Iterator[Piece]", source), mapping), None)
 
     def sample(self, opened: IO[bytes]) -> list[Piece]:
         """Return the first records."""

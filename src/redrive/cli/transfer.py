@@ -252,16 +252,14 @@ def import_(
         if guess:
             cli.show(guessed(plan, opened, replace(asked, now=time.time())))
             return
-        taking: dict[str, Any] = {"asked": asked, "source": plan.source, **options}
+        plan.check(opened, asked.handler)
+        taking: dict[str, Any] = {**options, "asked": asked, "source": plan.source}
+        taking |= {"format": format_, "mapping": mapping}
         handlers = handlers_of(cli, app_name, endpoints)
 
         def tally(desk: Desk, rest: Quarantine | None) -> _Tally:
-            lines = desk.transfer.import_lines(
-                plan.records(opened),
-                format=format_,
-                mapping=mapping,
-                **{**taking, "dry_run": rest is None},
-            )
+            taking["dry_run"] = rest is None
+            lines = desk.transfer.import_lines(plan.records(opened), **taking)
             handlers.learn(desk)
             return _tally(cli, lines, plan, rest, handlers)
 

@@ -43,9 +43,7 @@ from redrive.desk.transfer.rules import (
     written,
 )
 from redrive.errors import UsageError
-from redrive.jobs import ids
 from redrive.jobs.job import Job, State
-from redrive.jobs.records import evolve
 
 _NUMBER = re.compile(r"\s*[+-]?\d{1,18}(?:\.\d{1,9})?\s*")
 _SHOWN: Final = 30
@@ -100,7 +98,11 @@ class FieldMapping:
         for rule in [rule_of(text) for text in _texts(map)]:
             before = rules[rule.name].paths if rule.name in rules else ()
             rules[rule.name] = rule._replace(paths=before + rule.paths)
-        given = set if isinstance(set, Mapping) else dict(pair_of(text) for text in set)
+        given: Mapping[str, object] = (
+            cast("Mapping[str, object]", set)
+            if isinstance(set, Mapping)
+            else dict(pair_of(text) for text in set)
+        )
         constants = {field: word_of(value) for field, value in given.items()}
         for constant in constants:
             check_field(tuple(constant.split(".")))
@@ -176,8 +178,8 @@ class FieldMapping:
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
         row = hashlib.sha256(json.dumps(line.value, sort_keys=True).encode()).hexdigest()[:20]
         told.origin = {**told.origin, "row": row}
-        job = record.made(told, asked, None, format=self.name)
-        return evolve(job, id=ids.id_of(int.from_bytes(digest[-5:]) / 1000, name))
+        told.moment = int.from_bytes(digest[-5:]) / 1000
+        return record.made(told, asked, None, format=self.name)
 
     def told(self, line: Line, asked: Asked) -> Told:
         """Read a record."""
@@ -307,12 +309,10 @@ class FieldMapping:
         """Return how the records write a state."""
         if state in self.words:
             return self.words[state]
-        values = self.rules["state"].values if "state" in self.rules else {}
-        for like in _ALIKE[state]:
-            for word, name in values.items():
-                if name in TARGETS and TARGETS[name][0] is like:
-                    return word
-        return None
+        values = self.rules["state"].values.items() if "state" in self.rules else ()
+        known = ((TARGETS[name][0], word) for word, name in values if name in TARGETS)
+        words = dict(reversed([*known]))
+        return next((words[like] for like in _ALIKE[state] if like in words), None)
 
     def known(self) -> Fields:
         """Return the names of the fields that are mapped, as `fields.rest` takes them."""

@@ -108,19 +108,22 @@ def at(value: object, path: Path) -> object:
     """Return what stands at a path; a name with dots may be one column. None if nothing is there."""
     if len(path) > 1 and isinstance(value, dict) and (whole := ".".join(path)) in value:
         return cast("Fields", value)[whole]
+    found = cast("object", value)
     for name in path:
-        if isinstance(value, str) and value.lstrip()[:1] in {"{", "["}:
-            value = parsed(value)
-        if isinstance(value, dict):
-            value = cast("Fields", value).get(name)
-        elif isinstance(value, list) and _INDEX.fullmatch(name):
-            items = cast("list[object]", value)
-            value = items[int(name)] if -len(items) <= int(name) < len(items) else None
-        elif is_there(value):
-            raise ValueError(f"{written(path)}: {name} must stand in an object; found {value!r}")
-        else:
-            return None
-    return value
+        if isinstance(found, str) and found.lstrip()[:1] in {"{", "["}:
+            found = parsed(found)
+        if is_there(found) and not isinstance(found, dict | list):
+            raise ValueError(f"{written(path)}: {name} must stand in an object; found {found!r}")
+        found = _inner(cast("object", found), name)
+    return found
+
+
+def _inner(value: object, name: str) -> object:
+    if isinstance(value, dict):
+        return cast("Fields", value).get(name)
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    is_item = _INDEX.fullmatch(name) and -len(items) <= int(name) < len(items)
+    return items[int(name)] if is_item else None
 
 
 def parsed(text: str) -> object:

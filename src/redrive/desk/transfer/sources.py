@@ -70,10 +70,8 @@ def _csv(file: IO[bytes], encoding: str) -> Iterator[Piece]:
     csv.field_size_limit(LONGEST)
     lines = _Lines(file, encoding)
     first = lines.peek()
-    reader = csv.reader(
-        lines, delimiter=max(_DELIMITERS, key=first.count), strict=True
-    )
-    columns = next(reader, [])
+    reader = csv.reader(lines, delimiter=max(_DELIMITERS, key=first.count), strict=True)
+    columns = next(reader, list[str]())
     if twice := [name for name, number in Counter(columns).items() if number > 1 or not name]:
         raise UsageError(f"the header names the column {twice[0]!r} twice or has an empty name")
     while True:
@@ -186,8 +184,8 @@ def piece_of(row: Mapping[str, object], number: int, offset: int = 0) -> Piece:
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, bytes | memoryview):
-        return bytes(value).decode()
+    if isinstance(value, bytes):
+        return value.decode()
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
@@ -209,6 +207,10 @@ def _postgres(url: str, query: str, what: str) -> Iterator[Mapping[str, object]]
         raise StoreError(f"{what} cannot be read: {error}") from error
 
 
+def _reads_only(action: int, *_: object) -> int:
+    return sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
+
+
 def _sqlite(url: str, query: str, what: str) -> Iterator[Mapping[str, object]]:
     place = Path(url.removeprefix("sqlite:")).expanduser()
     if re.match(r"[a-z]{2,}:", url) and not url.startswith("sqlite:"):
@@ -220,9 +222,7 @@ def _sqlite(url: str, query: str, what: str) -> Iterator[Mapping[str, object]]:
         raise StoreError(f"there is no SQLite file {place}; name it with --from sqlite:PATH")
     try:
         with closing(sqlite3.connect(f"{place.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            db.set_authorizer(
-                lambda action, *_: sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
-            )
+            db.set_authorizer(_reads_only)
             db.row_factory = sqlite3.Row
             for row in db.execute(query):
                 yield dict(zip(row.keys(), row, strict=True))

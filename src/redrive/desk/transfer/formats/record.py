@@ -193,6 +193,8 @@ class Told:
     reason: Reason | None = None
     value: object = None
     """The state as the record has it."""
+    moment: float | None = None
+    """The time that the id begins with, instead of the creation's."""
     attempts: int = 0
     failed: int | None = None
     """How many attempts failed, where that is not all of them."""
@@ -240,7 +242,7 @@ def made(
     ended = last if told.finished is None else told.finished
     handler = asked.handler or fit_name(told.handler)
     job = Job(
-        id=ids.id_of(created, f"{format}\0{told.ident}"),
+        id=ids.id_of(created if told.moment is None else told.moment, f"{format}\0{told.ident}"),
         handler=handler,
         lane=handler,
         payload=strict_json.compact(told.payload, max_bytes=asked.limit),
@@ -303,7 +305,8 @@ def visible(key: str, format: str) -> str:  # noqa: A002
     """Return a key that can travel in a header; one that cannot is known by its digest."""
     if _KEY.fullmatch(key):
         return key
-    return f"{format}:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{fit_name(format)}:{digest}"
 
 
 def is_id(text: object) -> bool:

@@ -106,16 +106,15 @@ def word_of(value: object) -> str:
 
 def at(value: object, path: Path) -> object:
     """Return what stands at a path; a name with dots may be one column. None if nothing is there."""
-    if len(path) > 1 and isinstance(value, dict) and (whole := ".".join(path)) in value:
-        return cast("Fields", value)[whole]
-    found = cast("object", value)
+    if len(path) > 1 and (found := _inner(value, ".".join(path))) is not None:
+        return found
     for name in path:
-        if isinstance(found, str) and found.lstrip()[:1] in {"{", "["}:
-            found = parsed(found)
-        if is_there(found) and not isinstance(found, dict | list):
-            raise ValueError(f"{written(path)}: {name} must stand in an object; found {found!r}")
-        found = _inner(cast("object", found), name)
-    return found
+        if isinstance(value, str) and value.lstrip()[:1] in {"{", "["}:
+            value = parsed(value)
+        if is_there(value) and type(value) not in (dict, list):
+            raise ValueError(f"{written(path)}: {name} must stand in an object; found {value!r}")
+        value = _inner(value, name)
+    return value
 
 
 def _inner(value: object, name: str) -> object:

@@ -60,7 +60,7 @@ def rows(number: int, rng: random.Random) -> list[Row]:
     made: list[Row] = []
     for n in range(number):
         state, created = rng.choice([*STATES]), f"2023-11-14T22:{n % 60:02d}:20+00:00"
-        if rng.random() < 0.02:  # noqa: PLR2004
+        if rng.random() < 0.02:
             state, created = rng.choice([("謎", created), (state, "yesterday")])
         about = (f"u{n}@example.org", f"件名 {n}", "雪" * (n % 50), n % 5, n / 4, "ja")
         made.append((n, *about, n % 4, state, created, (AT + n) * 1000))
@@ -158,7 +158,7 @@ def stored(url: str) -> int:
 
 def run(kind: str, rounds: int, number: int, broken: str = "") -> bool:
     """Run it on one store; return True if it held, or if a broken import was found out."""
-    rng, hits, found = random.Random(f"{kind}{broken}"), 0, list[str]()  # noqa: S311
+    rng, hits, found = random.Random(f"{kind}{broken}"), 0, list[str]()
     began = time.monotonic()
     for _ in range(rounds):
         with place(kind) as url:
@@ -185,7 +185,8 @@ def main() -> int:
         print(*(f"NOT FOUND OUT: {name}\n" for name in missed), sep="", end="")
         return 1 if missed else 0
     rounds, number = (3, 1500) if given.short else (60, 4000)
-    return 0 if all([run(kind, rounds, number) for kind in kinds]) else 1
+    held = [run(kind, rounds, number) for kind in kinds]
+    return 0 if all(held) else 1
 
 
 def as_import(broken: str, *words: str) -> None:

@@ -194,6 +194,22 @@ def test_reasons_do_not_show_secrets_nor_drive_a_terminal() -> None:
     assert job.failure.message == "login with ••• failed"
 
 
+def test_the_last_line_of_a_traceback_is_the_error_where_no_column_has_it() -> None:
+    by = FieldMapping.of(
+        "t", ["key=id", "payload.n=id", "error.trace=tb"], set=["handler=a", "state=dead"]
+    )
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 1\nshop.errors.NoVat: id 7\n'
+    failure = only({"id": 1, "tb": trace}, by).failure
+    assert failure is not None
+    assert (failure.type, failure.message) == ("NoVat", "id 7")
+
+
+def test_bytes_that_are_no_text_spoil_no_row() -> None:
+    by = FieldMapping.of("t", ["key=id", "payload.b=b"], set=["handler=a", "state=dead"])
+    assert json.loads(only({"id": 1, "b": b"\x80\x04"}, by).payload) == {"b": {"base64": "gAQ="}}
+    assert json.loads(only({"id": 1, "b": b"text"}, by).payload) == {"b": "text"}
+
+
 def test_left_out_rows_are_counted_and_are_no_jobs() -> None:
     by = FieldMapping.of("mails", MAP, set={"handler": "mail.send"}, where=["宛先!=eve,mallory"])
     app, results = take([ROW, {**ROW, "番号": 8, "宛先": "eve"}, {**ROW, "状態": "下書き"}], by=by)

@@ -13,13 +13,14 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 from redrive.desk.transfer.formats import fields, record, times
+from redrive.desk.transfer.formats.failings import Failing, failing
 from redrive.desk.transfer.formats.fields import Fields, Raw
 from redrive.desk.transfer.formats.pieces import MORE, Piece
 from redrive.desk.transfer.formats.quarantine import QUARANTINED
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Format, Line, Told
+from redrive.desk.transfer.formats.record import Asked, Format, Line, Told
 from redrive.desk.transfer.rules import (
     BY_ATTEMPTS,
     COUNTS,
@@ -46,16 +47,8 @@ from redrive.errors import UsageError
 from redrive.jobs.job import Job, State
 
 _NUMBER = re.compile(r"\s*[+-]?\d{1,18}(?:\.\d{1,9})?\s*")
+_ERROR_LINE = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?:: (.*))?", re.DOTALL)
 _SHOWN: Final = 30
-_PART: Final = dict(zip(ERRORS, ("message", "type", "code", "traceback", "category"), strict=True))
-_ALIKE: Final = {
-    State.PENDING: (State.PENDING,),
-    State.RUNNING: (State.PENDING,),
-    State.DEAD: (State.DEAD,),
-    State.COMPLETED: (State.COMPLETED, State.RESOLVED),
-    State.RESOLVED: (State.RESOLVED, State.COMPLETED),
-}
-"""Which states a record may write alike."""
 _NEEDED: Final = {
     "key": "the mapping names no key, so a second import would add every row again; add"
     " --map key=COLUMN, with a column that tells the rows apart, such as id",
@@ -77,10 +70,6 @@ class FieldMapping:
     constants: Mapping[str, str] = field(default_factory=dict[str, str])
     """What holds where a record has no value."""
     conditions: tuple[Condition, ...] = ()
-    words: Mapping[State, str] = field(default_factory=dict[State, str])
-    """How states go out that the value map does not tell."""
-    one_way: frozenset[str] = frozenset()
-    """Fields that are read and not written."""
 
     @classmethod
     def of(
@@ -90,9 +79,8 @@ class FieldMapping:
         *,
         set: Mapping[str, object] | Iterable[str] = (),  # noqa: A002
         where: Iterable[str] = (),
-        words: Mapping[State, str] | None = None,
-        one_way: Iterable[str] = (),
-    ) -> FieldMapping:
+        **more: Any,
+    ) -> Self:
         """Read a mapping: `FieldMapping.of("emails", {"key": "id", "payload": "body", …})`."""
         rules: dict[str, Rule] = {}
         for rule in [rule_of(text) for text in _texts(map)]:
@@ -115,8 +103,7 @@ class FieldMapping:
             rules=rules,
             constants=constants,
             conditions=tuple(condition_of(text) for text in where),
-            words=words or {},
-            one_way=frozenset(one_way),
+            **more,
         )
 
     def check(self, handler: str | None = None) -> None:
@@ -165,7 +152,6 @@ class FieldMapping:
             name=self.name,
             fits=lambda _: True,
             job=lambda lines, asked: self.job(lines[-1], asked),
-            write=record.each(lambda job, asked: [self.row(job, asked)]),
             ignores=self.leaves_out,
             is_mapped=True,
         )
@@ -208,14 +194,16 @@ class FieldMapping:
             setattr(told, name, self._time(name, value, asked))
         return told
 
-    def failings(self, told: Told, value: Fields) -> list[record.Failing]:
+    def failings(self, told: Told, value: Fields) -> list[Failing]:
         """Return the failure that a record tells of, if it does."""
         message, kind, code, trace, category = (
             word_of(self._value(name, value)) for name in ERRORS
         )
         if not (message or kind or code or trace or category or told.failed_at is not None):
             return []
-        failing = record.failing(
+        if trace and not message:
+            message, kind = _last_line(trace, kind)
+        found = failing(
             told.latest if told.failed_at is None else told.failed_at,
             message,
             told.payload,
@@ -224,7 +212,7 @@ class FieldMapping:
             stack=trace,
             category=category,
         )
-        return [failing]
+        return [found]
 
     def _value(self, name: str, value: Fields) -> object:
         found = self.rules[name].value(value) if name in self.rules else None
@@ -289,57 +277,13 @@ class FieldMapping:
                 return text
             members = {name: Raw(fields.cut(text, name)) for name in json.loads(text)}
         for name, text in constants.items():
-            _put(members, tuple(name.split(".")[1:]), text)
+            put(members, tuple(name.split(".")[1:]), text)
         for rule in parts:
             there = (path for path in rule.paths if at(line.value, path) is not None)
             path = next(there, rule.paths[0])
             if path[0] in line.value or ".".join(path) in line.value:
-                _put(members, rule.field[1:], _member(line, path, rule.option))
+                put(members, rule.field[1:], _member(line, path, rule.option))
         return fields.written(members)
-
-    def row(self, job: Job, asked: Asked) -> Fields:
-        """Write a job as the record that it would be made of."""
-        row: Fields = {}
-        for rule in self.rules.values():
-            if rule.name not in self.one_way and at(row, rule.paths[0]) is None:
-                _put(row, rule.paths[0], self._out(rule, job, asked))
-        return row
-
-    def word(self, state: State) -> str | None:
-        """Return how the records write a state."""
-        if state in self.words:
-            return self.words[state]
-        values = self.rules["state"].values.items() if "state" in self.rules else ()
-        known = ((TARGETS[name][0], word) for word, name in values if name in TARGETS)
-        words = dict(reversed([*known]))
-        return next((words[like] for like in _ALIKE[state] if like in words), None)
-
-    def known(self) -> Fields:
-        """Return the names of the fields that are mapped, as `fields.rest` takes them."""
-        known: Fields = {EXTRA: None}
-        for rule in self.rules.values():
-            for path in rule.paths if rule.name not in self.one_way else ():
-                _put(known, path, None)
-        return known
-
-    def _out(self, rule: Rule, job: Job, asked: Asked) -> object:
-        name = rule.name
-        if name in TIMES:
-            return _time_out(getattr(job, name.replace("failed_at", "first_failed")), rule, asked)
-        if name in COUNTS:
-            counts = (job.attempts, sum(job.spent.values()), job.max_attempts)
-            return max(0, counts[COUNTS.index(name)] - int(rule.option or 0))
-        if name in ERRORS:
-            failed = (one.failure for one in reversed(job.history) if one.failure is not None)
-            failure = next(failed, job.failure)
-            return str(getattr(failure, _PART[name]) or "") or None if failure else None
-        if rule.field[0] == "payload":
-            member = ".".join(rule.field[1:])
-            return record.members_of(job)[member] if member else Raw(job.payload)
-        if name == "state":
-            return self.word(job.state)
-        origin = record.origin_of(job, self.name)
-        return origin.get("key", origin.get("id", job.id)) if name == "key" else job.handler
 
 
 def mapped(pieces: Iterable[Piece], mapping: FieldMapping) -> Iterator[Piece]:
@@ -361,16 +305,11 @@ def moment(value: object, option: str, asked: Asked) -> float:
     return times.moment(value, (lambda: named) if named else asked.zone or times.no_zone, form)
 
 
-def _time_out(at: float | None, rule: Rule, asked: Asked) -> object:
-    form = form_and_zone(rule.option)[0]
-    if at is None:
-        return None
-    if form == "naive":
-        return asked.naive(at)
-    if form not in times.UNITS:
-        return times.iso(at)
-    number = round(at * times.UNITS[form], 3)
-    return Raw(int(number) if number.is_integer() else number)
+def _last_line(trace: str, kind: str) -> tuple[str, str]:
+    """Return the message and the type of an error, which the last line of a traceback has."""
+    line = (trace.strip().splitlines() or [""])[-1]
+    named = _ERROR_LINE.fullmatch(line)
+    return (line, kind) if kind or named is None else (named[2] or "", named[1])
 
 
 def _object(line: Line, rule: Rule) -> str | None:
@@ -414,7 +353,8 @@ def _text(line: Line, path: Path, value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _put(members: Fields, path: Path, value: object) -> None:
+def put(members: Fields, path: Path, value: object) -> None:
+    """Put a value at a path of an object."""
     for name in path[:-1]:
         inner: object = members.setdefault(name, {})
         if not isinstance(inner, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import codecs
 import csv
 import json
@@ -183,9 +184,13 @@ def piece_of(row: Mapping[str, object], number: int, offset: int = 0) -> Piece:
         return Piece(number, offset, text.encode(), trouble=f"cannot be written as JSON: {error}")
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Any) -> object:
+    """Return what JSON can hold of a value; bytes are text, or an object with their base 64."""
     if isinstance(value, bytes):
-        return value.decode()
+        try:
+            return value.decode()
+        except ValueError:
+            return {"base64": base64.b64encode(value).decode()}
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from redrive.desk.transfer.formats import fields, record
-from redrive.desk.transfer.formats.declaration import complete, declared, has_shape
+from redrive.desk.transfer.formats.declaration import Declaration, complete, declared, has_shape
 from redrive.desk.transfer.formats.fields import Fields, written
 from redrive.desk.transfer.formats.record import EXTRA, Asked, Line, Told
-from redrive.desk.transfer.mapping import FieldMapping
 from redrive.jobs.job import Job, State
 
-_MAPPING: Final = FieldMapping.of(
+_MAPPING: Final = Declaration.of(
     "articles",
     [
         "key=id",

@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from redrive.desk.transfer.formats import fields, record, times
-from redrive.desk.transfer.formats.declaration import declared, job_of
+from redrive.desk.transfer.formats.declaration import Declaration, declared, job_of
+from redrive.desk.transfer.formats.failings import Failing
 from redrive.desk.transfer.formats.fields import Fields, Raw
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Failing, Line, Link, Told
-from redrive.desk.transfer.mapping import FieldMapping
+from redrive.desk.transfer.formats.record import EXTRA, Asked, Line, Link, Told
 from redrive.jobs.job import Attempt, Failure, Job, Reason, State
 from redrive.jobs.records import evolve
 
 _ABOUT: Final = ("event_type", "source", "parent_event_id", "tags", "importance")
-_MAPPING: Final = FieldMapping.of(
+_MAPPING: Final = Declaration.of(
     "events",
     [
         "key=event_id",

@@ -12,15 +12,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, cast
 
 from redrive.desk.transfer.formats import fields, record
-from redrive.desk.transfer.formats.declaration import complete, declared, has_shape, job_of
+from redrive.desk.transfer.formats.declaration import (
+    Declaration,
+    complete,
+    declared,
+    has_shape,
+    job_of,
+)
+from redrive.desk.transfer.formats.failings import Failing
 from redrive.desk.transfer.formats.fields import Fields
 from redrive.desk.transfer.formats.record import EXTRA, Asked, Line, Told
-from redrive.desk.transfer.mapping import FieldMapping
 from redrive.jobs.job import Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads import strict_json
 
-_MAPPING: Final = FieldMapping.of(
+_MAPPING: Final = Declaration.of(
     "hooks",
     [
         "key=jobId",
@@ -89,7 +95,7 @@ def _folded(lines: Sequence[Line], asked: Asked) -> Job:
     told.created = told.first_failed = first.created
     told.updated = last.created
     failings = _MAPPING.failings(told, line.value)
-    told.failings = [record.Failing(_at(last), one.failure) for one in failings]
+    told.failings = [Failing(_at(last), one.failure) for one in failings]
     told.due = max((one.due for one in all_told if one.due is not None), default=None)
     ended = [one.finished for one in all_told if one.finished is not None]
     told.finished = max(ended, default=None) if told.state is State.COMPLETED else last.created

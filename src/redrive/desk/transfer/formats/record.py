@@ -12,21 +12,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
-from redrive.classify import tables
 from redrive.desk.transfer.formats import times
+from redrive.desk.transfer.formats.failings import CATEGORIES, Failing
 from redrive.desk.transfer.formats.fields import Fields, Raw, cut, written
-from redrive.desk.transfer.formats.groups import STATUS, grouped
+from redrive.desk.transfer.formats.groups import grouped
 from redrive.jobs import ids
-from redrive.jobs.job import TERMINAL, Attempt, Category, Failure, Job, Reason, Resolution, State
+from redrive.jobs.job import TERMINAL, Attempt, Category, Job, Reason, Resolution, State
 from redrive.jobs.records import evolve
-from redrive.payloads import masking, strict_json
+from redrive.payloads import strict_json
 
 EXTRA: Final = "redrive"
 """The field in which goes out what a format has no place for."""
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _UNFIT = re.compile(r"^\.|[^A-Za-z0-9._-]")
-_MESSAGE, _TRACE, _WORD = 1900, 64_000, 100
 WORKER: Final = "import"
 
 
@@ -90,8 +89,8 @@ class Format:
     """True for a record that has the fields of this format."""
     job: Callable[[Sequence[Line], Asked], Job]
     """Make a job of all the lines about it; ValueError says what is wrong."""
-    write: Callable[[Iterable[Job], Asked], Iterator[str]]
-    """Write jobs as lines."""
+    write: Callable[[Iterable[Job], Asked], Iterator[str]] = lambda _jobs, _asked: iter(())
+    """Write jobs as lines; nothing if the format is only read."""
     group: Callable[[Fields], str] | None = None
     """What lines about one job have in common, where there may be many."""
     names: Callable[[Job], Iterable[str]] | None = None
@@ -120,66 +119,6 @@ class Link(NamedTuple):
     at: str
     ready: str
     """When the next line may follow."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failing:
-    """One attempt that failed, as a record tells of it."""
-
-    at: float
-    failure: Failure
-    duration: float = 0.0
-
-
-def failing(
-    at: float | None,
-    message: str,
-    payload: str,
-    *,
-    kind: str = "",
-    code: str | None = None,
-    stack: str = "",
-    category: str = "",
-    duration: float = 0.0,
-) -> Failing:
-    """Return a failure that is known only as text; masked and bounded like any other."""
-    secrets = masking.secrets_of(payload)
-    message = _bounded(message, secrets, _MESSAGE)
-    kind, code = _bounded(kind, (), _WORD), None if code is None else _bounded(code, (), _WORD)
-    judged = _category(category, code or "", kind, message)
-    failure = Failure(
-        category=judged,
-        why="as the imported record says",
-        type=kind,
-        message=message,
-        code=code,
-        traceback=_bounded(stack, secrets, _TRACE),
-    )
-    return Failing(at or 0.0, failure, duration)
-
-
-def _bounded(text: str, secrets: Sequence[str], longest: int) -> str:
-    """Mask text and cut it so that doing it again changes nothing."""
-    text = masking.error_text(text, secrets, limit=4 * _TRACE)
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def _category(named: str, code: str, kind: str, message: str) -> Category:
-    """Find the category by a word, a code, a type or a status; else it is unknown."""
-    for word in (named, message):
-        if word in _CATEGORIES:
-            return Category(word)
-    known = tables.CODES.get(code) or tables.ERRNOS.get(code) or tables.CODES.get(message)
-    known = known or tables.STDLIB.get(f"builtins.{kind}")
-    status = STATUS.search(code) or STATUS.search(message)
-    if known is None and status is not None:
-        number = status[1] or status[2]
-        other = Category.PERMANENT if number < "500" else Category.TRANSIENT
-        known = tables.STATUSES.get(number, other)
-    return known or Category.UNKNOWN
-
-
-_CATEGORIES: Final = frozenset(Category)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -357,7 +296,7 @@ def _with_extra(job: Job, given: Fields, asked: Asked, is_same: Callable[[State]
     changes: Fields = {name: given.get(name) for name in numbers if name in given}
     if "due" in given:
         changes |= {"due": given["due"], "since": given["due"]}
-    if job.failure is not None and given.get("category") in _CATEGORIES:
+    if job.failure is not None and given.get("category") in CATEGORIES:
         changes.update(_recategorised(job, Category(given["category"]), given.get("tried")))
     job = evolve(job, **{"finished": None, **changes, "state": State(state)})
     reason, detail = given.get("reason"), given.get("detail", "")

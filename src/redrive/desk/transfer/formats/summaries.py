@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from redrive.desk.transfer.formats import record, times
-from redrive.desk.transfer.formats.declaration import declared, has_shape
+from redrive.desk.transfer.formats.declaration import Declaration, declared, has_shape
 from redrive.desk.transfer.formats.fields import Fields
-from redrive.desk.transfer.mapping import FieldMapping
 from redrive.jobs.job import Job, State
 
-_MAPPING: Final = FieldMapping.of(
+_MAPPING: Final = Declaration.of(
     "summaries",
     [
         "key=job_id",
@@ -26,7 +25,7 @@ _MAPPING: Final = FieldMapping.of(
     ],
     set=["handler=article.summarize", "max_attempts=3"],
     words={State.RUNNING: "running"},
-    one_way=["updated"],
+    one_way=frozenset({"updated"}),
 )
 
 

@@ -7,14 +7,13 @@ import json
 from typing import Final
 
 from redrive.desk.transfer.formats import times
-from redrive.desk.transfer.formats.declaration import declared, has_shape
+from redrive.desk.transfer.formats.declaration import Declaration, declared, has_shape
 from redrive.desk.transfer.formats.fields import Fields
 from redrive.desk.transfer.formats.record import Line, Told
-from redrive.desk.transfer.mapping import FieldMapping
 from redrive.jobs.job import Job, State
 
 _MAX: Final = 10
-_MAPPING: Final = FieldMapping.of(
+_MAPPING: Final = Declaration.of(
     "sync",
     [
         "key=failureId",

@@ -1,4 +1,4 @@
-"""Export and import: jobs as lines of a file, from one store to another."""
+"""Import: jobs from an export, from another program's file, or from any table or file by a mapping."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import tzinfo
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -21,20 +19,18 @@ import click
 from redrive.app import Redrive
 from redrive.cli._cli import Cli
 from redrive.cli._command import app_option, command, reason_option
-from redrive.cli._confirm import is_interactive
-from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, USAGE, Stop
-from redrive.cli._filters import explained, selection_of, with_filters
+from redrive.cli._errors import PARTLY
 from redrive.cli._known_handlers import NAMED, Handlers, Unserved, handlers_of, named, refuse
 from redrive.cli._mapping import Plan, guessed, plan_of
+from redrive.cli._zones import zone_named, zone_option
 from redrive.cli.output import Facts, Field, Line, Part, Table, View, fields
 from redrive.desk.desk import Desk
 from redrive.desk.transfer.formats.detect import FORMATS, OWN
-from redrive.desk.transfer.formats.quarantine import Quarantine, private
+from redrive.desk.transfer.formats.quarantine import Quarantine
 from redrive.desk.transfer.formats.record import Asked
-from redrive.desk.transfer.formats.times import Zone, no_zone, zone_of
 from redrive.desk.transfer.importing import AUTO, LineResult
 from redrive.desk.transfer.mapping import FieldMapping
-from redrive.errors import StoreError, StoreForeign, StoreMissing
+from redrive.errors import StoreForeign, StoreMissing
 from redrive.jobs.job import State
 from redrive.payloads.masking import mask_text
 
@@ -45,118 +41,6 @@ _RARE = fields(
 )
 
 _LEFT_OUT = ("bad", "differs", "left", "ignored")
-
-_zone_option = click.option(
-    "--assume-tz", metavar="ZONE", help="Time zone of times without one, such as Asia/Tokyo."
-)
-
-
-@command(
-    "export",
-    "redrive export -o jobs.jsonl",
-    "redrive export G7 --state dead -o dead.jsonl",
-    "redrive export --handler 'mail.*' | jq .job.id",
-    "redrive export --handler hook.post --format hooks -o hooks.jsonl",
-)
-@with_filters
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice([OWN, *FORMATS]),
-    default=OWN,
-    show_default=True,
-    help="The format; those of other programs hold only a part.",
-)
-@_zone_option
-@app_option("The program that defines the endpoints.")
-@click.option(
-    "--output", "-o", metavar="FILE", help="A new file, readable by you alone (mode 600)."
-)
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
-@click.pass_obj
-def export(
-    cli: Cli,
-    /,
-    output: str | None,
-    format_: str,
-    assume_tz: str | None,
-    app_name: str | None,
-    *,
-    force: bool,
-    **options: Any,
-) -> None:
-    """Write jobs as lines of JSON, each with its whole history and payload.
-
-    Secrets in the payloads are not masked: `redrive import` needs them. The formats of other programs
-    cannot hold every job; the others are left out and counted (exit 6). Times without a zone are
-    written in local time, or in the zone of `--assume-tz`. For the format `hooks`, the URL of an
-    endpoint comes from `redrive.toml` or from the program of `--app`.
-    """
-    selection = selection_of(options)
-    left: Counter[str] = Counter()
-    zone = None if assume_tz is None else _zone(assume_tz)
-    urls = handlers_of(cli, app_name).urls if format_ == "hooks" else {}
-    asked = Asked(zone=zone, urls=urls, skip=lambda _, why: left.update([why]))
-    if output in {None, "-"}:
-        if sys.stdout.isatty():
-            msg = "this would show payloads with their secrets on the terminal"
-            raise Stop("needs_file", msg, hint="add -o FILE, or use a pipe", exits=USAGE)
-        with _exporting(cli) as app, explained(selection):
-            for line in app.desk.transfer.export_lines(
-                app.desk.jobs.ids(selection), format=format_, asked=asked
-            ):
-                sys.stdout.write(line + "\n")
-        _say_left(cli, left, format_)
-        return
-    place = Path(output or "")
-    if place.exists() and not force:
-        raise Stop("exists", f"{place} exists already", hint="add --force", exits=CONFLICT)
-    with _exporting(cli) as app, explained(selection), private(place) as file:
-        total = sum(count.jobs for count in app.desk.jobs.counts()) if selection.is_empty else None
-        number = 0
-        with cli.progress("jobs written", total) as count:
-            for line in app.desk.transfer.export_lines(
-                _counted(app.desk.jobs.ids(selection), count), format=format_, asked=asked
-            ):
-                file.write(line.encode() + b"\n")
-                number += 1
-    _exported(cli, place, number)
-    _say_left(cli, left, format_)
-    if not number:
-        raise click.exceptions.Exit(NOTHING)
-
-
-@contextmanager
-def _exporting(cli: Cli) -> Generator[Redrive]:
-    """Open the store so that the export is recorded in it; read-only if it cannot be written."""
-    with ExitStack() as stack:
-        try:
-            app = stack.enter_context(cli.opened())
-        except (StoreMissing, StoreForeign):
-            raise
-        except (StoreError, OSError) as error:
-            cli.say(f"this export is not in the audit log: {error}")
-            app = stack.enter_context(cli.opened(read_only=True))
-        yield app
-
-
-def _counted(jobs: Iterable[str], count: Callable[[int], None]) -> Iterator[str]:
-    for job in jobs:
-        yield job
-        count(1)
-
-
-def _say_left(cli: Cli, left: Counter[str], format_: str) -> None:
-    for why, number in left.most_common(NAMED):
-        cli.say(f"left out, because {format_} cannot hold them: {number:,} ({why})")
-    if left:
-        raise click.exceptions.Exit(PARTLY)
-
-
-def _exported(cli: Cli, place: Path, number: int) -> None:
-    data = {"exported": number, "file": str(place)}
-    then = f"redrive import {place} --store OTHER" if number else ""
-    cli.show(View(data, [Facts(fields("exported file"), data)]), then=then)
 
 
 @command(
@@ -200,7 +84,7 @@ def _exported(cli: Cli, place: Path, number: int) -> None:
 @click.option("--encoding", metavar="NAME", help="Of a CSV file, such as cp932.  [default: utf-8]")
 @click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
 @click.option("--strict", is_flag=True, help="Import nothing if one line is bad.")
-@_zone_option
+@zone_option
 @click.option(
     "--handler", metavar="NAME", help="The handler that runs them, instead of the format's own."
 )
@@ -246,7 +130,7 @@ def import_(
     plan = plan_of(cli, options)
     aside = Path(quarantine or ("import.bad" if plan.file == "-" else f"{plan.source}.bad"))
     settings = plan.settings
-    asked = Asked(handler=settings.get("handler"), zone=_zone(settings.get("assume_tz")))
+    asked = Asked(handler=settings.get("handler"), zone=zone_named(settings.get("assume_tz")))
     mapping = plan.mapping
     with _opened(plan.file or os.devnull) as opened:
         if guess:
@@ -369,21 +253,6 @@ class _Meter:
         """Count what lies behind the last record."""
         if self.size is not None:
             self.count(self.size - self.seen)
-
-
-def _zone(name: str | None) -> Zone:
-    """Return the time zone that was named; else ask for it once, if there is a terminal."""
-    if name is not None:
-        zone = zone_of(name)
-        return lambda: zone
-    return cache(_ask_zone)
-
-
-def _ask_zone() -> tzinfo:
-    if not is_interactive():
-        return no_zone()
-    question = "Some times have no time zone. Which one is it (Asia/Tokyo, UTC, local)?"
-    return zone_of(click.prompt(question, err=True))
 
 
 @contextmanager

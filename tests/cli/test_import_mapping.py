@@ -83,6 +83,9 @@ def test_the_same_table_in_postgresql_comes_in_by_table_and_by_query(place: Shop
         words = ("--from", pgkit.url_of(), "--handler", "mail.send", *MAP)
         code, data = said(place, "--table", f"public.{name}", *words)
         assert (code, data["added"], data["bad"]) == (6, 3, 1)
+        assert "10.10" in place.run("export", "--state", "dead").stdout, (
+            "numbers keep their spelling"
+        )
         query = f"SELECT * FROM {name} WHERE st <> 'lost'"
         code, data = said(place, "--query", query, "--name", f"public.{name}", *words)
         assert (code, data["known"]) == (0, 3)

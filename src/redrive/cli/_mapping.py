@@ -188,7 +188,7 @@ def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
         words += [word for text in texts for word in (option, text)]
     command = shlex.join(["redrive", "import", *words])
     shown = [_shown(mapping, value, asked) for value in sample[:_SHOWN]]
-    data = {
+    data: dict[str, Any] = {
         "command": command,
         "map": proposal.map,
         "set": constants,
@@ -196,7 +196,10 @@ def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
         "rows": shown,
     }
     facts = [Field("command", "proposed command", "prose")]
-    notes = [Line(f"check: {note}", "warn") for note in proposal.notes]
+    if (known := format_of(sample[0])) is not None:
+        note = f"this is the format {known.name}, which needs no mapping"
+        data["notes"] = [note, *proposal.notes]
+    notes = [Line(f"check: {note}", "warn") for note in data["notes"]]
     table = Table(_ROWS, shown, "The first rows would become", "row")
     return View(data, [table, *notes, Facts(facts, data)])
 

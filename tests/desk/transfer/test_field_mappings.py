@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -202,6 +203,12 @@ def test_the_last_line_of_a_traceback_is_the_error_where_no_column_has_it() -> N
     failure = only({"id": 1, "tb": trace}, by).failure
     assert failure is not None
     assert (failure.type, failure.message) == ("NoVat", "id 7")
+
+
+def test_exact_numbers_stay_exact() -> None:
+    by = FieldMapping.of("t", ["key=id", "payload.sum=n"], set=["handler=a", "state=dead"])
+    number = Decimal("12345678901234567890.10")
+    assert only({"id": 1, "n": number}, by).payload == '{"sum":12345678901234567890.10}'
 
 
 def test_bytes_that_are_no_text_spoil_no_row() -> None:

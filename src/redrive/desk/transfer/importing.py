@@ -110,7 +110,7 @@ def stored(
     With `strict` all of them in one step, or none if one cannot be read.
     """
     keep = partial(_kept, store, dry_run=dry_run)
-    if isinstance(format, str) and format not in (AUTO, OWN):
+    if not isinstance(format, Format) and format not in (AUTO, OWN):
         format = named(format)  # noqa: A001
     with Spool() as spool:
         reader = _Reader(store, asked or Asked(), format, spool)
@@ -172,8 +172,8 @@ class _Reader:
             return _Read([piece], job_of(piece.raw))
         format_ = format_of(line.value) if isinstance(self._format, str) else self._format
         if format_ is None or not format_.fits(line.value):
-            shapes = format_.name if format_ else f"any of {OWN}, {', '.join(FORMATS)}"
-            msg = f"is not a job: its fields fit none of {shapes}"
+            names = format_.name if format_ else f"none of {OWN}, {', '.join(FORMATS)}"
+            msg = f"is not a job: {'it is not a record of' if format_ else 'it is a record of'} {names}"
             raise ValueError(msg)
         if format_.ignores is not None and (why := format_.ignores(line.value)):
             return _Read([piece], why, format_)

@@ -114,6 +114,8 @@ class Transfer:
         store, options = self._backend.store, self._asked(asked)
         reader: str | Format = format
         if mapping is not None:
+            if not isinstance(mapping, FieldMapping):
+                raise UsageError(f"mapping must be a FieldMapping; found {mapping!r}")
             mapping.check(options.handler)
             lines, reader = mapped(records(lines), mapping), mapping.format()
         batches = importing.stored(

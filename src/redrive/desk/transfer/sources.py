@@ -11,11 +11,13 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from decimal import Decimal
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
+from redrive.desk.transfer.formats.fields import Raw
 from redrive.desk.transfer.formats.pieces import LONGEST, MORE, Piece, pieces
 from redrive.errors import StoreError, UsageError
 from redrive.jobs import checks
@@ -177,11 +179,19 @@ def _read(url: str, query: str, what: str) -> Iterator[Piece]:
 def piece_of(row: Mapping[str, object], number: int, offset: int = 0) -> Piece:
     """Make a piece of a row."""
     try:
-        text = json.dumps(row, default=_plain, ensure_ascii=False)
+        members = (f"{_encode(str(name))}: {_text(value)}" for name, value in row.items())
+        text = "{" + ", ".join(members) + "}"
         return Piece(number, offset, text.encode("utf-8", "backslashreplace"), is_row=True)
     except (ValueError, TypeError, RecursionError) as error:
         text = json.dumps({str(name): repr(value) for name, value in row.items()})
         return Piece(number, offset, text.encode(), trouble=f"cannot be written as JSON: {error}")
+
+
+def _text(value: object) -> str:
+    """Write a value as JSON; a number that is exact stays so."""
+    if isinstance(value, Decimal) and value.is_finite():
+        return f"{value:f}"
+    return str(value) if isinstance(value, Raw) else _encode(value)
 
 
 def _plain(value: Any) -> object:
@@ -194,22 +204,31 @@ def _plain(value: Any) -> object:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, default=_plain).encode
+
+
 def _postgres(url: str, query: str, what: str) -> Iterator[Mapping[str, object]]:
     from redrive.stores.postgres.address import read_url  # noqa: PLC0415, I001 - says what is missing
 
     import psycopg  # noqa: PLC0415 - an extra
     from psycopg.rows import dict_row  # noqa: PLC0415
+    from psycopg.types.json import set_json_loads  # noqa: PLC0415
 
     try:
         with psycopg.connect(read_url(url).conninfo) as connection:
             connection.read_only = True
+            set_json_loads(
+                lambda data: Raw(data if isinstance(data, str) else bytes(data).decode()),
+                connection,
+            )  # as it is spelled
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             with connection.cursor("redrive_import", row_factory=dict_row) as cursor:
                 cursor.itersize = _BATCH
                 cursor.execute(query.encode())
                 yield from cursor
     except psycopg.Error as error:
-        raise StoreError(f"{what} cannot be read: {error}") from error
+        why = str(error).partition("\n")[0]
+        raise StoreError(f"{what} cannot be read: {why}") from error
 
 
 def _reads_only(action: int, *_: object) -> int:

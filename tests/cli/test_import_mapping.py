@@ -222,6 +222,18 @@ def test_a_pipe_of_csv_and_of_json_lines_comes_in(place: Shop) -> None:
     assert said(place, *words, "--name", "b", stdin='{"id":1}\n{"id":2}\n')[1]["added"] == 2
 
 
+def test_json_says_which_names_no_record_has_and_where_its_list_is(place: Shop) -> None:
+    Path("f.json").write_text('{"jobs":[{"id":1,"to":"ada"},{"id":2,"to":"eve","cc":"x"}]}')
+    rules = ("--map", "key=id", "--map", "payload.to=adress", "--map", "payload.cc=cc")
+    words = ("f.json", *rules, "--set", "state=dead", "--handler", "a")
+    inside = place.run("import", *words)
+    assert (inside.exit_code, "--records NAME" in inside.stderr) == (2, True)
+    assert "--records jobs" in place.run("import", "f.json", "--guess").stderr
+    done = place.run("import", *words, "--records", "jobs")
+    assert done.exit_code == 0, done.stderr
+    assert "has a value for: adress\n" in done.stderr
+
+
 def test_pending_rows_need_a_known_handler(place: Shop) -> None:
     """The same rule as for other imports; the app of the settings is known."""
     refused = place.run("import", *TABLE_WORDS, *MAP)

@@ -16,10 +16,12 @@ from redrive.cli.output import Facts, Field, Line, Table, View, fields
 from redrive.desk.transfer.formats.detect import format_of
 from redrive.desk.transfer.formats.fields import Fields
 from redrive.desk.transfer.formats.pieces import Piece
+from redrive.desk.transfer.formats.quarantine import QUARANTINED
 from redrive.desk.transfer.formats.record import Asked
 from redrive.desk.transfer.formats.record import Line as Record
 from redrive.desk.transfer.guess import proposed
-from redrive.desk.transfer.mapping import FieldMapping, mapped
+from redrive.desk.transfer.mapping import FieldMapping
+from redrive.desk.transfer.rules import at, written
 from redrive.desk.transfer.sources import Source, count_of, records, rows
 from redrive.errors import RedriveError, UsageError
 from redrive.jobs.job import Job
@@ -86,13 +88,21 @@ class Plan:
             raise Stop("unmapped", msg, hint=hint, exits=USAGE)
         return chain([first], pieces)
 
-    def check(self, opened: IO[bytes], handler: str | None) -> None:
-        """Refuse a mapping that lacks something, before a store is opened."""
-        if (mapping := self.mapping) is not None:
-            mapping.check(handler)
-        source = self.records(opened)
-        if mapping is not None:
-            next(mapped(cast("Iterator[Piece]", source), mapping), None)
+    def check(self, opened: IO[bytes], handler: str | None) -> list[str]:
+        """Refuse a mapping that lacks something; return the places where no record has a value.
+
+        Rows of a table have a value or an empty one; only in JSON a name may be mistaken unseen.
+        """
+        if (mapping := self.mapping) is None:
+            self.records(opened)
+            return []
+        mapping.check(handler)
+        sample = self.sample(opened)
+        if sample:
+            mapping.check_columns(sample[0])
+        values = [json.loads(piece.raw) for piece in sample if not piece.is_row]
+        there = {path for path in mapping.paths() for value in values if _has(value, path)}
+        return sorted(map(written, mapping.paths() - there)) if values else []
 
     def sample(self, opened: IO[bytes]) -> list[Piece]:
         """Return the first records."""
@@ -111,6 +121,13 @@ class Plan:
             return "records read", count_of(self.url, table) if table else None
         size = None if self.file == "-" else Path(self.file).stat().st_size
         return ("records read", None) if size is None else ("bytes read", size)
+
+
+def _has(value: Fields, path: tuple[str, ...]) -> bool:
+    try:
+        return value.keys() == QUARANTINED or at(value, path) is not None
+    except ValueError:
+        return True
 
 
 def plan_of(cli: Cli, options: dict[str, Any]) -> Plan:
@@ -175,6 +192,9 @@ def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
     sample = [cast("Fields", json.loads(piece.raw)) for piece in plan.sample(opened)]
     if not sample:
         raise UsageError(f"{plan.source} has no records to guess from")
+    for name, value in sample[0].items() if len(sample) == 1 else ():
+        if isinstance(value, list) and isinstance(cast("list[object]", [*value, None])[0], dict):
+            raise UsageError(f"{plan.source} is one document; add --records {written((name,))}")
     given = plan.texts
     proposal = proposed(sample, plan.name, given["map"])
     names = {text.partition("=")[0] for text in given["set"]}

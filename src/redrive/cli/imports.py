@@ -136,7 +136,8 @@ def import_(
         if guess:
             cli.show(guessed(plan, opened, replace(asked, now=time.time())))
             return
-        plan.check(opened, asked.handler)
+        if unseen := plan.check(opened, asked.handler):
+            cli.say(f"note: none of the first records has a value for: {', '.join(unseen)}")
         taking: dict[str, Any] = {**options, "asked": asked, "source": plan.source}
         taking |= {"format": format_, "mapping": mapping}
         handlers = handlers_of(cli, app_name, endpoints)

@@ -205,6 +205,11 @@ def test_the_last_line_of_a_traceback_is_the_error_where_no_column_has_it() -> N
     assert (failure.type, failure.message) == ("NoVat", "id 7")
 
 
+@pytest.mark.parametrize("text", ["3", " 3 ", "3.0", 3, 3.0])
+def test_counts_are_read_as_spreadsheets_write_them(text: object) -> None:
+    assert only({**ROW, "Retry Count": text}).attempts == 3
+
+
 def test_exact_numbers_stay_exact() -> None:
     by = FieldMapping.of("t", ["key=id", "payload.sum=n"], set=["handler=a", "state=dead"])
     number = Decimal("12345678901234567890.10")

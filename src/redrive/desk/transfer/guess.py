@@ -62,10 +62,6 @@ class Proposal:
     set: list[str]
     notes: list[str]
 
-    def mapping(self, name: str) -> FieldMapping:
-        """Return the mapping."""
-        return FieldMapping.of(name, self.map, set=self.set)
-
 
 def proposed(rows: Sequence[Fields], name: str, given: Iterable[str] = ()) -> Proposal:
     """Propose a mapping for records of which these are the first; what is given stays."""

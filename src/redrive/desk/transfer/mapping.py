@@ -121,14 +121,17 @@ class FieldMapping:
         words = {*(rule.values.values() if rule else ()), self.constants.get("state", "dead")}
         return (rule is not None and not rule.values) or bool(words & {"pending", BY_ATTEMPTS})
 
+    def paths(self) -> set[Path]:
+        """Return the places that are read."""
+        paths = {path for rule in self.rules.values() for path in rule.paths if path != ("*",)}
+        return paths | {condition.path for condition in self.conditions}
+
     def check_columns(self, piece: Piece) -> None:
         """Refuse a mapping whose columns are not in the first record."""
         value = parsed(piece.raw.decode(errors="replace"))
         if not isinstance(value, dict) or value.keys() == QUARANTINED:
             return
-        columns = list(cast("Fields", value))
-        paths = {path for rule in self.rules.values() for path in rule.paths if path != ("*",)}
-        paths |= {condition.path for condition in self.conditions}
+        columns, paths = list(cast("Fields", value)), self.paths()
         missing = sorted(
             written(path) for path in paths if not {path[0], ".".join(path)} & {*columns}
         )
@@ -233,7 +236,7 @@ class FieldMapping:
         paths = self.rules["key"].paths
         parts = [at(value, path) for path in paths]
         for path, part in zip(paths, parts, strict=True):
-            if not is_there(part) or type(part) not in (str, int):
+            if not is_there(part) or type(part) not in (str, int, float):
                 raise ValueError(f"{written(path)} must be a text or a number; found {part!r}")
         return parts
 
@@ -242,7 +245,9 @@ class FieldMapping:
         found = None if rule is None else rule.raw(value)
         shift = int(rule.option or 0) if rule and found is not None else 0
         number: object = self.constants.get(name) if found is None else found
-        if isinstance(number, str) and number.strip().isdecimal():
+        if isinstance(number, str) and _NUMBER.fullmatch(number):
+            number = float(number) if "." in number else int(number)
+        if isinstance(number, float) and number.is_integer():  # as spreadsheets write it
             number = int(number)
         return None if number is None else max(0, fields.count({name: number}, name) + shift)
 

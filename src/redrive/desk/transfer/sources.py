@@ -139,11 +139,6 @@ class _Lines:
         return kept
 
 
-def columns_of(piece: Piece) -> list[str]:
-    """Return the names of the columns of a row."""
-    return list(json.loads(piece.raw))
-
-
 def rows(url: str, table: str = "", query: str = "") -> Iterator[Piece]:
     """Read a table, or what a query returns, as it stands at one moment; nothing is changed."""
     if query:

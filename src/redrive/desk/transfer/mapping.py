@@ -249,7 +249,7 @@ class FieldMapping:
             number = float(number) if "." in number else int(number)
         if isinstance(number, float) and number.is_integer():  # as spreadsheets write it
             number = int(number)
-        return None if number is None else max(0, fields.count({name: number}, name) + shift)
+        return None if number is None else max(0, fields.count(number, name) + shift)
 
     def _time(self, name: str, value: Fields, asked: Asked) -> float | None:
         found = self._value(name, value)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from redrive.desk.transfer.formats import fields, record, times
 from redrive.desk.transfer.formats.declaration import Declaration, declared, job_of
 from redrive.desk.transfer.formats.failings import Failing
-from redrive.desk.transfer.formats.fields import Fields, Raw
+from redrive.desk.transfer.formats.fields import Fields
 from redrive.desk.transfer.formats.record import EXTRA, Asked, Line, Link, Told
-from redrive.jobs.job import Attempt, Failure, Job, Reason, State
+from redrive.jobs.job import Attempt, Job, Reason, State
 from redrive.jobs.records import evolve
 
 _ABOUT: Final = ("event_type", "source", "parent_event_id", "tags", "importance")
@@ -44,7 +44,7 @@ _MAPPING: Final = Declaration.of(
 )
 _KNOWN: Final = {
     **_MAPPING.known(),
-    **dict.fromkeys((*_ABOUT, "latency_ms", "job_id")),
+    **dict.fromkeys((*_ABOUT, "job_id")),
     "retry_info": dict.fromkeys(
         ("count", "max_retries", "next_retry_at", "backoff_seconds", "exhausted")
     ),
@@ -144,11 +144,8 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     about = _about([it.value for _, it in pairs])
     told.handler = fields.text(about, "event_type")
     told.origin = {**about, **_ids(lines, told.ident)}
-    job = job_of(_MAPPING, told, [it for _, it in pairs], asked, _KNOWN)
-    if "latency_ms" in line.value and not told.failings:
-        origin = dict(job.origin or {})
-        left = {**cast("Fields", origin["fields"]), "latency_ms": line.value["latency_ms"]}
-        job = evolve(job, origin={**origin, "fields": left})
+    known = {**_KNOWN, **({"latency_ms": None} if told.failings else {})}
+    job = job_of(_MAPPING, told, [it for _, it in pairs], asked, known)
     # A dead letter in the log of our own stream names the job that it is.
     own = line.value.get("job_id")
     return evolve(job, id=own) if EXTRA not in line.value and record.is_id(own) else job
@@ -250,18 +247,14 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     failed = [attempt for attempt in job.history if attempt.failure is not None]
     ends_failed = job.state in {State.PENDING, State.RUNNING, State.DEAD} and job.attempts > 0
     last = failed.pop() if failed and ends_failed else None
-    times_told = [_end(attempt) for attempt in failed] + [job.updated]
-    if job.created < times_told[0]:
-        yield {**_base(job, job.created, "pending"), "retry_info": _retries(job, 0)}
+    told = [_end(attempt) for attempt in failed] + [job.updated]
+    if job.created < told[0]:
+        yield _line(job, job.created, "pending", 0, None)
     for attempt in failed:
-        retries = _retries(job, attempt.number)
-        yield {**_base(job, _end(attempt), "retrying"), **_told(attempt), "retry_info": retries}
+        yield _line(job, _end(attempt), "retrying", attempt.number, attempt)
     status = _status(job)
-    line = _base(job, job.updated, status)
-    if last is not None:
-        line |= _told(last)
     count = job.attempts if status in {"pending", "retrying"} else max(0, job.attempts - 1)
-    line["retry_info"] = _retries(job, count)
+    line = _line(job, job.updated, status, count, last)
     if status == "retrying":
         wait = round(max(0.0, job.due - job.updated), 6)
         line["retry_info"] |= {"next_retry_at": times.iso(job.due), "backoff_seconds": wait}
@@ -275,40 +268,18 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     yield fields.joined(line, origin.get("fields") or {})
 
 
-def _base(job: Job, at: float, status: str) -> Fields:
+def _line(job: Job, at: float, status: str, count: int, attempt: Attempt | None) -> Fields:
+    """Write an event as it stood at one time, after an attempt that failed, if there was one."""
+    history = (attempt,) if attempt else ()
+    then = evolve(job, created=at, attempts=count, failure=None, history=history)
+    line = _MAPPING.row(then, Asked())
+    del line["retry_info"]["next_retry_at"]
     origin = record.origin_of(job, "events")
-    about: Fields = {name: origin[name] for name in _ABOUT if name in origin}
-    return {
-        "event_id": origin.get("id") or job.id,
-        "timestamp": times.iso(at),
-        "event_type": job.handler,
-        "source": job.lane,
-        "parent_event_id": None,
-        "tags": [],
-        "importance": 3,
-        **about,
-        "data": Raw(job.payload),
-        "status": status,
-        "error_info": None,
-    }
-
-
-def _told(attempt: Attempt) -> Fields:
-    failure: Any = attempt.failure
-    return {"error_info": _error(failure), "latency_ms": round(attempt.duration * 1000, 3)}
-
-
-def _error(failure: Failure) -> Fields:
-    return {
-        "category": failure.category.value,
-        "message": failure.message,
-        "type": failure.type,
-        "stacktrace": failure.traceback,
-    }
-
-
-def _retries(job: Job, count: int) -> Fields:
-    return {"count": count, "max_retries": max(0, job.max_attempts - 1)}
+    line |= {"source": job.lane, "parent_event_id": None, "tags": [], "importance": 3}
+    line |= {name: origin[name] for name in _ABOUT if name in origin} | {"status": status}
+    if attempt is None:
+        return {**line, "error_info": None}
+    return {**line, "latency_ms": round(attempt.duration * 1000, 3)}
 
 
 def _end(attempt: Attempt) -> float:

@@ -51,7 +51,7 @@ _WORST_FIRST: Final = (State.COMPLETED, State.DEAD, State.PENDING)
 
 def _group(value: Fields) -> str:
     """Return what lines about one hook have in common."""
-    data = fields.inner(value, "data", needed=True)
+    data = fields.inner(value, "data")
     return _digest(data.get("hook"), data.get("endpoint"))
 
 
@@ -71,7 +71,7 @@ def _digest(hook: object, endpoint: object) -> str:
 
 def _told(line: Line, asked: Asked) -> Told:
     """Read one line; what was sent, and where, must be there."""
-    data = fields.inner(line.value, "data", needed=True)
+    data = fields.inner(line.value, "data")
     fields.text(data, "endpoint")
     if "hook" not in data:
         raise ValueError("data has no hook")

@@ -56,28 +56,9 @@ class Asked:
     skip: Callable[[Job, str], None] = _nobody
     """Called with each job that the format cannot hold, and why."""
 
-    def moment(self, value: Fields, *names: str) -> float | None:
-        """Return the first of these times that there is."""
-        for name in names:
-            if value.get(name) is not None:
-                try:
-                    return times.moment(value[name], self.zone or times.no_zone)
-                except times.NaiveTime:
-                    raise
-                except (ValueError, TypeError) as error:
-                    raise ValueError(f"{name} {error}") from error
-        return None
-
     def naive(self, at: float) -> str:
         """Write a time without its zone: in the zone that was named, or in local time."""
         return times.naive(at, self.zone or times.local)
-
-    def needed(self, value: Fields, *names: str) -> float:
-        """Return the first of these times, one of which must be there."""
-        at = self.moment(value, *names)
-        if at is None:
-            raise ValueError(f"{names[0]} is missing")
-        return at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,6 +117,34 @@ def test_a_query_in_sqlite_only_reads(place: Shop, query: str) -> None:
     assert (Path("old.db").read_bytes(), Path("new.db").exists()) == (before, False)
 
 
+def test_one_odd_value_in_a_database_costs_its_row_alone(place: Shop) -> None:
+    words = ("--handler", "a", "--map", "key=id", "--map", "payload.to=t", "--set", "state=dead")
+    with sqlite3.connect("old.db") as db:
+        db.execute("CREATE TABLE odd AS SELECT 1 AS id, CAST(x'ff41' AS text) AS t")
+        db.execute("INSERT INTO odd VALUES (2, 'b')")
+    code, data = said(place, "--table", "odd", "--from", "old.db", *words)
+    assert (code, data["added"], data["bad"]) == (6, 1, 1)
+    query = (
+        "SELECT * FROM (VALUES (3, 'infinity'::timestamptz), (4, '2023-11-14 22:13:20.5+00'),"
+        " (5, '0044-03-15 12:00:00 BC'), (6, NULL)) AS v (id, t)"
+    )
+    words = (*words, "--map", "created=t", "--from", pgkit.url_of())
+    code, data = said(place, "--query", query, *words)
+    assert (code, data["added"], data["bad"]) == (6, 2, 2)
+    twice = place.run("import", "--query", "SELECT 1 AS id, 2 AS id", *words)
+    assert (twice.exit_code, "column id twice" in twice.stderr) == (2, True)
+
+
+def test_a_table_beside_the_store_comes_in(place: Shop) -> None:
+    Path("old.db").rename("redrive.db")
+    assert place.run("init").exit_code != 0, "a file of another program is not taken over"
+    assert place.run("init", "--store", "new.db").exit_code == 0
+    with sqlite3.connect("new.db") as db:
+        db.executescript(TABLE.format(name="email_queue", **LITE))
+    words = ("--table", "email_queue", "--handler", "mail.send", *MAP, "--store", "new.db")
+    assert said(place, *words)[1]["added"] == 3
+
+
 def test_odd_names_are_identifiers_and_never_sql(place: Shop) -> None:
     with sqlite3.connect("old.db") as db:
         db.execute('CREATE TABLE "x; DROP TABLE email_queue" ("a.b" text, "c;--" text)')

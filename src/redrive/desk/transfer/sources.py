@@ -9,7 +9,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
 from functools import partial
@@ -167,8 +167,12 @@ def _identifier(table: str) -> str:
 def _read(url: str, query: str, what: str) -> Iterator[Piece]:
     checks.text(url, "url")
     read = _postgres if re.match(r"postgres(ql)?:", url) else _sqlite
-    for number, row in enumerate(read(url, query, what), 1):
-        yield piece_of(row, number)
+    found = read(url, query, what)
+    columns = [str(name) for name in next(found)]
+    if twice := [name for name, number in Counter(columns).items() if number > 1]:
+        raise UsageError(f"{what} returns the column {twice[0]} twice; rename one of them with AS")
+    for number, row in enumerate(found, 1):
+        yield piece_of(dict(zip(columns, row, strict=True)), number)
 
 
 def piece_of(row: Mapping[str, object], number: int, offset: int = 0) -> Piece:
@@ -202,35 +206,46 @@ def _plain(value: Any) -> object:
 _encode = json.JSONEncoder(ensure_ascii=False, default=_plain).encode
 
 
-def _postgres(url: str, query: str, what: str) -> Iterator[Mapping[str, object]]:
+def _postgres(url: str, query: str, what: str) -> Iterator[Sequence[object]]:
+    """Yield the names of the columns, and the rows; times and JSON as PostgreSQL spells them."""
     from redrive.stores.postgres.address import read_url  # noqa: PLC0415, I001 - says what is missing
 
     import psycopg  # noqa: PLC0415 - an extra
-    from psycopg.rows import dict_row  # noqa: PLC0415
     from psycopg.types.json import set_json_loads  # noqa: PLC0415
+    from psycopg.types.string import TextLoader  # noqa: PLC0415
 
     try:
         with psycopg.connect(read_url(url).conninfo) as connection:
             connection.read_only = True
-            set_json_loads(
-                lambda data: Raw(data if isinstance(data, str) else bytes(data).decode()),
-                connection,
-            )  # as it is spelled
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            with connection.cursor("redrive_import", row_factory=dict_row) as cursor:
+            set_json_loads(_raw, connection)
+            for kind in ("timestamptz", "timestamp", "date"):  # Python has no infinity
+                connection.adapters.register_loader(kind, TextLoader)
+            connection.execute("SET datestyle = 'ISO'")
+            with connection.cursor("redrive_import") as cursor:
                 cursor.itersize = _BATCH
                 cursor.execute(query.encode())
+                yield [column.name for column in cursor.description or ()]
                 yield from cursor
     except psycopg.Error as error:
         why = str(error).partition("\n")[0]
         raise StoreError(f"{what} cannot be read: {why}") from error
 
 
+def _raw(data: str | bytes) -> Raw:
+    return Raw(data if isinstance(data, str) else bytes(data).decode())
+
+
+def _decoded(data: bytes) -> str:
+    """Return text; what is no UTF-8 makes its row a bad one, and not the whole import."""
+    return data.decode("utf-8", "surrogateescape")
+
+
 def _reads_only(action: int, *_: object) -> int:
     return sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
 
 
-def _sqlite(url: str, query: str, what: str) -> Iterator[Mapping[str, object]]:
+def _sqlite(url: str, query: str, what: str) -> Iterator[Sequence[object]]:
     place = Path(url.removeprefix("sqlite:")).expanduser()
     if re.match(r"[a-z]{2,}:", url) and not url.startswith("sqlite:"):
         raise UsageError(
@@ -242,8 +257,9 @@ def _sqlite(url: str, query: str, what: str) -> Iterator[Mapping[str, object]]:
     try:
         with closing(sqlite3.connect(f"{place.absolute().as_uri()}?mode=ro", uri=True)) as db:
             db.set_authorizer(_reads_only)
-            db.row_factory = sqlite3.Row
-            for row in db.execute(query):
-                yield dict(zip(row.keys(), row, strict=True))
+            db.text_factory = _decoded
+            cursor = db.execute(query)
+            yield [column[0] for column in cursor.description]
+            yield from cursor
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise StoreError(f"{what} cannot be read from {place}: {error}") from error

@@ -58,9 +58,11 @@ def test_a_hand_made_table_comes_in_once_and_what_is_bad_can_be_mended(place: Sh
     assert (code, data["added"], data["bad"]) == (6, 3, 1)
     assert data["states"] == {"pending": 1, "completed": 1, "dead": 1}
     assert stat.S_IMODE(Path("email_queue.bad").stat().st_mode) == 0o600
-    shown = place.run("show", "key:email_queue:1").stdout
-    assert "hunter22" not in shown
-    assert "10.10" in place.run("export", "key:email_queue:1").stdout
+    [dead] = place.run("list", "--state", "dead", "--ids").stdout.split()
+    shown = place.run("show", dead)
+    assert (shown.exit_code, "refused" in shown.stdout) == (0, True)
+    assert "hunter22" not in shown.stdout
+    assert "10.10" in place.run("export", dead).stdout
     code, data = said(place, *TABLE_WORDS, *MAP)
     assert (code, data["added"], data["known"]) == (6, 0, 3)
     mended = Path("email_queue.bad").read_text().replace('\\"lost\\"', '\\"failed\\"')
@@ -211,6 +213,24 @@ def test_a_guess_is_shown_with_its_rows_and_writes_nothing(place: Shop) -> None:
     assert words[:2] == ["redrive", "import"]
     code, taken = said(place, *words[2:])
     assert (code, taken["added"]) == (0, 4), "what was shown can be run as it is"
+
+
+def test_a_guess_looks_into_objects(place: Shop) -> None:
+    rows = [
+        {"ref": f"a-{n}", "job": {"type": "resize", "args": {"w": n}},
+         "info": {"status": "error", "error": "boom", "created_at": 1700000000000 + n}}
+        for n in range(3)
+    ]  # fmt: skip
+    Path("f.json").write_text(json.dumps(rows))
+    data = json.loads(place.run("import", "f.json", "--guess", "--json").stdout)["data"]
+    assert data["map"] == [
+        "key=ref", "state=info.status:error=dead", "error=info.error",
+        "created=info.created_at", "handler=job.type", "payload=job.args",
+    ]  # fmt: skip
+    assert {row["state"] for row in data["rows"]} == {"dead"}
+    Path("g.json").write_text('[{"a":1},{"a":1}]')
+    keyless = place.run("import", "g.json", "--guess")
+    assert (keyless.exit_code, "--map key=COLUMN" in keyless.stdout) == (0, True)
 
 
 def test_a_guess_reads_other_languages_and_formats(place: Shop) -> None:

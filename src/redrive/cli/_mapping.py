@@ -236,6 +236,7 @@ def _shown(mapping: FieldMapping, value: Fields, asked: Asked) -> Fields:
     """Return a row as it would become, masked; one that is bad with the reason."""
     text = json.dumps(value, ensure_ascii=False)
     try:
+        mapping.check(asked.handler)
         if why := mapping.leaves_out(value):
             return {"key": "", "state": "filtered", "error": why}
         job = mapping.job(Record(text, value), asked)

@@ -212,12 +212,14 @@ def _tally(
     """Import everything and put bad lines into the quarantine; without one only count."""
     tally = _Tally()
     what, total = plan.total()
+    seen, is_file = 0, what == "bytes read"
     with rest or nullcontext(), closing(lines), cli.progress(what, total) as count:
-        meter = _Meter(count, total if plan.mapping and what == "bytes read" else None, what)
         for line in lines:
             tally.fates[line.fate] += 1
             tally.ended += line.ended
-            meter.read(line)
+            step = max(0, line.offset - seen) if is_file else 1
+            seen += step
+            count(step)
             if line.fate == "added" and line.state is not None:
                 tally.states[line.state] += 1
                 if line.state is State.PENDING and line.handler:
@@ -229,31 +231,9 @@ def _tally(
                 tally.bad += [line] if len(tally.bad) < NAMED else []
                 if rest is not None:
                     rest.put(line.number, line.offset, line.reason, line.raw)
-        meter.end()
+        if is_file and total:
+            count(total - seen)
     return tally
-
-
-@dataclass(slots=True)
-class _Meter:
-    """Moves the bar: by records, by their bytes, or by their places in a file that is not JSON."""
-
-    count: Callable[[int], None]
-    size: int | None
-    what: str
-    seen: int = 0
-
-    def read(self, line: LineResult) -> None:
-        """Count a record."""
-        if self.size is None:
-            self.count(len(line.raw) if self.what == "bytes read" else 1)
-        elif line.offset > self.seen:
-            self.count(line.offset - self.seen)
-            self.seen = line.offset
-
-    def end(self) -> None:
-        """Count what lies behind the last record."""
-        if self.size is not None:
-            self.count(self.size - self.seen)
 
 
 @contextmanager

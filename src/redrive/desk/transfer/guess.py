@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from redrive.desk.transfer.formats import times
 from redrive.desk.transfer.formats.fields import Fields
 from redrive.desk.transfer.formats.record import Asked, fit_name
 from redrive.desk.transfer.mapping import FieldMapping, moment
-from redrive.desk.transfer.rules import TIMES, word_of, written
+from redrive.desk.transfer.rules import TIMES, Path, at, is_there, word_of, written
 
 _NAMES: Final = {
-    "key": "id uuid guid key jobid taskid messageid rowid eventid 番号 管理番号",
+    "key": "id uid uuid guid key jobid taskid messageid rowid eventid 番号 管理番号",
     "state": "status state st jobstatus phase result 状態 ステータス 状況 結果",
     "attempts": "attempts attempt attemptsmade retrycount retries retry tries trycount failcount"
     " numretries 試行回数 リトライ回数 再試行回数 回数",
@@ -52,6 +52,7 @@ _FORMATS: Final = (
 )  # fmt: skip
 _MOST_STATES: Final = 12
 _FEW: Final = 20
+_LONGEST_KEY: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,12 @@ def proposed(rows: Sequence[Fields], name: str, given: Iterable[str] = ()) -> Pr
 
 class _Guess:
     def __init__(self, rows: Sequence[Fields], given: list[str]) -> None:
-        columns = dict.fromkeys(name for row in rows for name in row)
+        places = dict.fromkeys(path for row in rows for path in _paths(row))
         self._samples = {
-            name: [row[name] for row in rows if row.get(name) not in (None, "")] for name in columns
+            path: [one for row in rows if is_there(one := at(row, path))] for path in places
         }
         self._rows = len(rows)
-        self._free = list(columns)
+        self._free = list(places)
         self._map = given
         self._set: list[str] = []
         self._notes: list[str] = []
@@ -84,7 +85,7 @@ class _Guess:
         taken = FieldMapping.of(name, self._map)
         for rule in taken.rules.values():
             for path in rule.paths:
-                self._take(path[0])
+                self._take(path)
         known = {"payload" if rule.startswith("payload") else rule for rule in taken.rules}
         steps: dict[str, Callable[[], None]] = {
             "key": self._key, "state": self._state, "payload": self._payload,
@@ -101,23 +102,24 @@ class _Guess:
                 steps[field]()
         return Proposal(self._map, self._set, self._notes)
 
-    def _take(self, column: str) -> None:
-        self._free = [name for name in self._free if name != column]
+    def _take(self, column: Path) -> None:
+        """Use a column for one field only; what stands around it stays free for the payload."""
+        self._free = [path for path in self._free if path != column]
 
-    def _found(self, field: str, fits: Callable[[object], bool]) -> str | None:
+    def _found(self, field: str, fits: Callable[[object], bool]) -> Path | None:
         """Find the free column with the likeliest name whose values fit."""
         names = _NAMES[field].split()
         fitting = [one for one in self._free if all(map(fits, self._samples[one]))]
         for is_like in (str.__eq__, str.endswith, str.__contains__):
             for name in names:
                 for column in fitting:
-                    short = _short(column)
+                    short = _short(column[-1])
                     if (len(name) > 2 or is_like is str.__eq__) and is_like(short, name):  # noqa: PLR2004
                         return column
         return None
 
-    def _add(self, field: str, column: str, option: str = "") -> None:
-        self._map.append(f"{field}={written((column,))}{f':{option}' if option else ''}")
+    def _add(self, field: str, column: Path, option: str = "") -> None:
+        self._map.append(f"{field}={written(column)}{f':{option}' if option else ''}")
         self._take(column)
 
     def _plain(self, field: str, fits: Callable[[object], bool]) -> None:
@@ -125,12 +127,14 @@ class _Guess:
             self._add(field, column)
 
     def _key(self) -> None:
-        def tells_apart(column: str) -> bool:
+        def tells_apart(column: Path) -> bool:
             values = self._samples[column]
             return len(values) == self._rows == len({word_of(value) for value in values})
 
         free, self._free = self._free, [name for name in self._free if tells_apart(name)]
-        column = self._found("key", lambda value: type(value) in (str, int))
+        column = self._found("key", _is_key) or next(
+            (one for one in self._free if all(map(_is_key, self._samples[one]))), None
+        )
         self._free = free
         if column is None:
             self._notes.append("no column tells the rows apart; name the key: --map key=COLUMN")
@@ -139,7 +143,7 @@ class _Guess:
 
     def _state(self) -> None:
         column = self._found("state", lambda value: type(value) in (str, int, bool))
-        words = sorted({word_of(value) for value in self._samples.get(column or "", [])})
+        words = sorted({word_of(value) for value in self._samples.get(column or (), [])})
         if column is None or not words or len(words) > _MOST_STATES:
             self._set.append("state=dead")
             self._notes.append("no column has a state: state=dead holds for all rows; check it")
@@ -157,11 +161,12 @@ class _Guess:
         if column is not None and form is not None:
             self._add(field, column, form)
             if any(_is_naive(value, form) for value in self._samples[column]):
-                self._notes.append(f"{column} has no time zone; name it with --assume-tz ZONE")
+                note = f"{written(column)} has no time zone; name it with --assume-tz ZONE"
+                self._notes.append(note)
 
     def _handler(self, name: str) -> None:
         column = self._found("handler", _is_text)
-        kinds = {word_of(value) for value in self._samples.get(column or "", [])}
+        kinds = {word_of(value) for value in self._samples.get(column or (), [])}
         if column is not None and kinds and len(kinds) <= _FEW and max(map(len, kinds)) <= 64:  # noqa: PLR2004
             self._add("handler", column)
         else:
@@ -175,13 +180,21 @@ class _Guess:
         if column is not None:
             self._add("payload", column)
             return
-        for one in list(self._free):
-            self._add(f"payload.{written((one,))}", one)
+        for one in [path for path in self._free if len(path) == 1]:
+            self._add(f"payload.{written(one)}", one)
 
-    def _holds_objects(self, column: str) -> bool:
+    def _holds_objects(self, column: Path) -> bool:
         """Return True if most values are objects; the others will be bad records."""
         values = self._samples[column]
         return sum(map(_is_object, values)) * 2 > len(values)
+
+
+def _paths(row: Fields) -> Iterator[Path]:
+    """Yield the columns of a record, and the names in those that hold an object."""
+    for name, value in row.items():
+        yield (name,)
+        if isinstance(value, dict):
+            yield from ((name, inner) for inner in cast("Fields", value))
 
 
 def _short(column: str) -> str:
@@ -194,6 +207,10 @@ def _quoted(word: str) -> str:
 
 def _state_of(word: str) -> str:
     return next((state for state, known in _WORDS.items() if _short(word) in known.split()), "")
+
+
+def _is_key(value: object) -> bool:
+    return type(value) is int or (isinstance(value, str) and len(value) <= _LONGEST_KEY)
 
 
 def _is_count(value: object) -> bool:

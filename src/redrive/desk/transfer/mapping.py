@@ -277,7 +277,8 @@ class FieldMapping:
         if "payload" in self.rules:
             text = _object(line, self.rules["payload"]) or self.constants.get("payload")
             if text is None:
-                raise ValueError("payload is missing")
+                places = ", ".join(map(written, self.rules["payload"].paths))
+                raise ValueError(f"payload is missing: {places} has no value")
             if not parts and not constants:
                 return text
             members = {name: Raw(fields.cut(text, name)) for name in json.loads(text)}

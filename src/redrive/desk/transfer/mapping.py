@@ -20,7 +20,7 @@ from redrive.desk.transfer.formats.failings import Failing, failing
 from redrive.desk.transfer.formats.fields import Fields, Raw
 from redrive.desk.transfer.formats.pieces import MORE, Piece
 from redrive.desk.transfer.formats.quarantine import QUARANTINED
-from redrive.desk.transfer.formats.record import Asked, Format, Line, Told
+from redrive.desk.transfer.formats.record import Asked, Draft, Format, Line
 from redrive.desk.transfer.rules import (
     BY_ATTEMPTS,
     COUNTS,
@@ -161,16 +161,16 @@ class FieldMapping:
 
     def job(self, line: Line, asked: Asked) -> Job:
         """Make a job of a record; its id depends on its key alone."""
-        told = self.told(line, asked)
-        told.failings = self.failings(told, line.value)
-        name = f"{self.name}\0{told.ident}"
+        draft = self.draft(line, asked)
+        draft.failings = self.failings(draft, line.value)
+        name = f"{self.name}\0{draft.ident}"
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
         row = hashlib.sha256(json.dumps(line.value, sort_keys=True).encode()).hexdigest()[:20]
-        told.origin = {**told.origin, "row": row}
-        told.moment = int.from_bytes(digest[-5:]) / 1000
-        return record.made(told, asked, None, format=self.name)
+        draft.origin = {**draft.origin, "row": row}
+        draft.moment = int.from_bytes(digest[-5:]) / 1000
+        return record.made(draft, asked, None, format=self.name)
 
-    def told(self, line: Line, asked: Asked) -> Told:
+    def draft(self, line: Line, asked: Asked) -> Draft:
         """Read a record."""
         value = line.value
         if isinstance(value.get(MORE), list):
@@ -180,7 +180,7 @@ class FieldMapping:
         state, reason = TARGETS[self._target(value, failed if made is None else made, most)]
         is_done = state is State.COMPLETED
         key = self._key(value)
-        told = Told(
+        draft = Draft(
             ident=str(key[0]) if len(key) == 1 else json.dumps(key, ensure_ascii=False),
             handler=str(self._value("handler", value) or asked.handler or ""),
             payload=self._payload(line),
@@ -194,22 +194,22 @@ class FieldMapping:
             origin={"key": key[0]} if [type(part) for part in key] == [int] else {},
         )
         for name in TIMES:
-            setattr(told, name, self._time(name, value, asked))
-        return told
+            setattr(draft, name, self._time(name, value, asked))
+        return draft
 
-    def failings(self, told: Told, value: Fields) -> list[Failing]:
+    def failings(self, draft: Draft, value: Fields) -> list[Failing]:
         """Return the failure that a record tells of, if it does."""
         message, kind, code, trace, category = (
             word_of(self._value(name, value)) for name in ERRORS
         )
-        if not (message or kind or code or trace or category or told.failed_at is not None):
+        if not (message or kind or code or trace or category or draft.failed_at is not None):
             return []
         if trace and not message:
             message, kind = _last_line(trace, kind)
         found = failing(
-            told.latest if told.failed_at is None else told.failed_at,
+            draft.latest if draft.failed_at is None else draft.failed_at,
             message,
-            told.payload,
+            draft.payload,
             kind=kind,
             code=code or None,
             stack=trace,

@@ -9,7 +9,7 @@ from typing import Final
 from redrive.desk.transfer.formats import fields, record
 from redrive.desk.transfer.formats.declaration import Declaration, complete, declared, has_shape
 from redrive.desk.transfer.formats.fields import Fields, written
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Line, Told
+from redrive.desk.transfer.formats.record import EXTRA, Asked, Draft, Line
 from redrive.jobs.job import Job, State
 
 _MAPPING: Final = Declaration.of(
@@ -28,11 +28,11 @@ _MAPPING: Final = Declaration.of(
 )
 
 
-def _never_tried(told: Told, line: Line) -> None:
+def _never_tried(draft: Draft, line: Line) -> None:
     """Take back the first attempt of one of ours that was never tried, or not since a retry."""
-    if told.attempts == 1 and fields.inner(line.value, EXTRA).get("attempts") == 0:
-        told.attempts = told.failed = 0
-        told.failed_at = None
+    if draft.attempts == 1 and fields.inner(line.value, EXTRA).get("attempts") == 0:
+        draft.attempts = draft.failed = 0
+        draft.failed_at = None
 
 
 def _item(job: Job, asked: Asked) -> Fields:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from redrive.desk.transfer.formats import fields, record, times
 from redrive.desk.transfer.formats.fields import Fields, Raw
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Format, Line, Told
+from redrive.desk.transfer.formats.record import EXTRA, Asked, Draft, Format, Line
 from redrive.desk.transfer.mapping import FieldMapping, put
 from redrive.desk.transfer.rules import COUNTS, ERRORS, TARGETS, TIMES, Rule, at, form_and_zone
 from redrive.jobs.job import Job, State
@@ -112,7 +112,7 @@ def declared(
     fits: Callable[[Fields], bool],
     *,
     prepare: Callable[[Line], Line] = lambda line: line,
-    read: Callable[[Told, Line], None] = lambda _told, _line: None,
+    read: Callable[[Draft, Line], None] = lambda _draft, _line: None,
     wrote: Callable[[Job, Fields], Fields] = lambda _job, _row: {},
     **more: Any,
 ) -> Format:
@@ -120,10 +120,10 @@ def declared(
 
     def job(lines: Sequence[Line], asked: Asked) -> Job:
         line = prepare(lines[-1])
-        told = mapping.told(line, asked)
-        read(told, line)
-        told.failings = mapping.failings(told, line.value)
-        return job_of(mapping, told, [line], asked)
+        draft = mapping.draft(line, asked)
+        read(draft, line)
+        draft.failings = mapping.failings(draft, line.value)
+        return job_of(mapping, draft, [line], asked)
 
     def write(job: Job, asked: Asked) -> Iterator[Fields]:
         row = mapping.row(job, asked)
@@ -135,24 +135,24 @@ def declared(
 
 def job_of(
     mapping: Declaration,
-    told: Told,
+    draft: Draft,
     lines: Sequence[Line],
     asked: Asked,
     known: Fields | None = None,
 ) -> Job:
     """Make the job that lines tell of; fields that nobody knows stay with it."""
-    if told.created is None:
+    if draft.created is None:
         raise ValueError(f"{'.'.join(mapping.rules['created'].paths[0])} is missing")
     left: Fields = {}
     for line in lines:
         left = {**left, **fields.rest(line.value, known or mapping.known())}
-    told.origin = {**told.origin, "fields": left}
+    draft.origin = {**draft.origin, "fields": left}
     return record.made(
-        told,
+        draft,
         asked,
         lines[-1].value.get(EXTRA),
         format=mapping.name,
-        is_same=lambda state: state is told.state or mapping.word(state) == told.value,
+        is_same=lambda state: state is draft.state or mapping.word(state) == draft.value,
     )
 
 

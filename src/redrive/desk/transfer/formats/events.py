@@ -16,7 +16,7 @@ from redrive.desk.transfer.formats import fields, record, times
 from redrive.desk.transfer.formats.declaration import Declaration, declared, job_of
 from redrive.desk.transfer.formats.failings import Failing
 from redrive.desk.transfer.formats.fields import Fields
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Line, Link, Told
+from redrive.desk.transfer.formats.record import EXTRA, Asked, Draft, Line, Link
 from redrive.jobs.job import Attempt, Job, Reason, State
 from redrive.jobs.records import evolve
 
@@ -59,7 +59,7 @@ _OLD_ERROR: Final = {
 _OLD_RETRIES: Final = {"retry_count": "count"}
 _UNNAMED: Final = "event"
 """The type of an old dead letter, which names none, unless its context names an action."""
-_MOST_TOLD: Final = 20
+_MOST_FAILURES: Final = 20
 """How many failures of one event are kept, the latest."""
 _FAILED: Final = {"retrying", "failed", "dead_letter"}
 
@@ -128,38 +128,38 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     """Make one job of all the lines about an event."""
     lines = [_modern(line) for line in lines]
     pairs = sorted(((_read(line, asked), line) for line in lines), key=lambda one: _at(one[0]))
-    told, line = pairs[-1]
-    told.payload = _payload([line for _, line in pairs])
-    told.failings = [
-        failing for one, it in pairs for failing in _failings(one, it, told.payload)
-    ][-_MOST_TOLD:]  # fmt: skip
-    is_done = told.state is State.COMPLETED
-    made = told.attempts + (told.state is not State.PENDING)
-    told.attempts = max(made, len(told.failings) + is_done)
-    told.failed = told.attempts - is_done
-    if fields.inner(line.value, "retry_info").get("exhausted") is False and told.reason:
-        told.reason = Reason.DONE if is_done else Reason.PERMANENT
-    told.created, told.finished = pairs[0][0].created, told.created
-    told.updated = told.finished
+    draft, line = pairs[-1]
+    draft.payload = _payload([line for _, line in pairs])
+    draft.failings = [
+        failing for one, it in pairs for failing in _failings(one, it, draft.payload)
+    ][-_MOST_FAILURES:]  # fmt: skip
+    is_done = draft.state is State.COMPLETED
+    made = draft.attempts + (draft.state is not State.PENDING)
+    draft.attempts = max(made, len(draft.failings) + is_done)
+    draft.failed = draft.attempts - is_done
+    if fields.inner(line.value, "retry_info").get("exhausted") is False and draft.reason:
+        draft.reason = Reason.DONE if is_done else Reason.PERMANENT
+    draft.created, draft.finished = pairs[0][0].created, draft.created
+    draft.updated = draft.finished
     about = _about([it.value for _, it in pairs])
-    told.handler = fields.text(about, "event_type")
-    told.origin = {**about, **_ids(lines, told.ident)}
-    known = {**_KNOWN, **({"latency_ms": None} if told.failings else {})}
-    job = job_of(_MAPPING, told, [it for _, it in pairs], asked, known)
+    draft.handler = fields.text(about, "event_type")
+    draft.origin = {**about, **_ids(lines, draft.ident)}
+    known = {**_KNOWN, **({"latency_ms": None} if draft.failings else {})}
+    job = job_of(_MAPPING, draft, [it for _, it in pairs], asked, known)
     # A dead letter in the log of our own stream names the job that it is.
     own = line.value.get("job_id")
     return evolve(job, id=own) if EXTRA not in line.value and record.is_id(own) else job
 
 
-def _read(line: Line, asked: Asked) -> Told:
-    told = _MAPPING.told(line, asked)
-    if told.created is None:
+def _read(line: Line, asked: Asked) -> Draft:
+    draft = _MAPPING.draft(line, asked)
+    if draft.created is None:
         raise ValueError("timestamp is missing")
-    return told
+    return draft
 
 
-def _at(told: Told) -> float:
-    return told.created or 0.0
+def _at(draft: Draft) -> float:
+    return draft.created or 0.0
 
 
 def _modern(line: Line) -> Line:
@@ -228,16 +228,16 @@ def _about(values: Sequence[Fields]) -> Fields:
     return {name: about.get(name, about["event_type"]) for name in _ABOUT}
 
 
-def _failings(told: Told, line: Line, payload: str) -> list[Failing]:
+def _failings(draft: Draft, line: Line, payload: str) -> list[Failing]:
     """Return the failure that a line reports, if it does, with the time it took."""
-    if told.value not in _FAILED:
+    if draft.value not in _FAILED:
         return []
     took = line.value.get("latency_ms")
     duration = round(took / 1000, 6) if type(took) in (int, float) and took else 0.0
-    told.payload = payload
+    draft.payload = payload
     return [
-        Failing(_at(told), failing.failure, duration)
-        for failing in _MAPPING.failings(told, line.value)
+        Failing(_at(draft), failing.failure, duration)
+        for failing in _MAPPING.failings(draft, line.value)
     ]
 
 
@@ -247,8 +247,8 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     failed = [attempt for attempt in job.history if attempt.failure is not None]
     ends_failed = job.state in {State.PENDING, State.RUNNING, State.DEAD} and job.attempts > 0
     last = failed.pop() if failed and ends_failed else None
-    told = [_end(attempt) for attempt in failed] + [job.updated]
-    if job.created < told[0]:
+    times_written = [_end(attempt) for attempt in failed] + [job.updated]
+    if job.created < times_written[0]:
         yield _line(job, job.created, "pending", 0, None)
     for attempt in failed:
         yield _line(job, _end(attempt), "retrying", attempt.number, attempt)

@@ -21,7 +21,7 @@ from redrive.desk.transfer.formats.declaration import (
 )
 from redrive.desk.transfer.formats.failings import Failing
 from redrive.desk.transfer.formats.fields import Fields
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Line, Told
+from redrive.desk.transfer.formats.record import EXTRA, Asked, Draft, Line
 from redrive.jobs.job import Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads import strict_json
@@ -45,7 +45,7 @@ _MAPPING: Final = Declaration.of(
     set=["handler=hook.post", "max_attempts=5"],
     words={State.RUNNING: "retrying"},
 )
-_WORST_FIRST: Final = (State.COMPLETED, State.DEAD, State.PENDING)
+_DECISIVE_FIRST: Final = (State.COMPLETED, State.DEAD, State.PENDING)
 """What a hook has become if one of its lines says so."""
 
 
@@ -69,46 +69,48 @@ def _digest(hook: object, endpoint: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _told(line: Line, asked: Asked) -> Told:
+def _draft(line: Line, asked: Asked) -> Draft:
     """Read one line; what was sent, and where, must be there."""
     data = fields.inner(line.value, "data")
     fields.text(data, "endpoint")
     if "hook" not in data:
         raise ValueError("data has no hook")
-    told = _MAPPING.told(line, asked)
-    if told.created is None or not told.max_attempts:
-        raise ValueError("timestamp is missing" if told.max_attempts else "maxAttempts must be > 0")
+    draft = _MAPPING.draft(line, asked)
+    if draft.created is None or not draft.max_attempts:
+        raise ValueError(
+            "timestamp is missing" if draft.max_attempts else "maxAttempts must be > 0"
+        )
     if fields.inner(line.value, EXTRA).get("body") is True:  # of an endpoint of ours
-        told.payload = f'{{"body":{fields.cut(line.text, "data", "hook")}}}'
-    return told
+        draft.payload = f'{{"body":{fields.cut(line.text, "data", "hook")}}}'
+    return draft
 
 
 def _folded(lines: Sequence[Line], asked: Asked) -> Job:
     """Make one job of all the lines about a hook; the one that got furthest tells most."""
-    pairs = sorted(((_told(line, asked), line) for line in lines), key=lambda one: _at(one[0]))
-    told, line = max(pairs, key=lambda one: (one[0].attempts, _at(one[0])))
-    all_told = [one for one, _ in pairs]
-    first, last = all_told[0], all_told[-1]
-    decisive = min(all_told, key=lambda one: _WORST_FIRST.index(one.state))
+    pairs = sorted(((_draft(line, asked), line) for line in lines), key=lambda one: _at(one[0]))
+    draft, line = max(pairs, key=lambda one: (one[0].attempts, _at(one[0])))
+    drafts = [one for one, _ in pairs]
+    first, last = _at(drafts[0]), _at(drafts[-1])
+    decisive = min(drafts, key=lambda one: _DECISIVE_FIRST.index(one.state))
     ids = list(dict.fromkeys(name for one, it in pairs for name in (one.ident, *_more_ids(it))))
-    told.state, told.reason, told.failed = decisive.state, decisive.reason, told.attempts
-    told.created = told.first_failed = first.created
-    told.updated = last.created
-    failings = _MAPPING.failings(told, line.value)
-    told.failings = [Failing(_at(last), one.failure) for one in failings]
-    told.due = max((one.due for one in all_told if one.due is not None), default=None)
-    ended = [one.finished for one in all_told if one.finished is not None]
-    told.finished = max(ended, default=None) if told.state is State.COMPLETED else last.created
-    told.ident, told.key = ids[0], record.visible(ids[0], "hooks")
-    told.origin = {"ids": ids}
+    draft.state, draft.reason, draft.failed = decisive.state, decisive.reason, draft.attempts
+    draft.created = draft.first_failed = first
+    draft.updated = last
+    failings = _MAPPING.failings(draft, line.value)
+    draft.failings = [Failing(last, one.failure) for one in failings]
+    draft.due = max((one.due for one in drafts if one.due is not None), default=None)
+    ended = [one.finished for one in drafts if one.finished is not None]
+    draft.finished = max(ended, default=None) if draft.state is State.COMPLETED else last
+    draft.ident, draft.key = ids[0], record.visible(ids[0], "hooks")
+    draft.origin = {"ids": ids}
     others = [it for _, it in pairs if it is not line]
-    job = job_of(_MAPPING, told, [*others, line], asked)
+    job = job_of(_MAPPING, draft, [*others, line], asked)
     is_keyless = fields.inner(line.value, EXTRA).get("id") == ids[0]
     return evolve(job, key=None) if is_keyless else job
 
 
-def _at(told: Told) -> float:
-    return told.created or 0.0
+def _at(draft: Draft) -> float:
+    return draft.created or 0.0
 
 
 def _more_ids(line: Line) -> Iterable[str]:

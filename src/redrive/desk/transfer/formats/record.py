@@ -103,7 +103,7 @@ class Link(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Told:
+class Draft:
     """What a record tells about a job; what it leaves open is None, and `made` fills it in."""
 
     ident: str
@@ -142,7 +142,7 @@ class Told:
 
 
 def made(
-    told: Told,
+    draft: Draft,
     asked: Asked,
     extra: object,
     *,
@@ -150,42 +150,42 @@ def made(
     is_same: Callable[[State], bool] = lambda _: True,
 ) -> Job:
     """Make the job that a record tells of; `extra` is what we once added to the record."""
-    last = asked.now if told.latest is None else told.latest
-    created = next((at for at in (told.created, told.failed_at) if at is not None), last)
-    failed = told.attempts if told.failed is None else told.failed
-    spent = min(failed, told.attempts)
-    failure = told.failings[-1].failure if told.failings else None
-    due = max(created, last if told.due is None else told.due)
-    history = _history(told.failings, failed, told.redrives)
-    has_failed = bool(failed or told.failings)
-    firsts = (told.first_failed, *(failing.at for failing in told.failings[:1]), last)
-    ended = last if told.finished is None else told.finished
-    handler = asked.handler or fit_name(told.handler)
+    last = asked.now if draft.latest is None else draft.latest
+    created = next((at for at in (draft.created, draft.failed_at) if at is not None), last)
+    failed = draft.attempts if draft.failed is None else draft.failed
+    spent = min(failed, draft.attempts)
+    failure = draft.failings[-1].failure if draft.failings else None
+    due = max(created, last if draft.due is None else draft.due)
+    history = _history(draft.failings, failed, draft.redrives)
+    has_failed = bool(failed or draft.failings)
+    firsts = (draft.first_failed, *(failing.at for failing in draft.failings[:1]), last)
+    ended = last if draft.finished is None else draft.finished
+    handler = asked.handler or fit_name(draft.handler)
     job = Job(
-        id=ids.id_of(created if told.moment is None else told.moment, f"{format}\0{told.ident}"),
+        id=ids.id_of(created if draft.moment is None else draft.moment, f"{format}\0{draft.ident}"),
         handler=handler,
         lane=handler,
-        payload=strict_json.compact(told.payload, max_bytes=asked.limit),
-        key=key_of(format, told.ident) if told.key is None else told.key,
+        payload=strict_json.compact(draft.payload, max_bytes=asked.limit),
+        key=key_of(format, draft.ident) if draft.key is None else draft.key,
         created=created,
         updated=last,
         due=due,
         since=due,
-        state=told.state,
-        reason=told.reason,
-        attempts=told.attempts,
+        state=draft.state,
+        reason=draft.reason,
+        attempts=draft.attempts,
         spent={(failure.category if failure else Category.UNKNOWN).value: spent} if spent else {},
-        own_max_attempts=told.max_attempts or None,
-        max_attempts=told.max_attempts,
-        redrives=told.redrives,
-        finished=ended if told.state in TERMINAL else None,
-        died_at=ended if told.died_at is None and told.state is State.DEAD else told.died_at,
+        own_max_attempts=draft.max_attempts or None,
+        max_attempts=draft.max_attempts,
+        redrives=draft.redrives,
+        finished=ended if draft.state in TERMINAL else None,
+        died_at=ended if draft.died_at is None and draft.state is State.DEAD else draft.died_at,
         first_failed=next(at for at in firsts if at is not None) if has_failed else None,
         failure=None if failure is None else replace(failure, traceback=""),
         lease=history[-1].ordinal if history else 0,
         folded=max(0, failed - len(history)),
-        tags=told.tags,
-        origin={"format": format, "id": told.ident, **told.origin},
+        tags=draft.tags,
+        origin={"format": format, "id": draft.ident, **draft.origin},
         history=history,
     )
     if isinstance(extra, dict):
@@ -329,7 +329,7 @@ class _Members(dict[str, Any]):
 
 
 def each(write: Callable[[Job, Asked], Iterable[Fields]]) -> Callable[..., Iterator[str]]:
-    """Make of what writes one job what writes many; a job that does not fit is told of."""
+    """Make of what writes one job what writes many; a job that does not fit is skipped."""
 
     def lines(jobs: Iterable[Job], asked: Asked) -> Iterator[str]:
         for job in jobs:

@@ -9,7 +9,7 @@ from typing import Final
 from redrive.desk.transfer.formats import times
 from redrive.desk.transfer.formats.declaration import Declaration, declared, has_shape
 from redrive.desk.transfer.formats.fields import Fields
-from redrive.desk.transfer.formats.record import Line, Told
+from redrive.desk.transfer.formats.record import Draft, Line
 from redrive.jobs.job import Job, State
 
 _MAX: Final = 10
@@ -42,14 +42,14 @@ def _named(line: Line) -> Line:
     return line._replace(value={**line.value, "failureId": line.name or digest})
 
 
-def _lives(told: Told, line: Line) -> None:
+def _lives(draft: Draft, line: Line) -> None:
     """Begin another life of what is being retried; only what was resolved has an end."""
     del line
-    told.max_attempts = max(told.attempts, _MAX)
-    if told.state is State.PENDING:
-        told.attempts, told.redrives = 0, 1
-    if told.state is not State.RESOLVED:
-        told.finished = None
+    draft.max_attempts = max(draft.attempts, _MAX)
+    if draft.state is State.PENDING:
+        draft.attempts, draft.redrives = 0, 1
+    if draft.state is not State.RESOLVED:
+        draft.finished = None
 
 
 def _death(job: Job, row: Fields) -> Fields:

@@ -74,8 +74,9 @@ def test_a_path_goes_into_objects_lists_and_json_in_text() -> None:
     found = [at(record, path) for path in (("a", "b", "-1", "c"), ("t", "x", "y"), ("d", "e"))]
     assert found == [2, 3, 4]
     assert at(record, ("n", "x")) is at(record, ("a", "b", "9")) is None
-    with pytest.raises(ValueError, match="must stand in an object"):
-        at({"error": "down"}, ("error", "message"))
+    for odd in ("down", '{"message":', ["down"], 7):
+        with pytest.raises(ValueError, match="must stand in an object"):
+            at({"error": odd}, ("error", "message"))
 
 
 @pytest.mark.parametrize(

@@ -109,12 +109,16 @@ def at(value: object, path: Path) -> object:
     if len(path) > 1 and (found := _inner(value, ".".join(path))) is not None:
         return found
     for name in path:
-        if isinstance(value, str) and value.lstrip()[:1] in {"{", "["}:
-            value = parsed(value)
-        if is_there(value) and type(value) not in (dict, list):
+        inner = parsed(value) if isinstance(value, str) else value
+        if is_there(value) and not _has_names(inner, name):
             raise ValueError(f"{written(path)}: {name} must stand in an object; found {value!r}")
-        value = _inner(value, name)
+        value = _inner(inner, name)
     return value
+
+
+def _has_names(value: object, name: str) -> bool:
+    """Return True for an object, and for a list if the name is a number."""
+    return type(value) in ((dict, list) if _INDEX.fullmatch(name) else (dict,))
 
 
 def _inner(value: object, name: str) -> object:

@@ -147,12 +147,17 @@ def job_of(
     for line in lines:
         left = {**left, **fields.rest(line.value, known or mapping.known())}
     draft.origin = {**draft.origin, "fields": left}
+
+    def is_same(state: State) -> bool:
+        is_written = draft.value is not None and mapping.word(state) == draft.value
+        return state is draft.state or is_written
+
     return record.made(
         draft,
         asked,
         lines[-1].value.get(EXTRA),
         format=mapping.name,
-        is_same=lambda state: state is draft.state or mapping.word(state) == draft.value,
+        is_same=is_same,
     )
 
 

@@ -35,7 +35,8 @@ _AGAIN: Final = frozenset({State.PENDING, State.RUNNING, State.COMPLETED})
 
 def _named(line: Line) -> Line:
     """Name a document: by what it stood under, or else by what is in it."""
-    if line.value.get("failureId"):
+    named = line.value.get("failureId")
+    if isinstance(named, str) and named:
         return line
     content = [line.value["originalData"], line.value.get("createdAt")]
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]

@@ -279,7 +279,8 @@ def _line(job: Job, at: float, status: str, count: int, attempt: Attempt | None)
     line |= {name: origin[name] for name in _ABOUT if name in origin} | {"status": status}
     if attempt is None:
         return {**line, "error_info": None}
-    return {**line, "latency_ms": round(attempt.duration * 1000, 3)}
+    error = {name: text or "" for name, text in line["error_info"].items()}
+    return {**line, "error_info": error, "latency_ms": round(attempt.duration * 1000, 3)}
 
 
 def _end(attempt: Attempt) -> float:

@@ -52,7 +52,9 @@ class Walk:
         if named:
             file = self.folder / named[1]
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(body[named.end() :] if file.suffix in {".jsonl", ".csv"} else body, "utf-8")
+            file.write_text(
+                body[named.end() :] if file.suffix in {".jsonl", ".csv"} else body, "utf-8"
+            )
             return 1
         if language == "python":
             self.run([sys.executable, "-W", "error", "-c", body], 0)
